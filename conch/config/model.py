@@ -1,0 +1,206 @@
+"""The settings: one frozen model, a unit in every field's sentence. Nothing is read here; `load` reads."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from conch_schemas import Goal
+
+BUILTIN_WEIGHTS = {"format": 0.30, "execution": 0.25, "needs": 0.20, "goal": 0.15, "exploration": 0.10}
+"""REWARDS 2."""
+
+WEIGHT_TOLERANCE = 1e-6
+
+
+class Section(BaseModel):
+    """A frozen part of the settings; unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+
+class KeepSettings(Section):
+    """What of the stream is kept after every consumer has read it."""
+
+    days: Annotated[float, Field(gt=0)] = 30.0
+    """Days that read events stay on the stream."""
+    gib: Annotated[float, Field(gt=0)] = 4.0
+    """GiB of read events that stay on the stream; whichever of days and GiB comes first."""
+
+
+class BusSettings(Section):
+    """The message bus."""
+
+    url: str | None = None
+    """Address of your own NATS server (nats://…); none: Conch starts one of its own under the home directory."""
+    token: SecretStr | None = None
+    """Token for your own server, if it asks for one."""
+    durability: Literal["strict", "fast"] = "strict"
+    """strict: an acknowledged event is on disk; fast: at most the last second is lost when power fails. Embedded only."""
+    keep: KeepSettings = KeepSettings()
+    """How much of what everybody has read is kept."""
+    max_bytes_gib: Annotated[float, Field(gt=0)] = 64.0
+    """GiB that the stream may take in all; full, publishers wait."""
+    replicas: Annotated[int, Field(ge=1, le=5)] = 1
+    """Copies of the stream in your own cluster."""
+
+
+class MindSettings(Section):
+    """Who thinks and decides."""
+
+    kind: Literal["reflex", "openai", "scripted"] = "reflex"
+    """reflex: the embedded bandit, no model; openai: any OpenAI-compatible endpoint; scripted: replies from a file."""
+    base_url: str = "http://127.0.0.1:8000/v1"
+    """Address of the OpenAI-compatible endpoint, up to and with /v1."""
+    model: str = "default"
+    """Name of the model at the endpoint."""
+    api_key: SecretStr | None = None
+    """Bearer key of the endpoint."""
+    temperature: Annotated[float, Field(ge=0, le=2)] = 0.7
+    """Sampling temperature, 0 to 2."""
+    max_tokens: Annotated[int, Field(gt=0)] = 1024
+    """Most tokens of one reply."""
+    timeout: Annotated[float, Field(gt=0)] = 120.0
+    """Seconds for one reply, all its retries included."""
+    max_tokens_per_hour: Annotated[int, Field(gt=0)] | None = None
+    """Tokens, in and out, that the agent may use in an hour; then it pauses. None: no limit."""
+    script: str | None = None
+    """File of replies for the scripted mind, one a line."""
+
+
+class CycleSettings(Section):
+    """The rhythm of the cycle."""
+
+    interval: Annotated[float, Field(ge=0)] = 1.0
+    """Seconds from one cycle to the next."""
+    reflect_every: Annotated[int, Field(ge=0)] = 10
+    """Cycles from one reflection to the next; 0: never."""
+
+
+class ToolSettings(Section):
+    """What the agent may do, and how much of it."""
+
+    sandbox: Literal["bwrap", "off"] = "bwrap"
+    """bwrap: shell and git run in bubblewrap, refused where it cannot run; off: they run unconfined."""
+    timeout: Annotated[float, Field(gt=0)] = 10.0
+    """Seconds that one tool call may take."""
+    memory_mib: Annotated[int, Field(gt=0)] = 512
+    """MiB of memory that one process in the sandbox may take."""
+    processes: Annotated[int, Field(gt=0)] = 64
+    """Processes in the sandbox at once."""
+    output_kib: Annotated[int, Field(gt=0)] = 1024
+    """KiB of output that are read from a program; more of it ends the program."""
+    file_mib: Annotated[int, Field(gt=0)] = 64
+    """MiB that one file may have, written by a tool."""
+
+
+class RewardSettings(Section):
+    """How scores become a total."""
+
+    weights: dict[str, Annotated[float, Field(ge=0, le=1)]] | None = None
+    """Weight per component; names all of them and sums to 1. None: the built-in table, plug-ins taking their share."""
+    deadline: Annotated[float, Field(gt=0)] = 30.0
+    """Seconds from the act after which a missing part is recorded as timeout."""
+    rule_timeout: Annotated[float, Field(gt=0)] = 2.0
+    """Seconds that a plug-in rule may take for one action, where it names no other."""
+    rule_memory_mib: Annotated[int, Field(gt=0)] = 1024
+    """MiB of memory that a plug-in rule's process may take."""
+    abstain_when_constrained: bool = True
+    """Whether *format* is not applicable when a grammar constrained the reply (it would be constant)."""
+    exploration_cap: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Most that *exploration* counts in the live total, 0..1."""
+
+    @model_validator(mode="after")
+    def _sum_to_one(self) -> Self:
+        if self.weights is not None and abs(sum(self.weights.values()) - 1.0) > WEIGHT_TOLERANCE:
+            raise ValueError(f"the weights sum to {sum(self.weights.values()):.6g}, they must sum to 1")
+        return self
+
+
+class NeedSettings(Section):
+    """One need."""
+
+    priority: Annotated[float, Field(ge=0, le=1)]
+    """Share of attention, 0..1; all needs' sum to 1."""
+    start: Annotated[float, Field(ge=0, le=1)]
+    """Satisfaction at birth, 0..1."""
+    drift: Annotated[float, Field(ge=-1, le=1)] = 0.0
+    """Change of satisfaction a cycle by time alone, −1..1."""
+    events: dict[str, Annotated[float, Field(ge=-1, le=1)]] = Field(default_factory=dict)
+    """Change of satisfaction per event's name, −1..1."""
+
+
+class NeedsSettings(Section):
+    """What the agent needs."""
+
+    preset: Literal["balanced", "learning", "production", "creative"] = "balanced"
+    """Priorities of the four needs there are by default."""
+    mode: Literal["counted", "delta"] = "counted"
+    """counted: priority × (+0.5 improved, −0.3 worsened); delta: priority × change."""
+    own: dict[str, NeedSettings] | None = None
+    """Needs of your own in place of the four, by name; their priorities sum to 1."""
+
+    @model_validator(mode="after")
+    def _sum_to_one(self) -> Self:
+        if self.own is not None and abs(sum(need.priority for need in self.own.values()) - 1.0) > WEIGHT_TOLERANCE:
+            raise ValueError("the priorities of needs.own must sum to 1")
+        return self
+
+
+class StoreSettings(Section):
+    """The experience store."""
+
+    url: str | None = None
+    """sqlite:///path; none: store.db in the home directory."""
+
+
+class MetricsSettings(Section):
+    """Prometheus metrics."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """TCP port of /metrics on loopback; none: 9464, or a free one when that is taken."""
+    max_agents: Annotated[int, Field(gt=0)] = 100
+    """Agents with labels of their own; the rest count as `other`."""
+
+
+class LogSettings(Section):
+    """Log lines."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least level that is written."""
+    format: Literal["json", "console"] = "json"
+    """json: one object a line; console: for reading."""
+    megabytes: Annotated[float, Field(gt=0)] = 20.0
+    """MB of one log file before it is rotated; three old ones are kept."""
+
+
+class Settings(Section):
+    """Everything that can be set."""
+
+    agent: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")] = "echo"
+    """The agent's name: small letters, digits, hyphens."""
+    workspace: str | None = None
+    """Directory that the agent works in; none: workspace/ in the home directory."""
+    bus: BusSettings = BusSettings()
+    """The message bus."""
+    mind: MindSettings = MindSettings()
+    """Who thinks and decides."""
+    cycle: CycleSettings = CycleSettings()
+    """The rhythm of the cycle."""
+    tools: ToolSettings = ToolSettings()
+    """What the agent may do."""
+    rewards: RewardSettings = RewardSettings()
+    """How scores become a total."""
+    needs: NeedsSettings = NeedsSettings()
+    """What the agent needs."""
+    goals: tuple[Goal, ...] = ()
+    """Goals that are set when the agent starts, unless they were set before."""
+    store: StoreSettings = StoreSettings()
+    """The experience store."""
+    metrics: MetricsSettings = MetricsSettings()
+    """Prometheus metrics."""
+    log: LogSettings = LogSettings()
+    """Log lines."""
+    seed: int = 0
+    """Seed of everything that is drawn: the same seed, the same draws."""

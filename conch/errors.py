@@ -1,0 +1,84 @@
+"""Every error that Conch raises, named by the boundary it crossed.
+
+    ConchError
+    ├── UsageError            exit 2   the command line
+    │   └── ConfigError                conch.yaml, environment
+    ├── HomeError             exit 1   the home directory: locked, read-only, full, too new
+    ├── BusError              exit 3   the bus
+    │   ├── BusUnreachableError        no server, or it refused us
+    │   └── FencedError       exit 1   another copy of this consumer has written since
+    ├── ModelError            exit 3   the mind's endpoint
+    ├── ToolError             exit 1   a tool was used wrongly
+    ├── ContractError         exit 1   an event or a plug-in broke its contract
+    ├── StoreError            exit 1   the experience store
+    └── CheckError            exit 4   a check did not hold
+
+The message is one sentence: what is wrong, where, and what to do. Facts are attributes.
+"""
+
+from __future__ import annotations
+
+
+class ConchError(Exception):
+    """Root of all errors of Conch."""
+
+    exit_code = 1
+
+
+class UsageError(ConchError):
+    """The command line asks for something that cannot be."""
+
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """The configuration is wrong."""
+
+
+class HomeError(ConchError):
+    """The home directory cannot be used."""
+
+
+class BusError(ConchError):
+    """The bus refused or failed."""
+
+    exit_code = 3
+
+
+class BusUnreachableError(BusError):
+    """There is no bus at the address, or it let nobody in."""
+
+
+class FencedError(BusError):
+    """Another copy of this consumer has written its position since."""
+
+    exit_code = 1
+
+
+class ModelError(ConchError):
+    """The mind's endpoint failed. `retry_after`: seconds that it asked for, or None. `fatal`: retrying cannot help."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, retry_after: float | None = None, fatal: bool = False) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.fatal = fatal
+
+
+class ToolError(ConchError):
+    """A tool could not do what it was asked; the message goes to the agent."""
+
+
+class ContractError(ConchError):
+    """A plug-in broke its contract."""
+
+
+class StoreError(ConchError):
+    """The experience store cannot be read or written."""
+
+
+class CheckError(ConchError):
+    """A check did not hold."""
+
+    exit_code = 4

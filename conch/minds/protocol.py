@@ -1,0 +1,102 @@
+"""What a mind is: something that turns a prompt into raw text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from conch_schemas import Action, Claim, ExperienceRecorded, Goal, PromptMessage, Usage
+
+Purpose = Literal["think", "decide", "reflect"]
+
+
+@dataclass(frozen=True)
+class Recent:
+    """One of the last acts, as the agent remembers it."""
+
+    cycle: int
+    action: Action
+    status: str
+    output: str
+    """At most 2,000 characters."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """The state in which a mind is asked, as values. A model reads it as text (`Prompt.messages`)."""
+
+    agent: str
+    cycle: int
+    needs: Mapping[str, float]
+    """Satisfaction, 0..1."""
+    pressing: Mapping[str, float]
+    """priority × (0.5 + urgency)."""
+    need: str
+    """The most pressing one."""
+    goals: tuple[Goal, ...] = ()
+    """The active ones."""
+    message: str | None = None
+    """The oldest message of a person that is not answered yet."""
+    thought: str = ""
+    """This cycle's thought; empty while thinking."""
+    claims: tuple[Claim, ...] = ()
+    memory: tuple[str, ...] = ()
+    """Notes recalled for the thought."""
+    recent: tuple[Recent, ...] = ()
+    """The last acts, oldest first, at most 10."""
+    files: tuple[str, ...] = ()
+    """The workspace's files, relative paths, sorted, at most 200, without .git."""
+    tools: tuple[str, ...] = ()
+    """Names of the tools there are."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A question to a mind."""
+
+    purpose: Purpose
+    system: str
+    """The system prompt (its policy)."""
+    messages: tuple[PromptMessage, ...]
+    """What follows it."""
+    situation: Situation
+    max_tokens: int = 1024
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A mind's reply: raw text, which goes through the one parser."""
+
+    text: str
+    finish_reason: str
+    usage: Usage
+    model: str
+    ms: float
+    """Milliseconds that the caller waited."""
+    constrained: bool = False
+    """Whether a grammar constrained the decoding."""
+
+
+class Mind(Protocol):
+    """Who thinks and decides. One mind serves one agent; calls do not overlap."""
+
+    kind: str
+    """reflex, openai, scripted."""
+
+    @property
+    def model(self) -> str:
+        """What the policy digest names."""
+        ...
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """The reply to `prompt`. Raises ModelError when there is none; a cancelled call leaves nothing behind."""
+        ...
+
+    def learn(self, experience: ExperienceRecorded) -> None:
+        """Take a recorded experience. The same revision twice changes nothing; a later one corrects. Never raises."""
+        ...
+
+    async def close(self) -> None:
+        """Write down what was learnt, let go of connections. Twice is once."""
+        ...

@@ -1,0 +1,93 @@
+"""Hostile text made harmless: shown safely, cut to size, recognised again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+
+from conch_schemas import Cut
+
+CUT_BYTES = 64 * 1024
+"""Most bytes that a text takes in an event, once encoded as JSON (ARCHITECTURE 3)."""
+
+_SHOWN_BADLY = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udfff]"
+)
+_LINE_ENDS = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+
+
+def safe_text(text: str, *, one_line: bool = False) -> str:
+    """`text` with control characters, escape sequences' starts and direction marks replaced by `�`.
+
+    Keeps line ends and tabs, or with `one_line` turns each run of white space into one blank. Markup is not touched:
+    show the result as text (rich's `Text`, a page's `textContent`), never as markup.
+    """
+    if one_line:
+        return _SHOWN_BADLY.sub("�", " ".join(text.split()))
+    return _SHOWN_BADLY.sub("�", _LINE_ENDS.sub("\n", text))
+
+
+def _encoded(text: str) -> int:
+    return len(json.dumps(text, ensure_ascii=False).encode()) - 2
+
+
+def _longest(text: str, room: int, *, tail: bool) -> str:
+    """The longest head (or tail) of `text` that takes at most `room` bytes encoded: by bisection."""
+    low, high = 0, min(len(text), room)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _encoded(text[-middle:] if tail else text[:middle]) <= room:
+            low = middle
+        else:
+            high = middle - 1
+    return (text[-low:] if tail else text[:low]) if low else ""
+
+
+def well_formed(text: str) -> str:
+    """`text` without lone surrogates (they cannot be encoded as UTF-8): each becomes `�`."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if not _is_utf8(text) else text
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def cut(text: str, limit: int = CUT_BYTES) -> Cut:
+    """Head and tail of `text` in at most `limit` bytes once encoded, with the whole's length and digest.
+
+    Cut by encoded size: a NUL takes six bytes in JSON. Lone surrogates are replaced first.
+    """
+    text = well_formed(text)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    if len(text) <= limit and _encoded(text) <= limit:
+        return Cut(text=text, length=len(text), sha256=digest)
+    room = (limit - 80) // 2
+    head, tail = _longest(text, room, tail=False), _longest(text, room, tail=True)
+    shown = f"{head}\n[… {len(text) - len(head) - len(tail)} characters left out …]\n{tail}"
+    return Cut(text=shown, length=len(text), sha256=digest)
+
+
+_MASKS = (
+    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<id>"),
+    (re.compile(r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b"), "<id>"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?(?:z|[+-]\d\d:?\d\d)?"), "<time>"),
+    (re.compile(r"\b\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?\b"), "<time>"),
+    (re.compile(r"\d+(?:\.\d+)?"), "<n>"),
+)
+
+
+def fingerprint(text: str) -> str:
+    """16 hex digits that two texts share when they differ only in case, white space, numbers, ids and times.
+
+    One pure function for novelty, repetition and new information (REWARDS 4). Only the first 64 KiB count.
+    """
+    normal = unicodedata.normalize("NFC", well_formed(text[:CUT_BYTES])).casefold()
+    for pattern, mask in _MASKS:
+        normal = pattern.sub(mask, normal)
+    return hashlib.sha256(" ".join(normal.split()).encode()).hexdigest()[:16]

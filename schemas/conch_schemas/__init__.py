@@ -1,0 +1,84 @@
+"""What is said: every event, the envelope, the subject table."""
+
+from conch_schemas.action import Action, Claim, Cut, GoalCheck, Outcome, PromptMessage, Usage
+from conch_schemas.cycle import ActionDecided, ActionTaken, CycleReflected, PolicySet, ThoughtFormed, ThoughtGrounded
+from conch_schemas.envelope import (
+    MAX_EVENT_BYTES,
+    Event,
+    Value,
+    action_id,
+    consequence_id,
+    cycle_event_id,
+    event_type,
+    source_of,
+)
+from conch_schemas.experience import ExperienceRecorded, Line, ScoredPart
+from conch_schemas.failure import ConsumerFailed
+from conch_schemas.goal import Check, CommandCheck, FileCheck, Goal, GoalDropped, GoalReached, GoalSet, TestsCheck
+from conch_schemas.message import MessageReceived, MessageSent
+from conch_schemas.needs import NeedChange, NeedsChanged
+from conch_schemas.novelty import Drives, NoveltyMeasured
+from conch_schemas.registry import EVENTS, AnyEvent, ContractViolationError, decode, encode
+from conch_schemas.reward import BUILTIN_SCORER, Part, RewardAssigned, Score, WeightsSet
+from conch_schemas.subjects import STREAM_SUBJECTS, agent_of, control_subject, subject_filter, subject_of
+from conch_schemas.witness import Mark, MarkLink, MarkWitnessed
+
+__all__ = [
+    "BUILTIN_SCORER",
+    "EVENTS",
+    "MAX_EVENT_BYTES",
+    "STREAM_SUBJECTS",
+    "Action",
+    "ActionDecided",
+    "ActionTaken",
+    "AnyEvent",
+    "Check",
+    "Claim",
+    "CommandCheck",
+    "ConsumerFailed",
+    "ContractViolationError",
+    "Cut",
+    "CycleReflected",
+    "Drives",
+    "Event",
+    "ExperienceRecorded",
+    "FileCheck",
+    "Goal",
+    "GoalCheck",
+    "GoalDropped",
+    "GoalReached",
+    "GoalSet",
+    "Line",
+    "Mark",
+    "MarkLink",
+    "MarkWitnessed",
+    "MessageReceived",
+    "MessageSent",
+    "NeedChange",
+    "NeedsChanged",
+    "NoveltyMeasured",
+    "Outcome",
+    "Part",
+    "PolicySet",
+    "PromptMessage",
+    "RewardAssigned",
+    "Score",
+    "ScoredPart",
+    "TestsCheck",
+    "ThoughtFormed",
+    "ThoughtGrounded",
+    "Usage",
+    "Value",
+    "WeightsSet",
+    "action_id",
+    "agent_of",
+    "consequence_id",
+    "control_subject",
+    "cycle_event_id",
+    "decode",
+    "encode",
+    "event_type",
+    "source_of",
+    "subject_filter",
+    "subject_of",
+]

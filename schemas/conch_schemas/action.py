@@ -1,0 +1,110 @@
+"""What an action is and how it came out: values that several events carry."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from conch_schemas.envelope import Value
+
+ActionKind = Literal["TOOL", "DO_NOTHING", "REFLECT", "INVALID"]
+OutcomeStatus = Literal["success", "error", "timeout", "blocked", "unknown", "none"]
+Unit = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class Action(Value):
+    """A reply of the mind, parsed. `conch.actions.parse` makes it; nothing parses again."""
+
+    kind: ActionKind
+    """What was begun; a TOOL that is not valid keeps its kind, prose is INVALID."""
+    valid: bool
+    """Whether the reply keeps to the grammar and to the tools."""
+    reason: str | None = None
+    """Why it is not valid, in one sentence; None when it is."""
+    tool: str | None = None
+    """The tool's name, lower case, as far as it was read."""
+    args: dict[str, JsonValue] = Field(default_factory=dict)
+    """The arguments, as far as they were read."""
+    text: str | None = None
+    """The reason of DO_NOTHING, the topic of REFLECT; may be empty."""
+
+    @property
+    def skill(self) -> str:
+        """tool × operation, e.g. `filesystem.read`; the kind in lower case where no tool is used."""
+        if self.kind != "TOOL" or not self.valid or self.tool is None:
+            return self.kind.lower() if self.valid else "invalid"
+        operation = self.args.get("operation")
+        return f"{self.tool}.{operation}" if isinstance(operation, str) else self.tool
+
+
+class Cut(Value):
+    """Text as it travels in an event: head and tail of what was too long, with the whole's length and digest."""
+
+    text: str
+    """At most 64 KiB once encoded as JSON; a line `[… N characters left out …]` stands where the middle was."""
+    length: int = Field(ge=0)
+    """Characters of the whole."""
+    sha256: str
+    """SHA-256 of the whole, UTF-8, hexadecimal."""
+
+
+class Outcome(Value):
+    """How the act came out: a structured status, never a word in the output."""
+
+    status: OutcomeStatus
+    """`none`: nothing to execute. `unknown`: a crash fell between the intent and its outcome."""
+    output: Cut
+    """What the tool said."""
+    error: str | None = None
+    """One sentence, where status is error, timeout, blocked or unknown."""
+    exit_code: int | None = None
+    """Of a program, where one ran."""
+    ms: float = Field(default=0.0, ge=0)
+    """Milliseconds of the act, monotonic clock."""
+    answered: str | None = None
+    """The id of the message that the tool `reply` answered."""
+
+
+class GoalCheck(Value):
+    """What a goal's own check said after the act."""
+
+    goal: str
+    """The goal's id."""
+    statement: str
+    """The goal's statement."""
+    outcome: Literal["achieved", "partial", "neutral", "error"]
+    """`partial`: the measure rose above its best so far. `error`: the check could not be run; it says nothing."""
+    measure: float
+    """What the check measured, 0..1 (1 = achieved)."""
+    best: float
+    """The best measure before this act."""
+    failed_before: bool = False
+    """Whether an act before this one tried and did not achieve it: achieving it then is a novel problem solved."""
+    detail: str = ""
+    """One line from the check."""
+
+
+class Usage(Value):
+    """Tokens of a completion, as the endpoint counted them; 0 where no model was asked."""
+
+    input_tokens: int = Field(default=0, ge=0)
+    output_tokens: int = Field(default=0, ge=0)
+
+
+class PromptMessage(Value):
+    """One message that the mind was given."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Claim(Value):
+    """One claim of a thought and what checking it found."""
+
+    claim: str
+    """The words of the thought."""
+    about: Literal["workspace", "memory", "tool", "goal"]
+    verdict: Literal["verified", "refuted", "unknown"]
+    evidence: str
+    """What was looked at and what was there."""

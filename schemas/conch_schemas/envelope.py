@@ -1,0 +1,139 @@
+"""The envelope: CloudEvents 1.0, structured JSON, and how ids are derived."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar
+from uuid import UUID, uuid5
+
+from pydantic import (
+    AliasGenerator,
+    AliasPath,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
+
+ENVELOPE = {
+    "specversion": "specversion",
+    "id": "id",
+    "source": "source",
+    "type": "type",
+    "subject": "subject",
+    "time": "time",
+    "datacontenttype": "datacontenttype",
+    "agent": "agent",
+    "cycle": "cycle",
+    "action_id": "actionid",
+    "causation_id": "causationid",
+    "traceparent": "traceparent",
+    "policy": "policy",
+}
+"""Python name -> name on the wire, for what stands beside `data`. CloudEvents allows only a-z and 0-9 in extensions."""
+
+MAX_EVENT_BYTES = 512 * 1024
+"""An encoded event stays under this many bytes (the bus refuses more)."""
+
+AGENT_PATTERN = r"^[a-z0-9][a-z0-9-]{0,62}$"
+"""An agent's name is one token of a subject."""
+
+
+def _wire_name(name: str) -> str | AliasPath:
+    return ENVELOPE[name] if name in ENVELOPE else AliasPath("data", name)
+
+
+class Value(BaseModel):
+    """A part of an event: frozen, strict when written, tolerant when read by `decode`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Event(BaseModel):
+    """One fact. Envelope and data are attributes of one object; on the wire the data stand under `data`.
+
+    Constructing is strict: an unknown field raises ValidationError. Reading (`conch_schemas.decode`) ignores unknown
+    fields at every level, so contracts grow by optional fields.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        validate_by_name=True,
+        validate_by_alias=True,
+        alias_generator=AliasGenerator(validation_alias=_wire_name),
+    )
+
+    TYPE: ClassVar[str]
+    """The noun and verb of the event, e.g. `action.taken`: the end of its type, its subject and its log line."""
+
+    specversion: Annotated[str, Field(pattern=r"^1\.\d+$")] = "1.0"
+    """CloudEvents version."""
+    id: str
+    """Derived from the cause, never drawn: the same event twice has the same id."""
+    source: str
+    """`conch/<agent>/<agentuid>`: who it is about, for ever."""
+    subject: str | None = None
+    """The action id where there is one."""
+    time: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    """The producer's clock, UTC. For people: order is the stream sequence."""
+    datacontenttype: str = "application/json"
+    """The media type of `data`."""
+    agent: Annotated[str, Field(pattern=AGENT_PATTERN)]
+    """The agent's name, a token of the subject."""
+    cycle: Annotated[int, Field(ge=0)] | None = None
+    """The cycle's number: monotonic per agent for ever. None for facts outside a cycle."""
+    action_id: str | None = None
+    """uuid5(agentuid, "<cycle>.<step>"). None for facts that belong to no action."""
+    causation_id: str | None = None
+    """The id of the event this one follows from."""
+    traceparent: str | None = None
+    """W3C trace context."""
+    policy: str | None = None
+    """Digest of the acting policy; `policy.set` says what it stands for."""
+
+    @property
+    def agentuid(self) -> str:
+        """The agent's own UUID, from `source`."""
+        return self.source.rsplit("/", 1)[-1]
+
+    @model_serializer(mode="wrap")
+    def _nest(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        flat = handler(self)
+        wire = {theirs: value for ours, theirs in ENVELOPE.items() if (value := flat.pop(ours, None)) is not None}
+        wire["data"] = flat
+        return wire
+
+
+def event_type(kind: type[Event]) -> str:
+    """The CloudEvents type of an event class: `conch.v1.action.taken`."""
+    return f"conch.v1.{kind.TYPE}"
+
+
+def source_of(agent: str, agentuid: UUID | str) -> str:
+    """The `source` of an agent's events."""
+    return f"conch/{agent}/{agentuid}"
+
+
+def action_id(agentuid: UUID | str, cycle: int, step: int = 0) -> str:
+    """The id of the action of a cycle's step: uuid5(agentuid, "<cycle>.<step>"). Step counts from 0 in the cycle."""
+    return str(uuid5(UUID(str(agentuid)), f"{cycle}.{step}"))
+
+
+def cycle_event_id(action: str, kind: type[Event]) -> str:
+    """The id of an event of the cycle: uuid5(action id, type)."""
+    return str(uuid5(UUID(action), event_type(kind)))
+
+
+def consequence_id(cause: str, consumer: str, version: str, kind: type[Event], index: int = 0) -> str:
+    """The id of a fact that follows from a fact: uuid5(cause, "<consumer>/<version>/<type>/<index>").
+
+    `cause` is any event id; one that is no UUID (consumers in other languages may) is folded into one first.
+    """
+    try:
+        namespace = UUID(cause)
+    except ValueError:
+        namespace = uuid5(UUID(int=0), cause)
+    return str(uuid5(namespace, f"{consumer}/{version}/{event_type(kind)}/{index}"))

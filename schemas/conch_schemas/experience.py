@@ -1,0 +1,74 @@
+"""The joined experience: one action with everything that was said of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from conch_schemas.action import Action, Claim, GoalCheck, Outcome, PromptMessage, Unit, Usage
+from conch_schemas.envelope import Event, Value
+from conch_schemas.reward import ScoreStatus
+
+
+class ScoredPart(Value):
+    """One component in the total's breakdown."""
+
+    component: str
+    value: float | None
+    weight: float
+    status: ScoreStatus
+    explanation: str
+    scorer: str
+    version: str
+
+
+class Line(Value):
+    """One line of the breakdown; the amounts add up to the total."""
+
+    step: str
+    """`part:<component>`, `cap:<component>`, `cap:cycle`, `repetition`, `gate:<name>`."""
+    amount: float
+    why: str = ""
+
+
+class ExperienceRecorded(Event):
+    """An experience, as of its revision. A later revision replaces an earlier one."""
+
+    TYPE: ClassVar = "experience.recorded"
+    type: Literal["conch.v1.experience.recorded"] = "conch.v1.experience.recorded"
+    step: int = Field(default=0, ge=0)
+    seq: int = Field(ge=1)
+    """Stream sequence of the act: the order of experiences."""
+    acted_at: datetime
+    """When the act was published; for people."""
+    thought: str = ""
+    claims: tuple[Claim, ...] = ()
+    memory: tuple[str, ...] = ()
+    messages: tuple[PromptMessage, ...] = ()
+    raw: str
+    action: Action
+    constrained: bool = False
+    outcome: Outcome
+    goals: tuple[GoalCheck, ...] = ()
+    scores: tuple[ScoredPart, ...]
+    """One per part of the weight set, in its order; then what was scored beside it, with weight 0."""
+    total: float
+    """Sum of `breakdown`."""
+    breakdown: tuple[Line, ...]
+    coverage: Unit
+    """Scored weight ÷ (whole weight − weight of the not applicable); 1 where nothing was applicable."""
+    complete: bool
+    """Every part of the weight set has come, with whatever status, before its deadline."""
+    revision: int = Field(ge=1)
+    weights: str
+    """Version of the weight set."""
+    needs_before: dict[str, Unit] | None = None
+    needs_after: dict[str, Unit] | None = None
+    reflection: str = ""
+    model: str
+    usage: Usage = Usage()
+    ms: dict[str, float]
+    episode: str | None = None
+    terminal: bool = False

@@ -1,0 +1,43 @@
+"""Curiosity's measure of an action."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from conch_schemas.action import Unit
+from conch_schemas.envelope import Event, Value
+from conch_schemas.reward import Score
+
+
+class Drives(Value):
+    """The four drives and their mix, each 0..1."""
+
+    curiosity: Unit
+    competence: Unit
+    autonomy: Unit
+    social: Unit
+    intrinsic: Unit
+
+
+class NoveltyMeasured(Event):
+    """How new an action and its result were, and what was learnt."""
+
+    TYPE: ClassVar = "novelty.measured"
+    type: Literal["conch.v1.novelty.measured"] = "conch.v1.novelty.measured"
+    fingerprint: str
+    """Of skill, arguments and result: text normalised, numbers, ids and times masked."""
+    skill: str
+    novelty: Unit
+    """1/√n of the fingerprint over the decaying window."""
+    new_information: bool
+    """A successful output whose fingerprint was not seen before."""
+    learning_progress: Unit
+    success_rate: Unit
+    """Recent, of this skill."""
+    exploration_bonus: float
+    events: tuple[Literal["new_tool", "new_information", "novel_problem_solved"], ...] = ()
+    drives: Drives
+    entropy: Unit
+    """Normalised entropy of tool × operation over the last 50 actions."""
+    score: Score
+    """The part *exploration*, before the cap."""

@@ -1,0 +1,93 @@
+"""All events, and the one encoder and decoder."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from conch_schemas.cycle import ActionDecided, ActionTaken, CycleReflected, PolicySet, ThoughtFormed, ThoughtGrounded
+from conch_schemas.envelope import MAX_EVENT_BYTES, Event
+from conch_schemas.experience import ExperienceRecorded
+from conch_schemas.failure import ConsumerFailed
+from conch_schemas.goal import GoalDropped, GoalReached, GoalSet
+from conch_schemas.message import MessageReceived, MessageSent
+from conch_schemas.needs import NeedsChanged
+from conch_schemas.novelty import NoveltyMeasured
+from conch_schemas.reward import RewardAssigned, WeightsSet
+from conch_schemas.witness import MarkWitnessed
+
+EVENTS: Final[tuple[type[Event], ...]] = (
+    PolicySet,
+    ThoughtFormed,
+    ThoughtGrounded,
+    ActionDecided,
+    ActionTaken,
+    CycleReflected,
+    RewardAssigned,
+    NeedsChanged,
+    NoveltyMeasured,
+    WeightsSet,
+    MessageReceived,
+    MessageSent,
+    MarkWitnessed,
+    ExperienceRecorded,
+    GoalSet,
+    GoalReached,
+    GoalDropped,
+    ConsumerFailed,
+)
+"""Every event of version 1, in the order in which a reader meets them."""
+
+AnyEvent = Annotated[
+    PolicySet
+    | ThoughtFormed
+    | ThoughtGrounded
+    | ActionDecided
+    | ActionTaken
+    | CycleReflected
+    | RewardAssigned
+    | NeedsChanged
+    | NoveltyMeasured
+    | WeightsSet
+    | MessageReceived
+    | MessageSent
+    | MarkWitnessed
+    | ExperienceRecorded
+    | GoalSet
+    | GoalReached
+    | GoalDropped
+    | ConsumerFailed,
+    Field(discriminator="type"),
+]
+"""Any event, told apart by `type`."""
+
+_ADAPTER: Final[TypeAdapter[Event]] = TypeAdapter(AnyEvent)
+
+
+class ContractViolationError(ValueError):
+    """Bytes that are no event of ours, or an event too large to publish. The message is one sentence."""
+
+
+def encode(event: Event) -> bytes:
+    """The event as it travels: structured CloudEvents JSON, UTF-8.
+
+    Raises ContractViolationError for one of more than MAX_EVENT_BYTES.
+    """
+    data = event.__pydantic_serializer__.to_json(event)
+    if len(data) > MAX_EVENT_BYTES:
+        raise ContractViolationError(f"{event.TYPE} {event.id} has {len(data)} bytes, more than {MAX_EVENT_BYTES}")
+    return data
+
+
+def decode(data: bytes) -> Event:
+    """The event in these bytes; unknown fields are ignored at every level.
+
+    Raises ContractViolationError (and nothing else) for anything that is no event of version 1.
+    """
+    try:
+        return _ADAPTER.validate_json(data, extra="ignore")
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the envelope"
+        raise ContractViolationError(f"not an event of version 1: {where}: {first['msg']}") from None

@@ -1,0 +1,73 @@
+"""Scores and the weights that make a total of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from conch_schemas.envelope import Event, Value
+
+ScoreStatus = Literal["scored", "not_applicable", "error", "timeout"]
+
+BUILTIN_SCORER = "reward"
+"""The built-in rules of the reward consumer are one scorer."""
+
+
+class Score(Value):
+    """One component's verdict on one action. What could not be scored is never 0: it has no value."""
+
+    component: str
+    value: float | None = None
+    """Present exactly when `status` is scored."""
+    range: tuple[float, float]
+    """The least and the greatest value that the component can take."""
+    status: ScoreStatus
+    explanation: str = ""
+    scorer: str
+    version: str
+
+    @model_validator(mode="after")
+    def _value_exactly_when_scored(self) -> Self:
+        if (self.value is not None) != (self.status == "scored"):
+            raise ValueError(f"score {self.component}: a value exactly when status is scored, got {self.status}")
+        if self.value is not None and not self.range[0] <= self.value <= self.range[1]:
+            raise ValueError(f"score {self.component}: {self.value} is outside {self.range}")
+        return self
+
+
+class RewardAssigned(Event):
+    """One scorer's scores for one action."""
+
+    TYPE: ClassVar = "reward.assigned"
+    type: Literal["conch.v1.reward.assigned"] = "conch.v1.reward.assigned"
+    scorer: str
+    version: str
+    scores: tuple[Score, ...]
+
+
+class Part(Value):
+    """One component that an experience waits for."""
+
+    component: str
+    weight: Annotated[float, Field(ge=0.0, le=1.0)]
+    """0: watched, not paid."""
+    range: tuple[float, float]
+    scorer: str
+    """Who is expected to say it: the consumer `reward`, `needs`, `curiosity`, or a plug-in's name."""
+    deadline: Annotated[float, Field(gt=0)] = 30.0
+    """Seconds from the act; then it is recorded as timeout."""
+    cap: float | None = None
+    """A ceiling of the value in the live total (exploration: 0.5), or None."""
+
+
+class WeightsSet(Event):
+    """A weight set. The one in force at an action's place in the stream is that action's."""
+
+    TYPE: ClassVar = "weights.set"
+    type: Literal["conch.v1.weights.set"] = "conch.v1.weights.set"
+    version: str
+    """Digest of the parts."""
+    parts: tuple[Part, ...]
+    """Weights sum to 1 within 1e-6."""
+    why: str = ""

@@ -1,0 +1,29 @@
+"""The subject table: where each event stands on the bus."""
+
+from __future__ import annotations
+
+from conch_schemas.envelope import Event
+
+STREAM_SUBJECTS = ("conch.v1.>",)
+"""What the stream takes: every fact, nothing else."""
+
+
+def subject_of(event: Event) -> str:
+    """`conch.v1.<agent>.<noun>.<verb>`."""
+    return f"conch.v1.{event.agent}.{event.TYPE}"
+
+
+def subject_filter(kind: type[Event], agent: str = "*") -> str:
+    """The filter that takes one kind of event, of one agent or of all."""
+    return f"conch.v1.{agent}.{kind.TYPE}"
+
+
+def control_subject(agent: str, verb: str) -> str:
+    """`conch.ctl.<agent>.<verb>`: requests, outside the stream (a stream would answer them itself)."""
+    return f"conch.ctl.{agent}.{verb}"
+
+
+def agent_of(subject: str) -> str | None:
+    """The agent's token of a fact's subject; None where the subject is not one of ours."""
+    parts = subject.split(".")
+    return parts[2] if len(parts) >= 4 and parts[:2] == ["conch", "v1"] else None

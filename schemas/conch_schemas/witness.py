@@ -1,0 +1,62 @@
+"""Marks: an append-only, hash-chained record of what was done and scored."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from conch_schemas.envelope import Event, Value
+
+Relation = Literal["CAUSES", "CONTINUES", "BRANCHES", "FULFILLS"]
+
+
+class MarkLink(Value):
+    """A link from an earlier mark (or, for FULFILLS, from a plan's path)."""
+
+    source: str
+    relation: Relation
+
+
+class Mark(Value):
+    """One mark. `hash` is SHA-256 over the canonical JSON (RFC 8785) of every other field."""
+
+    id: str
+    agent: str
+    action_id: str | None
+    """The action it is about."""
+    origin: str
+    """Who: the consumer or person whose fact is witnessed."""
+    domain: str
+    """`action`, `score`, …"""
+    stimulus: str
+    """What it answers to."""
+    response: str
+    """What was done or said."""
+    reasoning: str
+    """Why."""
+    principles: dict[str, float] = Field(default_factory=dict)
+    """Scores of the constitution's principles, where any were made."""
+    evidence: Literal["fact", "check", "judgement", "none"] = "fact"
+    """The tier: a structured fact, a program's check, a judgement, or none."""
+    links: tuple[MarkLink, ...] = ()
+    tags: tuple[str, ...] = ()
+    values: str = ""
+    """Digest of the values file in force, or empty."""
+    event: str
+    """The id of the witnessed event."""
+    content: str
+    """SHA-256 of the witnessed event's canonical JSON, hexadecimal."""
+    sequence: int = Field(ge=0)
+    """Place in the agent's chain, from 0, without a gap."""
+    previous: str = Field(pattern=r"^[0-9a-f]{64}$")
+    """Hash of the mark before; the first one's is 64 zeros."""
+    hash: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class MarkWitnessed(Event):
+    """A mark was made."""
+
+    TYPE: ClassVar = "mark.witnessed"
+    type: Literal["conch.v1.mark.witnessed"] = "conch.v1.mark.witnessed"
+    mark: Mark

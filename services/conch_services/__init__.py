@@ -1,0 +1,1 @@
+"""Who listens: one folder per deployable consumer. None imports another."""

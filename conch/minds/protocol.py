@@ -78,6 +78,10 @@ class Completion:
     """Whether a grammar constrained the decoding."""
 
 
+class ScriptEnded(Exception):  # noqa: N818 - the end of a script is no error
+    """The scripted mind has given its last reply: the run ends."""
+
+
 class Mind(Protocol):
     """Who thinks and decides. One mind serves one agent; calls do not overlap."""
 
@@ -90,7 +94,10 @@ class Mind(Protocol):
         ...
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """The reply to `prompt`. Raises ModelError when there is none; a cancelled call leaves nothing behind."""
+        """The reply to `prompt`. A cancelled call leaves nothing behind.
+
+        Raises ModelError when there is none, ScriptEnded (on a *think*) when a script has no more replies.
+        """
         ...
 
     def learn(self, experience: ExperienceRecorded) -> None:

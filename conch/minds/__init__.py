@@ -1,0 +1,31 @@
+"""Minds: who thinks and decides. Each gives raw text that goes through the one parser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conch.config import MindSettings
+from conch.errors import ConfigError
+from conch.minds.protocol import Completion, Mind, Prompt, Purpose, Recent, ScriptEnded, Situation
+
+__all__ = ["Completion", "Mind", "Prompt", "Purpose", "Recent", "ScriptEnded", "Situation", "make_mind"]
+
+
+def make_mind(settings: MindSettings, *, seed: int, memory: Path) -> Mind:
+    """The mind that the settings name. `memory` is the file in which the reflex mind keeps what it learnt.
+
+    Raises ConfigError for settings that cannot be used. Libraries are imported for the kind that needs them.
+    """
+    if settings.kind == "openai":
+        from conch.minds.openai import OpenAIMind
+
+        return OpenAIMind(settings, seed=seed)
+    if settings.kind == "scripted":
+        from conch.minds.scripted import ScriptedMind
+
+        if settings.script is None:
+            raise ConfigError("the scripted mind needs a file of replies: --script FILE or mind.script")
+        return ScriptedMind(Path(settings.script).expanduser())
+    from conch.minds.reflex import ReflexMind
+
+    return ReflexMind(memory, seed=seed)

@@ -1,0 +1,291 @@
+"""The mind at an OpenAI-compatible endpoint: one streamed chat completion a question."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpx2
+
+from conch.config import MindSettings
+from conch.errors import ConfigError, ModelError
+from conch.minds.protocol import Completion, Prompt
+from conch.text import safe_text, well_formed
+from conch_schemas import ExperienceRecorded, Usage
+
+MAX_REPLY = 1024 * 1024
+"""Most characters of a reply."""
+MAX_BODY = 4 * MAX_REPLY
+"""Most bytes that are read of a body that is not streamed."""
+CONNECT_SECONDS = 10.0
+"""Longest wait for a connection; then the next try, which may reach another address."""
+BACKOFF = (0.5, 30.0)
+"""Seconds: the first wait's bound, doubling up to the last; each wait is drawn between half its bound and all of it."""
+RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Statuses that may pass by themselves."""
+
+_ADVICE = {
+    400: "the endpoint refuses the request",
+    401: "the endpoint does not accept the key: check mind.api_key",
+    403: "the endpoint does not allow this key to do that: check mind.api_key and mind.model",
+    404: "there is no such address or model: check mind.base_url (up to and with /v1) and mind.model",
+}
+
+
+class _Passing(Exception):  # noqa: N818 - a reason to wait, never seen outside
+    """A failure before the reply began that may pass. `after`: seconds that the endpoint asked for."""
+
+    def __init__(self, message: str, after: float | None = None) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+def retry_after(value: str | None, now: datetime) -> float | None:
+    """Seconds to wait that a Retry-After header asks for (a number of seconds or an HTTP date), at least 0.
+
+    None where there is none that can be understood.
+    """
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            date = parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        seconds = (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
+    return max(0.0, seconds) if seconds < float("inf") else None
+
+
+@dataclass
+class _Reply:
+    """A reply as it grows."""
+
+    parts: list[str] = field(default_factory=list)
+    size: int = 0
+    finish_reason: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    model: str | None = None
+
+    def take(self, chunk: Mapping[str, Any], key: str) -> None:
+        """Add one chunk (`key` delta) or a whole answer (`key` message). Raises ModelError for one that is too long.
+
+        Anything that has not the shape of a completion raises TypeError, AttributeError or ValueError.
+        """
+        if isinstance(chunk.get("model"), str) and chunk["model"]:
+            self.model = chunk["model"][:200]
+        if chunk.get("usage"):
+            counts = chunk["usage"]
+            self.usage = Usage(
+                input_tokens=counts.get("prompt_tokens") or 0, output_tokens=counts.get("completion_tokens") or 0
+            )
+        for choice in chunk.get("choices") or ():
+            if choice.get("index") in (0, None):  # other choices were not asked for
+                self._add((choice.get(key) or {}).get("content"))
+                self.finish_reason = choice.get("finish_reason") or self.finish_reason
+
+    def _add(self, content: object) -> None:
+        if content is None:  # the role's own chunk, a tool call, reasoning
+            return
+        if not isinstance(content, str):
+            raise TypeError("content is no text")
+        self.parts.append(content)
+        self.size += len(content)
+        if self.size > MAX_REPLY:
+            raise ModelError(f"the endpoint's reply goes on past {MAX_REPLY} characters; it was left there")
+
+
+class OpenAIMind:
+    """Asks `<base_url>/chat/completions`, streamed.
+
+    What fails before the reply begins is tried again (429, 500, 502, 503, 504, no connection), with back-off and as
+    the endpoint's Retry-After says, until `settings.timeout` seconds are over: that deadline covers the whole call.
+    A reply that breaks off is an error at once. The key is in no error and no log line. Where the endpoint counts no
+    tokens, the usage is 0.
+    """
+
+    kind = "openai"
+
+    def __init__(
+        self, settings: MindSettings, *, seed: int = 0, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        """Raises ConfigError for an address or a key that cannot be used. `sleep` waits between the tries."""
+        self._settings = settings
+        self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
+        self._sleep = sleep
+        self._key = settings.api_key.get_secret_value() if settings.api_key else ""
+        if not (self._key.isascii() and (self._key.isprintable() or not self._key)):
+            raise ConfigError("mind.api_key holds a character that cannot be sent (a line end?)")
+        self._url = _endpoint(settings.base_url)
+        self._where = f"{self._url.scheme}://{self._url.netloc.decode()}{self._url.path}"
+        self._client: httpx2.AsyncClient | None = None
+
+    @property
+    def model(self) -> str:
+        """The model's name at the endpoint."""
+        return self._settings.model
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """The reply. Raises ModelError: `fatal` where the request itself is refused; `retry_after` as asked for."""
+        started = time.monotonic()
+        deadline = asyncio.get_running_loop().time() + self._settings.timeout
+        last: list[str] = []
+        try:
+            async with asyncio.timeout_at(deadline):
+                reply = await self._persistently(self._body(prompt), deadline, last)
+        except TimeoutError:
+            before = f" (before that: {last[-1]})" if last else ""
+            raise ModelError(f"{self._where} gave no whole reply within {self._settings.timeout:g} s{before}") from None
+        return Completion(
+            text=well_formed("".join(reply.parts)),  # a pair of surrogates may come in two chunks
+            finish_reason=str(reply.finish_reason),
+            usage=reply.usage,
+            model=reply.model or self.model,
+            ms=(time.monotonic() - started) * 1000,
+        )
+
+    def learn(self, experience: ExperienceRecorded) -> None:
+        """The endpoint's model does not learn here."""
+
+    async def close(self) -> None:
+        """Close the connections. Twice is once."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    def _body(self, prompt: Prompt) -> bytes:
+        said = [("system", prompt.system), *((message.role, message.content) for message in prompt.messages)]
+        request = {
+            "model": self.model,
+            "messages": [{"role": role, "content": well_formed(content)} for role, content in said],
+            "temperature": self._settings.temperature,
+            "max_tokens": min(prompt.max_tokens, self._settings.max_tokens),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        return json.dumps(request).encode()
+
+    async def _persistently(self, body: bytes, deadline: float, last: list[str]) -> _Reply:
+        bound, most = BACKOFF
+        while True:
+            try:
+                return await self._once(body)
+            except _Passing as failure:
+                last.append(str(failure))
+                wait = failure.after
+                if wait is None:
+                    wait = bound * self._random.uniform(0.5, 1.0)
+                    bound = min(2 * bound, most)
+                if asyncio.get_running_loop().time() + wait >= deadline:
+                    raise ModelError(str(failure), retry_after=failure.after) from None
+                await self._sleep(wait)
+
+    async def _once(self, body: bytes) -> _Reply:
+        begun = False
+        try:
+            async with self._connected().stream("POST", self._url, content=body) as response:
+                await self._refuse(response)
+                begun = True
+                return await self._read(response)
+        # `from None` throughout: httpx2's errors hold the request, and with it the key.
+        except httpx2.UnsupportedProtocol:
+            raise ModelError(f"{self._where} is no http:// or https:// address", fatal=True) from None
+        except httpx2.HTTPError as error:
+            what = self._shown(str(error)) or type(error).__name__
+            if begun:
+                raise ModelError(f"{self._where} broke off its reply: {what}") from None
+            raise _Passing(f"{self._where} cannot be reached: {what}") from None
+
+    def _connected(self) -> httpx2.AsyncClient:
+        if self._client is None:
+            headers = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
+            if self._key:
+                headers["authorization"] = f"Bearer {self._key}"
+            # No limit on reading: a model may think for long before its first word. The deadline covers it.
+            self._client = httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS))
+        return self._client
+
+    async def _refuse(self, response: httpx2.Response) -> None:
+        status = response.status_code
+        if status == 200:
+            return
+        said = self._shown(_error_in(await _some(response, 64 * 1024)))
+        sentence = f"{self._where} answered {status}" + (f": {said}" if said else "")
+        if status in RETRIED:
+            raise _Passing(sentence, retry_after(response.headers.get("retry-after"), datetime.now(UTC)))
+        advice = _ADVICE.get(status, "the endpoint cannot be used like this: check mind.base_url")
+        raise ModelError(f"{sentence} ({advice})", fatal=400 <= status < 500 or 300 <= status < 400)
+
+    async def _read(self, response: httpx2.Response) -> _Reply:
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        reply = _Reply()
+        if kind == "text/event-stream":
+            async for data in _data(response):
+                self._take(reply, data, "delta")
+        elif kind == "application/json":  # the endpoint does not stream
+            self._take(reply, await _some(response, MAX_BODY), "message")
+        else:
+            raise ModelError(f"{self._where} answered with {self._shown(kind) or 'something'}, not with a completion")
+        if reply.finish_reason is None:
+            raise ModelError(f"{self._where} ended its reply without a finish_reason: it is not whole")
+        return reply
+
+    def _take(self, reply: _Reply, data: str, key: str) -> None:
+        try:
+            chunk = json.loads(data)
+            if chunk.get("error"):
+                raise ModelError(f"{self._where} reported an error in its reply: {self._shown(_error_in(data))}")
+            reply.take(chunk, key)
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            raise ModelError(f"{self._where} sent what is no completion: {self._shown(data)[:80]}") from None
+
+    def _shown(self, text: str) -> str:
+        """At most 300 characters of `text` on one line, harmless and without the key."""
+        text = text.replace(self._key, "***") if self._key else text
+        return safe_text(text, one_line=True)[:300]
+
+
+def _endpoint(base_url: str) -> httpx2.URL:
+    try:
+        url = httpx2.URL(base_url.rstrip("/") + "/chat/completions")
+    except httpx2.InvalidURL as error:
+        raise ConfigError(f"mind.base_url is no address: {error}") from None
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ConfigError(f"mind.base_url must start with http:// or https://, got {base_url!r}")
+    return url
+
+
+async def _data(response: httpx2.Response) -> AsyncIterator[str]:
+    """The data of each server-sent event, up to `[DONE]` or the end."""
+    async for event in httpx2.EventSource(response, max_event_size=MAX_BODY):
+        if event.data == "[DONE]":
+            return
+        if event.data:
+            yield event.data
+
+
+async def _some(response: httpx2.Response, limit: int) -> str:
+    """The body as text, at most `limit` bytes of it."""
+    found = bytearray()
+    async for part in response.aiter_bytes():
+        found += part
+        if len(found) >= limit:
+            break
+    return bytes(found[:limit]).decode("utf-8", "replace")
+
+
+def _error_in(body: str) -> str:
+    """The message of an error object `{"error": {"message": …}}`, else the body as it is."""
+    try:
+        error = json.loads(body)["error"]
+        return str(error["message"] if isinstance(error, dict) else error)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return body

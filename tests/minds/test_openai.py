@@ -1,0 +1,374 @@
+"""The openai mind against a real HTTP server that does everything wrong in turn."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conch.config import MindSettings
+from conch.errors import ConfigError, ModelError
+from conch.minds import Prompt
+from conch.minds.openai import MAX_REPLY, OpenAIMind, retry_after
+
+Asking = Callable[..., Prompt]
+Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
+KEY = "sk-very-secret"
+
+
+def head(status: int = 200, kind: str = "text/event-stream", extra: str = "") -> bytes:
+    return f"HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-type: {kind}\r\n{extra}\r\n".encode()
+
+
+def whole(status: int, body: str, kind: str = "application/json", extra: str = "") -> bytes:
+    return head(status, kind, f"content-length: {len(body.encode())}\r\n{extra}") + body.encode()
+
+
+def event(chunk: object) -> bytes:
+    return b"data: " + json.dumps(chunk).encode() + b"\n\n"
+
+
+def delta(content: object, finish_reason: str | None = None) -> bytes:
+    return event({"choices": [{"index": 0, "delta": {"content": content}, "finish_reason": finish_reason}]})
+
+
+USAGE = event({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3}})
+DONE = b"data: [DONE]\n\n"
+FINE = head() + delta("DO_NOTH") + delta("ING: rest", "stop") + USAGE + DONE
+
+
+def giving(data: bytes) -> Answer:
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(data)
+
+    return answer
+
+
+async def silence(writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(3600)
+
+
+async def endless(writer: asyncio.StreamWriter) -> None:
+    writer.write(head())
+    while True:
+        writer.write(delta("[" * 65536))
+        await writer.drain()
+
+
+@dataclass
+class Endpoint:
+    """A server whose answers are given in turn, the last one for ever."""
+
+    answers: list[Answer]
+    url: str = ""
+    requests: list[tuple[str, Any]] = field(default_factory=list)
+    slept: list[float] = field(default_factory=list)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = (await reader.readuntil(b"\r\n\r\n")).decode()
+        length = next(int(line[16:]) for line in asked.lower().split("\r\n") if line.startswith("content-length: "))
+        self.requests.append((asked, json.loads(await reader.readexactly(length))))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        try:
+            await answer(writer)
+            await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+    def mind(self, **settings: Any) -> OpenAIMind:
+        plain = {"kind": "openai", "base_url": self.url, "model": "tiny", "api_key": KEY, "timeout": 20.0}
+        return OpenAIMind(MindSettings(**{**plain, **settings}), sleep=self.sleep)
+
+
+@asynccontextmanager
+async def serving(*answers: bytes | Answer) -> AsyncIterator[Endpoint]:
+    """An endpoint on a free port of loopback; its unfinished answers are cancelled at the end."""
+    endpoint = Endpoint([giving(answer) if isinstance(answer, bytes) else answer for answer in answers])
+    tasks: set[asyncio.Task[None]] = set()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.add(asyncio.create_task(endpoint.serve(reader, writer)))
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    endpoint.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    try:
+        yield endpoint
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def ask(endpoint: Endpoint, prompt: Prompt, **settings: Any) -> Any:
+    mind = endpoint.mind(**settings)
+    try:
+        return await mind.complete(prompt)
+    finally:
+        await mind.close()
+        await mind.close()
+
+
+@pytest.fixture(autouse=True)
+def no_key_in_logs(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Whatever a test provokes, the key is in no log line."""
+    caplog.set_level(logging.DEBUG)
+    yield
+    assert KEY not in caplog.text
+
+
+async def test_a_streamed_reply_comes_whole_with_its_usage(prompt: Asking) -> None:
+    """Chunks are put together; reason, tokens and milliseconds come along."""
+    async with serving(FINE) as endpoint:
+        reply = await ask(endpoint, prompt())
+
+    assert (reply.text, reply.finish_reason) == ("DO_NOTHING: rest", "stop")
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (7, 3)
+    assert reply.model == "tiny"
+    assert reply.ms > 0
+
+
+async def test_the_request_is_a_streamed_chat_completion(prompt: Asking) -> None:
+    """System prompt first, the key as a bearer, the smaller of both token limits."""
+    async with serving(FINE) as endpoint:
+        await ask(endpoint, prompt(), max_tokens=5)
+
+    asked, body = endpoint.requests[0]
+    assert asked.startswith("POST /v1/chat/completions ")
+    assert f"bearer {KEY}" in asked.lower()
+    assert [message["role"] for message in body["messages"]] == ["system", "user"]
+    assert (body["stream"], body["stream_options"], body["max_tokens"]) == (True, {"include_usage": True}, 5)
+
+
+async def test_without_a_key_none_is_sent(prompt: Asking) -> None:
+    """Local endpoints want no key."""
+    async with serving(FINE) as endpoint:
+        await ask(endpoint, prompt(), api_key=None)
+
+    assert "authorization" not in endpoint.requests[0][0].lower()
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        head() + delta(None) + delta("yes", "stop") + DONE,
+        head() + event({"choices": [{"delta": {"reasoning_content": "hmm"}}]}) + delta("yes", "stop") + DONE,
+        head() + b": ping\n\n" + delta("yes") + delta(None, "stop") + DONE,
+        head() + delta("yes", "stop"),
+        head() + (delta("yes") + delta("", "stop") + DONE).replace(b"\n", b"\r\n"),
+        head() + event({"choices": [{"index": 1, "delta": {"content": "no"}}]}) + delta("yes", "stop") + DONE,
+        head() + delta("yes", "stop") + event({"choices": None, "usage": None}) + DONE,
+        whole(200, '{"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}]}'),
+        whole(200, '{"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}], "usage": {}}'),
+    ],
+)
+async def test_what_servers_do_within_the_format_is_understood(prompt: Asking, stream: bytes) -> None:
+    """Null content, reasoning, comments, no [DONE], other choices, servers that do not stream; no count: usage 0."""
+    async with serving(stream) as endpoint:
+        reply = await ask(endpoint, prompt())
+
+    assert reply.text == "yes"
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (0, 0)
+
+
+async def test_a_character_split_over_two_chunks_is_put_together(prompt: Asking) -> None:
+    """Halves of a surrogate pair in two chunks are one character; a lone half does no harm."""
+    halves = [
+        b'data: {"choices": [{"delta": {"content": "' + half + b'"}}]}\n\n' for half in (rb"\ud83d", rb"\udc1a\ud83d")
+    ]
+    async with serving(head() + b"".join(halves) + delta("", "stop") + DONE) as endpoint:
+        reply = await ask(endpoint, prompt())
+
+    assert reply.text == "🐚\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (head() + delta("DO_NOTHING: ha") + DONE, "finish_reason"),
+        (head() + delta("DO_NOTHING: ha"), "finish_reason"),
+        (head() + DONE, "finish_reason"),
+        (whole(200, '{"choices": []}'), "finish_reason"),
+        (head(extra="content-length: 9999\r\n") + delta("DO_NOTH"), "broke off"),
+        (head(extra="transfer-encoding: chunked\r\n") + b"40\r\n" + delta("x")[:20], "broke off"),
+        (head() + b"data: {oops\n\n", "no completion"),
+        (head() + b"data: 7\n\n", "no completion"),
+        (head() + event({"choices": ["x"]}), "no completion"),
+        (head() + event({"choices": [{"delta": {"content": ["x"]}}]}), "no completion"),
+        (head() + event({"choices": [], "usage": {"prompt_tokens": -1}}), "no completion"),
+        (head() + b"data: " + b"[" * 100_000 + b"\n\n", "no completion"),
+        (head() + event({"error": {"message": f"out of memory {KEY}"}}), r"out of memory \*\*\*"),
+        (head() + delta("half") + event({"error": "overloaded"}), "overloaded"),
+        (whole(200, '{"error": {"message": "no such thing"}}'), "no such thing"),
+        (whole(200, "<html>Welcome</html>", "text/html"), "text/html"),
+        (whole(200, "{", "application/json"), "no completion"),
+        (endless, str(MAX_REPLY)),
+        (head() + b"data: " + b"x" * 5_000_000, "broke off"),
+    ],
+)
+async def test_a_reply_that_is_not_whole_is_an_error(prompt: Asking, answer: bytes | Answer, sentence: str) -> None:
+    """Half a reply is never passed on as a short one; nothing of this is tried again behind the caller's back."""
+    async with serving(answer) as endpoint:
+        with pytest.raises(ModelError, match=sentence) as raised:
+            await ask(endpoint, prompt())
+
+    assert KEY not in str(raised.value)
+    assert not raised.value.fatal
+    assert len(endpoint.requests) == 1
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+async def test_what_may_pass_is_tried_again(prompt: Asking, status: int) -> None:
+    """Busy and broken endpoints are asked again after growing waits."""
+    busy = whole(status, '{"error": {"message": "later"}}')
+    async with serving(busy, busy, FINE) as endpoint:
+        reply = await ask(endpoint, prompt())
+
+    assert reply.text == "DO_NOTHING: rest"
+    assert [0.25 <= wait <= 0.5 for wait in endpoint.slept[:1]] == [True]
+    assert 0.5 <= endpoint.slept[1] <= 1.0
+
+
+async def test_a_connection_that_drops_before_the_answer_is_tried_again(prompt: Asking) -> None:
+    """No status line came: nothing was begun."""
+    async with serving(b"", FINE) as endpoint:
+        reply = await ask(endpoint, prompt())
+
+    assert reply.text == "DO_NOTHING: rest"
+
+
+async def test_retry_after_is_honoured(prompt: Asking) -> None:
+    """The endpoint's own seconds stand in for the back-off."""
+    async with serving(whole(429, "", extra="retry-after: 3\r\n"), FINE) as endpoint:
+        await ask(endpoint, prompt())
+
+    assert endpoint.slept == [3.0]
+
+
+async def test_a_retry_after_beyond_the_deadline_is_handed_to_the_caller(prompt: Asking) -> None:
+    """Waiting in vain helps nobody: the error says how long to wait."""
+    async with serving(whole(429, "", extra="retry-after: 3600\r\n")) as endpoint:
+        with pytest.raises(ModelError, match="429") as raised:
+            await ask(endpoint, prompt())
+
+    assert raised.value.retry_after == 3600
+    assert endpoint.slept == []
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [(400, "refuses"), (401, "mind.api_key"), (403, "mind.model"), (404, "base_url"), (422, "422"), (301, "base_url")],
+)
+async def test_a_refusal_is_fatal_and_says_what_to_check(prompt: Asking, status: int, sentence: str) -> None:
+    """Retrying cannot help; the endpoint's own words come along, without the key that it repeats."""
+    async with serving(whole(status, json.dumps({"error": {"message": f"bad key {KEY}\x1b[31m"}}))) as endpoint:
+        with pytest.raises(ModelError, match=sentence) as raised:
+            await ask(endpoint, prompt())
+
+    assert raised.value.fatal
+    assert len(endpoint.requests) == 1
+    assert KEY not in str(raised.value)
+    assert "\x1b" not in str(raised.value)
+    assert raised.value.__cause__ is None
+
+
+async def test_an_absent_endpoint_is_said_when_the_deadline_comes(prompt: Asking) -> None:
+    """Nobody listens: tried again until there is no time left, then one sentence with the address."""
+    async with serving(FINE) as endpoint:
+        pass
+
+    with pytest.raises(ModelError, match=r"http://127.0.0.1:\d+/v1/chat/completions cannot be reached") as raised:
+        await ask(endpoint, prompt(), timeout=0.2)
+
+    assert not raised.value.fatal
+
+
+@pytest.mark.parametrize("first", [b"", head(), head() + delta("DO_NOTHING: sl")])
+async def test_the_deadline_covers_the_whole_call(prompt: Asking, first: bytes) -> None:
+    """Silence before the status line, before the first chunk or amid the reply ends at the same time."""
+
+    async def slow(writer: asyncio.StreamWriter) -> None:
+        writer.write(first)
+        await silence(writer)
+
+    async with serving(slow) as endpoint:
+        with pytest.raises(ModelError, match=r"no whole reply within 0\.2 s"):
+            await ask(endpoint, prompt(), timeout=0.2)
+
+
+async def test_a_cancelled_call_leaves_the_mind_usable(prompt: Asking) -> None:
+    """Cancellation goes through, and the next question is answered."""
+    async with serving(silence, FINE) as endpoint:
+        mind = endpoint.mind()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await mind.complete(prompt())
+
+        reply = await mind.complete(prompt())
+        await mind.close()
+
+    assert reply.text == "DO_NOTHING: rest"
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"api_key": "sk-one\nsk-two"}, "api_key"),
+        ({"api_key": "schlüssel"}, "api_key"),
+        ({"base_url": "localhost:8000"}, "base_url"),
+        ({"base_url": "ftp://127.0.0.1/v1"}, "base_url"),
+        ({"base_url": "http://[::1/v1"}, "base_url"),
+    ],
+)
+def test_settings_that_cannot_be_sent_are_refused_at_once(settings: dict[str, str], sentence: str) -> None:
+    """An address or key that no request can carry is an error of the configuration, without the key in it."""
+    with pytest.raises(ConfigError, match=sentence) as raised:
+        OpenAIMind(MindSettings(kind="openai", **settings))
+
+    assert settings.get("api_key", KEY) not in str(raised.value)
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None),
+        ("7", 7.0),
+        ("0.5", 0.5),
+        ("-3", 0.0),
+        ("nan", None),
+        ("inf", None),
+        ("soon", None),
+        ("Thu, 01 Jan 2026 00:01:00 -0000", 60.0),
+        (format_datetime(NOW + timedelta(seconds=90), usegmt=True), 90.0),
+        (format_datetime(NOW - timedelta(seconds=90), usegmt=True), 0.0),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(value: str | None, seconds: float | None) -> None:
+    """Both forms that HTTP allows are understood; anything else counts as not given."""
+    assert retry_after(value, NOW) == seconds
+
+
+@given(st.text())
+def test_no_retry_after_raises(value: str) -> None:
+    """Whatever an endpoint puts there, the answer is seconds from 0 or None."""
+    seconds = retry_after(value, NOW)
+
+    assert seconds is None or seconds >= 0

@@ -1,0 +1,308 @@
+"""The bus over NATS JetStream."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, Self
+
+import structlog
+from nats.aio.msg import Msg
+
+from conch.bus.jetstream.connection import Connection, LostReplyError, RefusedError
+from conch.bus.jetstream.reader import BATCH, PullReader
+from conch.bus.protocol import Delivery, Entry, ReaderState, Responder, Stored, StreamState
+from conch.errors import BusError, BusUnreachableError, FencedError
+from conch_schemas import STREAM_SUBJECTS
+
+log = structlog.get_logger(__name__)
+
+STREAM = "CONCH"
+BUCKET = "conch"
+WINDOW = 256
+"""Publishes under way at once; the next one waits."""
+DEDUPE_SECONDS = 120
+"""How long the server knows an id. A publish retried after that looks for itself in the stream first."""
+_NOT_FOUND = {10014, 10037, 10059}
+_FULL = {10023, 10047, 10077}
+"""err_codes of a store without room: insufficient resources, storage, or the stream's own limit."""
+_WRONG_REVISION = {10071, 10164}
+_SECOND = 1_000_000_000
+
+
+class JetStreamBus:
+    """See `conch.bus.protocol.Bus`. Makes its stream and bucket on entry where they are missing."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        name: str = "conch",
+        max_bytes: int = -1,
+        replicas: int = 1,
+        connect_timeout: float = 5.0,
+    ) -> None:
+        self._connection = Connection(url, token=token, name=name, connect_timeout=connect_timeout)
+        self._max_bytes, self._replicas = max_bytes, replicas
+        self._window = asyncio.Semaphore(WINDOW)
+        self._seen = 0
+        """The greatest sequence that a publish of ours was acknowledged with."""
+
+    async def __aenter__(self) -> Self:
+        await self._connection.__aenter__()
+        try:
+            await self._ensure()
+        except BaseException:
+            await self._connection.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._connection.__aexit__()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the server was there when last heard of."""
+        return self._connection.connected
+
+    async def publish(self, subject: str, data: bytes, *, id: str) -> Stored:
+        """Store one event; see the protocol."""
+        async with self._window:
+            stored = await self._stored(subject, data, {"Nats-Msg-Id": id}, id)
+        self._seen = max(self._seen, stored.seq)
+        return stored
+
+    async def _stored(self, subject: str, data: bytes, headers: dict[str, str], id: str) -> Stored:
+        loop = asyncio.get_running_loop()
+        began, behind, tries = loop.time(), self._seen, 0
+        while True:
+            await self._connection.wait()
+            if tries and loop.time() - began > DEDUPE_SECONDS / 2:
+                if (found := await self._find(subject, id, behind)) is not None:
+                    return Stored(found, duplicate=True)
+                began = loop.time()
+            tries += 1
+            try:
+                return self._acknowledged(await self._connection.ask(subject, data, headers=headers))
+            except LostReplyError as error:
+                log.warning("bus.publish_retried", subject=subject, tries=tries, why=str(error))
+            except RefusedError as error:
+                if error.code in _FULL:
+                    log.warning("bus.full", subject=subject, why=str(error))
+                elif error.code != 503:
+                    raise
+                await asyncio.sleep(min(0.05 * tries, 1.0))
+
+    def _acknowledged(self, message: Msg) -> Stored:
+        reply = json.loads(message.data)
+        if (error := reply.get("error")) is not None:
+            raise RefusedError(
+                f"the stream refused an event: {error.get('description')}", int(error.get("err_code", 0))
+            )
+        return Stored(int(reply["seq"]), bool(reply.get("duplicate", False)))
+
+    async def _find(self, subject: str, id: str, after: int) -> int | None:
+        """Where the event with this id stands, if our own earlier try was stored after all."""
+        needle = json.dumps(id).encode()
+        async for delivery in self.read([subject], after=after):
+            if needle in delivery.data and json.loads(delivery.data).get("id") == id:
+                return delivery.seq
+        return None
+
+    def consume(self, name: str, filters: Sequence[str], *, after: int) -> PullReader:
+        """The durable reader `name`; see the protocol."""
+        return PullReader(self._connection, STREAM, name, filters, after)
+
+    async def read(self, filters: Sequence[str], *, after: int = 0) -> AsyncIterator[Delivery]:
+        """What the stream holds behind `after`, up to its end as of now."""
+        end = (await self.state()).last
+        if after >= end:
+            return
+        async with PullReader(self._connection, STREAM, None, filters, after) as reader:
+            if not reader.pending:
+                return
+            while True:
+                for delivery in await reader.get(BATCH):
+                    if delivery.seq > end:
+                        return
+                    yield delivery
+                if not reader.pending and not reader.waiting:
+                    return
+
+    async def last(self, subject: str) -> Delivery | None:
+        """The newest event of exactly this subject."""
+        return await self._message(STREAM, {"last_by_subj": subject})
+
+    async def at(self, seq: int) -> Delivery | None:
+        """The event at this place."""
+        return await self._message(STREAM, {"seq": seq})
+
+    async def _message(self, stream: str, body: dict[str, Any]) -> Delivery | None:
+        try:
+            message = (await self._connection.api(f"STREAM.MSG.GET.{stream}", body))["message"]
+        except RefusedError as error:
+            if error.code in _NOT_FOUND:
+                return None
+            raise
+        # Nanoseconds are more digits than fromisoformat takes.
+        time = datetime.fromisoformat(message["time"][:19] + "+00:00").timestamp()
+        return Delivery(message["seq"], message["subject"], base64.b64decode(message.get("data", "")), time)
+
+    async def state(self) -> StreamState:
+        """What the stream holds."""
+        info = await self._connection.api(f"STREAM.INFO.{STREAM}")
+        state = info["state"]
+        return StreamState(
+            first=state["first_seq"] or 1,
+            last=state["last_seq"],
+            messages=state["messages"],
+            bytes=state["bytes"],
+            epoch=info["created"],
+        )
+
+    async def readers(self) -> Sequence[ReaderState]:
+        """All durable readers, by name."""
+        found: list[ReaderState] = []
+        while True:
+            page = await self._connection.api(f"CONSUMER.LIST.{STREAM}", {"offset": len(found)})
+            infos = page["consumers"] or ()
+            found.extend(_reader_state(info) for info in infos)
+            if len(found) >= page["total"] or not infos:
+                return sorted((state for state in found if state.name), key=lambda state: state.name)
+
+    async def forget(self, name: str) -> None:
+        """Remove a durable reader."""
+        try:
+            await self._connection.api(f"CONSUMER.DELETE.{STREAM}.{name}")
+        except RefusedError as error:
+            if error.code not in _NOT_FOUND:
+                raise
+
+    async def trim(self, before: int) -> None:
+        """Drop the events before sequence `before`."""
+        await self._connection.api(f"STREAM.PURGE.{STREAM}", {"seq": before})
+
+    async def get(self, key: str) -> Entry | None:
+        """A value of the bucket."""
+        found = await self._message(f"KV_{BUCKET}", {"last_by_subj": f"$KV.{BUCKET}.{key}"})
+        return Entry(found.data, found.seq) if found is not None else None
+
+    async def put(self, key: str, value: bytes, *, revision: int) -> int:
+        """Write if the key is still at `revision`; see the protocol."""
+        headers = {"Nats-Expected-Last-Subject-Sequence": str(revision)}
+        tries = 0
+        while True:
+            tries += 1
+            await self._connection.wait()
+            try:
+                reply = await self._connection.ask(f"$KV.{BUCKET}.{key}", value, headers=headers)
+                return self._acknowledged(reply).seq
+            except LostReplyError:
+                continue
+            except RefusedError as error:
+                if error.code in _WRONG_REVISION:
+                    # After a lost reply it may be our own write that stands there.
+                    if tries > 1 and (now := await self.get(key)) is not None and now.value == value:
+                        return now.revision
+                    raise FencedError(f"{key} was written by another copy since revision {revision}") from None
+                if error.code != 503 and error.code not in _FULL:
+                    raise
+                await asyncio.sleep(min(0.05 * tries, 1.0))
+
+    async def keys(self) -> Sequence[str]:
+        """The keys there are."""
+        prefix = f"$KV.{BUCKET}."
+        found: list[str] = []
+        while True:
+            body = {"subjects_filter": prefix + ">", "offset": len(found)}
+            info = await self._connection.api(f"STREAM.INFO.KV_{BUCKET}", body)
+            subjects = info["state"].get("subjects") or {}
+            found += [subject[len(prefix) :] for subject in subjects]
+            if not subjects or len(found) >= info.get("total", len(found)):
+                return sorted(found)
+
+    async def request(self, subject: str, data: bytes, *, timeout: float) -> bytes:
+        """Ask whoever serves `subject`."""
+        try:
+            return (await self._connection.ask(subject, data, timeout=timeout)).data
+        except LostReplyError as error:
+            raise BusError(str(error)) from None
+
+    @asynccontextmanager
+    async def serve(self, subject: str, respond: Responder) -> AsyncIterator[None]:
+        """Answer requests on `subject` while entered."""
+
+        async def answer(message: Msg) -> None:
+            reply = await respond(message.subject, message.data)
+            if message.reply:
+                await self._connection.client.publish(message.reply, reply)
+
+        subscription = await self._connection.client.subscribe(subject, cb=answer)
+        await self._connection.client.flush()  # entered means: asked from now on, answered
+        try:
+            yield
+        finally:
+            if self._connection.connected:
+                await subscription.unsubscribe()
+
+    async def _ensure(self) -> None:
+        """Stream and bucket, made where they are missing and left as they are where they are not."""
+        await self._made(
+            {
+                "name": STREAM,
+                "subjects": list(STREAM_SUBJECTS),
+                "max_bytes": self._max_bytes,
+                "duplicate_window": DEDUPE_SECONDS * _SECOND,
+            }
+        )
+        await self._made(
+            {
+                "name": f"KV_{BUCKET}",
+                "subjects": [f"$KV.{BUCKET}.>"],
+                "max_msgs_per_subject": 1,
+                "max_bytes": -1,
+                "allow_rollup_hdrs": True,
+                "deny_delete": True,
+            }
+        )
+
+    async def _made(self, config: dict[str, Any]) -> None:
+        asked = config | {
+            "retention": "limits",
+            "discard": "new",
+            "storage": "file",
+            "num_replicas": self._replicas,
+            "max_msgs": -1,
+            "max_age": 0,
+        }
+        name = config["name"]
+        try:
+            info = await self._connection.api(f"STREAM.INFO.{name}")
+        except RefusedError as error:
+            if error.code != 10059:  # stream not found
+                raise BusUnreachableError(f"the server refused JetStream: {error}") from error
+            try:
+                info = await self._connection.api(f"STREAM.CREATE.{name}", asked)
+            except RefusedError as refused:
+                raise BusError(f"the stream {name} could not be made: {refused}") from refused
+        for key in ("retention", "discard", "storage"):
+            if info["config"].get(key) != asked[key]:
+                raise BusError(
+                    f"the stream {name} on the server has {key} {info['config'].get(key)!r}, "
+                    f"Conch needs {asked[key]!r}: remove that stream or use another account"
+                )
+
+
+def _reader_state(info: dict[str, Any]) -> ReaderState:
+    """Of a consumer's info; an ephemeral one has no name here."""
+    config = info["config"]
+    return ReaderState(
+        name=info["name"] if config.get("durable_name") else "",
+        acknowledged=max(info["ack_floor"]["stream_seq"], config.get("opt_start_seq", 1) - 1),
+        pending=info["num_pending"] + info["num_ack_pending"],
+    )

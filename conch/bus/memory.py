@@ -1,0 +1,218 @@
+"""The bus in one process: the same semantics, for tests and notebooks.
+
+The journal is an object that outlives the bus: a crash is a new bus over the same journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Self
+
+from conch.bus.protocol import Delivery, Entry, Reader, ReaderState, Responder, Stored, StreamState
+from conch.errors import BusError, FencedError
+
+
+def matches(pattern: str, subject: str) -> bool:
+    """Whether a subject filter takes a subject: `*` one token, `>` the rest (at least one)."""
+    wanted, parts = pattern.split("."), subject.split(".")
+    for place, part in enumerate(wanted):
+        if part == ">":
+            return len(parts) > place
+        if place >= len(parts) or part not in ("*", parts[place]):
+            return False
+    return len(wanted) == len(parts)
+
+
+@dataclass
+class MemoryJournal:
+    """What a memory bus has stored. Keep it, and a new bus over it goes on where the old one died."""
+
+    events: dict[int, Delivery] = field(default_factory=dict)
+    ids: dict[str, int] = field(default_factory=dict)
+    bucket: dict[str, Entry] = field(default_factory=dict)
+    durables: dict[str, MemoryDurable] = field(default_factory=dict)
+    last: int = 0
+    first: int = 1
+    revision: int = 0
+    epoch: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+
+@dataclass
+class MemoryDurable:
+    """A durable reader's place."""
+
+    filters: tuple[str, ...]
+    acknowledged: int
+    holder: object
+
+
+class MemoryBus:
+    """See `conch.bus.protocol.Bus`. `most` events are held; then publishers wait until some are trimmed."""
+
+    def __init__(self, journal: MemoryJournal | None = None, *, most: int = 1_000_000) -> None:
+        self.journal = journal if journal is not None else MemoryJournal()
+        self._most = most
+        self._changed = asyncio.Condition()
+        self._responders: list[tuple[str, Responder]] = []
+        self._open = False
+
+    async def __aenter__(self) -> Self:
+        self._open = True
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._open = False
+
+    @property
+    def connected(self) -> bool:
+        """Always, while entered."""
+        return self._open
+
+    async def publish(self, subject: str, data: bytes, *, id: str) -> Stored:
+        """Store one event; see the protocol."""
+        journal = self.journal
+        if (known := journal.ids.get(id)) is not None:
+            return Stored(known, duplicate=True)
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(journal.events) < self._most)
+            journal.last += 1
+            journal.ids[id] = journal.last
+            journal.events[journal.last] = Delivery(journal.last, subject, data, time.time())
+            self._changed.notify_all()
+            return Stored(journal.last, duplicate=False)
+
+    def forget_ids(self) -> None:
+        """What a server does after its dedupe window: known ids are forgotten."""
+        self.journal.ids.clear()
+
+    @asynccontextmanager
+    async def consume(self, name: str, filters: Sequence[str], *, after: int) -> AsyncIterator[Reader]:
+        """The durable reader `name`; see the protocol."""
+        reader = _MemoryReader(self, name, tuple(filters), after)
+        self.journal.durables[name] = MemoryDurable(tuple(filters), after, reader)
+        async with self._changed:
+            self._changed.notify_all()
+        yield reader
+
+    async def read(self, filters: Sequence[str], *, after: int = 0) -> AsyncIterator[Delivery]:
+        """What the journal holds behind `after`, up to its end as of now."""
+        for seq in range(max(after + 1, self.journal.first), self.journal.last + 1):
+            event = self.journal.events.get(seq)
+            if event is not None and any(matches(pattern, event.subject) for pattern in filters):
+                yield event
+
+    async def last(self, subject: str) -> Delivery | None:
+        """The newest event of exactly this subject."""
+        return next((event for event in reversed(self.journal.events.values()) if event.subject == subject), None)
+
+    async def at(self, seq: int) -> Delivery | None:
+        """The event at this place."""
+        return self.journal.events.get(seq)
+
+    async def state(self) -> StreamState:
+        """What the journal holds."""
+        journal = self.journal
+        size = sum(len(event.data) for event in journal.events.values())
+        return StreamState(journal.first, journal.last, len(journal.events), size, journal.epoch)
+
+    async def readers(self) -> Sequence[ReaderState]:
+        """All durable readers, by name."""
+        return [
+            ReaderState(
+                name,
+                durable.acknowledged,
+                len([1 async for _ in self.read(durable.filters, after=durable.acknowledged)]),
+            )
+            for name, durable in sorted(self.journal.durables.items())
+        ]
+
+    async def forget(self, name: str) -> None:
+        """Remove a durable reader."""
+        self.journal.durables.pop(name, None)
+
+    async def trim(self, before: int) -> None:
+        """Drop the events before sequence `before`."""
+        async with self._changed:
+            for seq in [seq for seq in self.journal.events if seq < before]:
+                del self.journal.events[seq]
+            self.journal.first = max(self.journal.first, min(before, self.journal.last + 1))
+            self._changed.notify_all()
+
+    async def get(self, key: str) -> Entry | None:
+        """A value of the bucket."""
+        return self.journal.bucket.get(key)
+
+    async def put(self, key: str, value: bytes, *, revision: int) -> int:
+        """Write if the key is still at `revision`; see the protocol."""
+        now = self.journal.bucket.get(key)
+        if (now.revision if now is not None else 0) != revision:
+            raise FencedError(f"{key} was written by another copy since revision {revision}")
+        self.journal.revision += 1
+        self.journal.bucket[key] = Entry(value, self.journal.revision)
+        return self.journal.revision
+
+    async def keys(self) -> Sequence[str]:
+        """The keys there are."""
+        return sorted(self.journal.bucket)
+
+    async def request(self, subject: str, data: bytes, *, timeout: float) -> bytes:
+        """Ask whoever serves `subject`."""
+        for pattern, respond in self._responders:
+            if matches(pattern, subject):
+                try:
+                    async with asyncio.timeout(timeout):
+                        return await respond(subject, data)
+                except TimeoutError:
+                    raise BusError(f"no reply on {subject} within {timeout:g} s") from None
+        raise BusError(f"nobody answers on {subject}")
+
+    @asynccontextmanager
+    async def serve(self, subject: str, respond: Responder) -> AsyncIterator[None]:
+        """Answer requests on `subject` while entered."""
+        entry = (subject, respond)
+        self._responders.append(entry)
+        try:
+            yield
+        finally:
+            self._responders.remove(entry)
+
+
+class _MemoryReader:
+    def __init__(self, bus: MemoryBus, name: str, filters: tuple[str, ...], after: int) -> None:
+        self._bus, self._name, self._filters, self._last = bus, name, filters, after
+
+    async def get(self, most: int = 256) -> Sequence[Delivery]:
+        changed = self._bus._changed
+        while True:
+            async with changed:
+                self._check()
+                found = self._next(most)
+                if found:
+                    self._last = found[-1].seq
+                    return found
+                await changed.wait()
+
+    async def ack(self, seq: int) -> None:
+        durable = self._bus.journal.durables.get(self._name)
+        if durable is not None and durable.holder is self:
+            durable.acknowledged = max(durable.acknowledged, seq)
+
+    def _check(self) -> None:
+        durable = self._bus.journal.durables.get(self._name)
+        if durable is None or durable.holder is not self:
+            raise FencedError(f"another copy of the consumer {self._name} reads now; this one stops")
+
+    def _next(self, most: int) -> list[Delivery]:
+        journal, found = self._bus.journal, []
+        for seq in range(max(self._last + 1, journal.first), journal.last + 1):
+            event = journal.events.get(seq)
+            if event is not None and any(matches(pattern, event.subject) for pattern in self._filters):
+                found.append(event)
+                if len(found) == most:
+                    break
+        return found

@@ -1,0 +1,154 @@
+"""The bus: a stream of facts, durable readers, a key-value bucket with compare-and-set, requests beside it.
+
+Every implementation passes one contract suite (tests/bus). All times are seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A publish acknowledgement: the stream has the event."""
+
+    seq: int
+    """Its place, from 1. Of the first copy, when it was a duplicate."""
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One event as the stream has it."""
+
+    seq: int
+    subject: str
+    data: bytes
+    time: float
+    """When the stream stored it, seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """What the stream holds."""
+
+    first: int
+    """Sequence of the oldest event; last + 1 when there is none."""
+    last: int
+    """Sequence of the newest event that there ever was; 0: none yet."""
+    messages: int
+    bytes: int
+    epoch: str
+    """Identity of the stream: another one when it was made anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderState:
+    """How far a durable reader is."""
+
+    name: str
+    acknowledged: int
+    """Everything up to here is acknowledged."""
+    pending: int
+    """Events that it has still to acknowledge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A value of the key-value bucket."""
+
+    value: bytes
+    revision: int
+    """For compare-and-set; 0 stands for «no such key»."""
+
+
+class Reader(Protocol):
+    """A durable reader's end."""
+
+    async def get(self, most: int = 256) -> Sequence[Delivery]:
+        """The next events in stream order: at least one, at most `most`. Waits for it, through reconnects."""
+        ...
+
+    async def ack(self, seq: int) -> None:
+        """Everything up to `seq` is done. Lazy: after a crash, some of it may be delivered again."""
+        ...
+
+
+Responder = Callable[[str, bytes], Awaitable[bytes]]
+"""(subject, request) -> reply."""
+
+
+class Bus(Protocol):
+    """A connection to the bus. Entered as a context; leaving flushes and closes it."""
+
+    async def publish(self, subject: str, data: bytes, *, id: str) -> Stored:
+        """Store one event; returns when the stream has it (guarantee 1), however long the bus is gone.
+
+        The same `id` again is stored once (`duplicate`). Waits while the window is full or the stream is. Raises
+        BusError when the server refuses it for good. Cancelled: it may or may not be stored; publish it again.
+        """
+        ...
+
+    def consume(self, name: str, filters: Sequence[str], *, after: int) -> AbstractAsyncContextManager[Reader]:
+        """The durable reader `name` of subjects matching any filter, from the first event behind sequence `after`.
+
+        Entered: what is published from now on will be seen. Each event once a reader, in stream order; a second
+        reader of the same name takes the name over.
+        """
+        ...
+
+    def read(self, filters: Sequence[str], *, after: int = 0) -> AsyncIterator[Delivery]:
+        """What the stream holds behind `after`, in order, up to its end as of now. Leaves no trace."""
+        ...
+
+    async def last(self, subject: str) -> Delivery | None:
+        """The newest event of exactly this subject."""
+        ...
+
+    async def at(self, seq: int) -> Delivery | None:
+        """The event at this place, or None when it is trimmed."""
+        ...
+
+    async def state(self) -> StreamState:
+        """What the stream holds."""
+        ...
+
+    async def readers(self) -> Sequence[ReaderState]:
+        """All durable readers, by name."""
+        ...
+
+    async def forget(self, name: str) -> None:
+        """Remove a durable reader. Twice is once."""
+        ...
+
+    async def trim(self, before: int) -> None:
+        """Drop the events before sequence `before`."""
+        ...
+
+    async def get(self, key: str) -> Entry | None:
+        """A value of the bucket. Keys: letters, digits, `-`, `_`, `.`, `/`."""
+        ...
+
+    async def put(self, key: str, value: bytes, *, revision: int) -> int:
+        """Write if the key is still at `revision` (0: absent); the new revision. Raises FencedError otherwise."""
+        ...
+
+    async def keys(self) -> Sequence[str]:
+        """The keys there are."""
+        ...
+
+    async def request(self, subject: str, data: bytes, *, timeout: float) -> bytes:
+        """Ask whoever serves `subject`. Raises BusError when nobody does, or not in time."""
+        ...
+
+    def serve(self, subject: str, respond: Responder) -> AbstractAsyncContextManager[None]:
+        """Answer requests on `subject` (wildcards allowed) while entered."""
+        ...
+
+    @property
+    def connected(self) -> bool:
+        """Whether the bus answers now."""
+        ...

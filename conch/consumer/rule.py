@@ -1,0 +1,159 @@
+"""A plug-in rule as a consumer: scored in a process of its own, so that one which blocks, grows or exits harms only
+itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+import signal
+import sys
+from typing import Any
+
+import structlog
+
+from conch.bus.server import die_with_parent
+from conch.consumer.discover import Plugin
+from conch.consumer.follow import follow
+from conch.consumer.spec import ConsumerSpec
+from conch.text import safe_text
+from conch_schemas import ActionTaken, Event, RewardAssigned, Score, encode
+
+log = structlog.get_logger(__name__)
+
+START_SECONDS = 20.0
+"""Time to import a rule's file: it does not count as the rule's."""
+_LINE_LIMIT = 64 * 1024
+
+
+class RuleWorker:
+    """The process that one rule runs in. It is started when first needed and again after it died."""
+
+    def __init__(self, plugin: Plugin, *, timeout: float, memory_mib: int) -> None:
+        self._plugin, self._timeout, self._memory_mib = plugin, timeout, memory_mib
+        self._process: asyncio.subprocess.Process | None = None
+        self._lock = asyncio.Lock()
+
+    async def score(self, action: ActionTaken) -> Score:
+        """The rule's score of this act; whatever it does, a Score comes back. Cancelled, the process is ended."""
+        async with self._lock:
+            try:
+                if self._process is None:
+                    await self._start()
+                async with asyncio.timeout(self._plugin.timeout or self._timeout):
+                    answer = await self._ask(encode(action))
+            except TimeoutError:
+                await self.close()
+                return self._score("timeout", why=f"no value within {self._plugin.timeout or self._timeout:g} s")
+            except _WorkerGoneError as gone:
+                await self.close()
+                return self._score("error", why=str(gone))
+            except asyncio.CancelledError:
+                await self.close()
+                raise
+        return self._judge(answer)
+
+    def _judge(self, answer: dict[str, Any]) -> Score:
+        if "error" in answer:
+            return self._score("error", why=str(answer["error"]))
+        value = answer.get("value")
+        if value is None:
+            return self._score("not_applicable", why="the rule says: not applicable")
+        low, high = self._plugin.low, self._plugin.high
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            return self._score("error", why=f"returned {value!r}, not a finite number or None")
+        if not low <= value <= high:
+            return self._score("error", why=f"returned {value!r}, outside its range {low:g}..{high:g}")
+        return self._score("scored", float(value))
+
+    def _score(self, status: Any, value: float | None = None, why: str = "") -> Score:
+        return Score(
+            component=self._plugin.name,
+            value=value,
+            range=(self._plugin.low, self._plugin.high),
+            status=status,
+            explanation=safe_text(why or self._plugin.doc.strip().partition("\n")[0], one_line=True)[:500],
+            scorer=self._plugin.name,
+            version=self._plugin.version,
+        )
+
+    async def _start(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "conch.consumer.worker",
+            self._plugin.origin,
+            self._plugin.name,
+            str(self._memory_mib),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            limit=_LINE_LIMIT,
+            preexec_fn=lambda: die_with_parent(signal.SIGKILL),
+        )
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                answer = await self._answer()
+        except TimeoutError:
+            raise _WorkerGoneError(f"its file was still being imported after {START_SECONDS:g} s") from None
+        if "error" in answer:
+            raise _WorkerGoneError(str(answer["error"]))
+
+    async def _ask(self, line: bytes) -> dict[str, Any]:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line + b"\n")
+            await self._process.stdin.drain()
+        except OSError:
+            pass  # it is gone: reading says how
+        return await self._answer()
+
+    async def _answer(self) -> dict[str, Any]:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        try:
+            line = await self._process.stdout.readline()
+            answer = json.loads(line) if line else None
+        except ValueError:
+            raise _WorkerGoneError("its process wrote something else than a score") from None
+        if not isinstance(answer, dict):
+            status = await self._process.wait()
+            how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
+            raise _WorkerGoneError(f"the rule ended its process ({how})")
+        return answer
+
+    async def close(self) -> None:
+        """End the process and whatever it started. Twice is once."""
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+
+class _WorkerGoneError(Exception):
+    """The rule's process is of no use any more; the message says why."""
+
+
+def rule_consumer(plugin: Plugin, *, timeout: float, memory_mib: int) -> tuple[ConsumerSpec, RuleWorker]:
+    """The consumer `rule-<name>` that has a plug-in rule score every act, and the process it does it in."""
+    worker = RuleWorker(plugin, timeout=timeout, memory_mib=memory_mib)
+
+    async def handle(action: ActionTaken) -> Event:
+        score = await worker.score(action)
+        return follow(
+            action,
+            RewardAssigned,
+            consumer=f"rule-{plugin.name}",
+            version=plugin.version,
+            scorer=plugin.name,
+            scores=(score,),
+        )
+
+    return (
+        ConsumerSpec(f"rule-{plugin.name}", plugin.version, (ActionTaken,), handle, emits=(RewardAssigned,)),
+        worker,
+    )

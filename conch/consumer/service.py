@@ -1,0 +1,35 @@
+"""What runs beside the cycle: a consumer, or a service with a position of its own (the store, the metrics)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from conch.bus import Bus
+from conch.config import Settings
+
+
+@dataclass(frozen=True)
+class ServiceContext:
+    """What a service is given."""
+
+    settings: Settings
+    home: Path
+    """The home directory."""
+
+
+class Service(Protocol):
+    """Something that reads facts and keeps its own position."""
+
+    name: str
+
+    async def run(self, bus: Bus, stop: asyncio.Event) -> None:
+        """Until `stop` is set: then finish what is in hand, write it down, acknowledge. Cancelled: let go at once."""
+        ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is in hand."""
+        ...

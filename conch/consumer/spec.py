@@ -1,0 +1,57 @@
+"""What a consumer is, as a value: which facts in, which function, which state."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from conch_schemas import ActionTaken, Event
+
+Facts = Event | Sequence[Event] | None
+"""What a consumer returns: the facts that follow."""
+
+Handle = Callable[..., Any]
+"""`(event) -> Facts`, sync or async; of a fold `(state, event) -> (state, Facts)`, pure."""
+
+
+@dataclass(frozen=True)
+class ConsumerSpec:
+    """A consumer: a function from a fact to the facts that follow; with `state`, a pure fold, one state per agent.
+
+    `handle(event)` or, for a fold, `handle(state, event) -> (state, facts)`. Facts are made with `follow`, so that the
+    same event handled twice gives the same ids.
+    """
+
+    name: str
+    """Durable name, one token."""
+    version: str
+    kinds: tuple[type[Event], ...]
+    """The events it reads."""
+    handle: Handle
+    state: type[BaseModel] | None = None
+    """The state's model; None: stateless."""
+    initial: Callable[[], BaseModel] | None = None
+    """The state of an agent not met before."""
+    emits: tuple[type[Event], ...] = ()
+    """The events it publishes; empty: not known. After a crash only these are looked through for its own."""
+    tries: int = 5
+    """How often a failing event is handled in all before it becomes a dead letter."""
+
+
+@dataclass(frozen=True)
+class RuleSpec:
+    """A rule: a pure function from an act to a score in `range`, or None (not applicable)."""
+
+    name: str
+    """The component's name: the function's."""
+    weight: float
+    """Asked for; 0: watched, not paid."""
+    range: tuple[float, float]
+    version: str
+    timeout: float | None
+    """Seconds for one action; None: `rewards.rule_timeout`."""
+    function: Callable[[ActionTaken], float | Awaitable[float | None] | None]
+    doc: str

@@ -1,0 +1,17 @@
+"""What a mind may say, and the one parser that reads it."""
+
+from conch.actions.constraint import gbnf, json_schema, regex
+from conch.actions.grammar import MAX_REPLY_BYTES, parse, render
+from conch.actions.registry import Argument, Registry, ToolSpec
+
+__all__ = [
+    "MAX_REPLY_BYTES",
+    "Argument",
+    "Registry",
+    "ToolSpec",
+    "gbnf",
+    "json_schema",
+    "parse",
+    "regex",
+    "render",
+]

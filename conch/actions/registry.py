@@ -1,0 +1,145 @@
+"""Which tools there are and what they take: what the parser checks, what the prompt lists, what decoding admits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import JsonValue
+
+from conch.errors import ContractError
+
+ArgumentType = Literal["string", "integer", "number", "boolean", "array", "object"]
+
+NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
+"""Names of tools and of arguments: ASCII letters, digits, underscore."""
+
+MAX_SAFE_INTEGER = 2**53 - 1
+"""Greatest integer that every reader of JSON reads exactly (RFC 7493)."""
+
+_PYTHON: dict[ArgumentType, type | tuple[type, ...]] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a tool."""
+
+    name: str
+    type: ArgumentType = "string"
+    required: bool = True
+    choices: tuple[str, ...] = ()
+    """The only values it takes; empty: any of its type. Strings only."""
+    doc: str = ""
+
+    def objection(self, value: JsonValue) -> str | None:
+        """Why `value` cannot be this argument, in one sentence; None when it can."""
+        if not isinstance(value, _PYTHON[self.type]) or (isinstance(value, bool) and self.type != "boolean"):
+            return f"the argument {self.name} must be {_a(self.type)}, not {_a(_type_of(value))}"
+        if self.choices and value not in self.choices:
+            return f"the argument {self.name} must be one of {', '.join(self.choices)}"
+        return None
+
+    def describe(self) -> str:
+        """`name: type`, with a question mark where it may be left out, the choices in the type's place."""
+        return f"{self.name}{'' if self.required else '?'}: {'|'.join(self.choices) or self.type}"
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """What a tool is called, what it does, what it takes."""
+
+    name: str
+    """Lower case."""
+    doc: str
+    """What it does, for the mind; the first line is enough."""
+    arguments: tuple[Argument, ...] = ()
+
+    def objection(self, args: Mapping[str, JsonValue]) -> str | None:
+        """Why the tool cannot be called with `args`, in one sentence; None when it can."""
+        known = {argument.name: argument for argument in self.arguments}
+        for name, value in args.items():
+            if name not in known:
+                return f"{self.name} takes no argument {name}; it takes {', '.join(known) or 'none'}"
+            if problem := known[name].objection(value):
+                return problem
+        missing = [name for name, argument in known.items() if argument.required and name not in args]
+        return f"{self.name} needs the argument {missing[0]}" if missing else None
+
+    def describe(self) -> str:
+        """The tool as the prompt lists it: a signature, what it does, a line for each documented argument."""
+        signature = f"{self.name}({', '.join(argument.describe() for argument in self.arguments)})"
+        lines = [f"    {argument.name}: {argument.doc}" for argument in self.arguments if argument.doc]
+        return "\n".join([f"- {signature}: {self.doc}", *lines])
+
+
+@dataclass(frozen=True)
+class Registry:
+    """The tools by name. Raises ContractError for a name that cannot be written in a reply, or that is there twice."""
+
+    specs: tuple[ToolSpec, ...]
+    _by_name: Mapping[str, ToolSpec] = field(init=False, repr=False, compare=False)
+
+    def __init__(self, specs: Iterable[ToolSpec] = ()) -> None:
+        object.__setattr__(self, "specs", tuple(specs))
+        object.__setattr__(self, "_by_name", {spec.name: spec for spec in self.specs})
+        for spec in self.specs:
+            _check_names(spec)
+        if len(self._by_name) != len(self.specs):
+            raise ContractError(f"two tools have one name: {', '.join(self.names)}")
+
+    def __iter__(self) -> Iterator[ToolSpec]:
+        return iter(self.specs)
+
+    def __getitem__(self, name: str) -> ToolSpec:
+        """The tool of that name; KeyError where there is none."""
+        return self._by_name[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """In the order given."""
+        return tuple(spec.name for spec in self.specs)
+
+    def objection(self, tool: str, args: Mapping[str, JsonValue]) -> str | None:
+        """Why the call is not valid, in one sentence; None when it is."""
+        if tool not in self:
+            return f"there is no tool {tool}; there are {', '.join(self.names) or 'none'}"
+        return self[tool].objection(args)
+
+    def describe(self) -> str:
+        """The prompt's list of tools, one entry a tool."""
+        return "\n".join(spec.describe() for spec in self.specs)
+
+
+def _check_names(spec: ToolSpec) -> None:
+    if not NAME.fullmatch(spec.name) or spec.name != spec.name.lower():
+        raise ContractError(f"a tool cannot be called {spec.name!r}: 1 to 64 small letters, digits and underscores")
+    names = [argument.name for argument in spec.arguments]
+    for argument in spec.arguments:
+        if not NAME.fullmatch(argument.name) or names.count(argument.name) > 1:
+            raise ContractError(f"the tool {spec.name} cannot have an argument {argument.name!r}")
+        if argument.choices and argument.type != "string":
+            raise ContractError(f"the argument {argument.name} of {spec.name} has choices and is no string")
+
+
+def _type_of(value: JsonValue) -> str:
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else "boolean"
+    return next(name for name, kind in _PYTHON.items() if isinstance(value, kind))
+
+
+def _a(noun: str) -> str:
+    if noun == "null":
+        return noun
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"

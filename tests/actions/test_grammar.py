@@ -216,9 +216,9 @@ def test_control_characters_cannot_swell_an_event() -> None:
 
 
 WORDS = (
-    'TOOL: shell mix ( ) command = , " \' """ \\ [ ] { } : a 1 true null - 1e9 REFLECT: é command="x" s=\'y\' o={"a":1}'
+    """TOOL: shell mix ( ) command = , " ' \\ [ ] { } : a 1 true null - 1e9 REFLECT: é command="x" s='y' o={"a":1}"""
 )
-PIECES = st.sampled_from([*WORDS.split(), " ", "\n", "\ud800", "\x00"])
+PIECES = st.sampled_from([*WORDS.split(), '""' + '"', " ", "\n", "\ud800", "\x00"])
 REPLIES = st.text() | st.lists(PIECES).map("".join) | st.lists(PIECES).map(lambda pieces: "TOOL: " + "".join(pieces))
 
 

@@ -71,7 +71,11 @@ class ToolError(ConchError):
 
 
 class ContractError(ConchError):
-    """A plug-in broke its contract."""
+    """An event or a plug-in broke its contract. `seq`: the event's place in the stream, where it has one."""
+
+    def __init__(self, message: str, *, seq: int | None = None) -> None:
+        super().__init__(message)
+        self.seq = seq
 
 
 class StoreError(ConchError):

@@ -1,0 +1,227 @@
+"""The join: an act and everything that was said of it, as one experience. Pure.
+
+Two steps, because they change at different times. `judge` makes the verdict (scores, total, coverage) from the weight
+set and the scores; a verdict that differs from the recorded one is a new revision. `assemble` puts the act, the verdict
+and the context (thought, claims, prompt, needs, reflection) together; context that comes late raises no revision.
+
+Both look at sets of facts, never at their order or number: the same facts give the same bits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from conch.rewards.total import total
+from conch_schemas import (
+    ActionTaken,
+    Claim,
+    ContractViolationError,
+    ExperienceRecorded,
+    Line,
+    Part,
+    PromptMessage,
+    Score,
+    ScoredPart,
+    Value,
+    consequence_id,
+    encode,
+)
+
+NO_WEIGHTS_DEADLINE = 30.0
+"""Seconds from the act that an action waits for its weight set, where none is known."""
+
+MAX_BESIDE = 100
+"""Scores shown beside the parts of one experience at most; the rows keep all of them."""
+
+
+class Verdict(Value):
+    """What an action is worth, as far as it is known."""
+
+    scores: tuple[ScoredPart, ...]
+    total: float
+    breakdown: tuple[Line, ...]
+    coverage: float
+    complete: bool
+    weights: str
+
+
+@dataclass(frozen=True)
+class Context:
+    """What else is known of an action; each field empty until its fact has come."""
+
+    thought: str | None = None
+    claims: tuple[Claim, ...] = ()
+    messages: tuple[PromptMessage, ...] = ()
+    needs_before: Mapping[str, float] | None = None
+    needs_after: Mapping[str, float] | None = None
+    reflection: str = ""
+    reflect_ms: float | None = None
+
+
+def version_order(version: str) -> tuple[tuple[int, int, str], ...]:
+    """A key that sorts versions as people do: 1.9 before 1.10, release 2 before 10. Any text has its place.
+
+    >>> version_order("1.9") < version_order("1.10")
+    True
+    """
+    # Digits are compared by length and text: int() refuses more than 4,300 of them, and any consumer names its version.
+    chunks = re.findall(r"[0-9]+|[^0-9]+", version)
+    return tuple((1, len(n := c.lstrip("0")), n) if c[0] in "0123456789" else (0, 0, c) for c in chunks)
+
+
+def latest(scores: Iterable[Score]) -> dict[tuple[str, str], Score]:
+    """(component, scorer) -> its score of the latest version; which came first does not matter."""
+    ordered = sorted(scores, key=lambda score: (version_order(score.version), score.version))
+    return {(score.component, score.scorer): score for score in ordered}
+
+
+def missing(parts: Sequence[Part], scores: Iterable[Score]) -> list[Part]:
+    """The parts of which the expected scorer has said nothing yet, neither a value nor a status."""
+    there = {(score.component, score.scorer) for score in scores}
+    return [part for part in parts if (part.component, part.scorer) not in there]
+
+
+def patience(parts: Sequence[Part], scores: Iterable[Score]) -> float | None:
+    """Seconds from the act to wait for what is missing; None: nothing is. No parts: the weight set is."""
+    if not parts:
+        return NO_WEIGHTS_DEADLINE
+    return max((part.deadline for part in missing(parts, scores)), default=None)
+
+
+def judge(weights: str, parts: Sequence[Part], scores: Sequence[Score]) -> Verdict:
+    """The verdict over the scores that have come; what is missing counts as timeout.
+
+    A part is satisfied by its expected scorer alone, by that one's latest version. Everything else that was said (a
+    component outside the weight set, somebody else's claim on a part) stands beside it with weight 0. A value outside
+    its part's range is an error. Complete: every part has come with whatever status, in time or late. Without a weight
+    set nothing is paid: total and coverage 0.
+    """
+    newest = latest(scores)
+    counted = {p.component: _in_range(p, newest.pop(k)) for p in parts if (k := (p.component, p.scorer)) in newest}
+    shown = [_shown(part, counted.get(part.component)) for part in parts]
+    beside = [_scored(newest[key], 0.0) for key in sorted(newest)[:MAX_BESIDE]]
+    if not parts:
+        return Verdict(scores=tuple(beside), total=0.0, breakdown=(), coverage=0.0, complete=False, weights=weights)
+    result = total(parts, counted)
+    return Verdict(
+        scores=(*shown, *beside),
+        total=result.total,
+        breakdown=tuple(result.breakdown),
+        coverage=result.coverage,
+        complete=not missing(parts, scores),
+        weights=weights,
+    )
+
+
+def _in_range(part: Part, score: Score) -> Score:
+    """The score, or an error where it lies outside the part's range: the range it states itself is only its word."""
+    low, high = part.range
+    if score.value is None or low <= score.value <= high:
+        return score
+    why = f"{score.value:g} is outside the part's range {low:g}..{high:g}"
+    return score.model_copy(update={"value": None, "status": "error", "explanation": why})
+
+
+def _shown(part: Part, score: Score | None) -> ScoredPart:
+    if score is not None:
+        return _scored(score, part.weight)
+    return ScoredPart(
+        component=part.component,
+        value=None,
+        weight=part.weight,
+        status="timeout",
+        explanation=f"nothing came within {part.deadline:g} s",
+        scorer=part.scorer,
+        version="",
+    )
+
+
+def _scored(score: Score, weight: float) -> ScoredPart:
+    return ScoredPart(
+        component=score.component,
+        value=score.value,
+        weight=weight,
+        status=score.status,
+        explanation=score.explanation,
+        scorer=score.scorer,
+        version=score.version,
+    )
+
+
+def assemble(
+    act: ActionTaken, seq: int, verdict: Verdict, context: Context, *, revision: int, recorded: datetime
+) -> ExperienceRecorded:
+    """The experience of `act`, which has an action id and a cycle; `seq` is its place.
+
+    The id follows from the act and the revision.
+    """
+    reflect = {} if context.reflect_ms is None else {"reflect": context.reflect_ms}
+    return ExperienceRecorded(
+        id=consequence_id(act.id, "store", "1", ExperienceRecorded, index=revision - 1),
+        source=act.source,
+        subject=act.action_id,
+        time=recorded,
+        agent=act.agent,
+        cycle=act.cycle,
+        action_id=act.action_id,
+        causation_id=act.id,
+        traceparent=act.traceparent,
+        policy=act.policy,
+        step=act.step,
+        seq=seq,
+        acted_at=act.time,
+        thought=act.thought if context.thought is None else context.thought,
+        claims=context.claims,
+        memory=act.memory,
+        messages=context.messages,
+        raw=act.raw,
+        action=act.action,
+        constrained=act.constrained,
+        outcome=act.outcome,
+        goals=act.goals,
+        scores=verdict.scores,
+        total=verdict.total,
+        breakdown=verdict.breakdown,
+        coverage=verdict.coverage,
+        complete=verdict.complete,
+        revision=revision,
+        weights=verdict.weights,
+        needs_before=None if context.needs_before is None else dict(context.needs_before),
+        needs_after=None if context.needs_after is None else dict(context.needs_after),
+        reflection=context.reflection,
+        model=act.model,
+        usage=act.usage,
+        ms=act.ms | reflect,
+        episode=act.episode,
+        terminal=act.terminal,
+    )
+
+
+def fitting(experience: ExperienceRecorded) -> ExperienceRecorded:
+    """The experience as an event that can be published: as it is, or without what makes it too large.
+
+    Each fact fits an event by itself, all together need not, and a store that cannot publish one would stand still.
+    Left out, until it fits: what only other facts say, then long explanations, then thought and arguments.
+    """
+    scores = tuple(score.model_copy(update={"explanation": score.explanation[:200]}) for score in experience.scores)
+    steps: tuple[dict[str, object], ...] = (
+        {"messages": ()},
+        {"claims": (), "memory": (), "goals": (), "reflection": "", "scores": scores},
+        {"thought": "", "action": experience.action.model_copy(update={"args": {}})},
+    )
+    for update in steps:
+        if _fits(experience):
+            break
+        experience = experience.model_copy(update=update)
+    return experience
+
+
+def _fits(experience: ExperienceRecorded) -> bool:
+    try:
+        encode(experience)
+    except ContractViolationError:
+        return False
+    return True

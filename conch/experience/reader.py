@@ -1,0 +1,252 @@
+"""The reading half of the SQLite store: any process, while a writer runs or when none does."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from conch.errors import CheckError, StoreError
+from conch.experience.assemble import Context, Verdict, assemble
+from conch.experience.database import damaged, open_reader, told, transaction
+from conch.experience.store import ComponentStats, Figures
+from conch_schemas import (
+    ActionTaken,
+    Claim,
+    ContractViolationError,
+    ExperienceRecorded,
+    Mark,
+    NeedsChanged,
+    PromptMessage,
+    ScoredPart,
+    decode,
+)
+
+CLAIMS: Final = TypeAdapter(tuple[Claim, ...])
+MESSAGES: Final = TypeAdapter(tuple[PromptMessage, ...])
+
+_PAGE: Final = 1000
+"""Rows of one read in a walk over all of them."""
+
+_EXPERIENCE: Final = """
+    SELECT e.action_id, e.seq, e.revision, e.recorded, e.verdict, a.body
+    FROM experiences e JOIN acts a ON a.action_id = e.action_id """
+_ONE: Final = _EXPERIENCE + "WHERE e.agent = ? AND e.cycle = ? ORDER BY e.seq DESC LIMIT 1"
+_LAST_OF_ONE: Final = _EXPERIENCE + "WHERE e.agent = ? AND e.cycle < ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"
+_LAST_OF_ALL: Final = _EXPERIENCE + "WHERE e.seq < ? ORDER BY e.seq DESC LIMIT ?"
+_VERDICTS_OF_ONE: Final = (
+    "SELECT outcome, verdict FROM experiences WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?"
+)
+_VERDICTS_OF_ALL: Final = "SELECT outcome, verdict FROM experiences ORDER BY seq DESC LIMIT ?"
+_ACTS: Final = """
+    SELECT action_id, cycle FROM acts
+    WHERE agent = ? AND (cycle, action_id) > (?, ?) ORDER BY cycle, action_id LIMIT ?"""
+_MARKS: Final = """
+    SELECT id, sequence, seq, body FROM marks
+    WHERE agent = ? AND (sequence, seq) > (?, ?) ORDER BY sequence, seq LIMIT ?"""
+_NEEDS: Final = "SELECT body FROM needs WHERE agent = ? ORDER BY seq DESC LIMIT ?"
+_NEEDS_OF_ACTION: Final = "SELECT body FROM needs WHERE action_id = ? ORDER BY seq LIMIT 1"
+
+_NO_BOUND: Final = 2**63 - 1
+
+E = TypeVar("E", ActionTaken, NeedsChanged)
+
+
+class SqliteReader:
+    """An `ExperienceReader` over a SQLite file; closed by leaving the context or by `close`."""
+
+    def __init__(self, path: Path | str, *, timeout: float = 5.0) -> None:
+        """Opens the store that is there. `timeout`: seconds to wait for a lock. Raises StoreError."""
+        self._path = path
+        self._db = open_reader(path, timeout)
+
+    def __enter__(self) -> SqliteReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._db.close()
+
+    def position(self) -> int:
+        return int(self._meta("position") or 0)
+
+    def epoch(self) -> str | None:
+        value = self._meta("epoch")
+        return None if value is None else str(value)
+
+    def agents(self) -> tuple[str, ...]:
+        names: list[str] = []
+        # One step through the index a name: DISTINCT would read all of it.
+        while row := self._row(
+            "SELECT agent FROM acts WHERE agent > ? ORDER BY agent LIMIT 1", names[-1] if names else ""
+        ):
+            names.append(row[0])
+        return tuple(names)
+
+    def cycles(self, agent: str | None, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
+        bound = _NO_BOUND if before is None else before
+        with self._snapshot():
+            if agent is None:
+                rows = self._rows(_LAST_OF_ALL, bound, limit)
+            else:
+                rows = self._rows(_LAST_OF_ONE, agent, bound, limit)
+            return [self._experience(row) for row in reversed(rows)]
+
+    def cycle(self, agent: str, number: int) -> ExperienceRecorded | None:
+        with self._snapshot():
+            row = self._row(_ONE, agent, number)
+            return None if row is None else self._experience(row)
+
+    def pending(self, agent: str | None = None) -> int:
+        waiting = "SELECT count(*) FROM acts WHERE due IS NOT NULL"
+        row = self._row(waiting) if agent is None else self._row(waiting + " AND +agent = ?", agent)
+        return int(row[0]) if row else 0
+
+    def last_cycle(self, agent: str) -> int | None:
+        row = self._row("SELECT max(cycle) FROM acts WHERE agent = ?", agent)
+        return row[0] if row else None
+
+    def acts(self, agent: str) -> Iterator[tuple[str, int]]:
+        cycle, action = -1, ""
+        while page := self._rows(_ACTS, agent, cycle, action, _PAGE):
+            yield from page
+            action, cycle = page[-1]
+
+    def marks(self, agent: str, start: int = 0) -> Iterator[Mark]:
+        place = (start - 1, _NO_BOUND)
+        while page := self._rows(_MARKS, agent, *place, _PAGE):
+            for mark, sequence, _, body in page:
+                yield _mark(mark, sequence, body)
+            place = page[-1][1:3]
+
+    def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:
+        with self._intact():
+            rows = self._rows(_NEEDS, agent, limit)
+            return [stored_event(NeedsChanged, body) for (body,) in reversed(rows)]
+
+    def component_stats(self, agent: str | None = None, last: int = 1000) -> list[ComponentStats]:
+        shown: dict[tuple[str, str], list[ScoredPart]] = defaultdict(list)
+        for _, verdict in self._verdicts(agent, last):
+            for score in verdict.scores:
+                shown[score.component, score.scorer].append(score)
+        stats = [_stats(scores) for scores in shown.values()]
+        return sorted(stats, key=lambda one: (-one.weight, one.component, one.scorer))
+
+    def figures(self, agent: str | None = None, last: int = 100) -> Figures:
+        rows = self._verdicts(agent, last)
+        verdicts = [verdict for _, verdict in rows]
+        return Figures(
+            count=len(rows),
+            mean_total=fmean(v.total for v in verdicts) if verdicts else None,
+            coverage=fmean(v.coverage for v in verdicts) if verdicts else None,
+            incomplete=sum(not v.complete for v in verdicts),
+            outcomes=dict(Counter(outcome for outcome, _ in rows).most_common()),
+        )
+
+    def _verdicts(self, agent: str | None, last: int) -> list[tuple[str, Verdict]]:
+        """(outcome, verdict) of the last experiences, newest first."""
+        with self._intact():
+            rows = self._rows(_VERDICTS_OF_ALL, last) if agent is None else self._rows(_VERDICTS_OF_ONE, agent, last)
+            return [(outcome, Verdict.model_validate_json(body)) for outcome, body in rows]
+
+    def _experience(self, row: Sequence[Any]) -> ExperienceRecorded:
+        action, seq, revision, recorded, verdict, body = row
+        return assemble(
+            stored_event(ActionTaken, body),
+            seq,
+            Verdict.model_validate_json(verdict),
+            self._context(action),
+            revision=revision,
+            recorded=datetime.fromisoformat(recorded),
+        )
+
+    def _context(self, action: str) -> Context:
+        bodies = dict(self._rows("SELECT kind, body FROM contexts WHERE action_id = ?", action))
+        needs = self._row(_NEEDS_OF_ACTION, action)
+        changed = stored_event(NeedsChanged, needs[0]) if needs else None
+        reflection, reflect_ms = json.loads(bodies["reflection"]) if "reflection" in bodies else ("", None)
+        return Context(
+            thought=bodies.get("thought"),
+            claims=CLAIMS.validate_json(bodies["claims"]) if "claims" in bodies else (),
+            messages=MESSAGES.validate_json(bodies["messages"]) if "messages" in bodies else (),
+            needs_before=changed.before if changed else None,
+            needs_after=changed.after if changed else None,
+            reflection=reflection,
+            reflect_ms=reflect_ms,
+        )
+
+    def _meta(self, name: str) -> Any:
+        row = self._row("SELECT value FROM meta WHERE name = ?", name)
+        return row[0] if row else None
+
+    def _row(self, sql: str, *values: object) -> Any:
+        with told(self._path):
+            return self._db.execute(sql, values).fetchone()
+
+    def _rows(self, sql: str, *values: object) -> list[Any]:
+        with told(self._path):
+            return self._db.execute(sql, values).fetchall()
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        """Several reads of one moment, whatever is written meanwhile."""
+        with told(self._path), transaction(self._db, "DEFERRED"), self._intact():
+            yield
+
+    @contextmanager
+    def _intact(self) -> Iterator[None]:
+        """Turns a row that is not what was written into a StoreError."""
+        try:
+            yield
+        except (ValidationError, ContractViolationError, json.JSONDecodeError) as error:
+            raise StoreError(damaged(self._path, f"a row cannot be read: {type(error).__name__}")) from error
+
+
+def stored_event(kind: type[E], body: bytes) -> E:
+    """The event of this kind in a stored row. Raises ContractViolationError where it is none."""
+    event = decode(body)
+    if not isinstance(event, kind):
+        raise ContractViolationError(f"{event.TYPE} where {kind.TYPE} was stored")
+    return event
+
+
+def _mark(name: str, sequence: int, body: bytes) -> Mark:
+    try:
+        return Mark.model_validate_json(body)
+    except ValidationError:
+        raise CheckError(f"Mark {name} at sequence {sequence} is no mark any more: its row was changed.") from None
+
+
+def _stats(scores: Sequence[ScoredPart]) -> ComponentStats:
+    """Of one component by one scorer, newest first, at least one."""
+    values = sorted(score.value for score in scores if score.value is not None)
+    status = Counter(score.status for score in scores)
+    applicable = len(scores) - status["not_applicable"]
+    return ComponentStats(
+        component=scores[0].component,
+        scorer=scores[0].scorer,
+        version=next((score.version for score in scores if score.version), ""),
+        weight=scores[0].weight,
+        count=len(scores),
+        scored=len(values),
+        mean=fmean(values) if values else None,
+        p50=_rank(values, 50),
+        p95=_rank(values, 95),
+        errors=status["error"],
+        timeouts=status["timeout"],
+        coverage=len(values) / applicable if applicable else 1.0,
+    )
+
+
+def _rank(ordered: Sequence[float], percent: int) -> float | None:
+    """The nearest-rank percentile of sorted values."""
+    return ordered[max(0, -(-percent * len(ordered) // 100) - 1)] if ordered else None

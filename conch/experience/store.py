@@ -1,0 +1,200 @@
+"""What an experience store promises, whatever keeps the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from conch_schemas import (
+    ActionDecided,
+    ActionTaken,
+    CycleReflected,
+    Event,
+    ExperienceRecorded,
+    Mark,
+    MarkWitnessed,
+    NeedsChanged,
+    NoveltyMeasured,
+    RewardAssigned,
+    ThoughtFormed,
+    ThoughtGrounded,
+    WeightsSet,
+)
+
+FACTS: tuple[type[Event], ...] = (
+    ThoughtFormed,
+    ThoughtGrounded,
+    ActionDecided,
+    ActionTaken,
+    CycleReflected,
+    RewardAssigned,
+    NeedsChanged,
+    NoveltyMeasured,
+    WeightsSet,
+    MarkWitnessed,
+)
+"""The events that the store keeps; `apply` passes over any other."""
+
+
+@dataclass(frozen=True)
+class ComponentStats:
+    """One scorer's component over the last experiences."""
+
+    component: str
+    scorer: str
+    version: str
+    """The one that counted last."""
+    weight: float
+    """In the newest of these experiences."""
+    count: int
+    """Experiences that show it."""
+    scored: int
+    mean: float | None
+    """Of the scored values, like p50 and p95 (nearest rank); None without any."""
+    p50: float | None
+    p95: float | None
+    errors: int
+    timeouts: int
+    coverage: float
+    """scored ÷ (count − not applicable); 1 where nothing was applicable."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The last experiences in a few numbers."""
+
+    count: int
+    """How many there are to speak of."""
+    mean_total: float | None
+    """None without any."""
+    coverage: float | None
+    """Mean; None without any."""
+    incomplete: int
+    outcomes: dict[str, int]
+    """Outcome status -> how often, most frequent first."""
+
+
+class ExperienceReader(Protocol):
+    """The reading half. Any process may hold one while a writer runs, and when none does.
+
+    Every method raises StoreError where the store cannot be read; each answer is of one moment.
+    """
+
+    def position(self) -> int:
+        """The last stream sequence applied; 0 before the first."""
+        ...
+
+    def epoch(self) -> str | None:
+        """Which stream the position belongs to; None before anybody said."""
+        ...
+
+    def agents(self) -> tuple[str, ...]:
+        """Names of the agents that have acted, sorted."""
+        ...
+
+    def cycles(self, agent: str | None, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
+        """The last `limit` experiences, oldest first, each as of its latest revision, with reflection where known.
+
+        Of one agent in the order of cycles, `before` a cycle's number (that one left out); of all agents (None) in the
+        order of `seq`, `before` a `seq`.
+        """
+        ...
+
+    def cycle(self, agent: str, number: int) -> ExperienceRecorded | None:
+        """The experience of a cycle (of its last step); None while it is not recorded."""
+        ...
+
+    def pending(self, agent: str | None = None) -> int:
+        """How many acts wait for their scores: stored, not yet recorded as experiences."""
+        ...
+
+    def last_cycle(self, agent: str) -> int | None:
+        """The highest cycle whose act is stored, recorded or not."""
+        ...
+
+    def acts(self, agent: str) -> Iterator[tuple[str, int]]:
+        """(action id, cycle) of every act stored, in the order of cycles. Read in pages: nothing blocks the writer."""
+        ...
+
+    def marks(self, agent: str, start: int = 0) -> Iterator[Mark]:
+        """Every mark from sequence `start`, by its sequence, then in the order of the stream; read in pages.
+
+        A second, different mark that claims a taken sequence or a taken id is kept and comes too: it is for the
+        verifier to see. Raises CheckError at a row that is no mark.
+        """
+        ...
+
+    def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:
+        """The last `limit` changes of needs, oldest first."""
+        ...
+
+    def component_stats(self, agent: str | None = None, last: int = 1000) -> list[ComponentStats]:
+        """Each component of each scorer over the last experiences, the heaviest first, then by name."""
+        ...
+
+    def figures(self, agent: str | None = None, last: int = 100) -> Figures:
+        """The last experiences in a few numbers."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the store. Twice is once."""
+        ...
+
+
+class ExperienceStore(ExperienceReader, Protocol):
+    """The writing half. One writer, one thread at a time; any thread.
+
+    Every write is one transaction: on an error nothing of it is there and the store can be used on.
+    """
+
+    duplicates: int
+    """Facts applied since the store was opened that were there already. They change nothing."""
+
+    def set_position(self, seq: int) -> None:
+        """Read the stream again from after `seq`: what was applied before is harmless to apply again."""
+        ...
+
+    def set_epoch(self, epoch: str) -> None:
+        """Say which stream is read. Another one than before starts at position 0, its facts after all there are.
+
+        Sequence numbers start again with a new stream; `seq` of an experience goes on rising.
+        """
+        ...
+
+    def apply(self, events: Sequence[tuple[int, Event]], *, upto: int, now: datetime) -> tuple[ExperienceRecorded, ...]:
+        """Store the facts (stream sequence, event) and the position `upto`, on disk before it returns.
+
+        Returns the experiences that these facts complete or revise, by `seq`; also those that waited beyond their
+        deadline by the clock of the stream (the latest of these events' times, at most `now`), so that catching up does
+        not record as late what stands a little further down the stream. `now` is their time. Each waits in the outbox.
+
+        Facts may come in any order and any number of times. Of two facts with one key the one that stands first in the
+        stream holds. An action's weight set is the last one before the act in the stream. An experience is recorded
+        when every part has come, or the longest deadline of what is missing has passed; its revision rises exactly when
+        a verdict (scores, total, coverage, completeness) changes. It is complete once every part has come, late or not.
+
+        Raises ContractError, with the offending `seq`, for a fact that cannot be placed (no action id, no cycle, a
+        number beyond 64 bits): nothing of the batch is stored then.
+        """
+        ...
+
+    def expire(self, now: datetime) -> tuple[ExperienceRecorded, ...]:
+        """Record the acts whose deadline passed, incomplete, what is missing as timeout: at most 500 at a time.
+
+        For when the stream is read to its end. Call again while `next_deadline` is past.
+        """
+        ...
+
+    def next_deadline(self) -> datetime | None:
+        """When `expire` has something to do; None while nothing waits."""
+        ...
+
+    def unpublished(self) -> tuple[ExperienceRecorded, ...]:
+        """What was recorded and not yet marked as published, in the order of recording, at most 500 at a time."""
+        ...
+
+    def mark_published(self, ids: Sequence[str]) -> None:
+        """These events (ids of `experience.recorded`) are on the stream. Unknown ids change nothing."""
+        ...

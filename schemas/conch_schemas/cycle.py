@@ -108,6 +108,11 @@ class ActionTaken(Event):
     episode: str | None = None
     terminal: bool = False
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """(cycle, step): the order of an agent's acts; a fold that has seen this place has seen this act."""
+        return (self.cycle or 0, self.step)
+
 
 class CycleReflected(Event):
     """The cycle is over."""

@@ -1,0 +1,111 @@
+"""The built-in rules of the scorer `reward`: format, execution, goal. Pure functions of values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from conch.config import RewardSettings
+from conch_schemas import BUILTIN_SCORER, ActionTaken, GoalCheck, Score
+
+VERSION: Final = "1"
+"""Of these rules: a change of any number below is a new version."""
+
+FORMAT_RANGE: Final = (-1.0, 0.5)
+EXECUTION_RANGE: Final = (-0.3, 1.0)
+GOAL_RANGE: Final = (0.0, 2.0)
+
+_GOAL_REWARDS: Final = {"achieved": 2.0, "partial": 1.0}
+_PLAIN_WORDS: Final = {"DO_NOTHING": "doing nothing", "REFLECT": "reflecting"}
+
+
+def format_reward(valid: bool) -> float:
+    """0.5 for a reply that keeps to the grammar and the tools, −1.0 for any other."""
+    return 0.5 if valid else -1.0
+
+
+def execution_reward(kind: str, valid: bool, success: bool) -> float:
+    """In [−0.3, 1]: a tool 1.0 or, failed, −0.3; a valid DO_NOTHING or REFLECT 0.2; an invalid reply 0.0.
+
+    `success` is the outcome's structured status, never a word in the output.
+    """
+    if not valid or kind == "INVALID":
+        return 0.0
+    if kind == "TOOL":
+        return 1.0 if success else -0.3
+    return 0.2
+
+
+def goal_reward(outcome: str) -> float:
+    """2.0 achieved, 1.0 partial progress, 0.0 for every other outcome of a goal's own check."""
+    return _GOAL_REWARDS.get(outcome, 0.0)
+
+
+def builtin_scores(action: ActionTaken, settings: RewardSettings) -> tuple[Score, Score, Score]:
+    """format, execution and goal of one act, each with a sentence that says why. Never raises; twice is the same."""
+    return _format(action, abstain=settings.abstain_when_constrained), _execution(action), _goal(action.goals)
+
+
+def _scored(component: str, value: float, limits: tuple[float, float], why: str) -> Score:
+    return Score(
+        component=component,
+        value=value,
+        range=limits,
+        status="scored",
+        explanation=why,
+        scorer=BUILTIN_SCORER,
+        version=VERSION,
+    )
+
+
+def _not_applicable(component: str, limits: tuple[float, float], why: str) -> Score:
+    return Score(
+        component=component,
+        range=limits,
+        status="not_applicable",
+        explanation=why,
+        scorer=BUILTIN_SCORER,
+        version=VERSION,
+    )
+
+
+def _format(action: ActionTaken, *, abstain: bool) -> Score:
+    if action.constrained and abstain:
+        return _not_applicable("format", FORMAT_RANGE, "A grammar constrained the reply, so its form says nothing.")
+    valid = action.action.valid
+    why = "The reply is valid." if valid else f"The reply is not valid: {action.action.reason or 'no reason given'}."
+    return _scored("format", format_reward(valid), FORMAT_RANGE, why)
+
+
+def _execution(action: ActionTaken) -> Score:
+    act, status = action.action, action.outcome.status
+    if status == "unknown":
+        why = "A crash fell between the intent and its outcome, so nobody knows how it came out."
+        return _not_applicable("execution", EXECUTION_RANGE, why)
+    value = execution_reward(act.kind, act.valid, status == "success")
+    if not act.valid or act.kind == "INVALID":
+        why = "The reply is not valid, so nothing was executed."
+    elif act.kind == "TOOL":
+        why = f"The tool {act.skill} ended with status {status}."
+    else:
+        why = f"The agent chose {_PLAIN_WORDS[act.kind]}."
+    return _scored("execution", value, EXECUTION_RANGE, why)
+
+
+def _goal(checks: Sequence[GoalCheck]) -> Score:
+    """Several active goals: the best outcome counts. A check that could not be run says nothing."""
+    if not checks:
+        return _not_applicable("goal", GOAL_RANGE, "No goal is active.")
+    told = [check for check in checks if check.outcome != "error"]
+    if not told:
+        return Score(
+            component="goal",
+            range=GOAL_RANGE,
+            status="error",
+            explanation=f"No goal's check could be run: {checks[0].detail or checks[0].statement}.",
+            scorer=BUILTIN_SCORER,
+            version=VERSION,
+        )
+    best = max(told, key=lambda check: goal_reward(check.outcome))
+    why = f"The goal “{best.statement}” came out {best.outcome}: {best.measure:g} of 1, best before {best.best:g}."
+    return _scored("goal", goal_reward(best.outcome), GOAL_RANGE, why)

@@ -1,0 +1,98 @@
+"""The total of one experience, and the lines that add up to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from conch.config import BUILTIN_WEIGHTS
+from conch_schemas import Line, Part
+
+
+class Verdict(Protocol):
+    """What the total needs of a score: a `Score` and a `ScoredPart` both are one."""
+
+    @property
+    def value(self) -> float | None:
+        """Present exactly when `status` is scored."""
+        ...
+
+    @property
+    def status(self) -> str:
+        """scored, not_applicable, error or timeout."""
+        ...
+
+
+@dataclass(frozen=True)
+class Total:
+    """What the parts of one experience come to."""
+
+    total: float
+    """In [−1, 1]: the exactly rounded sum of `breakdown`, whatever order it is added in."""
+    breakdown: tuple[Line, ...]
+    coverage: float
+    """Scored weight ÷ (whole weight − weight of the not applicable), in [0, 1]; 1 where nothing was applicable."""
+    complete: bool
+    """A score of every part is here, with whatever status."""
+
+
+def total(parts: Sequence[Part], scores: Mapping[str, Verdict]) -> Total:
+    """The total over `parts`, given the scores by component; what is no part counts nothing.
+
+    In this order, each step a line: Σ weight × value over the scored parts of positive weight, each held under its
+    part's cap; then the cap of the cycle, −1..1. The same bits for every order of `scores`.
+    """
+    lines = [line for part in parts for line in _lines(part, scores.get(part.component))]
+    lines += _cycle_cap(lines)
+    return Total(
+        total=_sum(lines),
+        breakdown=tuple(lines),
+        coverage=_coverage(parts, scores),
+        complete=all(part.component in scores for part in parts),
+    )
+
+
+def total_reward(components: Mapping[str, float | None], weights: Mapping[str, float] = BUILTIN_WEIGHTS) -> float:
+    """Σ weight × value of what is given, no caps; an absent part, or one without a weight, counts 0."""
+    return math.fsum(weights.get(name, 0.0) * value for name, value in components.items() if value is not None)
+
+
+def _sum(lines: Sequence[Line]) -> float:
+    return math.fsum(line.amount for line in lines) + 0.0  # −0.0 becomes 0.0
+
+
+def _lines(part: Part, score: Verdict | None) -> list[Line]:
+    if score is None or score.value is None or part.weight == 0.0:
+        return []
+    value = score.value
+    lines = [_line(f"part:{part.component}", part.weight * value, f"{part.weight:g} × {value:g}")]
+    if part.cap is not None and value > part.cap:
+        over = part.weight * (part.cap - value)
+        lines.append(_line(f"cap:{part.component}", over, f"{part.component} counts at most {part.cap:g}"))
+    return lines
+
+
+def _line(step: str, amount: float, why: str) -> Line:
+    return Line(step=step, amount=amount + 0.0, why=why)
+
+
+def _cycle_cap(lines: Sequence[Line]) -> list[Line]:
+    """The line that brings the sum to the nearer end of [−1, 1], if it lies beyond."""
+    whole = _sum(lines)
+    if abs(whole) <= 1.0:
+        return []
+    bound = math.copysign(1.0, whole)
+    amount = math.fsum([bound, *(-line.amount for line in lines)])
+    # A large amount has coarse bits: rounded, it may leave the sum a hair outside.
+    while abs(math.fsum([amount, *(line.amount for line in lines)])) > 1.0:
+        amount = math.nextafter(amount, -bound * math.inf)
+    return [_line("cap:cycle", amount, "a cycle counts −1 to 1")]
+
+
+def _coverage(parts: Sequence[Part], scores: Mapping[str, Verdict]) -> float:
+    statuses = {component: score.status for component, score in scores.items()}
+    scored = math.fsum(part.weight for part in parts if statuses.get(part.component) == "scored")
+    applicable = math.fsum(part.weight for part in parts if statuses.get(part.component) != "not_applicable")
+    return scored / applicable if applicable > 0.0 else 1.0

@@ -1,0 +1,118 @@
+"""The weight set: which parts make the total, and how much each."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import rfc8785
+
+from conch.config import BUILTIN_WEIGHTS, RewardSettings
+from conch.errors import ConfigError
+from conch.rewards.rules import EXECUTION_RANGE, FORMAT_RANGE, GOAL_RANGE
+from conch_schemas import BUILTIN_SCORER, Part
+
+TOLERANCE: Final = 1e-6
+"""How far from 1 the weights may sum."""
+
+_BUILTIN: Final = {
+    "format": (FORMAT_RANGE, BUILTIN_SCORER),
+    "execution": (EXECUTION_RANGE, BUILTIN_SCORER),
+    "needs": ((-1.0, 1.0), "needs"),
+    "goal": (GOAL_RANGE, BUILTIN_SCORER),
+    "exploration": ((0.0, 1.0), "curiosity"),
+}
+
+
+@dataclass(frozen=True)
+class PluginPart:
+    """What a rule that is not built in asks for."""
+
+    component: str
+    weight: float
+    """Its share of the total, 0..1; 0: watched, not paid."""
+    range: tuple[float, float]
+    """The least and the greatest value it can take."""
+    scorer: str
+    deadline: float | None = None
+    """Seconds from the act; None: `rewards.deadline`."""
+
+
+def sums_to_one(weights: Mapping[str, float], tolerance: float = TOLERANCE) -> bool:
+    """Whether a table of weights can be used: not empty, and its sum within `tolerance` of 1."""
+    return bool(weights) and abs(math.fsum(weights.values()) - 1.0) <= tolerance
+
+
+def weight_set(plugins: Sequence[PluginPart], settings: RewardSettings) -> tuple[Part, ...]:
+    """The five built-in parts, then the added ones in the order of their names; the weights sum to 1.
+
+    Added parts take the weight they ask for and the built-in five shrink to the rest; `rewards.weights` settles all
+    of it instead. Raises ConfigError, naming the nearest known name, where the table names other parts than there
+    are, does not sum to 1, where two parts share a name, or where the added weights sum to more than 1.
+    """
+    added = sorted(plugins, key=lambda part: part.component)
+    _refuse_twins([*_BUILTIN, *(part.component for part in added)])
+    weights = _requested(added) if settings.weights is None else dict(settings.weights)
+    _refuse_mismatch(weights, {*_BUILTIN, *(part.component for part in added)})
+    builtin = (
+        Part(
+            component=name,
+            weight=weights[name],
+            range=limits,
+            scorer=scorer,
+            deadline=settings.deadline,
+            cap=settings.exploration_cap if name == "exploration" else None,
+        )
+        for name, (limits, scorer) in _BUILTIN.items()
+    )
+    others = (
+        Part(
+            component=part.component,
+            weight=weights[part.component],
+            range=part.range,
+            scorer=part.scorer,
+            deadline=part.deadline or settings.deadline,
+        )
+        for part in added
+    )
+    return (*builtin, *others)
+
+
+def weights_version(parts: Sequence[Part]) -> str:
+    """16 hex digits that change with anything in the weight set: of SHA-256 over its canonical JSON."""
+    canonical = rfc8785.dumps([part.model_dump(mode="json") for part in parts])
+    return hashlib.sha256(canonical).hexdigest()[:16]
+
+
+def _requested(added: Sequence[PluginPart]) -> dict[str, float]:
+    for part in added:
+        if not 0.0 <= part.weight <= 1.0:
+            raise ConfigError(f"rule {part.component}: its weight is {part.weight:g}, it must lie in 0..1")
+    share = math.fsum(part.weight for part in added)
+    if share > 1.0 + TOLERANCE:
+        raise ConfigError(f"the weights of the added rules sum to {share:.6g}, more than 1: lower some of them")
+    rest = max(0.0, 1.0 - share)
+    shrunk = {name: weight * rest for name, weight in BUILTIN_WEIGHTS.items()}
+    return shrunk | {part.component: part.weight for part in added}
+
+
+def _refuse_twins(names: Sequence[str]) -> None:
+    twins = sorted({name for name in names if names.count(name) > 1})
+    if twins:
+        raise ConfigError(f"two rules score the component {twins[0]}: give one of them another name")
+
+
+def _refuse_mismatch(weights: Mapping[str, float], known: Iterable[str]) -> None:
+    known = set(known)
+    for name in sorted(set(weights) - known):
+        near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.0)
+        raise ConfigError(f"rewards.weights names {name}, which nothing scores; the nearest known name is {near[0]}")
+    missing = sorted(known - set(weights))
+    if missing:
+        raise ConfigError(f"rewards.weights must name every part, it lacks {', '.join(missing)}")
+    if not sums_to_one(weights):
+        raise ConfigError(f"rewards.weights sums to {math.fsum(weights.values()):.6g}, it must sum to 1")

@@ -1,0 +1,1 @@
+"""The reward consumer: format, execution and goal of every act."""

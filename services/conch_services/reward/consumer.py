@@ -1,0 +1,26 @@
+"""`action.taken` in, `reward.assigned` out."""
+
+from __future__ import annotations
+
+from conch.config import Settings
+from conch.consumer.follow import follow
+from conch.consumer.spec import ConsumerSpec
+from conch.rewards import VERSION, builtin_scores
+from conch_schemas import BUILTIN_SCORER, ActionTaken, RewardAssigned
+
+
+def reward_consumer(settings: Settings) -> ConsumerSpec:
+    """The built-in rules as one scorer: one event with three scores per act."""
+
+    def reward(action: ActionTaken) -> RewardAssigned:
+        scores = builtin_scores(action, settings.rewards)
+        return follow(
+            action,
+            RewardAssigned,
+            consumer=BUILTIN_SCORER,
+            version=VERSION,
+            scorer=BUILTIN_SCORER,
+            scores=scores,
+        )
+
+    return ConsumerSpec(name=BUILTIN_SCORER, version=VERSION, kinds=(ActionTaken,), handle=reward)

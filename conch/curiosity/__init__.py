@@ -1,0 +1,38 @@
+"""Curiosity: novelty, learning progress, the drives, and the part *exploration*."""
+
+from conch.curiosity.fold import SCORER, VERSION, Measure, fold
+from conch.curiosity.rules import (
+    autonomy_drive,
+    challenge_level,
+    competence_drive,
+    curiosity_drive,
+    drives,
+    entropy,
+    exploration_bonus,
+    exploration_reward,
+    intrinsic_motivation,
+    learning_progress,
+    novelty,
+    success_rate,
+)
+from conch.curiosity.state import CuriosityState
+
+__all__ = [
+    "SCORER",
+    "VERSION",
+    "CuriosityState",
+    "Measure",
+    "autonomy_drive",
+    "challenge_level",
+    "competence_drive",
+    "curiosity_drive",
+    "drives",
+    "entropy",
+    "exploration_bonus",
+    "exploration_reward",
+    "fold",
+    "intrinsic_motivation",
+    "learning_progress",
+    "novelty",
+    "success_rate",
+]

@@ -1,0 +1,217 @@
+"""How new an act and its result are, and what drives the agent: a pure fold over one agent's facts.
+
+Each input of the drives is in 0..1 and comes from these windows:
+
+* novelty: 1/√n of the act's fingerprint (skill, arguments, result), n halved every 50 acts, this act included
+* exploration bonus: by the uses of the act's tool before this one; 0 where no tool is used
+* learning progress: of the act's skill, over its last 20 outcomes: recent half less earlier half, positive part
+* recent task success rate: over the last 50 acts, of those that tried a tool or were no valid reply
+* skill improvement: the mean learning progress of the skills in the last 50 acts
+* challenge level: by that success rate; 0 where nothing was tried yet
+* self-initiated actions: share of the last 50 acts made while no person's message was waiting for an answer
+* goals set by itself: share of the last 20 goals set
+* independence: share of the last 50 acts that did not ask for help (a `reply` with a text that ends in `?`)
+* social: share of the last 50 messages of people that were answered; 0 where there were none
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from conch.curiosity.rules import (
+    Discovery,
+    autonomy_drive,
+    challenge_level,
+    competence_drive,
+    curiosity_drive,
+    drives,
+    entropy,
+    exploration_bonus,
+    exploration_reward,
+    learning_progress,
+    novelty,
+    success_rate,
+)
+from conch.curiosity.state import FORGOTTEN, GOALS, NAMES, RECENT, TRIES, CuriosityState, Deed, Sighting
+from conch.seen import act_fingerprint, new_information
+from conch_schemas import ActionTaken, Drives, GoalSet, MessageReceived, Score
+
+SCORER: Final = "curiosity"
+VERSION: Final = "1"
+"""Of this fold and its rule: a change of any number in it is a new version."""
+
+EXPLORATION_RANGE: Final = (0.0, 1.0)
+
+_USED: Final = frozenset({"success", "error", "timeout"})
+"""Outcomes of a tool that really ran."""
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What one act was to curiosity: the data of `novelty.measured`, field by field."""
+
+    fingerprint: str
+    skill: str
+    novelty: float
+    new_information: bool
+    learning_progress: float
+    success_rate: float
+    exploration_bonus: float
+    events: tuple[Discovery, ...]
+    drives: Drives
+    entropy: float
+    score: Score
+
+
+def fold(state: CuriosityState, fact: ActionTaken | GoalSet | MessageReceived) -> tuple[CuriosityState, Measure | None]:
+    """The history after `fact`, and for an act its measure; None for other facts and for an act met before.
+
+    An act whose outcome a crash hid counts as met, but neither as a use nor as a try, and is not scored.
+    """
+    if isinstance(fact, GoalSet):
+        goals = _latest(state.goals, fact.goal.id, fact.by == "agent", GOALS)
+        return state.model_copy(update={"goals": goals}), None
+    if isinstance(fact, MessageReceived):
+        answered = state.messages.get(fact.id, False)
+        messages = _latest(state.messages, fact.id, answered, RECENT)
+        return state.model_copy(update={"messages": messages}), None
+    if state.place is not None and fact.place <= state.place:
+        return state, None
+    fingerprint = act_fingerprint(fact)
+    seen, new = new_information(state.seen, fact)
+    after = _remember(state, fact, fingerprint, seen)
+    return after, _measure(state, after, fact, fingerprint, new=new)
+
+
+def _remember(state: CuriosityState, action: ActionTaken, fingerprint: str, seen: tuple[str, ...]) -> CuriosityState:
+    skill, tool, success = _skill(action), _tool_used(action), _success(action)
+    messages = dict(state.messages)
+    if action.outcome.answered in messages:
+        messages[action.outcome.answered] = True
+    tries = state.tries
+    if success is not None:
+        tries = _latest(tries, skill, (*tries.get(skill, ()), success)[-TRIES:], NAMES)
+    return CuriosityState(
+        place=action.place,
+        acts=state.acts + 1,
+        sightings=_sightings(state, fingerprint),
+        seen=seen,
+        uses=_latest(state.uses, tool, state.uses.get(tool, 0) + 1, NAMES) if tool else state.uses,
+        tries=tries,
+        deeds=(*state.deeds, _deed(state, action, success))[-RECENT:],
+        goals=state.goals,
+        messages=messages,
+    )
+
+
+def _measure(
+    before: CuriosityState, after: CuriosityState, action: ActionTaken, fingerprint: str, *, new: bool
+) -> Measure:
+    skill = _skill(action)
+    tries = after.tries.get(skill, ())
+    how_new, progress = novelty(after.sightings[fingerprint].count), learning_progress(tries)
+    is_tool = action.action.kind == "TOOL" and action.action.valid
+    bonus = exploration_bonus(before.uses.get(action.action.tool or "", 0), is_tool)
+    events = _discoveries(before, action, new=new)
+    return Measure(
+        fingerprint=fingerprint,
+        skill=skill,
+        novelty=how_new,
+        new_information=new,
+        learning_progress=progress,
+        success_rate=success_rate(tries),
+        exploration_bonus=bonus,
+        events=events,
+        drives=drives(curiosity_drive(how_new, bonus, progress), _competence(after), _autonomy(after), _social(after)),
+        entropy=entropy(deed.skill for deed in after.deeds),
+        score=_score(action, events),
+    )
+
+
+def _discoveries(before: CuriosityState, action: ActionTaken, *, new: bool) -> tuple[Discovery, ...]:
+    tool = _tool_used(action)
+    events: list[Discovery] = []
+    if tool is not None and tool not in before.uses:
+        events.append("new_tool")
+    if new:
+        events.append("new_information")
+    if any(check.outcome == "achieved" and check.failed_before for check in action.goals):
+        events.append("novel_problem_solved")
+    return tuple(events)
+
+
+def _score(action: ActionTaken, events: tuple[Discovery, ...]) -> Score:
+    known = action.outcome.status != "unknown"
+    why = f"Discovered: {', '.join(events)}." if events else "Nothing was discovered."
+    unknown = "A crash fell between the intent and its outcome, so nobody knows how it came out."
+    return Score(
+        component="exploration",
+        value=exploration_reward(events) if known else None,
+        range=EXPLORATION_RANGE,
+        status="scored" if known else "not_applicable",
+        explanation=why if known else unknown,
+        scorer=SCORER,
+        version=VERSION,
+    )
+
+
+def _competence(state: CuriosityState) -> float:
+    tried = [deed.success for deed in state.deeds if deed.success is not None]
+    skills = {deed.skill for deed in state.deeds if deed.success is not None}
+    if not tried:
+        return 0.0
+    improvement = sum(learning_progress(state.tries.get(skill, ())) for skill in sorted(skills)) / len(skills)
+    rate = success_rate(tried)
+    return competence_drive(rate, improvement, challenge_level(rate))
+
+
+def _autonomy(state: CuriosityState) -> float:
+    own = success_rate([deed.own for deed in state.deeds])
+    independence = success_rate([not deed.asked for deed in state.deeds])
+    return autonomy_drive(own, success_rate(list(state.goals.values())), independence)
+
+
+def _social(state: CuriosityState) -> float:
+    return success_rate(list(state.messages.values()))
+
+
+def _deed(state: CuriosityState, action: ActionTaken, success: bool | None) -> Deed:
+    act = action.action
+    texts = [value for value in act.args.values() if isinstance(value, str)]
+    asked = act.tool == "reply" and any(text.rstrip().endswith("?") for text in texts)
+    return Deed(skill=_skill(action), success=success, own=all(state.messages.values()), asked=asked)
+
+
+def _sightings(state: CuriosityState, fingerprint: str) -> dict[str, Sighting]:
+    """The counts with this act's one more, without those that have faded."""
+    now = state.acts + 1
+    met = state.sightings.get(fingerprint)
+    kept = {other: sighting for other, sighting in state.sightings.items() if sighting.faded(now) >= FORGOTTEN}
+    return kept | {fingerprint: Sighting(count=1.0 + (met.faded(now) if met else 0.0), at=now)}
+
+
+def _skill(action: ActionTaken) -> str:
+    return action.action.skill[:100]
+
+
+def _tool_used(action: ActionTaken) -> str | None:
+    used = action.action.kind == "TOOL" and action.action.valid and action.outcome.status in _USED
+    return action.action.tool if used else None
+
+
+def _success(action: ActionTaken) -> bool | None:
+    if not action.action.valid:
+        return False
+    if action.action.kind != "TOOL" or action.outcome.status == "unknown":
+        return None
+    return action.outcome.status == "success"
+
+
+def _latest(table: Mapping[str, V], key: str, value: V, limit: int) -> dict[str, V]:
+    """`table` with `key` as its last entry, at most `limit` of them."""
+    rest = [(name, other) for name, other in table.items() if name != key]
+    return dict([*rest, (key, value)][-limit:])

@@ -1,0 +1,111 @@
+"""Novelty, exploration, the four drives: pure functions of values."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, Literal
+
+from conch_schemas import Drives
+
+Discovery = Literal["new_tool", "new_information", "novel_problem_solved"]
+
+_DISCOVERIES: Final[dict[str, float]] = {"new_tool": 0.3, "new_information": 0.5, "novel_problem_solved": 1.0}
+
+_SWEET_SPOT: Final = 0.7
+"""The success rate at which a challenge is greatest."""
+
+_LEAST_TRIES: Final = 4
+"""Fewer tries than this say nothing about progress: two before, two after."""
+
+
+def exploration_reward(events: Collection[str]) -> float:
+    """In [0, 1], before the cap: the largest of new_tool 0.3, new_information 0.5, novel_problem_solved 1.0; else 0."""
+    return max((_DISCOVERIES.get(event, 0.0) for event in events), default=0.0)
+
+
+def novelty(count: float) -> float:
+    """1/√n, where n counts how often it was met, this time included; in (0, 1] for n ≥ 1."""
+    return 1.0 / math.sqrt(max(1.0, count))
+
+
+def exploration_bonus(uses: int, valid_tool: bool = True) -> float:
+    """Of a tool used `uses` times before: 0 → 0.5; 1..4 → 0.3·e^(−n/5); else 0.1·e^(−n/20); no valid tool → 0.
+
+    In [0, 0.5].
+    """
+    if not valid_tool:
+        return 0.0
+    if uses <= 0:
+        return 0.5
+    return 0.3 * math.exp(-uses / 5) if uses < 5 else 0.1 * math.exp(-uses / 20)
+
+
+def success_rate(outcomes: Sequence[bool]) -> float:
+    """Share of `outcomes` that succeeded, in [0, 1]; of none 0."""
+    return sum(outcomes) / len(outcomes) if outcomes else 0.0
+
+
+def learning_progress(outcomes: Sequence[bool]) -> float:
+    """Success rate of the recent half less that of the earlier half, positive part, in [0, 1].
+
+    `outcomes` oldest first; of an odd number the middle one is recent. Fewer than four say nothing: 0.
+    """
+    if len(outcomes) < _LEAST_TRIES:
+        return 0.0
+    half = len(outcomes) // 2
+    return max(0.0, success_rate(outcomes[half:]) - success_rate(outcomes[:half]))
+
+
+def challenge_level(rate: float) -> float:
+    """1 − |rate − 0.7| / 0.7, clamped to [0, 1]: greatest where about 70 % succeed."""
+    return _unit(1.0 - abs(rate - _SWEET_SPOT) / _SWEET_SPOT)
+
+
+def curiosity_drive(novelty: float, exploration_bonus: float, learning_progress: float) -> float:
+    """0.5 novelty + 0.3 exploration bonus + 0.2 learning progress; in [0, 1] where the inputs are."""
+    return 0.5 * novelty + 0.3 * exploration_bonus + 0.2 * learning_progress
+
+
+def competence_drive(success_rate: float, improvement: float, challenge: float) -> float:
+    """0.4 recent success rate + 0.3 skill improvement + 0.3 challenge level; in [0, 1] where the inputs are."""
+    return 0.4 * success_rate + 0.3 * improvement + 0.3 * challenge
+
+
+def autonomy_drive(self_initiated: float, goals_set: float, independence: float) -> float:
+    """0.4 self-initiated acts + 0.3 goals set by itself + 0.3 independence; in [0, 1] where the inputs are."""
+    return 0.4 * self_initiated + 0.3 * goals_set + 0.3 * independence
+
+
+def intrinsic_motivation(curiosity: float, competence: float, autonomy: float, social: float) -> float:
+    """0.3 curiosity + 0.3 competence + 0.2 autonomy + 0.2 social; in [0, 1] where the inputs are."""
+    return 0.3 * curiosity + 0.3 * competence + 0.2 * autonomy + 0.2 * social
+
+
+def drives(curiosity: float, competence: float, autonomy: float, social: float) -> Drives:
+    """The four drives and their mix, each held to 0..1 against rounding."""
+    return Drives(
+        curiosity=_unit(curiosity),
+        competence=_unit(competence),
+        autonomy=_unit(autonomy),
+        social=_unit(social),
+        intrinsic=_unit(intrinsic_motivation(curiosity, competence, autonomy, social)),
+    )
+
+
+def entropy(skills: Iterable[str]) -> float:
+    """Shannon entropy of the skills over the most that so many acts could have, in [0, 1]; of fewer than two acts 0.
+
+    Measured against the number of acts and not of skills: going to and fro between two skills is little diversity.
+    """
+    counts = Counter(skills)
+    acts = counts.total()
+    if acts < 2:
+        return 0.0
+    shares = (count / acts for count in counts.values())
+    return _unit(-math.fsum(share * math.log(share) for share in shares) / math.log(acts))
+
+
+def _unit(value: float) -> float:
+    return max(0.0, min(1.0, value)) + 0.0

@@ -1,0 +1,79 @@
+"""What curiosity remembers of one agent: bounded, as JSON between two facts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+HALF_LIFE: Final = 50
+"""Acts after which having met something counts half."""
+
+FORGOTTEN: Final = 0.05
+"""A count below this is forgotten; at the half-life above, after 216 acts: so many fingerprints at most are kept."""
+
+RECENT: Final = 50
+"""Acts in the window of entropy, success, autonomy; messages in that of social."""
+
+TRIES: Final = 20
+"""Outcomes kept per skill: the window of its success rate and of its learning progress."""
+
+GOALS: Final = 20
+"""Goals in the window of autonomy."""
+
+NAMES: Final = 200
+"""Skills and tools that are remembered; the one used longest ago is forgotten first."""
+
+
+class Sighting(BaseModel):
+    """How often a fingerprint was met, and when last."""
+
+    model_config = ConfigDict(frozen=True)
+
+    count: float
+    """Decayed to the act `at`."""
+    at: int
+    """Number of that act."""
+
+    def faded(self, now: int) -> float:
+        """The count as of act `now`: halved every HALF_LIFE acts."""
+        return float(self.count * 0.5 ** ((now - self.at) / HALF_LIFE))
+
+
+class Deed(BaseModel):
+    """What the windows need of one act."""
+
+    model_config = ConfigDict(frozen=True)
+
+    skill: str
+    success: bool | None
+    """None where nothing was tried (DO_NOTHING, REFLECT)."""
+    own: bool
+    """Self-initiated: no person's message was waiting."""
+    asked: bool
+    """It asked for help: a `reply` one of whose texts ends with a question mark."""
+
+
+class CuriosityState(BaseModel):
+    """One agent's history as curiosity needs it. Every part of it has a bound."""
+
+    model_config = ConfigDict(frozen=True)
+
+    place: tuple[int, int] | None = None
+    """(cycle, step) of the last act; an act at or before it changes nothing."""
+    acts: int = 0
+    """Acts so far: the clock of the decay."""
+    sightings: dict[str, Sighting] = {}
+    """By fingerprint of skill, arguments and result."""
+    seen: tuple[str, ...] = ()
+    """Outputs that were met, so that only a new one is information."""
+    uses: dict[str, int] = {}
+    """Uses by tool, the one used longest ago first."""
+    tries: dict[str, tuple[bool, ...]] = {}
+    """Outcomes by skill, oldest first; the skill used longest ago first."""
+    deeds: tuple[Deed, ...] = ()
+    """The last RECENT acts, oldest first."""
+    goals: dict[str, bool] = {}
+    """The last GOALS goals that were set: whether the agent set it itself."""
+    messages: dict[str, bool] = {}
+    """The last RECENT messages of people: whether it was answered."""

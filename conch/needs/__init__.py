@@ -1,0 +1,21 @@
+"""Needs: what there is, how it changes with what happens, what that is worth."""
+
+from conch.needs.fold import SCORER, VERSION, Change, NeedsState, fold, initial_state
+from conch.needs.rules import counted_reward, delta_reward, most_pressing, pressing
+from conch.needs.table import EVENTS, needs_of, priorities_of
+
+__all__ = [
+    "EVENTS",
+    "SCORER",
+    "VERSION",
+    "Change",
+    "NeedsState",
+    "counted_reward",
+    "delta_reward",
+    "fold",
+    "initial_state",
+    "most_pressing",
+    "needs_of",
+    "pressing",
+    "priorities_of",
+]

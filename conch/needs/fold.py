@@ -1,0 +1,193 @@
+"""How needs change with what happens: a pure fold over one agent's facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+from conch.config import NeedSettings, NeedsSettings
+from conch.needs.rules import counted_reward, delta_reward, most_pressing
+from conch.needs.table import needs_of
+from conch.seen import new_information
+from conch_schemas import ActionTaken, NeedChange, RewardAssigned, Score
+
+SCORER: Final = "needs"
+VERSION: Final = "1"
+"""Of this fold and its rule: a change of any number in it is a new version."""
+
+NEEDS_RANGE: Final = (-1.0, 1.0)
+HUMAN_SCORER: Final = "human"
+"""The scorer of a person's own scores."""
+
+_PRAISE_LIMIT: Final = 100
+"""Ids of a person's scores that are remembered, so that one read twice counts once."""
+
+
+class NeedsState(BaseModel):
+    """One agent's needs, as JSON between two facts. Bounded: at most 1,000 fingerprints and 100 ids."""
+
+    model_config = ConfigDict(frozen=True)
+
+    levels: dict[str, float]
+    """Satisfaction per need, 0..1."""
+    place: tuple[int, int] | None = None
+    """(cycle, step) of the last act; an act at or before it changes nothing."""
+    rested: bool = False
+    """Whether the last act was DO_NOTHING: a second one in a row gives nothing."""
+    seen: tuple[str, ...] = ()
+    """Outputs that were met, so that only a new one is information."""
+    praised: tuple[str, ...] = ()
+    """Ids of a person's scores that were counted."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one fact did to the needs: the data of `needs.changed`, field by field."""
+
+    before: dict[str, float]
+    """After the drift of time, before the fact's own events."""
+    after: dict[str, float]
+    drift: dict[str, float]
+    changes: tuple[NeedChange, ...]
+    most_pressing: str
+    score: Score | None
+
+
+def initial_state(settings: NeedsSettings) -> NeedsState:
+    """The needs at birth."""
+    return NeedsState(levels={name: need.start for name, need in needs_of(settings).items()})
+
+
+def fold(
+    state: NeedsState, fact: ActionTaken | RewardAssigned, settings: NeedsSettings
+) -> tuple[NeedsState, Change | None]:
+    """The needs after `fact`, and what it changed; None where it concerns no need or was met before.
+
+    An act first takes the drift of the cycles since the last one, then its own events; only these are scored. A
+    person's positive score of an act satisfies, and is not scored. Needs that the settings no longer name are
+    forgotten, new ones start at their start.
+    """
+    needs = needs_of(settings)
+    levels = {name: state.levels.get(name, need.start) for name, need in needs.items()}
+    if isinstance(fact, ActionTaken):
+        return _acted(state, fact, levels, needs, settings)
+    return _praised(state, fact, levels, needs)
+
+
+def _acted(
+    state: NeedsState,
+    action: ActionTaken,
+    levels: Mapping[str, float],
+    needs: Mapping[str, NeedSettings],
+    settings: NeedsSettings,
+) -> tuple[NeedsState, Change | None]:
+    if state.place is not None and action.place <= state.place:
+        return state, None
+    cycles = 1 if state.place is None else action.place[0] - state.place[0]
+    before = {name: _clamp(level + cycles * needs[name].drift) for name, level in levels.items()}
+    seen, new = new_information(state.seen, action)
+    happened = _events(action, rested=state.rested, new=new)
+    after, changes = _apply(before, happened, needs)
+    known = action.outcome.status != "unknown"
+    change = Change(
+        before=before,
+        after=after,
+        drift={name: before[name] - level for name, level in levels.items() if before[name] != level},
+        changes=changes,
+        most_pressing=_leader(after, needs),
+        score=_score(before, after, happened, needs, settings) if known else _NOT_KNOWN,
+    )
+    rested = action.action.kind == "DO_NOTHING" if known else state.rested
+    return state.model_copy(update={"levels": after, "place": action.place, "rested": rested, "seen": seen}), change
+
+
+def _praised(
+    state: NeedsState, reward: RewardAssigned, levels: dict[str, float], needs: Mapping[str, NeedSettings]
+) -> tuple[NeedsState, Change | None]:
+    positive = any(score.value is not None and score.value > 0.0 for score in reward.scores)
+    if reward.scorer != HUMAN_SCORER or not positive or reward.id in state.praised:
+        return state, None
+    after, changes = _apply(levels, ("user_satisfied",), needs)
+    change = Change(
+        before=levels, after=after, drift={}, changes=changes, most_pressing=_leader(after, needs), score=None
+    )
+    praised = (*state.praised, reward.id)[-_PRAISE_LIMIT:]
+    return state.model_copy(update={"levels": after, "praised": praised}), change
+
+
+def _events(action: ActionTaken, *, rested: bool, new: bool) -> tuple[str, ...]:
+    """What the act was for the needs, by name. A crash is nothing: nobody knows how it came out."""
+    act, outcome = action.action, action.outcome
+    if outcome.status == "unknown":
+        return ()
+    if not act.valid or act.kind == "INVALID":
+        return ("mistake",)
+    if act.kind == "REFLECT":
+        return ("reflected",)
+    if act.kind == "DO_NOTHING":
+        return () if rested else ("rested",)
+    if outcome.status != "success":
+        return ("error",)
+    return (
+        "tool_succeeded",
+        *(("new_information",) if new else ()),
+        *(("user_helped",) if outcome.answered else ()),
+    )
+
+
+def _apply(
+    levels: Mapping[str, float], events: Sequence[str], needs: Mapping[str, NeedSettings]
+) -> tuple[dict[str, float], tuple[NeedChange, ...]]:
+    changes = tuple(
+        NeedChange(need=name, delta=need.events[event], why=event)
+        for event in events
+        for name, need in needs.items()
+        if need.events.get(event)
+    )
+    after = dict(levels)
+    for change in changes:
+        after[change.need] = _clamp(after[change.need] + change.delta)
+    return after, changes
+
+
+def _score(
+    before: Mapping[str, float],
+    after: Mapping[str, float],
+    events: Sequence[str],
+    needs: Mapping[str, NeedSettings],
+    settings: NeedsSettings,
+) -> Score:
+    priorities = {name: need.priority for name, need in needs.items()}
+    reward = counted_reward if settings.mode == "counted" else delta_reward
+    moved = [f"{name} {after[name] - level:+.2f}" for name, level in before.items() if after[name] != level]
+    return Score(
+        component="needs",
+        # Priorities sum to 1 within a tolerance, so the sum may lie a hair outside.
+        value=max(NEEDS_RANGE[0], min(NEEDS_RANGE[1], reward(before, after, priorities))),
+        range=NEEDS_RANGE,
+        status="scored",
+        explanation=f"{', '.join(events) or 'nothing'}: {', '.join(moved) or 'no need changed'}.",
+        scorer=SCORER,
+        version=VERSION,
+    )
+
+
+_NOT_KNOWN: Final = Score(
+    component="needs",
+    range=NEEDS_RANGE,
+    status="not_applicable",
+    explanation="A crash fell between the intent and its outcome, so nobody knows how it came out.",
+    scorer=SCORER,
+    version=VERSION,
+)
+
+
+def _leader(levels: Mapping[str, float], needs: Mapping[str, NeedSettings]) -> str:
+    return most_pressing(levels, {name: need.priority for name, need in needs.items()})
+
+
+def _clamp(level: float) -> float:
+    return max(0.0, min(1.0, level))

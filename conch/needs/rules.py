@@ -1,0 +1,53 @@
+"""What a change of satisfaction is worth, and what presses. Pure functions of values.
+
+A level is satisfaction: 0 starved, 1 satisfied. Urgency is 1 − satisfaction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+Levels = Mapping[str, float | None]
+
+_SAME: Final = 1e-12
+"""A change no greater than this is rounding, not a change."""
+
+_IMPROVED, _WORSENED = 0.5, -0.3
+
+
+def counted_reward(before: Levels, after: Levels, priorities: Mapping[str, float], missing: float = 1.0) -> float:
+    """Σ priority × (+0.5 if it improved, −0.3 if it worsened, 0 if unchanged), unclamped.
+
+    In [−0.3, 0.5] where the priorities sum to 1. A need without a priority weighs `missing`; one whose level is not
+    known on both sides says nothing.
+    """
+    return math.fsum(
+        priorities.get(need, missing) * (_IMPROVED if change > 0 else _WORSENED)
+        for need, change in _changes(before, after)
+        if abs(change) > _SAME
+    )
+
+
+def delta_reward(before: Levels, after: Levels, priorities: Mapping[str, float], missing: float = 1.0) -> float:
+    """Σ priority × change, unclamped; in [−1, 1] where the priorities sum to 1. Otherwise as `counted_reward`."""
+    return math.fsum(priorities.get(need, missing) * change for need, change in _changes(before, after))
+
+
+def pressing(levels: Mapping[str, float], priorities: Mapping[str, float]) -> dict[str, float]:
+    """priority × (0.5 + urgency) per need of `priorities`; a need whose level is not known counts as satisfied."""
+    return {need: priority * (1.5 - levels.get(need, 1.0)) for need, priority in priorities.items()}
+
+
+def most_pressing(levels: Mapping[str, float], priorities: Mapping[str, float]) -> str:
+    """The need that presses most; of equals the first. Raises ValueError where there are no needs."""
+    how = pressing(levels, priorities)
+    return max(how, key=how.__getitem__)
+
+
+def _changes(before: Levels, after: Levels) -> Iterator[tuple[str, float]]:
+    for need, earlier in before.items():
+        later = after.get(need)
+        if earlier is not None and later is not None:
+            yield need, later - earlier

@@ -1,0 +1,70 @@
+"""The needs there are: the four by default with their presets, or the person's own."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Final
+
+from conch.config import NeedSettings, NeedsSettings
+from conch.errors import ConfigError
+
+_PRESETS: Final = {
+    "balanced": (0.25, 0.30, 0.25, 0.20),
+    "learning": (0.20, 0.20, 0.40, 0.20),
+    "production": (0.30, 0.40, 0.15, 0.15),
+    "creative": (0.15, 0.20, 0.30, 0.35),
+}
+"""Priorities of sustainability, reliability, curiosity, excellence."""
+
+_START: Final = {"sustainability": 0.7, "reliability": 0.7, "curiosity": 0.5, "excellence": 0.6}
+_DRIFT: Final = {"curiosity": -0.02, "excellence": -0.01}
+
+EVENTS: Final[Mapping[str, Mapping[str, float]]] = {
+    "user_helped": {"reliability": 0.1, "excellence": 0.1},
+    "user_satisfied": {"reliability": 0.15, "excellence": 0.15, "curiosity": 0.05},
+    "error": {"reliability": -0.2, "sustainability": -0.1},
+    "mistake": {"reliability": -0.25, "excellence": -0.1},
+    "learned_something": {"curiosity": 0.2, "excellence": 0.05},
+    "new_topic": {"curiosity": -0.15},
+    "resource_low": {"sustainability": -0.3},
+    "resource_recovered": {"sustainability": 0.2},
+    # Without the share of reliability a run of errors would starve it for good: nothing else restores it every day.
+    "tool_succeeded": {"excellence": 0.15, "reliability": 0.05},
+    "new_information": {"curiosity": 0.1},
+    "reflected": {"curiosity": 0.15},
+    "rested": {"sustainability": 0.2},
+}
+"""Change of satisfaction per event and need, for the four needs by default."""
+
+
+def needs_of(settings: NeedsSettings) -> dict[str, NeedSettings]:
+    """Every need by name, in a fixed order, with priority, start, drift and events.
+
+    Raises ConfigError for a need of the person's own that names an event which there is not.
+    """
+    if settings.own is None:
+        return _default(settings.preset)
+    for name, need in settings.own.items():
+        for event in need.events:
+            if event not in EVENTS:
+                near = difflib.get_close_matches(event, EVENTS, n=1, cutoff=0.0)[0]
+                raise ConfigError(f"needs.own.{name}.events names {event}, which never happens; did you mean {near}?")
+    return dict(settings.own)
+
+
+def priorities_of(settings: NeedsSettings) -> dict[str, float]:
+    """Priority by need; they sum to 1."""
+    return {name: need.priority for name, need in needs_of(settings).items()}
+
+
+def _default(preset: str) -> dict[str, NeedSettings]:
+    return {
+        name: NeedSettings(
+            priority=priority,
+            start=_START[name],
+            drift=_DRIFT.get(name, 0.0),
+            events={event: deltas[name] for event, deltas in EVENTS.items() if name in deltas},
+        )
+        for name, priority in zip(_START, _PRESETS[preset], strict=True)
+    }

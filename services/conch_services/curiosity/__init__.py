@@ -1,0 +1,1 @@
+"""The curiosity consumer: novelty, the drives, and the part *exploration*."""

@@ -1,0 +1,30 @@
+"""`action.taken`, `goal.set` and `message.received` in, `novelty.measured` out."""
+
+from __future__ import annotations
+
+from conch.config import Settings
+from conch.consumer.follow import follow
+from conch.consumer.spec import ConsumerSpec
+from conch.curiosity import SCORER, VERSION, CuriosityState, fold
+from conch_schemas import ActionTaken, GoalSet, MessageReceived, NoveltyMeasured
+
+
+def curiosity_consumer(_settings: Settings) -> ConsumerSpec:
+    """The fold of one agent's history: one event per act."""
+    return ConsumerSpec(
+        name=SCORER,
+        version=VERSION,
+        kinds=(ActionTaken, GoalSet, MessageReceived),
+        handle=_curiosity,
+        state=CuriosityState,
+        initial=CuriosityState,
+    )
+
+
+def _curiosity(
+    state: CuriosityState, fact: ActionTaken | GoalSet | MessageReceived
+) -> tuple[CuriosityState, NoveltyMeasured | None]:
+    state, measure = fold(state, fact)
+    if measure is None:
+        return state, None
+    return state, follow(fact, NoveltyMeasured, consumer=SCORER, version=VERSION, **vars(measure))

@@ -1,0 +1,1 @@
+"""The needs consumer: satisfaction before and after every act, and the part *needs*."""

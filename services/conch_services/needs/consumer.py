@@ -1,0 +1,29 @@
+"""`action.taken` and a person's `reward.assigned` in, `needs.changed` out."""
+
+from __future__ import annotations
+
+from conch.config import Settings
+from conch.consumer.follow import follow
+from conch.consumer.spec import ConsumerSpec
+from conch.needs import SCORER, VERSION, NeedsState, fold, initial_state
+from conch_schemas import ActionTaken, NeedsChanged, RewardAssigned
+
+
+def needs_consumer(settings: Settings) -> ConsumerSpec:
+    """The fold of one agent's needs: one event per act, one per praise. Raises ConfigError for needs that cannot be."""
+    born = initial_state(settings.needs)
+
+    def needs(state: NeedsState, fact: ActionTaken | RewardAssigned) -> tuple[NeedsState, NeedsChanged | None]:
+        state, change = fold(state, fact, settings.needs)
+        if change is None:
+            return state, None
+        return state, follow(fact, NeedsChanged, consumer=SCORER, version=VERSION, **vars(change))
+
+    return ConsumerSpec(
+        name=SCORER,
+        version=VERSION,
+        kinds=(ActionTaken, RewardAssigned),
+        handle=needs,
+        state=NeedsState,
+        initial=lambda: born,
+    )

@@ -1,0 +1,110 @@
+"""The chain of marks of one agent: a pure fold over what it did and how it was scored."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+from conch.witness.canonical import content_hash, mark_hash
+from conch.witness.words import Witnessed, words_for
+from conch_schemas import ActionTaken, Mark, MarkLink, MarkWitnessed, consequence_id, cycle_event_id
+
+CONSUMER: Final = "witness"
+VERSION: Final = "1"
+
+GENESIS: Final = "0" * 64
+"""The hash before the first mark."""
+
+_RING: Final = 512
+"""Score sets remembered, so that a repeated one makes no second mark."""
+
+
+class ChainState(BaseModel):
+    """Where one agent's chain stands, as JSON between two facts. Bounded: at most 512 short digests."""
+
+    model_config = ConfigDict(frozen=True)
+
+    sequence: int = 0
+    """Of the next mark."""
+    previous: str = GENESIS
+    """Hash of the last mark."""
+    first: tuple[int, int] | None = None
+    """(cycle, step) of the first act that was witnessed."""
+    place: tuple[int, int] | None = None
+    """(cycle, step) of the last one; an act at or before it makes no mark."""
+    witnessed: tuple[str, ...] = ()
+    """Digests of the ids of the last score sets, oldest first."""
+
+
+def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
+    """The chain after `fact`, and its mark; None for a fact without a score and for one witnessed before.
+
+    One mark per act, for ever. A score set that comes again after more than 512 others gets a second mark, of its
+    own id: the chain stays whole.
+    """
+    words = words_for(fact)
+    if words is None or _met(state, fact):
+        return state, None
+    unsealed = Mark(
+        id=_mark_id(fact, state.sequence),
+        agent=fact.agent,
+        action_id=fact.action_id,
+        origin=words.origin,
+        domain=words.domain,
+        stimulus=words.stimulus,
+        response=words.response,
+        reasoning=words.reasoning,
+        # Every field is said, the empty ones too: the hash is taken over what is said, the wire carries all.
+        principles={},
+        evidence=words.evidence,
+        links=_links(state, fact),
+        tags=(),
+        values="",
+        event=fact.id,
+        content=content_hash(fact),
+        sequence=state.sequence,
+        previous=state.previous,
+        hash=GENESIS,
+    )
+    mark = unsealed.model_copy(update={"hash": mark_hash(unsealed)})
+    return _advanced(state, fact, mark), mark
+
+
+def mark_index(mark: Mark) -> int:
+    """The index under which the event of `mark` follows from the witnessed one: so that its id is the mark's."""
+    return 0 if mark.domain == "action" else mark.sequence
+
+
+def _mark_id(fact: Witnessed, sequence: int) -> str:
+    # Not the cause alone for a score set: a second mark of it must not share the first one's id.
+    index = 0 if isinstance(fact, ActionTaken) else sequence
+    return consequence_id(fact.id, CONSUMER, VERSION, MarkWitnessed, index)
+
+
+def _met(state: ChainState, fact: Witnessed) -> bool:
+    if isinstance(fact, ActionTaken):
+        return state.place is not None and fact.place <= state.place
+    return _digest(fact.id) in state.witnessed
+
+
+def _links(state: ChainState, fact: Witnessed) -> tuple[MarkLink, ...]:
+    """From the mark of the act to the mark of its scores, where the act was witnessed."""
+    if isinstance(fact, ActionTaken) or fact.action_id is None or fact.cycle is None:
+        return ()
+    if state.first is None or state.place is None or not state.first[0] <= fact.cycle <= state.place[0]:
+        return ()
+    act = cycle_event_id(fact.action_id, ActionTaken)
+    return (MarkLink(source=consequence_id(act, CONSUMER, VERSION, MarkWitnessed), relation="CAUSES"),)
+
+
+def _advanced(state: ChainState, fact: Witnessed, mark: Mark) -> ChainState:
+    moved = {"sequence": mark.sequence + 1, "previous": mark.hash}
+    if isinstance(fact, ActionTaken):
+        return state.model_copy(update=moved | {"first": state.first or fact.place, "place": fact.place})
+    return state.model_copy(update=moved | {"witnessed": (*state.witnessed, _digest(fact.id))[-_RING:]})
+
+
+def _digest(identity: str) -> str:
+    return hashlib.sha256(identity.encode()).hexdigest()[:12]

@@ -1,0 +1,84 @@
+"""A fact in words: what a mark says of it. Built from the fact's own fields, never from a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from conch_schemas import BUILTIN_SCORER, ActionTaken, NeedsChanged, NoveltyMeasured, RewardAssigned, Score
+
+Witnessed = ActionTaken | RewardAssigned | NeedsChanged | NoveltyMeasured
+"""The facts that get a mark."""
+
+_LONGEST: Final = 1000
+"""Characters of one text in a mark; the whole is in the witnessed event."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """Fields of a mark that are words."""
+
+    origin: str
+    domain: Literal["action", "score"]
+    stimulus: str
+    response: str
+    reasoning: str
+    evidence: Literal["fact", "check", "judgement"]
+
+
+def words_for(fact: Witnessed) -> Words | None:
+    """What the mark of `fact` says; None for a fact without a score (a need that no act changed)."""
+    if isinstance(fact, ActionTaken):
+        return _act(fact)
+    if isinstance(fact, RewardAssigned):
+        return _scores(fact.scorer, fact.action_id, fact.scores)
+    score = fact.score
+    return None if score is None else _scores(score.scorer, fact.action_id, (score,))
+
+
+def _act(action: ActionTaken) -> Words:
+    act, outcome = action.action, action.outcome
+    error = "" if outcome.error is None else f": {_short(outcome.error).rstrip('.')}"
+    reasons = [
+        f"Thought: {_short(action.thought)}" if action.thought else "No thought is known.",
+        "The reply is valid." if act.valid else f"The reply is not valid: {_short(act.reason or 'no reason given')}.",
+        f"Outcome: {outcome.status}{error}.",
+        *(f"Goal “{_short(goal.statement)}”: {goal.outcome}, {goal.measure:g} of 1." for goal in action.goals),
+    ]
+    return Words(
+        origin=action.agent,
+        domain="action",
+        stimulus=_short(action.thought),
+        response=_short(action.raw),
+        reasoning=" ".join(reasons),
+        evidence="check" if action.goals else "fact",
+    )
+
+
+def _scores(scorer: str, action_id: str | None, scores: Sequence[Score]) -> Words:
+    said = ", ".join(f"{score.component} {_verdict(score)}" for score in scores)
+    why = " ".join(f"{score.component}: {_short(score.explanation)}" for score in scores)
+    return Words(
+        origin=scorer,
+        domain="score",
+        stimulus=f"action {action_id}",
+        response=said,
+        reasoning=why,
+        evidence=_tier(scorer),
+    )
+
+
+def _verdict(score: Score) -> str:
+    return score.status if score.value is None else f"{score.value:g}"
+
+
+def _tier(scorer: str) -> Literal["fact", "check", "judgement"]:
+    """Ours read structured facts, a person judges, and any other scorer is a program."""
+    if scorer in (BUILTIN_SCORER, "needs", "curiosity"):
+        return "fact"
+    return "judgement" if scorer == "human" else "check"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,0 +1,29 @@
+"""Acts and score sets in, `mark.witnessed` out."""
+
+from __future__ import annotations
+
+from conch.config import Settings
+from conch.consumer.follow import follow
+from conch.consumer.spec import ConsumerSpec
+from conch.witness import CONSUMER, VERSION, ChainState, Witnessed, mark_index, seal
+from conch_schemas import ActionTaken, MarkWitnessed, NeedsChanged, NoveltyMeasured, RewardAssigned
+
+
+def witness_consumer(_settings: Settings) -> ConsumerSpec:
+    """The chain of one agent: one mark per act and per score set."""
+    return ConsumerSpec(
+        name=CONSUMER,
+        version=VERSION,
+        kinds=(ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured),
+        handle=_witness,
+        state=ChainState,
+        initial=ChainState,
+    )
+
+
+def _witness(state: ChainState, fact: Witnessed) -> tuple[ChainState, MarkWitnessed | None]:
+    state, mark = seal(state, fact)
+    if mark is None:
+        return state, None
+    index = mark_index(mark)
+    return state, follow(fact, MarkWitnessed, consumer=CONSUMER, version=VERSION, index=index, mark=mark)

@@ -1,0 +1,264 @@
+"""Curiosity: novelty, progress, drives, exploration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conch.config import Settings
+from conch.curiosity import (
+    CuriosityState,
+    Measure,
+    challenge_level,
+    entropy,
+    exploration_bonus,
+    exploration_reward,
+    fold,
+    learning_progress,
+    novelty,
+)
+from conch.curiosity.state import GOALS, RECENT, TRIES
+from conch.seen import SEEN_LIMIT, act_fingerprint, new_information
+from conch_schemas import ActionTaken, FileCheck, Goal, GoalCheck, GoalSet, MessageReceived, decode, encode
+from conch_services.curiosity.consumer import curiosity_consumer
+
+Act = Callable[..., ActionTaken]
+Check = Callable[..., GoalCheck]
+Fact = ActionTaken | GoalSet | MessageReceived
+
+
+def _run(*facts: Fact) -> tuple[CuriosityState, list[Measure]]:
+    state, measures = CuriosityState(), []
+    for fact in facts:
+        state, measure = fold(state, fact)
+        measures += [measure] if measure else []
+    return state, measures
+
+
+def _message(name: str) -> MessageReceived:
+    return MessageReceived(id=name, source="conch/echo/x", agent="echo", text="hello")
+
+
+def _goal(name: str, by: str) -> GoalSet:
+    goal = Goal(id=name, statement="a file", check=FileCheck(path="a"))
+    return GoalSet.model_validate({"id": name, "source": "conch/echo/x", "agent": "echo", "goal": goal, "by": by})
+
+
+def test_an_act_is_new_once(act: Act) -> None:
+    """Met n times in a row, novelty is about 1/√n; numbers in the output make no difference."""
+    _, measures = _run(*(act(cycle, output=f"{cycle} files") for cycle in range(4)))
+
+    assert measures[0].novelty == 1.0
+    assert [measure.novelty for measure in measures] == pytest.approx(
+        [1 / math.sqrt(n) for n in (1, 2, 3, 4)], rel=0.02
+    )
+    assert len({measure.fingerprint for measure in measures}) == 1
+
+
+def test_what_was_met_long_ago_is_new_again(act: Act) -> None:
+    """A count halves every 50 acts and is forgotten in the end."""
+    others = (act(cycle, args={"command": "x" * cycle}) for cycle in range(1, 300))
+
+    state, measures = _run(act(0, "REFLECT"), *others, act(300, "REFLECT"))
+
+    assert measures[-1].novelty == 1.0
+    assert len(state.sightings) <= 217
+
+
+def test_skill_arguments_result_and_status_make_the_fingerprint(act: Act) -> None:
+    """Acts that differ in any of the four are different."""
+    acts = [
+        act(0, output="a"),
+        act(0, output="b"),
+        act(0, output="a", status="error"),
+        act(0, output="a", args={"command": "pwd"}),
+        act(0, output="a", tool="git"),
+        act(0, "REFLECT", output="a"),
+    ]
+
+    assert len({act_fingerprint(action) for action in acts}) == len(acts)
+
+
+def test_only_a_successful_output_is_information(act: Act) -> None:
+    """Failures, quiet acts and blank outputs bring none; nothing is remembered of them."""
+    for words in ({"status": "error", "output": "x"}, {"kind": "REFLECT", "output": "x"}, {"output": " "}):
+        assert new_information((), act(0, **words)) == ((), False)
+
+
+def test_outputs_met_again_are_remembered_longest(act: Act) -> None:
+    """The memory of outputs is bounded; what is met again moves to its young end."""
+    seen: tuple[str, ...] = ()
+    seen, _ = new_information(seen, act(0, output="daily"))
+    for cycle in range(SEEN_LIMIT - 1):
+        seen, _ = new_information(seen, act(cycle, output="x" * (cycle + 1)))
+    seen, again = new_information(seen, act(0, output="daily"))
+    seen, _ = new_information(seen, act(0, output="one more"))
+
+    assert not again
+    assert len(seen) == SEEN_LIMIT
+    assert new_information(seen, act(0, output="daily"))[1] is False
+    assert new_information(seen, act(0, output="x"))[1] is True
+
+
+def test_the_largest_discovery_pays(act: Act, check: Check) -> None:
+    """First use 0.3, new information 0.5, a novel problem solved 1.0: the largest, not the sum."""
+    solved = (check("achieved", measure=1.0, failed_before=True),)
+    _, measures = _run(
+        act(0),
+        act(1, output="news"),
+        act(2, goals=solved),
+        act(3, goals=(check("achieved"), check("partial", failed_before=True))),
+        act(4, "INVALID"),
+    )
+
+    assert [measure.score.value for measure in measures] == [0.3, 0.5, 1.0, 0.0, 0.0]
+    assert [measure.events for measure in measures] == [
+        ("new_tool",),
+        ("new_information",),
+        ("novel_problem_solved",),
+        (),
+        (),
+    ]
+
+
+def test_a_blocked_or_invalid_call_is_no_use_of_a_tool(act: Act) -> None:
+    """The first use is the first that really ran, even into an error."""
+    state, measures = _run(act(0, status="blocked"), act(1, valid=False), act(2, status="error"), act(3))
+
+    assert [bool(measure.events) for measure in measures] == [False, False, True, False]
+    assert [measure.exploration_bonus for measure in measures] == pytest.approx([0.5, 0.0, 0.5, 0.3 * math.exp(-1 / 5)])
+    assert state.uses == {"shell": 2}
+
+
+def test_an_unknown_outcome_is_not_scored(act: Act) -> None:
+    """After a crash: measured, not scored, no use, no try."""
+    state, measures = _run(act(0, status="unknown"))
+
+    assert (measures[0].score.status, measures[0].score.value) == ("not_applicable", None)
+    assert (state.uses, state.tries) == ({}, {})
+
+
+def test_an_event_without_a_name_pays_nothing() -> None:
+    """Only the three discoveries pay."""
+    assert exploration_reward(["something"]) == exploration_reward([]) == 0.0
+
+
+def test_the_bonus_falls_with_use() -> None:
+    """The steps of the bonus at 0, 1, 4, 5 uses."""
+    assert [exploration_bonus(uses) for uses in (0, 1, 4, 5)] == pytest.approx(
+        [0.5, 0.3 * math.exp(-0.2), 0.3 * math.exp(-0.8), 0.1 * math.exp(-0.25)]
+    )
+    assert exploration_bonus(0, valid_tool=False) == 0.0
+
+
+def test_learning_is_the_rise_of_the_success_rate() -> None:
+    """Recent half less earlier half; a fall and too few tries are none."""
+    assert learning_progress([False, False, True, True]) == 1.0
+    assert learning_progress([True, True, False, False]) == 0.0
+    assert learning_progress([False, True, True]) == 0.0
+    assert learning_progress([False, False, True, False, True]) == pytest.approx(2 / 3)
+
+
+def test_a_challenge_is_greatest_where_seven_in_ten_succeed() -> None:
+    """Peak at 0.7, none where nothing succeeds."""
+    assert [challenge_level(rate) for rate in (0.7, 0.0, 1.0)] == pytest.approx([1.0, 0.0, 1 - 0.3 / 0.7])
+
+
+def test_entropy_needs_many_skills_to_be_high() -> None:
+    """0 for one skill, 1 where each act is another, little for going to and fro."""
+    assert entropy(["a"] * 50) == entropy(["a"]) == entropy([]) == 0.0
+    assert entropy(str(skill) for skill in range(50)) == 1.0
+    assert entropy(["a", "b"] * 25) < 0.3
+
+
+def test_social_is_the_share_of_messages_answered(act: Act) -> None:
+    """None without messages; waiting messages make an act less the agent's own."""
+    _, measures = _run(act(0), _message("m1"), _message("m2"), act(1, tool="reply", answered="m1"))
+
+    assert [measure.drives.social for measure in measures] == [0.0, 0.5]
+    assert measures[1].drives.autonomy == pytest.approx(0.4 * 0.5 + 0.3)
+
+
+def test_goals_of_its_own_and_questions_move_autonomy(act: Act) -> None:
+    """A goal that the agent set raises it; asking for help lowers it."""
+    _, measures = _run(
+        act(0),
+        _goal("g1", "agent"),
+        _goal("g2", "user"),
+        act(1),
+        act(2, tool="reply", args={"text": "Could you help? "}),
+    )
+
+    assert [measure.drives.autonomy for measure in measures] == pytest.approx([0.7, 0.85, 0.85 - 0.3 / 3])
+
+
+def test_competence_grows_with_learning(act: Act) -> None:
+    """Two failures, two successes: rate 0.5, improvement 1, challenge by the rate."""
+    _, measures = _run(*(act(cycle, status="success" if cycle > 1 else "error") for cycle in range(4)))
+
+    assert measures[-1].learning_progress == 1.0
+    assert measures[-1].drives.competence == pytest.approx(0.4 * 0.5 + 0.3 + 0.3 * (1 - 0.2 / 0.7))
+
+
+def test_every_window_has_a_bound(act: Act) -> None:
+    """A long life takes no more room than a short one."""
+    facts: list[Fact] = []
+    for cycle in range(300):
+        facts += [_message(f"m{cycle}"), _goal(f"g{cycle}", "agent"), act(cycle, output="ab" * cycle)]
+
+    state, _ = _run(*facts)
+
+    assert (len(state.messages), len(state.goals), len(state.deeds)) == (RECENT, GOALS, RECENT)
+    assert len(state.tries["shell"]) == TRIES
+    assert len(state.model_dump_json()) < 64 * 1024
+
+
+def test_novelty_counts_from_one() -> None:
+    """What was never counted is as new as can be."""
+    assert novelty(0) == novelty(1) == 1.0
+
+
+ACTS = st.lists(
+    st.tuples(
+        st.sampled_from(["TOOL", "DO_NOTHING", "REFLECT", "INVALID"]),
+        st.sampled_from(["success", "error", "timeout", "blocked", "unknown"]),
+        st.sampled_from(["shell", "git", "reply"]),
+        st.text("ab", max_size=2),
+    ),
+    max_size=10,
+)
+
+
+@given(acts=ACTS)
+def test_a_repeated_fact_changes_nothing(act: Act, acts: list[tuple[str, str, str, str]]) -> None:
+    """Each fact twice and the whole history again leave measures as they were; every drive is in 0..1."""
+    history: list[Fact] = [_message("m1"), _goal("g1", "agent")]
+    for cycle, (kind, status, tool, out) in enumerate(acts):
+        history.append(act(cycle, kind, status=status, tool=tool, output=out, answered="m1" if out == "a" else None))
+
+    once = _run(*history)
+    twice = _run(*(fact for fact in history for _ in range(2)))
+    again = fold(once[0], history[-1])
+
+    assert once == twice
+    assert again == (once[0], None)
+
+
+def test_the_consumer_publishes_what_the_fold_found(act: Act) -> None:
+    """The event follows from the act and survives the wire; the state survives as JSON, a repeat says nothing."""
+    spec = curiosity_consumer(Settings())
+    assert spec.initial is not None
+    assert spec.state is not None
+    action = act(2, output="news")
+
+    state, fact = spec.handle(spec.initial(), action)
+
+    assert decode(encode(fact)) == fact
+    assert (fact.causation_id, fact.new_information, fact.score.value) == (action.id, True, 0.5)
+    assert spec.state.model_validate_json(state.model_dump_json()) == state
+    assert spec.handle(state, action) == (state, None)
+    assert spec.handle(state, _message("m1"))[1] is None

@@ -1,0 +1,231 @@
+"""The weight set and the total."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conch.config import BUILTIN_WEIGHTS, RewardSettings
+from conch.errors import ConfigError
+from conch.rewards import PluginPart, sums_to_one, weight_set, weights_version
+from conch.rewards.total import total
+from conch_schemas import Part, Score
+
+SETTINGS = RewardSettings()
+BUILTIN = weight_set((), SETTINGS)
+
+
+def _score(component: str, value: float | None, status: str = "scored", reach: float = 1e9) -> Score:
+    return Score.model_validate(
+        {
+            "component": component,
+            "value": value,
+            "range": (-reach, reach),
+            "status": status,
+            "scorer": "reward",
+            "version": "1",
+        }
+    )
+
+
+def _scored(values: Mapping[str, float]) -> dict[str, Score]:
+    return {component: _score(component, value) for component, value in values.items()}
+
+
+def _brevity(weight: float, name: str = "brevity") -> PluginPart:
+    return PluginPart(name, weight, (0.0, 1.0), name)
+
+
+def test_the_built_in_parts_have_their_weights_and_scorers() -> None:
+    """Five parts, summing to 1; only exploration is capped."""
+    assert {part.component: part.weight for part in BUILTIN} == BUILTIN_WEIGHTS
+    assert [part.scorer for part in BUILTIN] == ["reward", "reward", "needs", "reward", "curiosity"]
+    assert [part.cap for part in BUILTIN] == [None, None, None, None, 0.5]
+
+
+def test_added_parts_shrink_the_built_in_ones() -> None:
+    """A rule that asks for a fifth leaves four fifths to the built-in five."""
+    parts = {part.component: part for part in weight_set([_brevity(0.2)], SETTINGS)}
+
+    assert parts["brevity"].weight == 0.2
+    assert parts["format"].weight == pytest.approx(0.24)
+    assert sums_to_one({name: part.weight for name, part in parts.items()})
+
+
+def test_a_watched_part_takes_nothing() -> None:
+    """Weight 0 is in the set and leaves the others whole."""
+    parts = weight_set([_brevity(0.0)], SETTINGS)
+
+    assert parts[:5] == BUILTIN
+    assert parts[5].weight == 0.0
+
+
+def test_the_order_of_plugins_does_not_matter() -> None:
+    """The same rules found in another order are the same weight set of the same version."""
+    one = weight_set([_brevity(0.1), _brevity(0.1, "kind")], SETTINGS)
+    other = weight_set([_brevity(0.1, "kind"), _brevity(0.1)], SETTINGS)
+
+    assert one == other
+    assert weights_version(one) == weights_version(other) != weights_version(BUILTIN)
+
+
+def test_added_weights_over_one_are_refused() -> None:
+    """Rules that ask for more than the whole are refused with their sum."""
+    with pytest.raises(ConfigError, match=r"sum to 1\.2"):
+        weight_set([_brevity(0.6), _brevity(0.6, "kind")], SETTINGS)
+
+
+@pytest.mark.parametrize("weight", [-0.1, 1.5, math.nan])
+def test_an_added_weight_outside_the_unit_is_refused(weight: float) -> None:
+    """A weight is a share."""
+    with pytest.raises(ConfigError, match="brevity"):
+        weight_set([_brevity(weight)], SETTINGS)
+
+
+def test_two_rules_of_one_name_are_refused() -> None:
+    """A component has one scorer; a plug-in cannot stand in for a built-in part."""
+    with pytest.raises(ConfigError, match="format"):
+        weight_set([_brevity(0.1, "format")], SETTINGS)
+
+
+def test_a_table_settles_every_weight() -> None:
+    """With `rewards.weights` nobody's request counts."""
+    table = {"format": 0.5, "execution": 0.1, "needs": 0.1, "goal": 0.1, "exploration": 0.1, "brevity": 0.1}
+
+    parts = weight_set([_brevity(0.9)], RewardSettings(weights=table))
+
+    assert {part.component: part.weight for part in parts} == table
+
+
+def test_a_table_with_an_unknown_name_is_refused_with_the_nearest() -> None:
+    """A typo names the part that was meant."""
+    table = {"format": 0.5, "executoin": 0.5, "needs": 0.0, "goal": 0.0, "exploration": 0.0}
+
+    with pytest.raises(ConfigError, match=r"executoin.*nearest known name is execution"):
+        weight_set((), RewardSettings(weights=table))
+
+
+def test_a_table_that_lacks_a_part_is_refused() -> None:
+    """The table names exactly all."""
+    with pytest.raises(ConfigError, match="lacks exploration, goal"):
+        weight_set((), RewardSettings(weights={"format": 0.5, "execution": 0.3, "needs": 0.2}))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"format": 0.5, "execution": 1.0, "exploration": 0.5}, 0.45),
+        ({"format": 0.5, "execution": 0.2, "exploration": 0.0}, 0.20),
+        ({"format": -1.0, "execution": 0.0, "exploration": 0.0}, -0.30),
+    ],
+)
+def test_the_known_cycles_have_their_totals(values: dict[str, float], expected: float) -> None:
+    """First good tool call 0.45, quiet cycle 0.20, invalid reply −0.30, before needs and goal come in."""
+    assert total(BUILTIN, _scored(values)).total == pytest.approx(expected)
+
+
+def test_a_capped_part_has_a_line_for_its_cap() -> None:
+    """Exploration's whole value and what the cap takes are lines of their own."""
+    result = total(BUILTIN, _scored({"exploration": 1.0}))
+
+    assert [(line.step, line.amount) for line in result.breakdown] == [
+        ("part:exploration", 0.1),
+        ("cap:exploration", -0.05),
+    ]
+    assert result.total == pytest.approx(0.05)
+
+
+def test_the_cycle_is_capped_by_a_line() -> None:
+    """More than 1 is brought to 1 by a last line."""
+    parts = weight_set([PluginPart("lavish", 0.5, (0.0, 10.0), "lavish")], SETTINGS)
+
+    result = total(parts, _scored({"lavish": 10.0}))
+
+    assert result.total == 1.0
+    assert (result.breakdown[-1].step, result.breakdown[-1].amount) == ("cap:cycle", -4.0)
+
+
+def test_coverage_leaves_out_what_was_not_applicable() -> None:
+    """Scored weight over applicable weight; an error lowers it, not_applicable does not."""
+    scores = {
+        "format": _score("format", 0.5),
+        "execution": _score("execution", None, "error"),
+        "needs": _score("needs", 0.0),
+        "goal": _score("goal", None, "not_applicable"),
+        "exploration": _score("exploration", None, "timeout"),
+    }
+
+    result = total(BUILTIN, scores)
+
+    assert result.coverage == pytest.approx(0.5 / 0.85)
+    assert result.complete
+
+
+def test_a_missing_part_leaves_the_total_incomplete() -> None:
+    """Complete needs a score of every part."""
+    assert not total(BUILTIN, _scored({"format": 0.5})).complete
+
+
+def test_nothing_applicable_is_fully_covered() -> None:
+    """Of nothing that could be scored, all was scored."""
+    scores = {part.component: _score(part.component, None, "not_applicable") for part in BUILTIN}
+
+    result = total(BUILTIN, scores)
+
+    assert (result.total, result.coverage, result.breakdown) == (0.0, 1.0, ())
+
+
+def test_a_watched_part_pays_nothing() -> None:
+    """A part of weight 0 adds no line."""
+    assert total(weight_set([_brevity(0.0)], SETTINGS), _scored({"brevity": 1.0})).breakdown == ()
+
+
+VALUES = st.floats(-1e6, 1e6)
+SHARES = st.floats(0.0, 1.0)
+
+
+@given(
+    values=st.dictionaries(st.sampled_from([part.component for part in BUILTIN] + ["brevity", "extra"]), VALUES),
+    share=SHARES,
+    seed=st.randoms(use_true_random=False),
+)
+def test_every_order_gives_the_same_total(values: dict[str, float], share: float, seed: random.Random) -> None:
+    """Any order of the scores and of the lines gives the same bits, within −1..1, and the lines add up to them."""
+    parts = weight_set([_brevity(share)], SETTINGS)
+    shuffled = list(values.items())
+    seed.shuffle(shuffled)
+
+    result = total(parts, _scored(values))
+    lines = [line.amount for line in result.breakdown]
+    seed.shuffle(lines)
+
+    assert total(parts, _scored(dict(shuffled))) == result
+    assert math.fsum(lines) == result.total
+    assert -1.0 <= result.total <= 1.0
+    assert 0.0 <= result.coverage <= 1.0
+    assert math.copysign(1.0, result.total) == 1.0 or result.total < 0.0
+
+
+@given(weights=st.dictionaries(st.text(max_size=3), st.floats(0, 1), max_size=4))
+def test_only_tables_that_sum_to_one_are_accepted(weights: dict[str, float]) -> None:
+    """An empty table and any other sum are refused."""
+    assert sums_to_one(weights) == (bool(weights) and abs(math.fsum(weights.values()) - 1) <= 1e-6)
+
+
+@given(asked=st.lists(SHARES, max_size=4))
+def test_accepted_weights_always_sum_to_one(asked: list[float]) -> None:
+    """Whatever the added rules ask for, the set sums to 1 or is refused."""
+    plugins = [_brevity(weight, f"rule{index}") for index, weight in enumerate(asked)]
+    if math.fsum(asked) > 1.0 + 1e-6:
+        with pytest.raises(ConfigError):
+            weight_set(plugins, SETTINGS)
+        return
+
+    parts: tuple[Part, ...] = weight_set(plugins, SETTINGS)
+
+    assert sums_to_one({part.component: part.weight for part in parts})

@@ -1,0 +1,286 @@
+"""Witness: the chain of marks and what verifying it finds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conch.config import Settings
+from conch.witness import GENESIS, ChainState, Problem, Witnessed, canonical, content_hash, mark_hash, seal, verify
+from conch_schemas import (
+    ActionTaken,
+    Event,
+    GoalCheck,
+    Mark,
+    MarkLink,
+    NeedsChanged,
+    NoveltyMeasured,
+    RewardAssigned,
+    decode,
+    encode,
+)
+from conch_services.curiosity.consumer import curiosity_consumer
+from conch_services.needs.consumer import needs_consumer
+from conch_services.reward.consumer import reward_consumer
+from conch_services.witness.consumer import witness_consumer
+
+Act = Callable[..., ActionTaken]
+
+
+def _facts(*acts: ActionTaken) -> list[Event]:
+    """The acts, each followed by what the three scorers say of it."""
+    own = Settings()
+    reward, needs, curiosity = reward_consumer(own), needs_consumer(own), curiosity_consumer(own)
+    assert needs.initial is not None
+    assert curiosity.initial is not None
+    needy, curious = needs.initial(), curiosity.initial()
+    facts: list[Event] = []
+    for action in acts:
+        needy, changed = needs.handle(needy, action)
+        curious, measured = curiosity.handle(curious, action)
+        facts += [action, reward.handle(action), changed, measured]
+    return facts
+
+
+def _marks(facts: list[Event], state: ChainState | None = None) -> list[Mark]:
+    chain, marks = state or ChainState(), []
+    for fact in facts:
+        assert isinstance(fact, Witnessed)
+        chain, mark = seal(chain, fact)
+        marks += [mark] if mark else []
+    return marks
+
+
+@pytest.fixture(scope="module")
+def acts(act: Act, check: Callable[..., GoalCheck]) -> list[ActionTaken]:
+    """Three acts."""
+    return [act(0, output="news"), act(1, "INVALID"), act(2, goals=(check("partial"),))]
+
+
+@pytest.fixture(scope="module")
+def facts(acts: list[ActionTaken]) -> list[Event]:
+    """The acts and their scores: twelve events."""
+    return _facts(*acts)
+
+
+@pytest.fixture(scope="module")
+def marks(facts: list[Event]) -> list[Mark]:
+    """Their twelve marks."""
+    return _marks(facts)
+
+
+def _ids(acts: list[ActionTaken]) -> list[str]:
+    return [action.action_id or "" for action in acts]
+
+
+def _kinds(problems: list[Problem]) -> set[str]:
+    return {problem.kind for problem in problems}
+
+
+def _forged(mark: Mark, **changes: object) -> Mark:
+    """`mark` with changes and a hash made anew."""
+    mark = mark.model_copy(update=changes)
+    return mark.model_copy(update={"hash": mark_hash(mark)})
+
+
+def test_every_act_and_score_set_has_a_mark(acts: list[ActionTaken], marks: list[Mark]) -> None:
+    """Four marks an act, in a chain from 64 zeros without a gap, and it verifies."""
+    assert [mark.sequence for mark in marks] == list(range(12))
+    assert marks[0].previous == GENESIS
+    assert [mark.origin for mark in marks[:4]] == ["echo", "reward", "needs", "curiosity"]
+    assert verify(marks, _ids(acts)) == []
+
+
+def test_a_mark_hashes_the_event_and_itself(acts: list[ActionTaken], marks: list[Mark]) -> None:
+    """Content: SHA-256 of the event's canonical wire form. Hash: of the mark's canonical JSON without its own hash."""
+    wire = json.loads(encode(acts[0]))
+    plain = json.dumps(wire, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    body = {name: value for name, value in json.loads(marks[0].model_dump_json()).items() if name != "hash"}
+
+    assert marks[0].content == content_hash(acts[0]) == content_hash(decode(encode(acts[0])))
+    assert marks[0].content == hashlib.sha256(canonical(plain)).hexdigest()
+    assert marks[0].hash == hashlib.sha256(canonical(json.dumps(body))).hexdigest()
+
+
+def test_a_mark_says_every_field_it_hashes(marks: list[Mark]) -> None:
+    """What the wire carries is what the hash was taken over, so a mark read back still verifies."""
+    read = [Mark.model_validate_json(mark.model_dump_json()) for mark in marks]
+
+    assert all(mark.model_fields_set == set(Mark.model_fields) for mark in marks)
+    assert [mark_hash(mark) for mark in read] == [mark.hash for mark in marks]
+
+
+def test_a_field_that_marks_gain_later_leaves_earlier_hashes(marks: list[Mark]) -> None:
+    """A newer reader, with an optional field more, still finds the old chain whole."""
+
+    class NewerMark(Mark):
+        walk: str | None = None
+
+    assert verify([NewerMark.model_validate_json(mark.model_dump_json()) for mark in marks], []) == []
+
+
+def test_the_reasoning_is_made_of_facts(marks: list[Mark]) -> None:
+    """Thought, verdict, outcome and goals for an act; each explanation for a score set."""
+    assert "What is in the workspace?" in marks[0].reasoning
+    assert "this is prose" in marks[4].reasoning
+    assert "“tests pass”: partial" in marks[8].reasoning
+    assert "The tool shell ended with status success." in marks[1].reasoning
+    assert marks[1].response.startswith("format 0.5, execution 1")
+
+
+def test_scores_link_to_the_mark_of_their_act(marks: list[Mark]) -> None:
+    """The link's source is the act's mark, which comes earlier."""
+    for index in (0, 4, 8):
+        assert marks[index].links == ()
+        for scores in marks[index + 1 : index + 4]:
+            assert scores.links == (MarkLink(source=marks[index].id, relation="CAUSES"),)
+
+
+def test_scores_of_an_act_before_the_first_witnessed_one_have_no_link(act: Act) -> None:
+    """A witness that came late does not link to what it never saw."""
+    early, late = act(0), act(1)
+
+    marks = _marks([late, *_facts(early)[1:]])
+
+    assert [mark.links for mark in marks] == [()] * 4
+    assert verify(marks, [late.action_id or ""]) == []
+
+
+@settings(max_examples=20)
+@given(seed=st.lists(st.integers(0, 11), max_size=12))
+def test_a_repeated_event_makes_no_second_mark(facts: list[Event], marks: list[Mark], seed: list[int]) -> None:
+    """Events that come again, in any order, after they were witnessed leave the chain as it is."""
+    assert _marks([*facts, *(facts[index] for index in seed)]) == marks
+
+
+def test_a_very_late_repeat_leaves_the_chain_whole(act: Act) -> None:
+    """A score set repeated after more than the memory holds has a mark of its own id; an act never has two."""
+    first = _facts(act(0))
+    others = [first[1].model_copy(update={"id": f"other {index}"}) for index in range(600)]
+
+    marks = _marks([*first, *others, *first])
+
+    assert len({mark.id for mark in marks}) == len(marks)
+    assert [mark.domain for mark in marks].count("action") == 1
+    assert verify(marks, [first[0].action_id or ""]) == []
+
+
+def test_a_need_that_no_act_changed_has_no_mark(act: Act) -> None:
+    """Only score sets are witnessed."""
+    changed = next(fact for fact in _facts(act(0)) if isinstance(fact, NeedsChanged))
+
+    assert seal(ChainState(), changed.model_copy(update={"score": None})) == (ChainState(), None)
+
+
+def test_a_changed_row_is_found(acts: list[ActionTaken], marks: list[Mark]) -> None:
+    """A word changed in any row breaks that row's hash."""
+    for index, mark in enumerate(marks):
+        rows = [*marks[:index], mark.model_copy(update={"reasoning": "all was well"}), *marks[index + 1 :]]
+
+        assert [(problem.kind, problem.sequence) for problem in verify(rows, _ids(acts))] == [("changed", index)]
+
+
+def test_a_row_hashed_anew_is_found_by_its_successor(acts: list[ActionTaken], marks: list[Mark]) -> None:
+    """A forger must make every later hash anew; the first that was not is named."""
+    rows = [*marks[:3], _forged(marks[3], reasoning="all was well"), *marks[4:]]
+
+    assert [(problem.kind, problem.sequence) for problem in verify(rows, _ids(acts))] == [("changed", 4)]
+
+
+def test_a_chain_that_begins_elsewhere_is_found(marks: list[Mark]) -> None:
+    """The first mark follows 64 zeros."""
+    assert _kinds(verify([_forged(marks[0], previous="1" * 64)], [])) == {"changed"}
+
+
+def test_a_missing_row_is_found(acts: list[ActionTaken], marks: list[Mark]) -> None:
+    """A hole in the middle, or at the start, is named by its sequence."""
+    problems = verify([*marks[:5], *marks[7:]], _ids(acts))
+    assert [(problem.kind, problem.sequence) for problem in problems] == [("missing", 5)]
+    assert problems[0].what == "Marks 5 to 6 are missing."
+
+    assert ("missing", 0) in [(problem.kind, problem.sequence) for problem in verify(marks[1:], [])]
+
+
+def test_swapped_rows_are_found(acts: list[ActionTaken], marks: list[Mark]) -> None:
+    """Rows that changed places, as they stand or with their sequence numbers, are named."""
+    moved = [*marks[:3], marks[4], marks[3], *marks[5:]]
+    renumbered = [
+        *marks[:3],
+        marks[4].model_copy(update={"sequence": 3}),
+        marks[3].model_copy(update={"sequence": 4}),
+        *marks[5:],
+    ]
+
+    assert _kinds(verify(moved, _ids(acts))) == {"swapped"}
+    assert "changed" in _kinds(verify(renumbered, _ids(acts)))
+
+
+def test_a_tail_cut_off_is_found(acts: list[ActionTaken], marks: list[Mark]) -> None:
+    """The chain itself holds; the act without a mark gives it away."""
+    assert verify(marks[:8], _ids(acts)) == [
+        Problem("unwitnessed", None, None, f"Action {acts[2].action_id} has no mark.")
+    ]
+
+
+def test_a_doubled_row_is_found(acts: list[ActionTaken], marks: list[Mark]) -> None:
+    """No place in the chain is taken twice."""
+    assert "duplicate" in _kinds(verify([*marks, marks[-1]], _ids(acts)))
+
+
+def test_a_link_to_nothing_earlier_is_found(marks: list[Mark]) -> None:
+    """A link's source must be an earlier mark; a plan's path is not looked up."""
+    to_itself = _forged(marks[0], links=(MarkLink(source=marks[0].id, relation="CAUSES"),))
+    to_a_plan = _forged(marks[0], links=(MarkLink(source="plans/today.md", relation="FULFILLS"),))
+
+    assert _kinds(verify([to_itself], [])) == {"unlinked"}
+    assert verify([to_a_plan], []) == []
+
+
+def test_each_agent_has_a_chain_of_its_own(act: Act, marks: list[Mark], acts: list[ActionTaken]) -> None:
+    """Marks of several agents may lie between each other."""
+    other = _marks(_facts(act(0, agent="other")))
+
+    assert verify([*marks[:6], *other, *marks[6:]], _ids(acts)) == []
+
+
+def test_great_integers_are_hashed_as_their_digits(act: Act) -> None:
+    """What RFC 8785 cannot carry stands as text, however long; the rest as numbers."""
+    great, longest = 2**53, "9" * 5000
+    text = f'{{"b": [{great}, -{great}, {great - 1}, 1.0], "a": {longest}}}'
+
+    assert canonical(text).decode() == f'{{"a":"{longest}","b":["{great}","-{great}",{great - 1},1]}}'
+    assert seal(ChainState(), act(0, args={"n": 2**70}))[1] is not None
+
+
+def test_the_consumer_publishes_the_mark_under_its_own_id(facts: list[Event], marks: list[Mark]) -> None:
+    """The event's id is the mark's, derived from its cause; state and event survive the wire."""
+    spec = witness_consumer(Settings())
+    assert spec.initial is not None
+    assert spec.state is not None
+    state = spec.initial()
+    published = []
+    for fact in facts:
+        state, event = spec.handle(spec.state.model_validate_json(state.model_dump_json()), fact)
+        published.append(event)
+
+    assert [event.mark for event in published] == marks
+    assert all(event.id == event.mark.id and decode(encode(event)) == event for event in published)
+    assert spec.handle(state, facts[0]) == (state, None)
+
+
+def test_a_person_judges_and_a_program_checks(act: Act) -> None:
+    """The tier of evidence follows from the scorer."""
+    reward = next(fact for fact in _facts(act(0)) if isinstance(fact, RewardAssigned))
+    novel = next(fact for fact in _facts(act(0)) if isinstance(fact, NoveltyMeasured))
+    facts: list[Event] = [
+        reward.model_copy(update={"id": "a", "scorer": "human"}),
+        reward.model_copy(update={"id": "b", "scorer": "brevity"}),
+        novel,
+    ]
+
+    assert [mark.evidence for mark in _marks(facts)] == ["judgement", "check", "fact"]

@@ -37,11 +37,9 @@ class BusSettings(Section):
     token: SecretStr | None = None
     """Token for your own server, if it asks for one."""
     durability: Literal["strict", "fast"] = "strict"
-    """strict: an acknowledged event is on disk; fast: at most the last second is lost when power fails. Embedded only."""
+    """strict: an acknowledged event is on disk; fast: a power cut may lose the last second. Embedded server only."""
     keep: KeepSettings = KeepSettings()
     """How much of what everybody has read is kept."""
-    max_bytes_gib: Annotated[float, Field(gt=0)] = 64.0
-    """GiB that the stream may take in all; full, publishers wait."""
     replicas: Annotated[int, Field(ge=1, le=5)] = 1
     """Copies of the stream in your own cluster."""
 

@@ -1,0 +1,156 @@
+"""What every command shares: its options, its output, how it reaches bus and store."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from conch.config import Settings
+from conch.errors import BusError, StoreError, UsageError
+from conch.home import Home
+from conch.text import safe_text
+
+if TYPE_CHECKING:
+    from conch.bus import Bus
+    from conch.bus.server import EmbeddedServer
+    from conch.experience import ExperienceReader
+
+DEFAULT_HOME = "~/.local/share/conch"
+STREAM_HEADROOM = 4
+"""The embedded stream may take this many times what is kept of read events; full, publishers wait."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Common:
+    """Options of every command."""
+
+    home: Annotated[Path | None, Parameter(help="Home directory (CONCH_HOME; default ~/.local/share/conch).")] = None
+    config: Annotated[Path | None, Parameter(help="Configuration file; default conch.yaml in the home.")] = None
+    json: Annotated[bool, Parameter(negative="", help="One JSON document, JSON Lines for streams; nothing else.")] = (
+        False
+    )
+
+    def where(self) -> Home:
+        """The home directory."""
+        return Home((self.home or Path(os.environ.get("CONCH_HOME") or DEFAULT_HOME)).expanduser().absolute())
+
+    def settings(self, overrides: Mapping[str, Any] | None = None) -> Settings:
+        """File < environment < command line. Raises ConfigError."""
+        from conch.config.load import load
+
+        return load(self.config, self.where(), overrides or {})
+
+    def existing(self) -> Home:
+        """The home directory, which must be there. Raises UsageError."""
+        home = self.where()
+        if not (home.path / "format").exists():
+            raise UsageError(
+                f"there is no home at {home.path}: conch init or conch run makes one, --home names another"
+            )
+        return home
+
+
+@asynccontextmanager
+async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
+    """The bus of this home: the run's in progress, your own server's, else the embedded server, started for a while.
+
+    Raises BusUnreachableError, or HomeError when the home is owned by something that is no run.
+    """
+    from conch.bus.jetstream import JetStreamBus
+
+    if (running := home.running()) is not None:
+        async with JetStreamBus(running["bus"]["url"], token=running["bus"].get("token"), name="conch-cli") as bus:
+            yield bus
+    elif settings.bus.url is not None:
+        async with JetStreamBus(settings.bus.url, token=token_of(settings), name="conch-cli") as bus:
+            yield bus
+    else:
+        with home.owned():
+            server = embedded_server(home, settings)
+            await server.start()
+            try:
+                async with JetStreamBus(server.url, token=server.token, max_bytes=stream_bytes(settings)) as bus:
+                    yield bus
+            finally:
+                await server.stop()
+
+
+def embedded_server(home: Home, settings: Settings) -> EmbeddedServer:
+    """The embedded server of this home, with a fresh token; not started."""
+    from conch.bus.server import EmbeddedServer
+
+    return EmbeddedServer(
+        home.bus,
+        token=secrets.token_urlsafe(24),
+        strict=settings.bus.durability == "strict",
+        max_bytes=stream_bytes(settings),
+    )
+
+
+def stream_bytes(settings: Settings) -> int:
+    """Most bytes that the stream may take."""
+    return int(settings.bus.keep.gib * STREAM_HEADROOM * 2**30)
+
+
+def token_of(settings: Settings) -> str | None:
+    """The token for a server of one's own."""
+    return settings.bus.token.get_secret_value() if settings.bus.token is not None else None
+
+
+def open_store(home: Home) -> ExperienceReader:
+    """The home's experience store, for reading. Raises StoreError when there is none."""
+    from conch.experience import SqliteReader
+
+    if not home.store.exists():
+        raise StoreError(f"there are no experiences at {home.store} yet: conch run makes some")
+    return SqliteReader(home.store)
+
+
+async def ask(bus: Bus, subject: str, body: Mapping[str, Any], *, timeout: float = 5.0) -> dict[str, Any]:
+    """A request to the run in progress; its reply. Raises BusError with the reply's error."""
+    reply: dict[str, Any] = json.loads(await bus.request(subject, json.dumps(body).encode(), timeout=timeout))
+    if "error" in reply:
+        raise BusError(str(reply["error"]))
+    return reply
+
+
+def emit(document: Any) -> None:
+    """One JSON document, or one line of a stream, on stdout."""
+    sys.stdout.write(json.dumps(document, ensure_ascii=False, default=str) + "\n")
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """A line for a person, on stdout; hostile text in it is made safe."""
+    sys.stdout.write(safe_text(text) + "\n")
+    sys.stdout.flush()
+
+
+def warn(text: str) -> None:
+    """A line for a person, on stderr."""
+    sys.stderr.write(safe_text(text) + "\n")
+    sys.stderr.flush()
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table for a person on stdout; cells are one line each and no markup in them is interpreted."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        drawn.add_column(column, overflow="ellipsis", no_wrap=True)
+    for row in rows:
+        drawn.add_row(*(Text(safe_text(str(cell), one_line=True)) for cell in row))
+    Console(file=sys.stdout, highlight=False).print(drawn)

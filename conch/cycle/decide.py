@@ -1,0 +1,26 @@
+"""Decide: the mind's reply, parsed once and for all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from conch.actions import Registry, parse
+from conch.cycle.prompts import deciding
+from conch.minds.protocol import Completion, Mind, Situation
+from conch_schemas import Action, PromptMessage
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What deciding brought: the intent, not yet done."""
+
+    messages: tuple[PromptMessage, ...]
+    completion: Completion
+    action: Action
+
+
+async def decide(mind: Mind, system: str, situation: Situation, registry: Registry, max_tokens: int) -> Decision:
+    """One decision on the situation's thought. Raises ModelError when the mind has none."""
+    prompt = deciding(system, situation, max_tokens)
+    completion = await mind.complete(prompt)
+    return Decision(prompt.messages, completion, parse(completion.text, registry))

@@ -1,0 +1,78 @@
+"""What a mind is told, as text. Pure."""
+
+from __future__ import annotations
+
+from conch.minds.protocol import Prompt, Situation
+from conch_schemas import PromptMessage
+
+SHOWN_FILES = 60
+SHOWN_OUTPUT = 600
+"""Characters of a recent output that a prompt shows."""
+
+
+def system_prompt(agent: str, tools: str) -> str:
+    """Who the agent is and how it must answer; `tools` is the registry's own description. Part of the policy."""
+    return (
+        f"You are {agent}, an agent that works on its own in a workspace directory, cycle after cycle. "
+        "You have needs, goals and tools. You are rewarded for replies that keep to the grammar, for tools that "
+        "succeed, for needs that improve, for goals reached and for finding out what is new.\n\n"
+        "When you are asked to decide, answer with exactly one action and nothing else, in one of these forms:\n"
+        'TOOL: name(arg1="value1", arg2="value2")\n'
+        "DO_NOTHING: reason for inaction\n"
+        "REFLECT: topic to think about\n\n"
+        f"The tools:\n{tools}"
+    )
+
+
+def thinking(system: str, situation: Situation, max_tokens: int) -> Prompt:
+    """The question for a thought."""
+    ask = (
+        f"Your most pressing need is {situation.need}. In one to three sentences: what do you want to do next and why? "
+        "Name files, tools and notes as they are."
+    )
+    return _prompt("think", system, situation, _state(situation) + "\n\n" + ask, max_tokens)
+
+
+def deciding(system: str, situation: Situation, max_tokens: int) -> Prompt:
+    """The question for an action."""
+    parts = [_state(situation), f"Your thought:\n{situation.thought}"]
+    if situation.claims:
+        checked = "\n".join(f"- {claim.verdict}: {claim.claim} ({claim.evidence})" for claim in situation.claims)
+        parts.append(f"What checking it found:\n{checked}")
+    if situation.memory:
+        parts.append("What you remember:\n" + "\n".join(f"- {note}" for note in situation.memory))
+    parts.append("Decide. Answer with one action in the grammar, nothing else.")
+    return _prompt("decide", system, situation, "\n\n".join(parts), max_tokens)
+
+
+def reflecting(system: str, situation: Situation, max_tokens: int) -> Prompt:
+    """The question for a reflection."""
+    ask = "Look back on the recent actions. In one to three sentences: what worked, what did not, what to do otherwise?"
+    return _prompt("reflect", system, situation, _state(situation) + "\n\n" + ask, max_tokens)
+
+
+def _prompt(purpose: str, system: str, situation: Situation, text: str, max_tokens: int) -> Prompt:
+    message = PromptMessage(role="user", content=text)
+    return Prompt(purpose, system, (message,), situation, max_tokens)  # type: ignore[arg-type]
+
+
+def _state(situation: Situation) -> str:
+    needs = "\n".join(
+        f"- {need}: satisfied {level:.2f}, pressing {situation.pressing.get(need, 0.0):.2f}"
+        for need, level in situation.needs.items()
+    )
+    parts = [f"Cycle {situation.cycle}.", f"Needs (0 starved, 1 satisfied):\n{needs}"]
+    if situation.message is not None:
+        parts.append(f"A person says (answer with the tool reply):\n{situation.message}")
+    if situation.goals:
+        parts.append("Goals:\n" + "\n".join(f"- {goal.statement}" for goal in situation.goals))
+    if situation.recent:
+        acts = "\n".join(
+            f"- cycle {act.cycle}: {act.action.skill} -> {act.status}: {act.output[:SHOWN_OUTPUT]!r}"
+            for act in situation.recent[-5:]
+        )
+        parts.append(f"Recent actions:\n{acts}")
+    if situation.files:
+        shown = "\n".join(situation.files[:SHOWN_FILES])
+        parts.append(f"Files in the workspace:\n{shown}")
+    return "\n\n".join(parts)

@@ -1,0 +1,25 @@
+"""Think: what the agent wants now, led by its most pressing need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from conch.cycle.prompts import thinking
+from conch.minds.protocol import Completion, Mind, Situation
+
+
+@dataclass(frozen=True)
+class Thought:
+    """What thinking brought."""
+
+    completion: Completion
+
+    @property
+    def text(self) -> str:
+        """The thought's words."""
+        return self.completion.text.strip()
+
+
+async def think(mind: Mind, system: str, situation: Situation, max_tokens: int) -> Thought:
+    """One thought. Raises ModelError when the mind has none."""
+    return Thought(await mind.complete(thinking(system, situation, max_tokens)))

@@ -1,0 +1,155 @@
+"""The home directory: everything of a run, owned by one run at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conch.errors import HomeError
+
+FORMAT = 1
+"""Version of the home's layout. A newer home is refused."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """Paths of a home directory."""
+
+    path: Path
+
+    @property
+    def config_file(self) -> Path:
+        """The configuration of this home."""
+        return self.path / "conch.yaml"
+
+    @property
+    def bus(self) -> Path:
+        """The embedded server's store, configuration and log."""
+        return self.path / "bus"
+
+    @property
+    def store(self) -> Path:
+        """The experience store."""
+        return self.path / "store.db"
+
+    @property
+    def logs(self) -> Path:
+        """Rotated log files, one a process."""
+        return self.path / "logs"
+
+    @property
+    def workspace(self) -> Path:
+        """Where the agent works, unless another directory is named."""
+        return self.path / "workspace"
+
+    @property
+    def run_file(self) -> Path:
+        """What the run in progress says of itself: addresses, token, processes."""
+        return self.path / "run.json"
+
+    def agent_dir(self, agent: str) -> Path:
+        """What one agent keeps: its id, notes, what its mind learnt."""
+        return self.path / "agents" / agent
+
+    def make(self) -> None:
+        """Make the directories there have to be, and the format's mark. Twice is once.
+
+        Raises HomeError when it cannot be written, or was made by a newer version.
+        """
+        try:
+            for directory in (self.path, self.logs, self.path / "agents"):
+                directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            mark = self.path / "format"
+            if not mark.exists():
+                write_whole(mark, f"{FORMAT}\n")
+            found = mark.read_text().strip()
+        except OSError as error:
+            raise HomeError(_sentence(self.path, error)) from error
+        if not found.isdigit() or int(found) > FORMAT:
+            raise HomeError(
+                f"{self.path} was made by a newer version (format {found[:20]!r}, this one knows {FORMAT}): "
+                "upgrade conch-agent, or choose another --home"
+            )
+
+    @contextlib.contextmanager
+    def owned(self) -> Iterator[None]:
+        """Own the home while entered. Raises HomeError when a run does already. The kernel lets go with the process."""
+        self.make()
+        try:
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise HomeError(_sentence(self.path, error)) from error
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                owner = os.pread(handle, 20, 0).decode(errors="replace").strip() or "another process"
+                raise HomeError(
+                    f"{self.path} is in use by process {owner}: stop that run (conch stop), or choose another --home"
+                ) from None
+            os.ftruncate(handle, 0)
+            with contextlib.suppress(OSError):  # a full disk: the lock holds without its owner's name
+                os.pwrite(handle, str(os.getpid()).encode(), 0)
+            yield
+        finally:
+            os.close(handle)
+
+    def running(self) -> dict[str, Any] | None:
+        """What the run in progress says of itself, or None when there is none."""
+        try:
+            handle = os.open(self.path / "lock", os.O_RDWR)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            try:
+                found = json.loads(self.run_file.read_text())
+            except (OSError, ValueError):
+                return None
+            return found if isinstance(found, dict) else None
+        else:
+            return None
+        finally:
+            os.close(handle)
+
+    def agentuid(self, agent: str) -> str:
+        """The agent's own UUID: drawn when it is made, the same for ever."""
+        file = self.agent_dir(agent) / "agentuid"
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not file.exists():
+                write_whole(file, f"{uuid.uuid4()}\n")
+            return str(uuid.UUID(file.read_text().strip()))
+        except OSError as error:
+            raise HomeError(_sentence(file, error)) from error
+        except ValueError:
+            raise HomeError(
+                f"{file} does not hold a UUID: put back the one that the agent had (in any of its events)"
+            ) from None
+
+
+def write_whole(file: Path, text: str, mode: int = 0o600) -> None:
+    """Write a file so that it is there whole or not at all, on disk before this returns."""
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    try:
+        with os.fdopen(handle, "w") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        beside.replace(file)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _sentence(path: Path, error: OSError) -> str:
+    return f"{path} cannot be written ({error.strerror}): make room, mend its permissions, or choose another --home"

@@ -93,6 +93,7 @@ def test_outputs_met_again_are_remembered_longest(act: Act) -> None:
     """The memory of outputs is bounded; what is met again moves to its young end."""
     seen: tuple[str, ...] = ()
     seen, _ = new_information(seen, act(0, output="daily"))
+    assert new_information(seen, act(0, output="daily")) == (seen, False)
     for cycle in range(SEEN_LIMIT - 1):
         seen, _ = new_information(seen, act(cycle, output="x" * (cycle + 1)))
     seen, again = new_information(seen, act(0, output="daily"))

@@ -60,7 +60,7 @@ class ExperienceRecorded(Event):
     coverage: Unit
     """Scored weight ÷ (whole weight − weight of the not applicable); 1 where nothing was applicable."""
     complete: bool
-    """Every part of the weight set has come, with whatever status, before its deadline."""
+    """Every part of the weight set has come, with whatever status, in time or at a later revision."""
     revision: int = Field(ge=1)
     weights: str
     """Version of the weight set."""

@@ -79,7 +79,7 @@ def test_a_producers_clock_ahead_delays_nothing(store: ExperienceStore, facts: A
 
 
 def test_each_part_has_its_own_deadline(store: ExperienceStore, facts: Any, feed: Any) -> None:
-    """An act waits for a slow judge, and no longer for it than needed: once that one is there, the others' time counts."""
+    """An act waits for a slow judge; once that one is there, only as long as the others may take."""
     judge = Part(component="taste", weight=0.0, range=(0, 1), scorer="judge", deadline=300.0)
     feed(store, facts.weights((*facts.parts, judge)), facts.act(1), now=facts.at(1))
     slow = store.next_deadline()
@@ -174,7 +174,7 @@ def test_an_agents_weights_are_its_own(store: ExperienceStore, facts: Any, feed:
 
 
 def test_an_act_without_weights_is_recorded_unpaid(store: ExperienceStore, facts: Any, feed: Any) -> None:
-    """Where no weight set was ever set, an act waits 30 s for one and is recorded incomplete with total 0, coverage 0."""
+    """Where no weight set was ever set, an act waits 30 s for one and is recorded incomplete: total 0, coverage 0."""
     feed(store, *facts.judged(1), now=facts.at(1))
     assert store.expire(facts.at(1, 29.0)) == ()
 

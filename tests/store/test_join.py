@@ -1,0 +1,104 @@
+"""The join by property: any order, any repetition, any division into batches."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conch.experience import MemoryStore
+from conch.experience.assemble import latest, version_order
+from conch_schemas import ExperienceRecorded, Part
+
+
+def told(store: MemoryStore, **aside: Any) -> list[str]:
+    """Every bit of its experiences, but how often each was revised and when."""
+    aside |= {"id": "", "revision": 1, "time": None}
+    return [experience.model_copy(update=aside).model_dump_json() for experience in store.cycles("echo", 9)]
+
+
+def two_lives(facts: Any, placed: Any) -> list[tuple[int, Any]]:
+    """Two cycles under two weight sets, with a rescored part and scores beside."""
+    judge = Part(component="taste", weight=0.0, range=(0, 1), scorer="judge")
+    return placed(
+        facts.weights(),
+        *facts.cycle(1),
+        facts.weights((*facts.parts, judge), "w2"),
+        *facts.cycle(2),
+        facts.reward(1, facts.score("format", 0.1, version="1.10"), version="1.10"),
+        facts.reward(1, facts.score("format", 0.3, version="1.9"), version="1.9"),
+        facts.reward(2, facts.score("taste", 0.7, "judge"), scorer="judge"),
+        facts.reward(2, facts.score("joy", 0.7, "joy"), facts.score("goal", 2.0, "joy"), scorer="joy"),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_every_order_and_repetition_gives_the_same_bits(facts: Any, placed: Any, data: st.DataObject) -> None:
+    """However the facts of cycles arrive, how often and in what batches, the experiences end the same bit for bit."""
+    life = two_lives(facts, placed)
+    again = data.draw(st.lists(st.sampled_from(life), max_size=12))
+    events = data.draw(st.permutations([*life, *again]))
+
+    with MemoryStore() as straight, MemoryStore() as shuffled:
+        straight.apply(life, upto=len(life), now=facts.now)
+        while events:
+            size = data.draw(st.integers(1, len(events)))
+            batch, events = events[:size], events[size:]
+            shuffled.apply(batch, upto=max(seq for seq, _ in batch), now=facts.now)
+
+        assert told(shuffled) == told(straight)
+        assert shuffled.duplicates == len(again)
+        assert (len(told(straight)), shuffled.pending()) == (2, 0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_the_order_on_the_stream_changes_no_total(facts: Any, placed: Any, data: st.DataObject) -> None:
+    """Where consumers answered in another order, so that facts have other places, the totals are the same bits."""
+    weights, *rest = two_lives(facts, placed)[:10]
+    order = data.draw(st.permutations([event for _, event in rest]))
+
+    with MemoryStore() as straight, MemoryStore() as other:
+        straight.apply([weights, *rest], upto=99, now=facts.now)
+        other.apply([weights, *placed(*order, first=2)], upto=99, now=facts.now)
+
+        assert len(told(other)) == 1
+        assert told(other, seq=1) == told(straight, seq=1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_a_revision_rises_only_with_a_changed_verdict(facts: Any, placed: Any, data: st.DataObject) -> None:
+    """Revisions count 1, 2, 3 … without a gap, and no two that follow each other say the same."""
+    life = two_lives(facts, placed)
+
+    seen: list[ExperienceRecorded] = []
+    with MemoryStore() as store:
+        for seq, event in data.draw(st.permutations([*life, *life])):
+            seen += store.apply([(seq, event)], upto=seq, now=facts.now)
+
+    for cycle in (1, 2):
+        ours = [e for e in seen if e.cycle == cycle]
+        assert [e.revision for e in ours] == list(range(1, len(ours) + 1))
+        verdicts = [(e.scores, e.total, e.complete, e.weights) for e in ours]
+        assert all(a != b for a, b in pairwise(verdicts))
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"), [("1", "2"), ("2", "10"), ("1.9", "1.10"), ("1.0", "1.0.1"), ("v1", "v2"), ("9", "1" * 5000)]
+)
+def test_versions_sort_as_people_sort_them(earlier: str, later: str) -> None:
+    """Numbers within a version compare as numbers, of any length."""
+    assert version_order(earlier) < version_order(later)
+
+
+@given(st.lists(st.text(max_size=8), min_size=2, max_size=5))
+def test_any_version_has_its_place(facts: Any, versions: list[str]) -> None:
+    """Whatever a consumer calls its versions, the same one of them counts in every order."""
+    scores = [facts.score("format", 0.5, version=version) for version in versions]
+
+    assert latest(scores) == latest(scores[::-1])

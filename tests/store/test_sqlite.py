@@ -266,6 +266,8 @@ def test_a_fact_costs_the_same_however_many_there_are(path: Path, facts: Any, fe
         "SCAN CONSTANT ROW",
     }
     assert not [sql for step, sql in plans if "TEMP B-TREE" in step]
+    all_of_an_agent = [sql for step, sql in plans if "(agent=?)" in step]
+    assert not [sql for sql in all_of_an_agent if "LIMIT" not in sql and "max(" not in sql]
     assert len(plans) > 20
 
 

@@ -51,6 +51,8 @@ _ACTS: Final = """
 _MARKS: Final = """
     SELECT id, sequence, seq, body FROM marks
     WHERE agent = ? AND (sequence, seq) > (?, ?) ORDER BY sequence, seq LIMIT ?"""
+_MARKS_OF: Final = """
+    SELECT id, sequence, body FROM marks WHERE agent = ? AND instr(body, CAST(? AS BLOB)) ORDER BY sequence, seq"""
 _NEEDS: Final = "SELECT body FROM needs WHERE agent = ? ORDER BY seq DESC LIMIT ?"
 _NEEDS_OF_ACTION: Final = "SELECT body FROM needs WHERE action_id = ? ORDER BY seq LIMIT 1"
 
@@ -127,6 +129,14 @@ class SqliteReader:
             for mark, sequence, _, body in page:
                 yield _mark(mark, sequence, body)
             place = page[-1][1:3]
+
+    def marks_of(self, agent: str, action_id: str) -> list[Mark]:
+        found = [_mark(*row) for row in self._rows(_MARKS_OF, agent, action_id)]
+        return [mark for mark in found if mark.action_id == action_id]
+
+    def last_mark(self, agent: str) -> int | None:
+        row = self._row("SELECT max(sequence) FROM marks WHERE agent = ?", agent)
+        return row[0] if row else None
 
     def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:
         with self._intact():

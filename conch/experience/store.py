@@ -126,6 +126,14 @@ class ExperienceReader(Protocol):
         """
         ...
 
+    def marks_of(self, agent: str, action_id: str) -> list[Mark]:
+        """The marks of one action and of its scores, by sequence. Looks through the agent's whole chain."""
+        ...
+
+    def last_mark(self, agent: str) -> int | None:
+        """The highest sequence of a mark stored."""
+        ...
+
     def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:
         """The last `limit` changes of needs, oldest first."""
         ...

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Self
 
+from conch.bus.admit import admit, admit_size
 from conch.bus.protocol import Delivery, Entry, Reader, ReaderState, Responder, Stored, StreamState
 from conch.errors import BusError, FencedError
 
@@ -48,6 +49,7 @@ class MemoryDurable:
 
     filters: tuple[str, ...]
     acknowledged: int
+    delivered: int
     holder: object
 
 
@@ -66,7 +68,9 @@ class MemoryBus:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._open = False
+        async with self._changed:
+            self._open = False
+            self._changed.notify_all()
 
     @property
     def connected(self) -> bool:
@@ -75,11 +79,16 @@ class MemoryBus:
 
     async def publish(self, subject: str, data: bytes, *, id: str) -> Stored:
         """Store one event; see the protocol."""
+        admit(subject, data)
         journal = self.journal
-        if (known := journal.ids.get(id)) is not None:
-            return Stored(known, duplicate=True)
         async with self._changed:
-            await self._changed.wait_for(lambda: len(journal.events) < self._most)
+            await self._changed.wait_for(
+                lambda: not self._open or id in journal.ids or len(journal.events) < self._most
+            )
+            if not self._open:
+                raise BusError("the bus was left")
+            if (known := journal.ids.get(id)) is not None:
+                return Stored(known, duplicate=True)
             journal.last += 1
             journal.ids[id] = journal.last
             journal.events[journal.last] = Delivery(journal.last, subject, data, time.time())
@@ -94,10 +103,15 @@ class MemoryBus:
     async def consume(self, name: str, filters: Sequence[str], *, after: int) -> AsyncIterator[Reader]:
         """The durable reader `name`; see the protocol."""
         reader = _MemoryReader(self, name, tuple(filters), after)
-        self.journal.durables[name] = MemoryDurable(tuple(filters), after, reader)
+        self.journal.durables[name] = MemoryDurable(tuple(filters), after, after, reader)
         async with self._changed:
             self._changed.notify_all()
         yield reader
+
+    @asynccontextmanager
+    async def follow(self, filters: Sequence[str], *, after: int) -> AsyncIterator[Reader]:
+        """A reader without a name; see the protocol."""
+        yield _MemoryReader(self, "", tuple(filters), after)
 
     async def read(self, filters: Sequence[str], *, after: int = 0) -> AsyncIterator[Delivery]:
         """What the journal holds behind `after`, up to its end as of now."""
@@ -127,13 +141,17 @@ class MemoryBus:
                 name,
                 durable.acknowledged,
                 len([1 async for _ in self.read(durable.filters, after=durable.acknowledged)]),
+                durable.delivered,
+                len([1 async for _ in self.read(durable.filters, after=durable.delivered)]),
             )
             for name, durable in sorted(self.journal.durables.items())
         ]
 
     async def forget(self, name: str) -> None:
         """Remove a durable reader."""
-        self.journal.durables.pop(name, None)
+        async with self._changed:
+            self.journal.durables.pop(name, None)
+            self._changed.notify_all()
 
     async def trim(self, before: int) -> None:
         """Drop the events before sequence `before`."""
@@ -149,6 +167,7 @@ class MemoryBus:
 
     async def put(self, key: str, value: bytes, *, revision: int) -> int:
         """Write if the key is still at `revision`; see the protocol."""
+        admit_size(key, value)
         now = self.journal.bucket.get(key)
         if (now.revision if now is not None else 0) != revision:
             raise FencedError(f"{key} was written by another copy since revision {revision}")
@@ -169,6 +188,8 @@ class MemoryBus:
                         return await respond(subject, data)
                 except TimeoutError:
                     raise BusError(f"no reply on {subject} within {timeout:g} s") from None
+                except Exception as error:
+                    raise BusError(f"{subject} failed: {type(error).__name__}: {error}") from error
         raise BusError(f"nobody answers on {subject}")
 
     @asynccontextmanager
@@ -194,6 +215,8 @@ class _MemoryReader:
                 found = self._next(most)
                 if found:
                     self._last = found[-1].seq
+                    if self._name:
+                        self._bus.journal.durables[self._name].delivered = self._last
                     return found
                 await changed.wait()
 
@@ -204,7 +227,7 @@ class _MemoryReader:
 
     def _check(self) -> None:
         durable = self._bus.journal.durables.get(self._name)
-        if durable is None or durable.holder is not self:
+        if self._name and (durable is None or durable.holder is not self):
             raise FencedError(f"another copy of the consumer {self._name} reads now; this one stops")
 
     def _next(self, most: int) -> list[Delivery]:

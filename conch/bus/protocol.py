@@ -44,6 +44,11 @@ class StreamState:
     epoch: str
     """Identity of the stream: another one when it was made anew."""
 
+    @property
+    def missing(self) -> int:
+        """Events between first and last that are not there: trimming leaves no gaps, so these were damaged."""
+        return self.last - self.first + 1 - self.messages
+
 
 @dataclass(frozen=True, slots=True)
 class ReaderState:
@@ -54,6 +59,10 @@ class ReaderState:
     """Everything up to here is acknowledged."""
     pending: int
     """Events that it has still to acknowledge."""
+    delivered: int
+    """The last event that was handed to it."""
+    undelivered: int
+    """Events behind that one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +97,8 @@ class Bus(Protocol):
         """Store one event; returns when the stream has it (guarantee 1), however long the bus is gone.
 
         The same `id` again is stored once (`duplicate`). Waits while the window is full or the stream is. Raises
-        BusError when the server refuses it for good. Cancelled: it may or may not be stored; publish it again.
+        BusError when it is refused for good: a subject outside `conch.v1.>`, more than a megabyte, or after the bus
+        was left. Cancelled: it may or may not be stored; publish it again.
         """
         ...
 
@@ -98,6 +108,10 @@ class Bus(Protocol):
         Entered: what is published from now on will be seen. Each event once a reader, in stream order; a second
         reader of the same name takes the name over.
         """
+        ...
+
+    def follow(self, filters: Sequence[str], *, after: int) -> AbstractAsyncContextManager[Reader]:
+        """A reader without a name: the same order, live, from behind `after`; it leaves no trace and holds up no trim."""
         ...
 
     def read(self, filters: Sequence[str], *, after: int = 0) -> AsyncIterator[Delivery]:
@@ -141,11 +155,14 @@ class Bus(Protocol):
         ...
 
     async def request(self, subject: str, data: bytes, *, timeout: float) -> bytes:
-        """Ask whoever serves `subject`. Raises BusError when nobody does, or not in time."""
+        """Ask whoever serves `subject`. Raises BusError when nobody does, when it fails, or not in time."""
         ...
 
     def serve(self, subject: str, respond: Responder) -> AbstractAsyncContextManager[None]:
-        """Answer requests on `subject` (wildcards allowed) while entered."""
+        """Answer requests on `subject` (wildcards allowed) while entered, several at once.
+
+        A responder that raises fails that request alone. Leaving finishes what is being answered.
+        """
         ...
 
     @property

@@ -28,12 +28,13 @@ START_SECONDS = 20.0
 """A store of gigabytes takes a while to be read."""
 STOP_SECONDS = 10.0
 _PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None  # here: a forked child must not load libraries
 
 
 def die_with_parent(sig: signal.Signals) -> None:
     """For `preexec_fn`: the child gets `sig` when the thread that forked it ends. Linux; elsewhere nothing."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, sig)
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, sig)
 
 
 def find_binary() -> str:
@@ -54,6 +55,7 @@ class EmbeddedServer:
         self._strict, self._max_bytes = strict, max_bytes
         self._process: asyncio.subprocess.Process | None = None
         self._port = -1
+        self._said = 0
         self.url = ""
 
     @property
@@ -75,21 +77,23 @@ class EmbeddedServer:
             for old in self.directory.glob("*.ports"):
                 old.unlink()
             self._write_config()
+            self._said = self.log_file.stat().st_size if self.log_file.exists() else 0
+            complaints = self._error_file.open("wb")  # what it says before it has a log, and a panic
         except OSError as error:
             raise HomeError(
                 f"{self.directory} cannot be written ({error.strerror}): mend that or name another --home"
             ) from error
-        self._process = await asyncio.create_subprocess_exec(
-            binary,
-            "-c",
-            str(self._config_file),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C on the terminal is ours to pass on, in order
-            preexec_fn=lambda: die_with_parent(signal.SIGTERM),
-        )
-        self._pid_file.write_text(str(self._process.pid))
+        with complaints:
+            self._process = await asyncio.create_subprocess_exec(
+                binary,
+                "-c",
+                str(self._config_file),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=complaints,
+                start_new_session=True,  # Ctrl-C on the terminal is ours to pass on, in order
+                preexec_fn=lambda: die_with_parent(signal.SIGTERM),
+            )
         await self._ready()
 
     async def wait(self) -> int:
@@ -116,6 +120,10 @@ class EmbeddedServer:
         return self.directory / "nats-server.pid"
 
     @property
+    def _error_file(self) -> Path:
+        return self.directory / "nats-server.err"
+
+    @property
     def _config_file(self) -> Path:
         return self.directory / "nats-server.conf"
 
@@ -125,7 +133,8 @@ class EmbeddedServer:
         quoted = json.dumps(str(self.directory))
         text = (
             f'listen: "127.0.0.1:{self._port}"\nserver_name: conch\nports_file_dir: {quoted}\n'
-            f"max_payload: 1MB\nauthorization {{ token: {json.dumps(self.token)} }}\n"
+            f"pid_file: {json.dumps(str(self._pid_file))}\nmax_payload: 1MB\n"
+            f"authorization {{ token: {json.dumps(self.token)} }}\n"
             f"log_file: {json.dumps(str(self.log_file))}\nlogfile_size_limit: 10MB\nlogfile_max_num: 3\n"
             f"jetstream {{ store_dir: {quoted}, max_mem: 64MB, max_file: {self._max_bytes + 2**30}, "
             f"sync_interval: {sync} }}\n"
@@ -155,10 +164,12 @@ class EmbeddedServer:
 
     def _last_words(self) -> str:
         with contextlib.suppress(OSError):
-            lines = self.log_file.read_text(errors="replace").splitlines()
-            bad = [line for line in lines[-40:] if "[FTL]" in line or "[ERR]" in line] or lines[-1:]
-            return bad[-1].split("] ", 2)[-1] if bad else "it said nothing"
-        return "it wrote no log"
+            log_lines = self.log_file.read_bytes()[self._said :].decode(errors="replace").splitlines()
+            bad = [line.split("] ", 2)[-1] for line in log_lines if "[FTL]" in line or "[ERR]" in line]
+            bad += self._error_file.read_text(errors="replace").splitlines()
+            if bad:
+                return bad[-1]
+        return "it did not say why"
 
 
 async def end_stale(directory: Path) -> None:
@@ -172,10 +183,10 @@ async def end_stale(directory: Path) -> None:
     if not ours:
         return  # the number was given to somebody else
     log.warning("bus.stale_server", pid=process.pid)
-    with contextlib.suppress(psutil.Error):
-        process.terminate()
-        for _ in range(500):
-            if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
-                return
-            await asyncio.sleep(0.01)
-        process.kill()
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for end in (process.terminate, process.kill):
+            end()
+            for _ in range(int(STOP_SECONDS / 0.01)):
+                if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+                    return
+                await asyncio.sleep(0.01)

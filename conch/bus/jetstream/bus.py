@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -12,7 +13,10 @@ from typing import Any, Self
 
 import structlog
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.errors import Error
 
+from conch.bus.admit import admit, admit_size
 from conch.bus.jetstream.connection import Connection, LostReplyError, RefusedError
 from conch.bus.jetstream.reader import BATCH, PullReader
 from conch.bus.protocol import Delivery, Entry, ReaderState, Responder, Stored, StreamState
@@ -31,7 +35,14 @@ _NOT_FOUND = {10014, 10037, 10059}
 _FULL = {10023, 10047, 10077}
 """err_codes of a store without room: insufficient resources, storage, or the stream's own limit."""
 _WRONG_REVISION = {10071, 10164}
+_NO_STREAM = 10059
 _SECOND = 1_000_000_000
+_EPOCH = "conch-epoch"
+"""Metadata key of the stream, and key of the bucket: its identity."""
+_FAILED = "Nats-Service-Error"
+"""Header of a reply: the responder raised."""
+ANSWERS = 16
+"""Requests of one subject that are answered at once; the next one waits."""
 
 
 class JetStreamBus:
@@ -72,6 +83,7 @@ class JetStreamBus:
 
     async def publish(self, subject: str, data: bytes, *, id: str) -> Stored:
         """Store one event; see the protocol."""
+        admit(subject, data)
         async with self._window:
             stored = await self._stored(subject, data, {"Nats-Msg-Id": id}, id)
         self._seen = max(self._seen, stored.seq)
@@ -91,19 +103,19 @@ class JetStreamBus:
                 return self._acknowledged(await self._connection.ask(subject, data, headers=headers))
             except LostReplyError as error:
                 log.warning("bus.publish_retried", subject=subject, tries=tries, why=str(error))
+                await asyncio.sleep(0.01)
             except RefusedError as error:
-                if error.code in _FULL:
-                    log.warning("bus.full", subject=subject, why=str(error))
-                elif error.code != 503:
+                if not error.temporary:
                     raise
+                log.warning("bus.publish_waits", subject=subject, tries=tries, why=str(error))
                 await asyncio.sleep(min(0.05 * tries, 1.0))
 
     def _acknowledged(self, message: Msg) -> Stored:
         reply = json.loads(message.data)
         if (error := reply.get("error")) is not None:
-            raise RefusedError(
-                f"the stream refused an event: {error.get('description')}", int(error.get("err_code", 0))
-            )
+            code = int(error.get("err_code", 0))
+            temporary = code in _FULL or error.get("code") == 503
+            raise RefusedError(f"the bus refused: {error.get('description')}", code, temporary=temporary)
         return Stored(int(reply["seq"]), bool(reply.get("duplicate", False)))
 
     async def _find(self, subject: str, id: str, after: int) -> int | None:
@@ -118,21 +130,21 @@ class JetStreamBus:
         """The durable reader `name`; see the protocol."""
         return PullReader(self._connection, STREAM, name, filters, after)
 
+    def follow(self, filters: Sequence[str], *, after: int) -> PullReader:
+        """A reader without a name; see the protocol."""
+        return PullReader(self._connection, STREAM, None, filters, after)
+
     async def read(self, filters: Sequence[str], *, after: int = 0) -> AsyncIterator[Delivery]:
         """What the stream holds behind `after`, up to its end as of now."""
         end = (await self.state()).last
         if after >= end:
             return
         async with PullReader(self._connection, STREAM, None, filters, after) as reader:
-            if not reader.pending:
-                return
-            while True:
-                for delivery in await reader.get(BATCH):
+            while deliveries := await reader.get(BATCH):
+                for delivery in deliveries:
                     if delivery.seq > end:
                         return
                     yield delivery
-                if not reader.pending and not reader.waiting:
-                    return
 
     async def last(self, subject: str) -> Delivery | None:
         """The newest event of exactly this subject."""
@@ -149,9 +161,8 @@ class JetStreamBus:
             if error.code in _NOT_FOUND:
                 return None
             raise
-        # Nanoseconds are more digits than fromisoformat takes.
-        time = datetime.fromisoformat(message["time"][:19] + "+00:00").timestamp()
-        return Delivery(message["seq"], message["subject"], base64.b64decode(message.get("data", "")), time)
+        data = base64.b64decode(message.get("data", ""))
+        return Delivery(message["seq"], message["subject"], data, _seconds(message["time"]))
 
     async def state(self) -> StreamState:
         """What the stream holds."""
@@ -162,7 +173,7 @@ class JetStreamBus:
             last=state["last_seq"],
             messages=state["messages"],
             bytes=state["bytes"],
-            epoch=info["created"],
+            epoch=(info["config"].get("metadata") or {}).get(_EPOCH, info["created"]),
         )
 
     async def readers(self) -> Sequence[ReaderState]:
@@ -194,6 +205,7 @@ class JetStreamBus:
 
     async def put(self, key: str, value: bytes, *, revision: int) -> int:
         """Write if the key is still at `revision`; see the protocol."""
+        admit_size(key, value)
         headers = {"Nats-Expected-Last-Subject-Sequence": str(revision)}
         tries = 0
         while True:
@@ -203,14 +215,14 @@ class JetStreamBus:
                 reply = await self._connection.ask(f"$KV.{BUCKET}.{key}", value, headers=headers)
                 return self._acknowledged(reply).seq
             except LostReplyError:
-                continue
+                await asyncio.sleep(0.01)
             except RefusedError as error:
                 if error.code in _WRONG_REVISION:
                     # After a lost reply it may be our own write that stands there.
                     if tries > 1 and (now := await self.get(key)) is not None and now.value == value:
                         return now.revision
                     raise FencedError(f"{key} was written by another copy since revision {revision}") from None
-                if error.code != 503 and error.code not in _FULL:
+                if not error.temporary:
                     raise
                 await asyncio.sleep(min(0.05 * tries, 1.0))
 
@@ -224,42 +236,67 @@ class JetStreamBus:
             subjects = info["state"].get("subjects") or {}
             found += [subject[len(prefix) :] for subject in subjects]
             if not subjects or len(found) >= info.get("total", len(found)):
-                return sorted(found)
+                return sorted(set(found) - {_EPOCH})
 
     async def request(self, subject: str, data: bytes, *, timeout: float) -> bytes:
         """Ask whoever serves `subject`."""
         try:
-            return (await self._connection.ask(subject, data, timeout=timeout)).data
+            reply = await self._connection.ask(subject, data, timeout=timeout)
         except LostReplyError as error:
             raise BusError(str(error)) from None
+        if reply.headers and (why := reply.headers.get(_FAILED)) is not None:
+            raise BusError(f"{subject} failed: {why}")
+        return reply.data
 
     @asynccontextmanager
     async def serve(self, subject: str, respond: Responder) -> AsyncIterator[None]:
         """Answer requests on `subject` while entered."""
 
-        async def answer(message: Msg) -> None:
-            reply = await respond(message.subject, message.data)
-            if message.reply:
-                await self._connection.client.publish(message.reply, reply)
+        answering: set[asyncio.Task[None]] = set()
+        room = asyncio.Semaphore(ANSWERS)
 
-        subscription = await self._connection.client.subscribe(subject, cb=answer)
+        async def asked(message: Msg) -> None:  # nats-py waits for it before the next: the work is a task of its own
+            await room.acquire()
+            task = asyncio.create_task(self._answer(respond, message), name=f"conch.bus.answer.{subject}")
+            answering.add(task)
+            task.add_done_callback(answering.discard)
+            task.add_done_callback(lambda _: room.release())
+
+        subscription = await self._connection.client.subscribe(subject, cb=asked)
         await self._connection.client.flush()  # entered means: asked from now on, answered
         try:
             yield
+            await self._unsubscribe(subscription)
+            await asyncio.gather(*answering)
         finally:
-            if self._connection.connected:
-                await subscription.unsubscribe()
+            for task in answering:
+                task.cancel()
+            await self._unsubscribe(subscription)
+
+    async def _answer(self, respond: Responder, message: Msg) -> None:
+        reply, headers = b"", None
+        try:
+            reply = await respond(message.subject, message.data)
+        except Exception as error:
+            log.warning("bus.answer_failed", subject=message.subject, error=f"{type(error).__name__}: {error}")
+            headers = {_FAILED: f"{type(error).__name__}: {error}"[:500]}
+        if message.reply:
+            try:
+                await self._connection.send(message.reply, reply, headers=headers)
+            except (LostReplyError, BusError) as error:
+                log.warning("bus.answer_lost", subject=message.subject, error=str(error))
+
+    async def _unsubscribe(self, subscription: Subscription) -> None:
+        try:
+            await subscription.unsubscribe()
+        except Error as error:
+            log.debug("bus.unsubscribe_failed", error=str(error))  # it was, or the connection is closed
 
     async def _ensure(self) -> None:
         """Stream and bucket, made where they are missing and left as they are where they are not."""
-        await self._made(
-            {
-                "name": STREAM,
-                "subjects": list(STREAM_SUBJECTS),
-                "max_bytes": self._max_bytes,
-                "duplicate_window": DEDUPE_SECONDS * _SECOND,
-            }
-        )
+        level = (await self._connection.api("INFO"))["api"].get("level", 0)
+        if level < 1:
+            raise BusError("the nats-server is too old (it ignores settings that it does not know): 2.11 or newer")
         await self._made(
             {
                 "name": f"KV_{BUCKET}",
@@ -270,8 +307,35 @@ class JetStreamBus:
                 "deny_delete": True,
             }
         )
+        stream = await self._made(
+            {
+                "name": STREAM,
+                "subjects": list(STREAM_SUBJECTS),
+                "max_bytes": self._max_bytes,
+                "duplicate_window": DEDUPE_SECONDS * _SECOND,
+                "metadata": {_EPOCH: str(uuid.uuid4())},
+            }
+        )
+        await self._name_epoch(stream)
 
-    async def _made(self, config: dict[str, Any]) -> None:
+    async def _name_epoch(self, info: dict[str, Any]) -> None:
+        """Keep the stream's epoch in the bucket too: a server that finds the stream's own description damaged forgets
+        the stream, and made anew it comes back with its events; then it is the old one still."""
+        found = (info["config"].get("metadata") or {}).get(_EPOCH)
+        known = await self.get(_EPOCH)
+        if found is None or (known is not None and known.value == found.encode()):
+            return
+        if known is not None and info["state"]["last_seq"] > 0:
+            log.error("bus.stream_recovered", messages=info["state"]["messages"], last=info["state"]["last_seq"])
+            metadata = info["config"]["metadata"] | {_EPOCH: known.value.decode()}
+            await self._connection.api(f"STREAM.UPDATE.{STREAM}", info["config"] | {"metadata": metadata})
+        else:
+            try:
+                await self.put(_EPOCH, found.encode(), revision=known.revision if known is not None else 0)
+            except FencedError:
+                log.debug("bus.epoch_named")  # by somebody who entered at the same moment
+
+    async def _made(self, config: dict[str, Any]) -> dict[str, Any]:
         asked = config | {
             "retention": "limits",
             "discard": "new",
@@ -281,21 +345,40 @@ class JetStreamBus:
             "max_age": 0,
         }
         name = config["name"]
-        try:
-            info = await self._connection.api(f"STREAM.INFO.{name}")
-        except RefusedError as error:
-            if error.code != 10059:  # stream not found
-                raise BusUnreachableError(f"the server refused JetStream: {error}") from error
+        info = await self._found(name)
+        if info is None:
             try:
                 info = await self._connection.api(f"STREAM.CREATE.{name}", asked)
             except RefusedError as refused:
-                raise BusError(f"the stream {name} could not be made: {refused}") from refused
+                info = await self._found(name)  # somebody who entered at the same moment made it
+                if info is None:
+                    raise BusError(f"the stream {name} could not be made: {refused}") from refused
         for key in ("retention", "discard", "storage"):
             if info["config"].get(key) != asked[key]:
                 raise BusError(
                     f"the stream {name} on the server has {key} {info['config'].get(key)!r}, "
                     f"Conch needs {asked[key]!r}: remove that stream or use another account"
                 )
+        if 0 < asked["max_bytes"] != info["config"]["max_bytes"]:
+            info = await self._connection.api(
+                f"STREAM.UPDATE.{name}", info["config"] | {"max_bytes": asked["max_bytes"]}
+            )
+        return info
+
+    async def _found(self, name: str) -> dict[str, Any] | None:
+        try:
+            return await self._connection.api(f"STREAM.INFO.{name}")
+        except RefusedError as error:
+            if error.code == _NO_STREAM:
+                return None
+            raise BusUnreachableError(f"the server refused JetStream: {error}") from error
+
+
+def _seconds(time: str) -> float:
+    """Of RFC 3339 with nanoseconds: more digits than fromisoformat takes."""
+    whole = int(datetime.fromisoformat(time[:19] + "+00:00").timestamp())
+    fraction = time[19:].rstrip("Z").removeprefix(".")
+    return (whole * _SECOND + int(fraction.ljust(9, "0"))) / _SECOND
 
 
 def _reader_state(info: dict[str, Any]) -> ReaderState:
@@ -305,4 +388,6 @@ def _reader_state(info: dict[str, Any]) -> ReaderState:
         name=info["name"] if config.get("durable_name") else "",
         acknowledged=max(info["ack_floor"]["stream_seq"], config.get("opt_start_seq", 1) - 1),
         pending=info["num_pending"] + info["num_ack_pending"],
+        delivered=info["delivered"]["stream_seq"],
+        undelivered=info["num_pending"],
     )

@@ -1,9 +1,11 @@
 """One nats-py connection with its traps disarmed, and an inbox of our own for acknowledgements and replies.
 
-What nats-py 2.16 gets wrong and this works around: a late PONG ends the read loop while `is_connected` stays true
-(the watchdog looks at the loop itself); `publish` buffers while disconnected and fails at 2 MiB (we wait for the
-connection instead); futures of lost replies never end (a disconnect fails them all); 60 reconnects, then closed for
-ever (here: without end); a black-holed link goes unnoticed for minutes (here: pings every 2 s).
+What nats-py 2.16 gets wrong and this works around: a late PONG ends the read loop while `is_connected` stays true, and
+an answer that is no NATS ends the reconnecting (the watchdog looks at both tasks itself); reconnecting first waits
+until a stopped server has taken what is unsent; any `-ERR` closes the client for ever; `publish` buffers while
+disconnected, and a full buffer swallows a cancellation (nothing is buffered here, we wait for the connection instead);
+futures of lost replies never end (a disconnect fails them all); 60 reconnects, then closed for ever (here: without
+end); a black-holed link goes unnoticed for minutes (here: pings every 2 s).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any, Self
 import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.errors import ConnectionClosedError, Error, OutboundBufferLimitError
+from nats.errors import Error, MaxPayloadError
 
 from conch.errors import BusError, BusUnreachableError
 
@@ -35,9 +37,33 @@ class LostReplyError(Exception):
 class RefusedError(BusError):
     """The server answered with an error. `code` is its err_code (JetStream), or 503 when nobody was there."""
 
-    def __init__(self, message: str, code: int) -> None:
+    def __init__(self, message: str, code: int, *, temporary: bool = False) -> None:
         super().__init__(message)
         self.code = code
+        self.temporary = temporary
+        """Whether asking again may help."""
+
+
+class _Client(Client):
+    def __init__(self, lost: Callable[[], None]) -> None:
+        super().__init__()
+        self._lost = lost
+
+    async def _attempt_reconnect(self) -> None:
+        """Tell at once, and drop what is unsent: waiting for a stopped server to take it would never end."""
+        self._lost()
+        writer = getattr(self._transport, "_io_writer", None)
+        if writer is not None:
+            writer.transport.abort()
+        await super()._attempt_reconnect()
+
+    async def _process_err(self, err_msg: str) -> None:
+        """What the server complains of before it hangs up: a reason to come back, not to close for ever."""
+        if "permissions violation" in err_msg.lower():
+            await super()._process_err(err_msg)
+        else:
+            await self._error_cb(Error(f"nats: {err_msg}"))
+            await self._process_op_err(Error(f"nats: {err_msg}"))
 
 
 class Connection:
@@ -47,11 +73,13 @@ class Connection:
         self, url: str, *, token: str | None = None, name: str = "conch", connect_timeout: float = 5.0
     ) -> None:
         self._url, self._token, self._name, self._connect_timeout = url, token, name, connect_timeout
-        self.client = Client()
+        self.client = _Client(self._lost)
         self._up = asyncio.Event()
+        self._closed = False
         self._waiting: dict[str, asyncio.Future[Msg]] = {}
         self._numbers = itertools.count(1)
         self._inbox = ""
+        self._last_error = ""
         self._watchdog: asyncio.Task[None] | None = None
         self.on_reconnect: set[Callable[[], None]] = set()
 
@@ -68,14 +96,14 @@ class Connection:
                     ping_interval=2,
                     max_outstanding_pings=3,
                     connect_timeout=2,
-                    disconnected_cb=self._disconnected,
+                    pending_size=-1,
                     reconnected_cb=self._reconnected,
                     error_cb=self._error,
                     skip_subject_validation=True,
                 )
         except (TimeoutError, OSError, Error) as error:
             await self._close()
-            why = str(error) or type(error).__name__
+            why = self._last_error or str(error) or type(error).__name__
             raise BusUnreachableError(
                 f"no bus at {self._url}: {why}. Is the server running, is the address right?"
             ) from error
@@ -91,7 +119,8 @@ class Connection:
         await self._close()
 
     async def _close(self) -> None:
-        self._up.clear()
+        self._closed = True
+        self._up.set()  # whoever waits for the connection hears that there will be none
         self._fail_waiting()
         try:
             async with asyncio.timeout(2):
@@ -102,18 +131,22 @@ class Connection:
     @property
     def connected(self) -> bool:
         """Whether the server was there when last heard of."""
-        return self._up.is_set() and self.client.is_connected
+        return self._up.is_set() and not self._closed and self.client.is_connected
 
     async def wait(self) -> None:
-        """Until there is a connection."""
+        """Until there is a connection. Raises BusError once it was left."""
         await self._up.wait()
+        if self._closed:
+            raise BusError("the bus was left")
 
     async def send(self, subject: str, data: bytes, *, reply: str = "", headers: dict[str, str] | None = None) -> None:
         """Hand a message to the connection once there is one. Raises LostReplyError when it goes in that moment."""
-        await self._up.wait()
+        await self.wait()
         try:
             await self.client.publish(subject, data, reply=reply, headers=headers)
-        except (ConnectionClosedError, OutboundBufferLimitError, OSError) as error:
+        except MaxPayloadError as error:
+            raise BusError(f"{subject} has {len(data)} bytes, the server takes {self.client.max_payload}") from error
+        except (Error, OSError) as error:
             raise LostReplyError(str(error)) from error
 
     async def ask(
@@ -124,44 +157,45 @@ class Connection:
         future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
         self._waiting[token] = future
         try:
-            await self.send(subject, data, reply=f"{self._inbox}.{token}", headers=headers)
             async with asyncio.timeout(timeout):
+                await self.send(subject, data, reply=f"{self._inbox}.{token}", headers=headers)
                 message = await future
         except TimeoutError:
             raise LostReplyError(f"no reply on {subject} within {timeout:g} s") from None
         finally:
-            self._waiting.pop(token, None)
+            del self._waiting[token]
+            future.cancel()
         if message.headers and message.headers.get("Status") == "503":
-            raise RefusedError(f"nobody answers on {subject}", 503)
+            raise RefusedError(f"nobody answers on {subject}", 503, temporary=True)
         return message
 
     async def api(self, call: str, body: dict[str, Any] | None = None, *, patience: float = 30.0) -> dict[str, Any]:
-        """One JetStream API call, asked again while the server is away or not ready.
+        """One JetStream API call, asked again while the server is away, however long, or not ready.
 
-        Raises RefusedError with the server's words, or BusUnreachableError after `patience` seconds.
+        Raises RefusedError with the server's words, or BusUnreachableError when a server that is there has not
+        answered for `patience` seconds.
         """
         data = json.dumps(body).encode() if body is not None else b""
-        try:
-            async with asyncio.timeout(patience):
-                while True:
-                    try:
-                        reply: dict[str, Any] = json.loads((await self.ask(f"$JS.API.{call}", data)).data)
-                    except LostReplyError:
-                        await asyncio.sleep(0.05)
-                        continue
-                    except RefusedError:
-                        await asyncio.sleep(0.1)  # 503: JetStream is starting, or has no leader yet
-                        continue
-                    if (error := reply.get("error")) is None:
-                        return reply
-                    if error.get("code") == 503:
-                        await asyncio.sleep(0.1)
-                        continue
+        loop = asyncio.get_running_loop()
+        while patience > 0:
+            await self.wait()
+            began = loop.time()
+            try:
+                reply: dict[str, Any] = json.loads((await self.ask(f"$JS.API.{call}", data)).data)
+                if (error := reply.get("error")) is None:
+                    return reply
+                if error.get("code") != 503:
                     raise RefusedError(f"{call}: {error.get('description')}", int(error.get("err_code", 0)))
-        except TimeoutError:
-            raise BusUnreachableError(
-                f"the server at {self._url} does not answer JetStream requests ({call}); is JetStream enabled?"
-            ) from None
+            except LostReplyError:
+                pass
+            except RefusedError as refused:
+                if not refused.temporary:
+                    raise
+            await asyncio.sleep(0.05)
+            patience -= loop.time() - began
+        raise BusUnreachableError(
+            f"the server at {self._url} does not answer JetStream requests ({call}); is JetStream enabled?"
+        )
 
     async def _replied(self, message: Msg) -> None:
         future = self._waiting.get(message.subject.rsplit(".", 1)[-1])
@@ -173,10 +207,11 @@ class Connection:
             if not future.done():
                 future.set_exception(LostReplyError("the connection went"))
 
-    async def _disconnected(self) -> None:
-        self._up.clear()
-        self._fail_waiting()
-        log.warning("bus.disconnected", url=self._url)
+    def _lost(self) -> None:
+        if not self._closed:
+            self._up.clear()
+            self._fail_waiting()
+            log.warning("bus.disconnected", url=self._url)
 
     async def _reconnected(self) -> None:
         self._up.set()
@@ -185,14 +220,16 @@ class Connection:
             callback()
 
     async def _error(self, error: Exception) -> None:
-        log.debug("bus.connection_error", error=str(error) or type(error).__name__)
+        self._last_error = str(error) or type(error).__name__
+        log.debug("bus.connection_error", error=self._last_error)
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(0.1)
-            reading = self.client._reading_task
+            reading, returning = self.client._reading_task, self.client._reconnection_task
             if self.client.is_connected and reading is not None and reading.done():
                 log.warning("bus.read_loop_died", url=self._url)
-                self._up.clear()
-                self._fail_waiting()
                 await self.client.force_reconnect()
+            elif self.client.is_reconnecting and returning is not None and returning.done():
+                log.warning("bus.reconnecting_died", url=self._url)
+                self.client._reconnection_task = asyncio.create_task(self.client._attempt_reconnect())

@@ -1,14 +1,15 @@
-"""A durable reader: overlapping pulls through a callback, cumulative acknowledgement, re-made where it is lost.
+"""A reader: overlapping pulls through a callback, cumulative acknowledgement, re-made where it is lost.
 
 The server's own acknowledged place may lag (it is written lazily) and a durable's unacknowledged events would come
-back after the new ones; so on entry and after every reconnect the durable is made anew, right behind what was handed
-out last. That keeps the order, whatever died.
+back after the new ones; so on entry and after every reconnect the durable is made anew, right behind what was
+acknowledged last, and what was handed out since is left out. That keeps the order, whatever died.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
@@ -29,18 +30,21 @@ BATCH = 256
 HEARTBEAT = 5.0
 """Seconds between the server's signs of life on an idle pull; silent for three of them, the reader is made anew."""
 _SECOND = 1_000_000_000
+_NO_CONSUMER = 10014
+_HOLDER = "conch-holder"
+"""Metadata key: which reader made the durable. One that comes back and finds another's is fenced."""
 
 
 class PullReader:
-    """See `conch.bus.protocol.Reader`. `durable` None: an ephemeral one, without acknowledgements."""
+    """See `conch.bus.protocol.Reader`. `durable` None: an ephemeral one, without acknowledgements, whose `get` returns
+    nothing once it is at the end of the stream."""
 
     def __init__(
         self, connection: Connection, stream: str, durable: str | None, filters: Sequence[str], after: int
     ) -> None:
         self._connection, self._stream, self._durable, self._filters = connection, stream, durable, list(filters)
-        self._last = after
-        self.pending = 0
-        """Events behind the last one handed over, as the server said with it."""
+        self._last = self._acked = after
+        self._holder = uuid.uuid4().hex
         self._name = self._inbox = ""
         self._ready: deque[Delivery] = deque()
         self._acks: deque[tuple[int, str]] = deque()
@@ -49,8 +53,7 @@ class PullReader:
         self._expected = 1
         self._heard = 0.0
         self._wake = asyncio.Event()
-        self._broken = False
-        self._fenced = False
+        self._broken = self._fenced = self._ended = False
         self._subscription: Subscription | None = None
 
     async def __aenter__(self) -> Self:
@@ -71,39 +74,25 @@ class PullReader:
             except (LostReplyError, RefusedError):
                 log.debug("bus.ephemeral_left", name=self._name)  # the server drops it after its inactive threshold
 
-    @property
-    def waiting(self) -> bool:
-        """Whether events are here that `get` has not handed out."""
-        return bool(self._ready)
-
     async def get(self, most: int = BATCH) -> Sequence[Delivery]:
         """The next events; see the protocol. Raises FencedError when another reader took the name over."""
-        loop = asyncio.get_running_loop()
-        while not self._ready:
+        while True:
+            self._wake.clear()  # before anything is looked at: what comes meanwhile wakes us again
             if self._fenced:
                 raise FencedError(f"another copy of the consumer {self._durable} reads now; this one stops")
             if self._broken:
-                try:
-                    await self._make()
-                except BusUnreachableError as error:
-                    log.warning("bus.reader_waits", name=self._name, why=str(error))
-                    self._broken = True
-                    continue
+                await self._make_again()
             await self._pull()
-            self._wake.clear()
-            try:
-                async with asyncio.timeout(HEARTBEAT):
-                    await self._wake.wait()
-            except TimeoutError:
-                if self._connection.connected and loop.time() - self._heard > 3 * HEARTBEAT:
-                    log.warning("bus.reader_silent", name=self._name)
-                    self._broken = True
-        taken = [self._ready.popleft() for _ in range(min(most, len(self._ready)))]
-        await self._pull()
-        return taken
+            if self._ready:
+                return [self._ready.popleft() for _ in range(min(most, len(self._ready)))]
+            if self._ended:
+                return ()
+            if not self._broken and not self._fenced:
+                await self._sign()
 
     async def ack(self, seq: int) -> None:
-        """Acknowledge everything up to `seq`; while there is no connection, nothing (it is made anew then)."""
+        """Acknowledge everything up to `seq`; while there is no connection, it is made anew behind it later."""
+        self._acked = max(self._acked, seq)
         reply = ""
         while self._acks and self._acks[0][0] <= seq:
             reply = self._acks.popleft()[1]
@@ -113,50 +102,82 @@ class PullReader:
             except LostReplyError:
                 log.debug("bus.ack_lost", name=self._name, seq=seq)
 
+    async def _sign(self) -> None:
+        """Wait until something came, or for a heartbeat's time."""
+        try:
+            async with asyncio.timeout(HEARTBEAT):
+                await self._wake.wait()
+        except TimeoutError:
+            silent = asyncio.get_running_loop().time() - self._heard
+            if self._connection.connected and silent > 3 * HEARTBEAT:
+                log.warning("bus.reader_silent", name=self._name)
+                self._broken = True
+
     def _break(self) -> None:
         self._broken = True
         self._wake.set()
 
     async def _unsubscribe(self) -> None:
-        if self._subscription is not None:
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
             try:
-                await self._subscription.unsubscribe()
+                await subscription.unsubscribe()
             except Exception as error:  # nats-py raises several kinds here when the connection is closing
                 log.debug("bus.unsubscribe_failed", error=str(error))
-            self._subscription = None
+
+    async def _make_again(self) -> None:
+        """After a reconnect or a gap; a durable that another reader has made since is theirs."""
+        self._broken = False
+        try:
+            if self._durable is not None and await self._held_by_another():
+                self._fenced = True
+            else:
+                await self._make()
+        except BusUnreachableError as error:
+            log.warning("bus.reader_waits", name=self._name, why=str(error))
+            self._broken = True
+
+    async def _held_by_another(self) -> bool:
+        try:
+            info = await self._connection.api(f"CONSUMER.INFO.{self._stream}.{self._durable}")
+        except RefusedError as error:
+            if error.code == _NO_CONSUMER:
+                return False
+            raise
+        metadata: dict[str, str] = info["config"].get("metadata") or {}
+        return metadata.get(_HOLDER, self._holder) != self._holder
 
     async def _make(self) -> None:
-        """The consumer, anew: from behind the last event that was handed out or waits to be."""
+        """The consumer, anew: from behind the last event that was acknowledged, or without that, received."""
         await self._unsubscribe()
         self._pulls.clear()
         self._acks.clear()
         self._inbox = self._connection.client.new_inbox()
-        self._broken = False
+        self._broken = self._ended = False
         self._expected = 1
         self._subscription = await self._connection.client.subscribe(
             self._inbox + ".*", cb=partial(self._received, self._inbox), pending_bytes_limit=0
         )
         config: dict[str, Any] = {
             "deliver_policy": "by_start_sequence",
-            "opt_start_seq": self._last + 1,
             "filter_subjects": self._filters,
             "replay_policy": "instant",
-            "max_ack_pending": 65536,
         }
         if self._durable is None:
-            config |= {"ack_policy": "none", "inactive_threshold": 60 * _SECOND, "mem_storage": True, "num_replicas": 1}
+            config |= {"opt_start_seq": self._last + 1, "ack_policy": "none"}
+            config |= {"inactive_threshold": 60 * _SECOND, "mem_storage": True, "num_replicas": 1}
             made = await self._connection.api(f"CONSUMER.CREATE.{self._stream}", self._request(config))
         else:
-            config |= {"durable_name": self._durable, "name": self._durable, "ack_policy": "all"}
-            config |= {"ack_wait": 3600 * _SECOND}
+            config |= {"opt_start_seq": self._acked + 1, "ack_policy": "all", "ack_wait": 3600 * _SECOND}
+            config |= {"durable_name": self._durable, "name": self._durable, "max_ack_pending": 65536}
+            config |= {"metadata": {_HOLDER: self._holder}}
             try:
                 await self._connection.api(f"CONSUMER.DELETE.{self._stream}.{self._durable}")
             except RefusedError as error:
-                if error.code != 10014:  # consumer not found
+                if error.code != _NO_CONSUMER:
                     raise
             made = await self._connection.api(f"CONSUMER.CREATE.{self._stream}.{self._durable}", self._request(config))
         self._name = made["name"]
-        self.pending = int(made["num_pending"])
         self._heard = asyncio.get_running_loop().time()
 
     def _request(self, config: dict[str, Any]) -> dict[str, Any]:
@@ -164,16 +185,20 @@ class PullReader:
 
     async def _pull(self) -> None:
         """Keep two pulls under way, as long as what waits here is less than one pull."""
-        while len(self._pulls) < 2 and len(self._ready) < BATCH and not self._broken and self._connection.connected:
+        while (
+            len(self._pulls) < 2
+            and len(self._ready) < BATCH
+            and not (self._broken or self._fenced or self._ended)
+            and self._connection.connected
+        ):
             self._pull_count += 1
             number = str(self._pull_count)
             self._pulls[number] = BATCH
-            request = {
-                "batch": BATCH,
-                "expires": 60 * _SECOND,
-                "idle_heartbeat": int(HEARTBEAT * _SECOND),
-                "max_bytes": 16 * 1024 * 1024,
-            }
+            request: dict[str, Any] = {"batch": BATCH, "max_bytes": 16 * 1024 * 1024}
+            if self._durable is None:
+                request |= {"no_wait": True}
+            else:
+                request |= {"expires": 60 * _SECOND, "idle_heartbeat": int(HEARTBEAT * _SECOND)}
             try:
                 await self._connection.send(
                     f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._name}",
@@ -190,29 +215,26 @@ class PullReader:
         if not message.reply.startswith("$JS.ACK."):
             self._told(message.subject.rsplit(".", 1)[-1], message.headers or {})
             return
+        # $JS.ACK.<stream>.<consumer>.<tries>.<stream seq>.<consumer seq>.<time>.<pending>, or with
+        # <domain>.<account> before the stream and a <token> at the end.
         parts = message.reply.split(".")
-        sseq, cseq, time, pending = int(parts[-4]), int(parts[-3]), int(parts[-2]), int(parts[-1])
-        if (
-            len(parts) >= 11
-        ):  # $JS.ACK.<domain>.<account>.<stream>.<consumer>.<tries>.<sseq>.<cseq>.<time>.<pending>.<token>
-            sseq, cseq, time, pending = int(parts[7]), int(parts[8]), int(parts[9]), int(parts[10])
+        seq, number, time = (int(part) for part in (parts[7:10] if len(parts) >= 11 else parts[5:8]))
         if self._pulls:  # an event bears its own subject, not its pull's: the server serves them oldest first
             oldest = next(iter(self._pulls))
             self._pulls[oldest] -= 1
             if self._pulls[oldest] <= 0:
                 del self._pulls[oldest]
-        if cseq != self._expected:
-            log.warning("bus.reader_gap", name=self._name, expected=self._expected, got=cseq)
+        if number != self._expected:
+            log.warning("bus.reader_gap", name=self._name, expected=self._expected, got=number)
+            self._inbox = ""  # nothing more of this one: it is made anew
             self._break()
             return
         self._expected += 1
-        if sseq <= self._last:
-            return  # handed out before
-        self._last = sseq
-        self.pending = pending
-        self._ready.append(Delivery(sseq, message.subject, message.data, time / _SECOND))
         if self._durable is not None:
-            self._acks.append((sseq, message.reply))
+            self._acks.append((seq, message.reply))
+        if seq > self._last:  # else handed out before
+            self._last = seq
+            self._ready.append(Delivery(seq, message.subject, message.data, time / _SECOND))
         self._wake.set()
 
     def _told(self, number: str, headers: dict[str, str]) -> None:
@@ -221,7 +243,9 @@ class PullReader:
         if status == "100":
             return
         self._pulls.pop(number, None)
-        if status == "409" and "Consumer Deleted" in description and self._durable is not None:
+        if status == "404" and self._durable is None:
+            self._ended = True
+        elif status == "409" and "Consumer Deleted" in description and self._durable is not None:
             self._fenced = True
         elif status not in ("404", "408", "409"):
             log.warning("bus.pull_refused", name=self._name, status=status, description=description)

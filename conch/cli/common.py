@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from conch.config import Settings
-from conch.errors import BusError, StoreError, UsageError
+from conch.errors import ConchError, StoreError, UsageError
 from conch.home import Home
 from conch.text import safe_text
 
@@ -117,10 +117,10 @@ def open_store(home: Home) -> ExperienceReader:
 
 
 async def ask(bus: Bus, subject: str, body: Mapping[str, Any], *, timeout: float = 5.0) -> dict[str, Any]:
-    """A request to the run in progress; its reply. Raises BusError with the reply's error."""
+    """A request to the run in progress; its reply. Raises BusError when nobody answers, ConchError with a refusal."""
     reply: dict[str, Any] = json.loads(await bus.request(subject, json.dumps(body).encode(), timeout=timeout))
     if "error" in reply:
-        raise BusError(str(reply["error"]))
+        raise ConchError(str(reply["error"]))
     return reply
 
 

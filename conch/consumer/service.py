@@ -30,6 +30,11 @@ class Service(Protocol):
         ...
 
     @property
+    def handled(self) -> int | None:
+        """Everything up to this sequence is handled and said; None: nobody need wait for this service."""
+        ...
+
+    @property
     def busy(self) -> bool:
-        """Whether something is in hand."""
+        """Whether something waits for its time (a deadline) though everything is handled."""
         ...

@@ -10,7 +10,7 @@ from pathlib import Path
 from conch.cycle.memory import ActiveGoal
 from conch.text import cut
 from conch.tools import Sandbox, Toolbox, ToolContext, run_check
-from conch_schemas import Action, GoalCheck, Outcome
+from conch_schemas import Action, GoalCheck, GoalOutcome, Outcome, OutcomeStatus
 
 READ_ONLY = frozenset(
     {
@@ -53,9 +53,9 @@ async def act(
     return Deed(outcome, await check_goals(goals, context, touched=touched))
 
 
-def nothing(status: str, error: str | None = None) -> Outcome:
+def nothing(status: OutcomeStatus, error: str | None = None) -> Outcome:
     """The outcome of what was not done."""
-    return Outcome(status=status, output=cut(""), error=error)  # type: ignore[arg-type]
+    return Outcome(status=status, output=cut(""), error=error)
 
 
 async def check_goals(goals: Iterable[ActiveGoal], context: ToolContext, *, touched: bool) -> tuple[GoalCheck, ...]:
@@ -70,11 +70,11 @@ async def _checked(active: ActiveGoal, context: ToolContext, touched: bool) -> G
             goal=goal.id, statement=goal.statement, outcome="neutral", measure=best, best=best, detail="untouched"
         )
     measure, achieved, detail, error = await measure_goal(active, context.workspace, context.sandbox, context)
-    outcome = "error" if error else "achieved" if achieved else "partial" if measure > best else "neutral"
+    outcome: GoalOutcome = "error" if error else "achieved" if achieved else "partial" if measure > best else "neutral"
     return GoalCheck(
         goal=goal.id,
         statement=goal.statement,
-        outcome=outcome,  # type: ignore[arg-type]
+        outcome=outcome,
         measure=measure,
         best=best,
         failed_before=active.tried,

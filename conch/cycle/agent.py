@@ -25,7 +25,7 @@ from conch.cycle.act import act, measure_goal, nothing
 from conch.cycle.control import Control
 from conch.cycle.decide import Decision, decide
 from conch.cycle.ground import ground
-from conch.cycle.memory import ActiveGoal, measured, remember
+from conch.cycle.memory import ActiveGoal, Memory, measured, remember
 from conch.cycle.prompts import system_prompt
 from conch.cycle.recover import Recovered, save
 from conch.cycle.reflect import Reflection, reflect
@@ -40,6 +40,7 @@ from conch_schemas import (
     ActionTaken,
     CycleReflected,
     Event,
+    ExperienceRecorded,
     Goal,
     GoalReached,
     GoalSet,
@@ -97,21 +98,23 @@ class Agent:
         self._born_with = initial_state(body.settings.needs).levels
         self._mind_ever_spoke = False
 
-    async def run(self, cycles: int | None) -> None:
-        """`cycles` more cycles (None: until told to stop). Raises ModelError when the mind never spoke and cannot."""
+    async def run(self, until: int | None) -> None:
+        """Every cycle below `until` (None: until told to stop). Raises ModelError when the mind never spoke and cannot.
+
+        Raises StoppedError, ScriptEnded when it ends for that; the cycle in hand is finished by the next run.
+        """
         await self._announce()
         await self._finish_open()
-        done = 0
-        while cycles is None or done < cycles:
+        while until is None or self._at.memory.next_cycle < until:
             await self._may_go_on()
             if self.control.stopping:
                 return
             began = time.monotonic()
             await self._cycle()
-            done += 1
-            if done % SNAPSHOT_CYCLES == 0:
+            number = self._at.memory.next_cycle
+            if number % SNAPSHOT_CYCLES == 0:
                 await self.save()
-            if cycles is None or done < cycles:
+            if until is None or number < until:
                 await self.control.sleep(self._body.settings.cycle.interval - (time.monotonic() - began))
 
     async def save(self) -> None:
@@ -120,6 +123,8 @@ class Agent:
 
     def notice(self, event: Event, seq: int) -> None:
         """Take a fact of somebody else's: needs that changed, an experience that was recorded."""
+        if isinstance(event, ExperienceRecorded):
+            self._body.mind.learn(event)
         self._at.memory = remember(self._at.memory, event)
         self._at.read = max(self._at.read, seq)
 
@@ -358,7 +363,7 @@ class Agent:
         failures = 0
         while True:
             try:
-                answer = await ask()
+                answer = await self.control.unless_stopped(ask())
             except ModelError as error:
                 failures += 1
                 if not self._mind_ever_spoke and (error.fatal or self.control.batch):
@@ -424,9 +429,27 @@ class Agent:
         await self._publish(kind.model_validate(self._outside(kind, key) | data))
 
     @property
-    def memory(self) -> Any:
+    def memory(self) -> Memory:
         """What the agent knows of itself now."""
         return self._at.memory
+
+    def status(self) -> dict[str, Any]:
+        """The agent's state in a few figures, as JSON."""
+        memory = self._at.memory
+        return {
+            "agent": self.name,
+            "state": self.control.state,
+            "why": self.control.why,
+            "cycle": memory.next_cycle - 1,
+            "needs": self._needs(),
+            "goals": [
+                {"id": active.goal.id, "statement": active.goal.statement, "best": active.best}
+                for active in memory.goals.values()
+            ],
+            "waiting": [waiting.text for waiting in memory.waiting],
+            "tokens_in_hour": memory.tokens_in_hour(time.time()),
+            "policy": self.policy,
+        }
 
     def _envelope(self, number: int, kind: type[Event], policy: str | None = None) -> dict[str, Any]:
         action = action_id(self._body.agentuid, number)

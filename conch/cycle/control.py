@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class Control:
@@ -19,7 +22,7 @@ class Control:
         self.stopping = False
         self.paused = False
         self.state, self.why = "starting", ""
-        self._changed = asyncio.Event()
+        self._changed, self._stopped = asyncio.Event(), asyncio.Event()
 
     def say(self, state: str, why: str) -> None:
         """Take up a state and report it, once."""
@@ -45,6 +48,7 @@ class Control:
     def stop(self) -> None:
         """End after the cycle in hand."""
         self.stopping = True
+        self._stopped.set()
         self.say("stopping", "by request")
         self._changed.set()
 
@@ -52,6 +56,20 @@ class Control:
         """The mind answered."""
         if self.state == "mind":
             self.running()
+
+    async def unless_stopped(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`; told to stop meanwhile, it is cancelled and StoppedError raised."""
+        task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(self._stopped.wait())
+        try:
+            await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            raise StoppedError
+        finally:
+            stopped.cancel()
+            if not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
     async def sleep(self, seconds: float) -> None:
         """Until the next cycle is due, or something changes."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Protocol
 
 from conch.text import safe_text
 from conch_schemas import Claim, Goal
@@ -28,7 +28,7 @@ _SENTENCE = re.compile(r"[^.!?\n]*(?:\.(?=\S)[^.!?\n]*)*")
 class Memories(Protocol):
     """Where notes are looked up."""
 
-    def recall(self, text: str, limit: int = 5) -> list[str]:
+    def recall(self, text: str, limit: int = 5) -> tuple[str, ...]:
         """The notes nearest to `text`, best first."""
         ...
 
@@ -47,16 +47,16 @@ def ground(thought: str, *, workspace: Path, notes: Memories, tools: Iterable[st
     what the thought says."""
     began = time.perf_counter()
     text = thought[:8000]
-    memory = tuple(notes.recall(text, 5))
+    memory = notes.recall(text, 5)
     claims = [*_paths(text, workspace), *_tools(text, set(tools)), *_memories(text, notes), *_goals(text, goals)]
     return Grounding(tuple(claims[:MOST_CLAIMS]), memory, (time.perf_counter() - began) * 1000)
 
 
-def _claim(words: str, about: Literal["workspace", "memory", "tool", "goal"], verdict: str, evidence: str) -> Claim:
+def _claim(words: str, about: Any, verdict: Any, evidence: str) -> Claim:
     return Claim(
         claim=safe_text(words, one_line=True)[:300],
         about=about,
-        verdict=verdict,  # type: ignore[arg-type]
+        verdict=verdict,
         evidence=safe_text(evidence, one_line=True)[:300],
     )
 
@@ -108,7 +108,7 @@ def _memories(text: str, notes: Memories) -> list[Claim]:
     """What the agent says it remembers stands in a note when the note has most of its words."""
     found = []
     for match in _REMEMBER.finditer(text):
-        words = {word for word in re.findall(r"\w{3,}", match.group(1).lower())}
+        words = set(re.findall(r"\w{3,}", match.group(1).lower()))
         nearest = notes.recall(match.group(1), 1)
         share = len(words & set(re.findall(r"\w{3,}", nearest[0].lower()))) / len(words) if nearest and words else 0.0
         verdict = "verified" if share >= 0.6 else "unknown"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conch.minds.protocol import Prompt, Situation
+from conch.minds.protocol import Prompt, Purpose, Situation
 from conch_schemas import PromptMessage
 
 SHOWN_FILES = 60
@@ -51,9 +51,9 @@ def reflecting(system: str, situation: Situation, max_tokens: int) -> Prompt:
     return _prompt("reflect", system, situation, _state(situation) + "\n\n" + ask, max_tokens)
 
 
-def _prompt(purpose: str, system: str, situation: Situation, text: str, max_tokens: int) -> Prompt:
+def _prompt(purpose: Purpose, system: str, situation: Situation, text: str, max_tokens: int) -> Prompt:
     message = PromptMessage(role="user", content=text)
-    return Prompt(purpose, system, (message,), situation, max_tokens)  # type: ignore[arg-type]
+    return Prompt(purpose, system, (message,), situation, max_tokens)
 
 
 def _state(situation: Situation) -> str:

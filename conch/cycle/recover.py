@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from conch.bus import Bus
 from conch.cycle.memory import OWN_KINDS, Memory, remember
 from conch.errors import BusError, ContractError
-from conch_schemas import ContractViolationError, NeedsChanged, decode, subject_filter
+from conch_schemas import ContractViolationError, Event, NeedsChanged, decode, subject_filter
 
 
 @dataclass
@@ -32,9 +32,9 @@ def memory_key(agent: str) -> str:
 
 
 async def recover(bus: Bus, agent: str, agentuid: str, *, beyond: int) -> Recovered:
-    """The memory as of the end of the stream. `beyond`: the cycle's number is at least this, whatever the stream has.
+    """The memory as of the end of the stream. `beyond`: the next cycle's number is at least this, whatever is there.
 
-    Raises BusError when the stream's agent of this name is another one, ContractError for a snapshot that cannot be read.
+    Raises BusError when the stream's agent of this name is another one, ContractError for an unreadable snapshot.
     """
     state = await bus.state()
     entry = await bus.get(memory_key(agent))
@@ -52,7 +52,8 @@ async def recover(bus: Bus, agent: str, agentuid: str, *, beyond: int) -> Recove
         revision = entry.revision
         if found["epoch"] == state.epoch:
             seq, read = min(found["seq"], state.last), min(found["read"], state.last)
-    filters = [subject_filter(kind, agent) for kind in (*OWN_KINDS, NeedsChanged)]
+    kinds: tuple[type[Event], ...] = (*OWN_KINDS, NeedsChanged)
+    filters = [subject_filter(kind, agent) for kind in kinds]
     async for delivery in bus.read(filters, after=seq):
         try:
             event = decode(delivery.data)

@@ -1,6 +1,16 @@
 """What is said: every event, the envelope, the subject table."""
 
-from conch_schemas.action import Action, Claim, Cut, GoalCheck, Outcome, PromptMessage, Usage
+from conch_schemas.action import (
+    Action,
+    Claim,
+    Cut,
+    GoalCheck,
+    GoalOutcome,
+    Outcome,
+    OutcomeStatus,
+    PromptMessage,
+    Usage,
+)
 from conch_schemas.cycle import ActionDecided, ActionTaken, CycleReflected, PolicySet, ThoughtFormed, ThoughtGrounded
 from conch_schemas.envelope import (
     MAX_EVENT_BYTES,
@@ -46,6 +56,7 @@ __all__ = [
     "Goal",
     "GoalCheck",
     "GoalDropped",
+    "GoalOutcome",
     "GoalReached",
     "GoalSet",
     "Line",
@@ -58,6 +69,7 @@ __all__ = [
     "NeedsChanged",
     "NoveltyMeasured",
     "Outcome",
+    "OutcomeStatus",
     "Part",
     "PolicySet",
     "PromptMessage",

@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue
 from conch_schemas.envelope import Value
 
 ActionKind = Literal["TOOL", "DO_NOTHING", "REFLECT", "INVALID"]
+GoalOutcome = Literal["achieved", "partial", "neutral", "error"]
 OutcomeStatus = Literal["success", "error", "timeout", "blocked", "unknown", "none"]
 Unit = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -73,7 +74,7 @@ class GoalCheck(Value):
     """The goal's id."""
     statement: str
     """The goal's statement."""
-    outcome: Literal["achieved", "partial", "neutral", "error"]
+    outcome: GoalOutcome
     """`partial`: the measure rose above its best so far. `error`: the check could not be run; it says nothing."""
     measure: float
     """What the check measured, 0..1 (1 = achieved)."""

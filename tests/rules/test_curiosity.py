@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import math
 from collections.abc import Callable
 
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.config import Settings
+from conch.consumer import ServiceContext
 from conch.curiosity import (
     CuriosityState,
     Measure,
@@ -251,7 +254,7 @@ def test_a_repeated_fact_changes_nothing(act: Act, acts: list[tuple[str, str, st
 
 def test_the_consumer_publishes_what_the_fold_found(act: Act) -> None:
     """The event follows from the act and survives the wire; the state survives as JSON, a repeat says nothing."""
-    spec = curiosity_consumer(Settings())
+    spec = curiosity_consumer(ServiceContext(Settings(), Path()))
     assert spec.initial is not None
     assert spec.state is not None
     action = act(2, output="news")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.config import NeedSettings, NeedsSettings, Settings
+from conch.consumer import ServiceContext
 from conch.errors import ConfigError
 from conch.needs import (
     Change,
@@ -232,7 +235,7 @@ def test_a_repeated_act_changes_nothing(act: Act, acts: list[tuple[str, str, str
 
 def test_the_consumer_publishes_what_the_fold_found(act: Act) -> None:
     """The event follows from the act, survives the wire, and a repeated act says nothing; the state survives too."""
-    spec = needs_consumer(Settings())
+    spec = needs_consumer(ServiceContext(Settings(), Path()))
     assert spec.initial is not None
     assert spec.state is not None
     action = act(4, output="news")

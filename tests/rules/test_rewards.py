@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.config import RewardSettings, Settings
+from conch.consumer import ServiceContext
 from conch.rewards import builtin_scores, execution_reward, goal_reward
 from conch_schemas import ActionTaken, GoalCheck, Score
 from conch_services.reward.consumer import reward_consumer
@@ -123,7 +126,7 @@ def test_every_act_has_three_scores_in_range(
 
 def test_the_consumer_says_the_same_fact_for_the_same_act(act: Act) -> None:
     """One event with three scores an act, its id derived from the act's."""
-    spec = reward_consumer(Settings())
+    spec = reward_consumer(ServiceContext(Settings(), Path()))
     action = act(3)
 
     first, second = spec.handle(action), spec.handle(action)

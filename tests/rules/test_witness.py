@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import hashlib
 import json
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.config import Settings
+from conch.consumer import ServiceContext
 from conch.witness import GENESIS, ChainState, Problem, Witnessed, canonical, content_hash, mark_hash, seal, verify
 from conch_schemas import (
     ActionTaken,
@@ -35,7 +38,7 @@ Act = Callable[..., ActionTaken]
 def _facts(*acts: ActionTaken) -> list[Event]:
     """The acts, each followed by what the three scorers say of it."""
     own = Settings()
-    reward, needs, curiosity = reward_consumer(own), needs_consumer(own), curiosity_consumer(own)
+    reward, needs, curiosity = reward_consumer(ServiceContext(own, Path())), needs_consumer(ServiceContext(own, Path())), curiosity_consumer(ServiceContext(own, Path()))
     assert needs.initial is not None
     assert curiosity.initial is not None
     needy, curious = needs.initial(), curiosity.initial()
@@ -259,7 +262,7 @@ def test_great_integers_are_hashed_as_their_digits(act: Act) -> None:
 
 def test_the_consumer_publishes_the_mark_under_its_own_id(facts: list[Event], marks: list[Mark]) -> None:
     """The event's id is the mark's, derived from its cause; state and event survive the wire."""
-    spec = witness_consumer(Settings())
+    spec = witness_consumer(ServiceContext(Settings(), Path()))
     assert spec.initial is not None
     assert spec.state is not None
     state = spec.initial()

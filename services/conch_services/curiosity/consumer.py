@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from conch.config import Settings
 from conch.consumer.follow import follow
+from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.curiosity import SCORER, VERSION, CuriosityState, fold
 from conch_schemas import ActionTaken, GoalSet, MessageReceived, NoveltyMeasured
 
 
-def curiosity_consumer(_settings: Settings) -> ConsumerSpec:
+def curiosity_consumer(_context: ServiceContext) -> ConsumerSpec:
     """The fold of one agent's history: one event per act."""
     return ConsumerSpec(
         name=SCORER,
@@ -18,6 +18,7 @@ def curiosity_consumer(_settings: Settings) -> ConsumerSpec:
         handle=_curiosity,
         state=CuriosityState,
         initial=CuriosityState,
+        emits=(NoveltyMeasured,),
     )
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from conch.config import Settings
 from conch.consumer.follow import follow
+from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.rewards import VERSION, builtin_scores
 from conch_schemas import BUILTIN_SCORER, ActionTaken, RewardAssigned
 
 
-def reward_consumer(settings: Settings) -> ConsumerSpec:
+def reward_consumer(context: ServiceContext) -> ConsumerSpec:
     """The built-in rules as one scorer: one event with three scores per act."""
 
     def reward(action: ActionTaken) -> RewardAssigned:
-        scores = builtin_scores(action, settings.rewards)
+        scores = builtin_scores(action, context.settings.rewards)
         return follow(
             action,
             RewardAssigned,
@@ -23,4 +23,6 @@ def reward_consumer(settings: Settings) -> ConsumerSpec:
             scores=scores,
         )
 
-    return ConsumerSpec(name=BUILTIN_SCORER, version=VERSION, kinds=(ActionTaken,), handle=reward)
+    return ConsumerSpec(
+        name=BUILTIN_SCORER, version=VERSION, kinds=(ActionTaken,), handle=reward, emits=(RewardAssigned,)
+    )

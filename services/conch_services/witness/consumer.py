@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from conch.config import Settings
 from conch.consumer.follow import follow
+from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.witness import CONSUMER, VERSION, ChainState, Witnessed, mark_index, seal
 from conch_schemas import ActionTaken, MarkWitnessed, NeedsChanged, NoveltyMeasured, RewardAssigned
 
 
-def witness_consumer(_settings: Settings) -> ConsumerSpec:
+def witness_consumer(_context: ServiceContext) -> ConsumerSpec:
     """The chain of one agent: one mark per act and per score set."""
     return ConsumerSpec(
         name=CONSUMER,
@@ -18,6 +18,7 @@ def witness_consumer(_settings: Settings) -> ConsumerSpec:
         handle=_witness,
         state=ChainState,
         initial=ChainState,
+        emits=(MarkWitnessed,),
     )
 
 

@@ -1,0 +1,175 @@
+"""The consumers' process: `python -m conch.consumer.process`, started by the supervisor; and what runs in it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from conch.bus import Bus, ReaderState
+from conch.bus.jetstream import JetStreamBus
+from conch.consumer.discover import Plugin, builtin_services, load_one
+from conch.consumer.rule import RuleWorker, rule_consumer
+from conch.consumer.run import ConsumerRuntime
+from conch.consumer.service import Service, ServiceContext
+from conch.consumer.spec import ConsumerSpec
+from conch.errors import ConchError, ContractError, FencedError
+from conch.process import Child, run_child
+
+log = structlog.get_logger(__name__)
+
+POLL_SECONDS = 0.02
+BACKOFF = (0.1, 0.5, 2.0, 5.0)
+"""Seconds before a consumer that broke is started again."""
+
+
+@dataclass
+class Running:
+    """One consumer of this process."""
+
+    name: str
+    make: Callable[[], ConsumerRuntime | Service]
+    now: ConsumerRuntime | Service | None = None
+    down: str = ""
+    """Why it was left down."""
+
+
+async def host(bus: Bus, running: Sequence[Running], stop: asyncio.Event, report: Callable[..., None]) -> None:
+    """Run consumers side by side until `stop`. One that breaks is started again with back-off and harms no other.
+
+    One that was taken over, or whose state cannot be read, is left down and reported. A ConchError of another kind
+    (the store's file is damaged) is fatal: it is raised.
+    """
+    async with asyncio.TaskGroup() as group:
+        for one in running:
+            group.create_task(_keep(bus, one, stop, report), name=f"conch.{one.name}")
+
+
+async def _keep(bus: Bus, one: Running, stop: asyncio.Event, report: Callable[..., None]) -> None:
+    failures = 0
+    while not stop.is_set():
+        one.now = one.make()
+        try:
+            await one.now.run(bus, stop) if not isinstance(one.now, ConsumerRuntime) else await one.now.run(stop)
+            return
+        except (FencedError, ContractError) as error:
+            one.down = str(error)
+            log.error("consumer.down", consumer=one.name, why=one.down)
+            report(consumer=one.name, down=one.down)
+            return
+        except ConchError:
+            raise
+        except Exception as error:
+            log.exception("consumer.broke", consumer=one.name)
+            report(consumer=one.name, broke=f"{type(error).__name__}: {error}")
+            await asyncio.sleep(BACKOFF[min(failures, len(BACKOFF) - 1)])
+            failures += 1
+
+
+async def quiet(bus: Bus, running: Sequence[Running]) -> None:
+    """Until everything on the stream is handled by all of these, and nothing waits for a deadline."""
+    while not await _is_quiet(bus, running):
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _is_quiet(bus: Bus, running: Sequence[Running]) -> bool:
+    """Nothing waits on the stream, nothing is in hand, and nothing was published while that was looked at."""
+    before = (await bus.state()).last
+    readers = {reader.name: reader for reader in await bus.readers()}
+    return all(one.down or _is_done(one, readers.get(one.name)) for one in running) and (
+        before == (await bus.state()).last
+    )
+
+
+def _is_done(one: Running, reader: ReaderState | None) -> bool:
+    if one.now is None or reader is None:
+        return False
+    if isinstance(one.now, ConsumerRuntime):
+        return reader.undelivered == 0 and one.now.handled >= reader.delivered
+    handled = one.now.handled
+    return handled is None or (reader.undelivered == 0 and handled >= reader.delivered and not one.now.busy)
+
+
+def builtin(context: ServiceContext, names: Sequence[str], bus: Bus) -> list[Running]:
+    """The consumers that come with Conch, of these names."""
+    found = builtin_services()
+    return [Running(name, _maker(found[name], context, bus)) for name in names]
+
+
+def _maker(factory: Callable[..., Any], context: ServiceContext, bus: Bus) -> Callable[[], ConsumerRuntime | Service]:
+    def make() -> ConsumerRuntime | Service:
+        made = factory(context)
+        return ConsumerRuntime(bus, made) if isinstance(made, ConsumerSpec) else made
+
+    return make
+
+
+async def plugin(plugin: Plugin, context: ServiceContext, bus: Bus, stack: AsyncExitStack) -> Running:
+    """A plug-in: a rule scores in a process of its own, a consumer runs in this one."""
+    if plugin.kind == "rule":
+        rewards = context.settings.rewards
+        spec, worker = rule_consumer(plugin, timeout=rewards.rule_timeout, memory_mib=rewards.rule_memory_mib)
+        stack.push_async_callback(RuleWorker.close, worker)
+    else:
+        loaded = load_one(plugin.origin, plugin.name)
+        assert isinstance(loaded, ConsumerSpec)
+        spec = loaded
+    return Running(spec.name, lambda: ConsumerRuntime(bus, spec))
+
+
+async def live(child: Child) -> None:
+    """The consumers that the spec names, until told to stop; `finish` stops them once everything is handled."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    finish = asyncio.Event()
+    child.on("stop", stop.set)
+    child.on("finish", finish.set)
+    context = ServiceContext(child.settings, child.home)
+    async with (
+        JetStreamBus(child.bus_url, token=child.bus_token, name=child.spec["name"]) as bus,
+        AsyncExitStack() as stack,
+    ):
+        running = builtin(context, child.spec["builtin"], bus)
+        for described in child.spec["plugins"]:
+            running.append(await plugin(Plugin(**described), context, bus, stack))
+        _introduce(running)
+        finishing = asyncio.create_task(_finish(bus, running, finish, stop), name="conch.finish")
+        try:
+            await _unwrapped(host(bus, running, stop, child.report))
+        finally:
+            finishing.cancel()
+
+
+async def _unwrapped(hosting: Awaitable[None]) -> None:
+    """A ConchError comes out of the group as itself."""
+    try:
+        await hosting
+    except* ConchError as broken:
+        error: BaseException = broken
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None
+
+
+async def _finish(bus: Bus, running: Sequence[Running], finish: asyncio.Event, stop: asyncio.Event) -> None:
+    await finish.wait()
+    await quiet(bus, running)
+    stop.set()
+
+
+def _introduce(running: Sequence[Running]) -> None:
+    """Let the metrics count what the consumers beside it count."""
+
+
+def main() -> None:
+    """Entry point of the process."""
+    run_child("consumers", live)
+
+
+if __name__ == "__main__":
+    main()

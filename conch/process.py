@@ -1,0 +1,81 @@
+"""The child's side of a supervised process: told by lines on stdin, telling by lines on stdout, gone with its parent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from conch.config import Settings
+from conch.errors import ConchError
+from conch.telemetry import configure
+
+FATAL_REPORTED = 70
+"""Exit status of a child that has said why it cannot go on."""
+
+
+class Child:
+    """What a child process is given, and its line to the supervisor."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.spec = spec
+        self.settings = Settings.model_validate(spec["settings"])
+        self.home = Path(spec["home"])
+        self.bus_url: str = spec["bus"]["url"]
+        self.bus_token: str | None = spec["bus"]["token"]
+        self._orders: dict[str, Callable[[], None]] = {}
+
+    def on(self, order: str, do: Callable[[], None]) -> None:
+        """What to do at an order of the supervisor: `stop`, `finish`."""
+        self._orders[order] = do
+
+    def report(self, **line: Any) -> None:
+        """A line to the supervisor. Never fails: without a supervisor nobody listens."""
+        try:
+            sys.stdout.write(json.dumps(line) + "\n")
+            sys.stdout.flush()
+        except OSError:
+            pass
+
+    async def obey(self) -> None:
+        """Take orders until the supervisor is gone; then this process ends at once: it was killed, so are we."""
+        reader = asyncio.StreamReader()
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        while line := await reader.readline():
+            if (do := self._orders.get(line.decode().strip())) is not None:
+                do()
+        os._exit(1)
+
+
+def run_child(name: str, live: Callable[[Child], Awaitable[None]]) -> None:
+    """A child's main: read the spec (one line of JSON), live, end. Errors of ours are reported in one sentence."""
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches the whole group: the supervisor passes it on, in order
+    # A pipe's buffered reader would swallow the orders that follow the spec.
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            return
+        line += byte
+    child = Child(json.loads(line))
+    configure(child.settings.log, child.home / "logs" / f"{name}.log", process=name)
+    try:
+        asyncio.run(_live(child, live))
+    except ConchError as error:
+        child.report(fatal=str(error), code=error.exit_code)
+        sys.exit(FATAL_REPORTED)
+
+
+async def _live(child: Child, live: Callable[[Child], Awaitable[None]]) -> None:
+    obeying = asyncio.create_task(child.obey(), name="conch.orders")
+    try:
+        await live(child)
+    finally:
+        obeying.cancel()

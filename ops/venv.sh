@@ -1,0 +1,57 @@
+# Sourced by ops/run and ops/test: makes .venv in the project's root and installs Conch into it. `extras` names the extras.
+# Needs only python3 >= 3.11. Done again only when pyproject.toml or the lock changed.
+
+python=
+for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
+    if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+        python=$candidate
+        break
+    fi
+done
+if [ -z "$python" ]; then
+    echo "conch: Python 3.11 or newer is needed, as python3 on PATH" >&2
+    exit 1
+fi
+
+venv=$root/.venv
+stamp=$("$python" - "$root" "$extras" <<'PY'
+import hashlib, pathlib, sys
+root = pathlib.Path(sys.argv[1])
+digest = hashlib.sha256(sys.argv[2].encode() + sys.version.encode() + str(root).encode())
+for name in ("pyproject.toml", "requirements.lock"):
+    digest.update((root / name).read_bytes())
+print(digest.hexdigest()[:16])
+PY
+)
+
+if [ ! -e "$venv/.conch-$stamp" ]; then
+    echo "conch: setting up $venv (once)" >&2
+    if ! "$venv/bin/python" -c '' 2>/dev/null; then
+        rm -rf "$venv"
+        if "$python" -m venv "$venv" 2>/dev/null; then
+            :
+        elif "$python" -m pip --version >/dev/null 2>&1; then
+            # Debian's python3 without python3-venv lacks ensurepip: the system's pip fills the environment instead.
+            rm -rf "$venv"
+            "$python" -m venv --without-pip "$venv"
+        elif [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+            rm -rf "$venv"
+            { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv; } >&2
+            "$python" -m venv "$venv"
+        else
+            rm -rf "$venv"
+            echo "conch: $python has neither ensurepip nor pip: install your system's package python3-venv or python3-pip" >&2
+            exit 1
+        fi
+    fi
+    if "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+        set_up() { "$venv/bin/python" -m pip "$@"; }
+    else
+        set_up() { "$python" -m pip --python "$venv/bin/python" "$@"; }
+    fi
+    set_up install --quiet --disable-pip-version-check -c "$root/requirements.lock" -e "$root${extras:+[$extras]}" >&2
+    # An editable install is compiled when first imported, which a first start would wait for.
+    "$venv/bin/python" -m compileall -q "$root/conch" "$root/services" "$root/schemas" >/dev/null || true
+    rm -f "$venv"/.conch-*
+    : >"$venv/.conch-$stamp"
+fi

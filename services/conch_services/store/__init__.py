@@ -1,0 +1,1 @@
+"""The store: joins the facts of an act into an experience and says so."""

@@ -1,0 +1,180 @@
+"""Every fact of the cycle and its scores in, `experience.recorded` out.
+
+Many facts to a transaction: what waits is taken, written with the place in the stream, then said, then acknowledged.
+What was written and not yet said when a crash came stands in the outbox and is said at the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import structlog
+
+from conch.bus import Bus, Delivery, Reader
+from conch.consumer.letters import dead_letter, publish_letter
+from conch.consumer.run import Tally
+from conch.consumer.service import ServiceContext
+from conch.consumer.spec import ConsumerSpec
+from conch.errors import ContractError
+from conch.experience import FACTS, SqliteStore
+from conch_schemas import ContractViolationError, Event, ExperienceRecorded, decode, encode, subject_filter, subject_of
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+BATCH = 500
+"""Facts to a transaction, at most."""
+SETTLE_SECONDS = 1.0
+"""Time between two tidyings of the outbox; a crash says at most this much again, under the same ids."""
+
+SPEC = ConsumerSpec("store", "1", FACTS, lambda _: None, emits=(ExperienceRecorded,))
+
+
+def store_service(context: ServiceContext) -> StoreService:
+    """The store of this home."""
+    return StoreService(context)
+
+
+class StoreService:
+    """See `conch.consumer.service.Service`. Its position stands in the store, beside the rows."""
+
+    name = "store"
+
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
+        self.tally = Tally()
+        self._waiting = self._handled = 0
+        self._said: list[str] = []
+
+    @property
+    def handled(self) -> int:
+        """Everything up to this sequence is joined, and what was recorded is said."""
+        return self._handled
+
+    @property
+    def busy(self) -> bool:
+        """Whether acts wait for their scores."""
+        return self._waiting > 0
+
+    async def run(self, bus: Bus, stop: asyncio.Event) -> None:
+        """Until `stop`. Raises StoreError when the file cannot be used."""
+        self._bus = bus
+        self._store = await asyncio.to_thread(SqliteStore, self._context.home / "store.db")
+        try:
+            await self._in_thread(self._store.set_epoch, (await bus.state()).epoch)
+            await self._say_the_unsaid()
+            after = self._handled = self._store.position()
+            async with bus.consume(self.name, [subject_filter(kind) for kind in FACTS], after=after) as reader:
+                self._waiting = self._store.pending()
+                log.info("store.started", after=after, waiting=self._waiting)
+                await self._take(reader, stop)
+                await self._settle()
+        finally:
+            await asyncio.to_thread(self._store.close)
+
+    async def _take(self, reader: Reader, stop: asyncio.Event) -> None:
+        stopped = asyncio.ensure_future(stop.wait())
+        getting: asyncio.Future[Sequence[Delivery]] | None = None
+        try:
+            while not stop.is_set():
+                getting = getting or asyncio.ensure_future(reader.get(BATCH))
+                waiting: set[asyncio.Future[Any]] = {getting, stopped}
+                await asyncio.wait(waiting, timeout=self._patience(), return_when=asyncio.FIRST_COMPLETED)
+                if getting.done():
+                    deliveries, getting = getting.result(), None
+                    await self._apply(deliveries)
+                    self._handled = deliveries[-1].seq
+                    await reader.ack(self._handled)
+                else:
+                    await self._expire()
+                    await self._settle()
+        finally:
+            stopped.cancel()
+            if getting is not None:
+                getting.cancel()
+                await asyncio.gather(getting, return_exceptions=True)
+
+    def _patience(self) -> float:
+        """Seconds until something is due: a deadline, or the tidying of the outbox."""
+        due = self._store.next_deadline()
+        seconds = (due - datetime.now(UTC)).total_seconds() if due is not None else 60.0
+        return max(0.0, min(seconds, SETTLE_SECONDS if self._said else 60.0))
+
+    async def _apply(self, deliveries: Sequence[Delivery]) -> None:
+        facts: list[tuple[int, Event]] = []
+        by_seq = {delivery.seq: delivery for delivery in deliveries}
+        for delivery in deliveries:
+            try:
+                facts.append((delivery.seq, self._decoded(delivery)))
+            except ContractViolationError as error:
+                await self._give_up(delivery, str(error))
+        while True:
+            try:
+                recorded = await self._in_thread(
+                    self._store.apply, facts, upto=deliveries[-1].seq, now=datetime.now(UTC)
+                )
+                break
+            except ContractError as error:
+                bad = getattr(error, "seq", None)
+                if bad not in by_seq:
+                    raise
+                await self._give_up(by_seq[bad], str(error))
+                facts = [fact for fact in facts if fact[0] != bad]
+        self.tally.handled += len(facts)
+        self.tally.duplicates = self._store.duplicates
+        await self._say(recorded)
+        self._waiting = await self._in_thread(self._store.pending)
+
+    def _decoded(self, delivery: Delivery) -> Event:
+        event = decode(delivery.data)
+        if subject_of(event) != delivery.subject:
+            raise ContractViolationError(f"an event {event.TYPE} of {event.agent} stands on {delivery.subject[:200]!r}")
+        return event
+
+    async def _give_up(self, delivery: Delivery, reason: str) -> None:
+        self.tally.letters += 1
+        letter = dead_letter(SPEC, delivery, reason, 0)
+        log.error("consumer.failed", consumer=self.name, seq=delivery.seq, reason=letter.reason)
+        await publish_letter(self._bus, letter)
+
+    async def _expire(self) -> None:
+        now = datetime.now(UTC)
+        due = self._store.next_deadline()
+        if due is not None and due <= now:
+            await self._say(await self._in_thread(self._store.expire, now))
+            self._waiting = await self._in_thread(self._store.pending)
+
+    async def _say(self, recorded: Sequence[ExperienceRecorded]) -> None:
+        for experience in recorded:
+            await self._bus.publish(subject_of(experience), encode(experience), id=experience.id)
+            self._said.append(experience.id)
+
+    async def _settle(self) -> None:
+        if self._said:
+            said, self._said = self._said, []
+            await self._in_thread(self._store.mark_published, said)
+
+    async def _say_the_unsaid(self) -> None:
+        """The outbox of the run before; what stands on the stream already is not said twice."""
+        while unsaid := await self._in_thread(self._store.unpublished):
+            there = await self._on_stream({experience.id for experience in unsaid})
+            await self._say([experience for experience in unsaid if experience.id not in there])
+            self._said += there
+            await self._settle()
+
+    async def _on_stream(self, ids: set[str]) -> list[str]:
+        """Which of these stand on the stream, looked for behind the place of the last settled one."""
+        found = []
+        async for delivery in self._bus.read([subject_filter(ExperienceRecorded)]):
+            id = json.loads(delivery.data).get("id") if delivery.data.startswith(b"{") else None
+            if id in ids:
+                found.append(str(id))
+        return found
+
+    async def _in_thread(self, call: Callable[..., T], *arguments: Any, **named: Any) -> T:
+        """The store works in a thread, one call at a time, so that a slow disk holds up nobody else."""
+        return await asyncio.to_thread(call, *arguments, **named)

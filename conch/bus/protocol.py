@@ -111,7 +111,7 @@ class Bus(Protocol):
         ...
 
     def follow(self, filters: Sequence[str], *, after: int) -> AbstractAsyncContextManager[Reader]:
-        """A reader without a name: the same order, live, from behind `after`; it leaves no trace and holds up no trim."""
+        """A reader without a name: in stream order, live, from behind `after`. It holds up no trimming."""
         ...
 
     def read(self, filters: Sequence[str], *, after: int = 0) -> AsyncIterator[Delivery]:

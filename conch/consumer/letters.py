@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
 import uuid
@@ -10,7 +11,7 @@ from collections.abc import AsyncIterator
 
 from conch.bus import Bus, Delivery
 from conch.consumer.spec import ConsumerSpec
-from conch.errors import ConchError
+from conch.errors import ConchError, FencedError
 from conch.text import cut, safe_text
 from conch_schemas import (
     ConsumerFailed,
@@ -73,9 +74,8 @@ async def open_letters(bus: Bus, *, settled: bool = False) -> AsyncIterator[Cons
 
 async def settle(bus: Bus, letter: ConsumerFailed, how: str) -> None:
     """Write down that a letter was `retried` or `dropped`. The second time changes nothing."""
-    key = settled_key(letter.id)
-    if await bus.get(key) is None:
-        await bus.put(key, json.dumps(how).encode(), revision=0)
+    with contextlib.suppress(FencedError):
+        await bus.put(settled_key(letter.id), json.dumps(how).encode(), revision=0)
 
 
 async def letter_named(bus: Bus, name: str) -> ConsumerFailed:

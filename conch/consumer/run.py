@@ -9,16 +9,17 @@ stream already it does not publish again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
 from conch.bus import Bus, Delivery, Reader
-from conch.consumer.letters import dead_letter, publish_letter
+from conch.consumer.letters import dead_letter
 from conch.consumer.snapshot import (
     Held,
     before_key,
@@ -27,11 +28,20 @@ from conch.consumer.snapshot import (
     load_state,
     save_place,
     save_state,
-    state_key,
 )
 from conch.consumer.spec import ConsumerSpec
-from conch.errors import ContractError, FencedError
-from conch_schemas import ContractViolationError, Event, agent_of, decode, encode, subject_filter, subject_of
+from conch.errors import BusError, ConchError, ContractError
+from conch_schemas import (
+    STREAM_SUBJECTS,
+    ConsumerFailed,
+    ContractViolationError,
+    Event,
+    agent_of,
+    decode,
+    encode,
+    subject_filter,
+    subject_of,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -60,8 +70,17 @@ class _Lane:
 
     agent: str
     queue: asyncio.Queue[Delivery] = field(default_factory=asyncio.Queue)
+    driver: asyncio.Task[None] | None = None
     held: Held | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+@dataclass(frozen=True)
+class Before:
+    """A fold's state before an event, for its dead letter's retry."""
+
+    state: Any
+    seq: int
 
 
 class ConsumerRuntime:
@@ -76,18 +95,22 @@ class ConsumerRuntime:
         self._taken = 0
         self._room = asyncio.Semaphore(IN_HAND)
         self._known: set[str] = set()
+        self._writing = asyncio.Lock()
+        """Held by whoever writes states or the position: crossed, our own writes would look like another copy's."""
         self._log = log.bind(consumer=spec.name)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set: then what is in hand is finished, written down and acknowledged.
 
-        Raises FencedError when another copy took over, ContractError for a state that cannot be read. Cancelled, it
-        lets go at once; the next run does again what was not written down.
+        Raises FencedError when another copy took over, ContractError for a position or state that cannot be read,
+        BusError when the bus refuses for good. Cancelled, it lets go at once; the next run does again what was not
+        written down.
         """
+        self._stream = await self._bus.state()
         self._place = await load_place(self._bus, self.spec)
         self._taken = self._place.seq
-        self._known = await self._published_since(self._place.seq)
         filters = [subject_filter(kind) for kind in self.spec.kinds]
+        self._known = await self._published_before(filters)
         async with (
             self._bus.consume(self.spec.name, filters, after=self._place.seq) as reader,
             self._bus.serve(f"conch.ctl._consumer.{self.spec.name}.retry", self._asked_to_retry),
@@ -95,46 +118,39 @@ class ConsumerRuntime:
             self._log.info("consumer.started", after=self._place.seq)
             try:
                 async with asyncio.TaskGroup() as group:
-                    snapshots = group.create_task(self._snapshots(reader), name=f"conch.{self.spec.name}.snapshots")
+                    over = asyncio.Event()
+                    group.create_task(self._snapshots(reader, over), name=f"conch.{self.spec.name}.snapshots")
                     await self._take(reader, group, stop)
-                    for lane in self._lanes.values():
+                    for lane in tuple(self._lanes.values()):
                         await lane.queue.join()
-                    snapshots.cancel()
-                    for task in self._tasks:
-                        task.cancel()
-            except* FencedError as fenced:
-                raise fenced.exceptions[0] from None
-            except* ContractError as broken:
-                raise broken.exceptions[0] from None
+                    over.set()
+                    for lane in self._lanes.values():
+                        if lane.driver is not None:
+                            lane.driver.cancel()
+            except* ConchError as failed:
+                raise failed.exceptions[0] from None
             await self._snapshot(reader)
         self._log.info("consumer.stopped", at=self._place.seq, **vars(self.tally))
 
     async def _take(self, reader: Reader, group: asyncio.TaskGroup, stop: asyncio.Event) -> None:
         """Deal out what comes to the lanes until told to stop."""
-        self._tasks: list[asyncio.Task[None]] = []
         stopped = asyncio.ensure_future(stop.wait())
         try:
             while not stop.is_set():
-                getting = asyncio.ensure_future(reader.get())
-                await asyncio.wait({getting, stopped}, return_when=asyncio.FIRST_COMPLETED)
-                if not getting.done():
-                    getting.cancel()
-                    await asyncio.gather(getting, return_exceptions=True)
-                    return
-                for delivery in getting.result():
+                for delivery in await _first(reader.get(), stopped):
                     await self._room.acquire()
                     self._taken = delivery.seq
                     self._open[delivery.seq] = None
-                    self._lane_of(delivery, group).queue.put_nowait(delivery)
+                    lane = self._lane(delivery.subject)
+                    if lane.driver is None:
+                        lane.driver = group.create_task(self._drive(lane), name=f"conch.{self.spec.name}.{lane.agent}")
+                    lane.queue.put_nowait(delivery)
         finally:
             stopped.cancel()
 
-    def _lane_of(self, delivery: Delivery, group: asyncio.TaskGroup) -> _Lane:
-        agent = agent_of(delivery.subject) or ""
-        if (lane := self._lanes.get(agent)) is None:
-            lane = self._lanes[agent] = _Lane(agent)
-            self._tasks.append(group.create_task(self._drive(lane), name=f"conch.{self.spec.name}.{agent}"))
-        return lane
+    def _lane(self, subject: str) -> _Lane:
+        agent = agent_of(subject) or ""
+        return self._lanes.setdefault(agent, _Lane(agent))
 
     async def _drive(self, lane: _Lane) -> None:
         while True:
@@ -162,13 +178,14 @@ class ConsumerRuntime:
         for tries in range(1, self.spec.tries + 1):
             try:
                 await self._handle(lane, event, delivery.seq)
-            except (Exception, SystemExit) as error:
-                if isinstance(error, FencedError):
+            except (Exception, SystemExit, asyncio.CancelledError) as error:
+                if isinstance(error, BusError) or _cancelled(error):
                     raise
                 self.tally.failures += 1
                 reason = f"{type(error).__name__}: {error}"
                 if tries == self.spec.tries:
-                    await self._give_up(lane, delivery, reason, tries)
+                    before = Before(lane.held.state, lane.held.seq) if lane.held is not None else None
+                    await self._give_up(lane, delivery, reason, tries, before)
                 else:
                     self._log.warning("consumer.retried", seq=delivery.seq, tries=tries, error=reason)
                     await asyncio.sleep(self._retry_seconds[min(tries, len(self._retry_seconds)) - 1])
@@ -186,47 +203,69 @@ class ConsumerRuntime:
         if self.spec.state is None:
             result: Any = self.spec.handle(event)
             facts = await result if inspect.isawaitable(result) else result
-            await self._publish(facts)
+            await self._publish(facts, self._known)
         else:
             held = await self._held(lane)
-            state, facts = self.spec.handle(held.state, event)
-            await self._publish(facts)
-            held.state, held.seq = state, seq
+            held.state, held.seq = await self._fold(held.state, event, self._known), seq
         self.tally.handled += 1
+
+    async def _fold(self, state: Any, event: Event, known: set[str]) -> Any:
+        """The state after `event`, what follows from it being published. The same state where the handler raises."""
+        assert self.spec.state is not None
+        after, facts = self.spec.handle(state, event)
+        if not isinstance(after, self.spec.state):
+            raise ContractError(f"fold {self.spec.name} returned a state that is no {self.spec.state.__name__}")
+        await self._publish(facts, known)
+        return after
 
     async def _held(self, lane: _Lane) -> Held:
         if lane.held is None:
-            lane.held = await load_state(self._bus, self.spec, lane.agent, self._end)
+            lane.held = await load_state(self._bus, self.spec, lane.agent, self._stream)
         return lane.held
 
-    async def _publish(self, facts: Event | Sequence[Event] | None) -> None:
+    async def _publish(self, facts: Event | Sequence[Event] | None, known: set[str]) -> None:
         if facts is None:
             return
         for fact in (facts,) if isinstance(facts, Event) else facts:
             if not isinstance(fact, Event):
                 raise ContractError(f"consumer {self.spec.name} returned {type(fact).__name__}, not an event")
-            if fact.id in self._known:
-                self.tally.duplicates += 1
-                continue
-            stored = await self._bus.publish(subject_of(fact), encode(fact), id=fact.id)
-            self.tally.duplicates += stored.duplicate
+            await self._say(fact, known)
 
-    async def _give_up(self, lane: _Lane, delivery: Delivery, reason: str, tries: int) -> None:
+    async def _say(self, fact: Event, known: set[str]) -> None:
+        if fact.id in known:
+            self.tally.duplicates += 1
+            return
+        stored = await self._bus.publish(subject_of(fact), encode(fact), id=fact.id)
+        self.tally.duplicates += stored.duplicate
+
+    async def _give_up(
+        self, lane: _Lane, delivery: Delivery, reason: str, tries: int, before: Before | None = None
+    ) -> None:
         """The dead letter, then go on; a fold's state before it is kept, for the retry."""
         self.tally.letters += 1
         letter = dead_letter(self.spec, delivery, reason, tries)
         self._log.error("consumer.failed", seq=delivery.seq, subject=letter.letter_subject, reason=letter.reason)
-        if self.spec.state is not None and tries:
-            held = await self._held(lane)
-            key = before_key(self.spec.name, lane.agent, delivery.seq)
-            if await self._bus.get(key) is None:
-                await self._bus.put(key, encode_state(held.state, held.seq), revision=0)
-        await publish_letter(self._bus, letter)
+        if delivery.subject.endswith(ConsumerFailed.TYPE):
+            return  # a letter about a letter would be read, and fail, without end; the log has it
+        if before is not None:
+            await self._keep_before(lane.agent, delivery.seq, before)
+        await self._say(letter, self._known)
+
+    async def _keep_before(self, agent: str, seq: int, before: Before) -> None:
+        key = before_key(self.spec.name, agent, seq)
+        entry = await self._bus.get(key)
+        value = encode_state(before.state, before.seq, self._stream.epoch)
+        await self._bus.put(key, value, revision=entry.revision if entry is not None else 0)
+
+    async def _published_before(self, filters: Sequence[str]) -> set[str]:
+        """Ids that a run before this one may have published already: behind the first event that is still to handle."""
+        async for delivery in self._bus.read(filters, after=self._place.seq):
+            return await self._published_since(delivery.seq)
+        return set()
 
     async def _published_since(self, seq: int) -> set[str]:
-        """Ids of what stands on the stream behind `seq`: a run before this one may have published it already."""
-        self._end = (await self._bus.state()).last
-        filters = [subject_filter(kind) for kind in self.spec.emits] or ["conch.v1.>"]
+        emits = [subject_filter(kind) for kind in self.spec.emits]
+        filters = [*emits, subject_filter(ConsumerFailed)] if emits else STREAM_SUBJECTS
         found = set()
         async for delivery in self._bus.read(filters, after=seq):
             try:
@@ -235,20 +274,26 @@ class ConsumerRuntime:
                 continue  # not an event: nobody published it here
         return found
 
-    async def _snapshots(self, reader: Reader) -> None:
-        while True:
-            await asyncio.sleep(SNAPSHOT_SECONDS)
+    async def _snapshots(self, reader: Reader, over: asyncio.Event) -> None:
+        while not over.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SNAPSHOT_SECONDS):
+                    await over.wait()
+                    return
             await self._snapshot(reader)
 
     async def _snapshot(self, reader: Reader) -> None:
         """States first, then the position, then the acknowledgement: none may lead the one before."""
-        done = next(iter(self._open)) - 1 if self._open else self._taken
-        if done <= self._place.seq:
-            return
-        for lane in tuple(self._lanes.values()):
-            if lane.held is not None:
-                await save_state(self._bus, self.spec, lane.agent, lane.held)
-        await save_place(self._bus, self.spec, self._place, done)
+        async with self._writing:
+            # Both as of now: while states are written, lanes go on, and what is not in a written state may not be said
+            # to be handled.
+            done, recent = self.handled, list(self._place.recent)
+            if done <= self._place.seq:
+                return
+            for lane in tuple(self._lanes.values()):
+                if lane.held is not None:
+                    await save_state(self._bus, self.spec, lane.agent, lane.held, self._place.epoch)
+            await save_place(self._bus, self.spec, self._place, done, recent)
         await reader.ack(done)
 
     async def _asked_to_retry(self, _subject: str, data: bytes) -> bytes:
@@ -260,9 +305,9 @@ class ConsumerRuntime:
         return b'{"ok":true}'
 
     @property
-    def busy(self) -> bool:
-        """Whether something is in hand."""
-        return bool(self._open)
+    def handled(self) -> int:
+        """Everything up to this sequence is handled, and what followed from it is published."""
+        return next(iter(self._open)) - 1 if self._open else self._taken
 
     async def retry(self, seq: int) -> None:
         """Handle a dead letter once more; raises what the handler raises.
@@ -274,22 +319,26 @@ class ConsumerRuntime:
         if delivery is None:
             raise ContractError(f"event {seq} is no longer on the stream")
         event = self._decoded(delivery)
-        lane = self._lanes.get(agent_of(delivery.subject) or "") or _Lane(agent_of(delivery.subject) or "")
+        lane = self._lane(delivery.subject)
         async with lane.lock:
             if self.spec.state is None:
                 await self._handle(lane, event, seq)
                 return
             before = await self._bus.get(before_key(self.spec.name, lane.agent, seq))
-            if before is None:
-                raise ContractError(f"the state before event {seq} is not known")
-            await self._rebuild(lane, before.value, seq)
+            found = json.loads(before.value) if before is not None else {}
+            if found.get("epoch") != self._stream.epoch:
+                raise ContractError(f"the state before event {seq} is not known: conch consumer reset {self.spec.name}")
+            await self._rebuild(lane, self.spec.state.model_validate(found["state"]), seq)
 
-    async def _rebuild(self, lane: _Lane, before: bytes, seq: int) -> None:
-        assert self.spec.state is not None
+    async def _rebuild(self, lane: _Lane, state: Any, seq: int) -> None:
+        """The lane's state anew from `state` before event `seq`. What fails on the way behind it gets a letter (or has
+        one), and the states before other letters are brought up to date."""
         held = await self._held(lane)
         upto = max(held.seq, seq)
-        self._known |= await self._published_since(seq)
-        state: Any = self.spec.state.model_validate(json.loads(before)["state"])
+        known = self._known | await self._published_since(seq)
+        prefix = before_key(self.spec.name, lane.agent, 0)[:-1]
+        letters = {int(key.removeprefix(prefix)) for key in await self._bus.keys() if key.startswith(prefix)}
+        folded: set[str] = set()
         filters = [subject_filter(kind, lane.agent) for kind in self.spec.kinds]
         async for delivery in self._bus.read(filters, after=seq - 1):
             if delivery.seq > upto:
@@ -298,9 +347,35 @@ class ConsumerRuntime:
                 event = self._decoded(delivery)
             except ContractViolationError:
                 continue  # has a letter of its own
-            state, facts = self.spec.handle(state, event)
-            await self._publish(facts)
-        held.state, held.seq = state, upto
-        value = encode_state(state, upto)
-        held.revision = await self._bus.put(state_key(self.spec.name, lane.agent), value, revision=held.revision)
-        held.saved = upto
+            if event.id in folded:
+                continue
+            folded.add(event.id)
+            if delivery.seq in letters - {seq}:
+                await self._keep_before(lane.agent, delivery.seq, Before(state, delivery.seq - 1))
+            try:
+                state = await self._fold(state, event, known)
+            except Exception as error:
+                if delivery.seq == seq or isinstance(error, BusError):
+                    raise
+                reason = f"{type(error).__name__}: {error}"
+                await self._give_up(lane, delivery, reason, 1, Before(state, delivery.seq - 1))
+        async with self._writing:
+            held.state, held.seq, held.saved = state, upto, -1
+            await save_state(self._bus, self.spec, lane.agent, held, self._stream.epoch)
+
+
+async def _first(getting: Coroutine[Any, Any, Sequence[Delivery]], stopped: asyncio.Future[Any]) -> Sequence[Delivery]:
+    """What `getting` brings, or nothing when `stopped` comes first."""
+    task = asyncio.ensure_future(getting)
+    try:
+        await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else ()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _cancelled(error: BaseException) -> bool:
+    """Whether it is this task that is being cancelled, and not something that the handler waited for."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from conch.bus import Bus
+from conch.bus import Bus, StreamState
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ContractError
 
@@ -53,14 +54,20 @@ async def load_place(bus: Bus, spec: ConsumerSpec) -> Place:
     state, entry = await bus.state(), await bus.get(position_key(spec.name))
     if entry is None or not entry.value:
         return Place(epoch=state.epoch, revision=entry.revision if entry is not None else 0)
-    found = json.loads(entry.value)
-    seq = min(found["seq"], state.last) if found["epoch"] == state.epoch else 0
-    return Place(seq, state.epoch, dict.fromkeys(found["recent"]), entry.revision)
+    try:
+        found = json.loads(entry.value)
+        seq = min(int(found["seq"]), state.last) if found["epoch"] == state.epoch else 0
+        recent = dict.fromkeys(map(str, found["recent"]))
+    except (ValueError, LookupError, TypeError) as error:
+        raise ContractError(
+            f"the position of {consumer} cannot be read ({type(error).__name__}): conch consumer reset {consumer}"
+        ) from None
+    return Place(seq, state.epoch, recent, entry.revision)
 
 
-async def save_place(bus: Bus, spec: ConsumerSpec, place: Place, seq: int) -> None:
-    """Write `seq` as the position. Raises FencedError when another copy wrote since."""
-    value = {"seq": seq, "epoch": place.epoch, "version": spec.version, "recent": list(place.recent)}
+async def save_place(bus: Bus, spec: ConsumerSpec, place: Place, seq: int, recent: Sequence[str]) -> None:
+    """Write `seq` as the position, with the ids handled of late. Raises FencedError when another copy wrote since."""
+    value = {"seq": seq, "epoch": place.epoch, "version": spec.version, "recent": recent}
     place.revision = await bus.put(
         position_key(spec.name), json.dumps(value, separators=(",", ":")).encode(), revision=place.revision
     )
@@ -78,8 +85,8 @@ class Held:
     """The `seq` that was last written."""
 
 
-async def load_state(bus: Bus, spec: ConsumerSpec, agent: str, end: int) -> Held:
-    """The state last written for `agent`, or the initial one; its place at most `end`, the stream's last.
+async def load_state(bus: Bus, spec: ConsumerSpec, agent: str, stream: StreamState) -> Held:
+    """The state last written for `agent`, or the initial one; its place taken back where it leads the stream.
 
     Raises ContractError when it cannot be read by this version.
     """
@@ -91,26 +98,26 @@ async def load_state(bus: Bus, spec: ConsumerSpec, agent: str, end: int) -> Held
     try:
         found = json.loads(entry.value)
         state = spec.state.model_validate(found["state"])
-    except (ValueError, KeyError, ValidationError) as error:
+        seq = min(int(found["seq"]), stream.last) if found["epoch"] == stream.epoch else 0
+    except (ValueError, LookupError, TypeError, ValidationError) as error:
         raise ContractError(
             f"consumer {spec.name} version {spec.version} cannot read its state for agent {agent} "
             f"({type(error).__name__}): run the version that wrote it, or: conch consumer reset {spec.name}"
         ) from None
-    seq = min(int(found["seq"]), end)
     return Held(state, seq, entry.revision, seq)
 
 
-def encode_state(state: BaseModel, seq: int) -> bytes:
-    """The value under `state_key`."""
-    return b'{"seq":%d,"state":%s}' % (seq, state.model_dump_json().encode())
+def encode_state(state: BaseModel, seq: int, epoch: str) -> bytes:
+    """The value under `state_key` and `before_key`."""
+    return b'{"seq":%d,"epoch":%s,"state":%s}' % (seq, json.dumps(epoch).encode(), state.model_dump_json().encode())
 
 
-async def save_state(bus: Bus, spec: ConsumerSpec, agent: str, held: Held) -> None:
+async def save_state(bus: Bus, spec: ConsumerSpec, agent: str, held: Held, epoch: str) -> None:
     """Write a fold's state. Raises FencedError when another copy wrote since."""
     if held.seq == held.saved:
         return
-    state, seq = held.state, held.seq
-    held.revision = await bus.put(state_key(spec.name, agent), encode_state(state, seq), revision=held.revision)
+    seq, value = held.seq, encode_state(held.state, held.seq, epoch)
+    held.revision = await bus.put(state_key(spec.name, agent), value, revision=held.revision)
     held.saved = seq
 
 

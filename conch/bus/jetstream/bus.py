@@ -139,7 +139,7 @@ class JetStreamBus:
         end = (await self.state()).last
         if after >= end:
             return
-        async with PullReader(self._connection, STREAM, None, filters, after) as reader:
+        async with PullReader(self._connection, STREAM, None, filters, after, ends=True) as reader:
             while deliveries := await reader.get(BATCH):
                 for delivery in deliveries:
                     if delivery.seq > end:

@@ -36,14 +36,22 @@ _HOLDER = "conch-holder"
 
 
 class PullReader:
-    """See `conch.bus.protocol.Reader`. `durable` None: an ephemeral one, without acknowledgements, whose `get` returns
-    nothing once it is at the end of the stream."""
+    """See `conch.bus.protocol.Reader`. `durable` None: an ephemeral one, without acknowledgements. `ends`: an ephemeral
+    one whose `get` returns nothing at the end of the stream, instead of waiting."""
 
     def __init__(
-        self, connection: Connection, stream: str, durable: str | None, filters: Sequence[str], after: int
+        self,
+        connection: Connection,
+        stream: str,
+        durable: str | None,
+        filters: Sequence[str],
+        after: int,
+        *,
+        ends: bool = False,
     ) -> None:
         self._connection, self._stream, self._durable, self._filters = connection, stream, durable, list(filters)
         self._last = self._acked = after
+        self._ends = ends
         self._holder = uuid.uuid4().hex
         self._name = self._inbox = ""
         self._ready: deque[Delivery] = deque()
@@ -195,7 +203,7 @@ class PullReader:
             number = str(self._pull_count)
             self._pulls[number] = BATCH
             request: dict[str, Any] = {"batch": BATCH, "max_bytes": 16 * 1024 * 1024}
-            if self._durable is None:
+            if self._ends:
                 request |= {"no_wait": True}
             else:
                 request |= {"expires": 60 * _SECOND, "idle_heartbeat": int(HEARTBEAT * _SECOND)}
@@ -243,7 +251,7 @@ class PullReader:
         if status == "100":
             return
         self._pulls.pop(number, None)
-        if status == "404" and self._durable is None:
+        if status == "404" and self._ends:
             self._ended = True
         elif status == "409" and "Consumer Deleted" in description and self._durable is not None:
             self._fenced = True

@@ -1,0 +1,107 @@
+"""What tests of every area share: a real server, both buses, an act, and waiting for a condition."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch.bus import Bus, MemoryBus, MemoryJournal
+from conch.bus.jetstream import JetStreamBus
+from conch.bus.server import EmbeddedServer
+from conch_schemas import Action, ActionTaken, Cut, Outcome, action_id, cycle_event_id, source_of
+
+TOKEN = "a-token-of-the-tests"
+
+
+@pytest.fixture
+def until() -> Callable[..., Awaitable[None]]:
+    """`await until(condition)`: returns when it holds; after `seconds` the test fails."""
+
+    async def wait(condition: Callable[[], Any], seconds: float = 10.0) -> None:
+        async with asyncio.timeout(seconds):
+            while not (await held if inspect.isawaitable(held := condition()) else held):
+                await asyncio.sleep(0.002)
+
+    return wait
+
+
+@pytest.fixture
+def act() -> Callable[..., ActionTaken]:
+    """Make the `action.taken` of a cycle; keywords replace its parts."""
+
+    def make(cycle: int = 1, agent: str = "echo", **parts: Any) -> ActionTaken:
+        agentuid = uuid.uuid5(uuid.NAMESPACE_URL, agent)
+        identity = action_id(agentuid, cycle)
+        plain: dict[str, Any] = {
+            "id": cycle_event_id(identity, ActionTaken),
+            "source": source_of(agent, agentuid),
+            "agent": agent,
+            "cycle": cycle,
+            "action_id": identity,
+            "subject": identity,
+            "action": Action(kind="DO_NOTHING", valid=True, text="resting"),
+            "raw": "DO_NOTHING: resting",
+            "raw_length": 19,
+            "raw_sha256": "0" * 64,
+            "outcome": Outcome(status="none", output=Cut(text="", length=0, sha256="0" * 64)),
+            "needs": {"curiosity": 0.5},
+            "model": "test",
+            "ms": {"think": 1.0},
+        }
+        return ActionTaken(**{**plain, **parts})
+
+    return make
+
+
+@pytest.fixture
+async def nats_server(tmp_path: Path) -> AsyncIterator[EmbeddedServer]:
+    """A nats-server of this test's own."""
+    server = EmbeddedServer(tmp_path / "nats", token=TOKEN, strict=False, max_bytes=2**30)
+    await server.start()
+    yield server
+    await server.stop()
+
+
+class World:
+    """A journal or a server, and as many buses over it as a test asks for."""
+
+    def __init__(self, server: EmbeddedServer | None) -> None:
+        self.server, self.journal = server, MemoryJournal()
+
+    def bus(self, *, room: int = 0) -> Any:
+        """A bus, to be entered. `room`: about as many events of 1 KB fit the stream."""
+        if self.server is None:
+            return MemoryBus(self.journal, most=room or 1_000_000)
+        return JetStreamBus(self.server.url, token=TOKEN, max_bytes=room * 1100 or -1)
+
+    async def publish_again(self, bus: Any, subject: str, data: bytes) -> int:
+        """What is stored twice because the server has forgotten the id: the same event, a second time."""
+        if isinstance(bus, MemoryBus):
+            bus.forget_ids()
+        stored = await bus.publish(subject, data, id=str(uuid.uuid4()))
+        return int(stored.seq)
+
+
+@pytest.fixture(params=["memory", "jetstream"])
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    """Both implementations, one after the other."""
+    if request.param == "memory":
+        yield World(None)
+        return
+    server = EmbeddedServer(tmp_path / "nats", token=TOKEN, strict=False, max_bytes=2**30)
+    await server.start()
+    yield World(server)
+    await server.stop()
+
+
+@pytest.fixture
+async def bus(world: World) -> AsyncIterator[Bus]:
+    """An entered bus of both implementations."""
+    async with world.bus() as entered:
+        yield entered

@@ -60,7 +60,7 @@ async def load_place(bus: Bus, spec: ConsumerSpec) -> Place:
         recent = dict.fromkeys(map(str, found["recent"]))
     except (ValueError, LookupError, TypeError) as error:
         raise ContractError(
-            f"the position of {consumer} cannot be read ({type(error).__name__}): conch consumer reset {consumer}"
+            f"the position of {spec.name} cannot be read ({type(error).__name__}): conch consumer reset {spec.name}"
         ) from None
     return Place(seq, state.epoch, recent, entry.revision)
 

@@ -1,0 +1,97 @@
+"""Consumers to run, and running them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from conch.bus import Bus
+from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
+from conch.consumer import run as run_module
+from conch_schemas import ActionTaken, CycleReflected, Event, decode, encode, subject_filter, subject_of
+
+
+@pytest.fixture(autouse=True)
+def quick_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Positions and states are written all the time."""
+    monkeypatch.setattr(run_module, "SNAPSHOT_SECONDS", 0.005)
+
+
+class Seen(BaseModel):
+    """A fold's state: every cycle that it has seen, in order."""
+
+    cycles: tuple[int, ...] = ()
+
+
+def count(state: Seen, action: ActionTaken) -> tuple[Seen, Event]:
+    """Say how many acts there were."""
+    after = Seen(cycles=(*state.cycles, action.cycle or 0))
+    said = follow(
+        action, CycleReflected, consumer="count", version="1", reflection=str(len(after.cycles)), sleep=0.0, ms=0.0
+    )
+    return after, said
+
+
+@pytest.fixture
+def fold() -> Callable[..., ConsumerSpec]:
+    """Make the fold `count`; `handle` stands in for its function."""
+
+    def make(handle: Callable[..., Any] = count, **parts: Any) -> ConsumerSpec:
+        plain: dict[str, Any] = {"state": Seen, "initial": Seen, "emits": (CycleReflected,), "tries": 3}
+        return ConsumerSpec("count", "1", (ActionTaken,), handle, **{**plain, **parts})
+
+    return make
+
+
+@pytest.fixture
+def counting() -> Callable[..., Any]:
+    """The fold's function."""
+    return count
+
+
+Run = Callable[..., AbstractAsyncContextManager[ConsumerRuntime]]
+
+
+@pytest.fixture
+def run() -> Run:
+    """`async with run(bus, spec) as runtime`: it runs; leaving stops it in order."""
+
+    @asynccontextmanager
+    async def running(bus: Bus, spec: ConsumerSpec, retry: float = 0.001) -> AsyncIterator[ConsumerRuntime]:
+        stop, runtime = asyncio.Event(), ConsumerRuntime(bus, spec, retry_seconds=(retry,))
+        task = asyncio.create_task(runtime.run(stop))
+        try:
+            yield runtime
+            stop.set()
+            async with asyncio.timeout(10):
+                await task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    return running
+
+
+@pytest.fixture
+def publish() -> Callable[..., Any]:
+    """`await publish(bus, event)`: its place."""
+
+    async def put(bus: Bus, event: Event) -> int:
+        return (await bus.publish(subject_of(event), encode(event), id=event.id)).seq
+
+    return put
+
+
+@pytest.fixture
+def facts() -> Callable[..., Any]:
+    """`await facts(bus, kind)`: all events of a kind, in stream order."""
+
+    async def read(bus: Bus, kind: type[Event], agent: str = "*") -> list[Any]:
+        return [decode(delivery.data) async for delivery in bus.read([subject_filter(kind, agent)])]
+
+    return read

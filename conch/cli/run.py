@@ -21,8 +21,9 @@ from cyclopts import Parameter
 from conch.bus import Bus
 from conch.bus.server import EmbeddedServer
 from conch.cli.common import Common, embedded_server, emit, say, token_of, warn
-from conch.config import Settings
-from conch.consumer.discover import BUILTIN_GROUP, Found, Plugin, discover
+from conch.cli.options import COMMON
+from conch.config import BUILTIN_WEIGHTS, Settings
+from conch.consumer.discover import Found, Plugin, builtin_names, discover
 from conch.errors import ConchError, UsageError
 from conch.home import Home, write_whole
 from conch.supervisor import ChildProcess, Watched, ended, first_fatal, keep_server
@@ -35,7 +36,7 @@ FINISH_MARGIN = 60.0
 
 def run(
     *,
-    common: Common = Common(),  # noqa: B008 - frozen; how cyclopts wants flattened options
+    common: Common = COMMON,
     workspace: Annotated[Path | None, Parameter(help="Directory the agent works in.")] = None,
     cycles: Annotated[int | None, Parameter(help="End after so many more cycles, all recorded.")] = None,
     interval: Annotated[float | None, Parameter(help="Seconds from one cycle to the next.")] = None,
@@ -76,12 +77,6 @@ def run(
 
 def _skipped(without: Sequence[str]) -> frozenset[str]:
     return frozenset(name.strip() for names in without for name in names.split(",") if name.strip())
-
-
-def _builtin_names() -> tuple[str, ...]:
-    from importlib.metadata import entry_points
-
-    return tuple(point.name for point in entry_points(group=BUILTIN_GROUP))
 
 
 class Run:
@@ -162,7 +157,7 @@ class Run:
             end = (await bus.state()).last
             printing = asyncio.create_task(self._print(bus, end), name="conch.print")
             tasks.append(printing)
-            start = functools.partial(asyncio.create_task)
+            start = asyncio.create_task
             scoring = start(consumers.live(self._consumers_spec), name="consumers")
             others = [
                 start(child.live(self._plugin_spec(plugin)), name=plugin.name) for plugin, child in self._plugins()
@@ -269,13 +264,14 @@ class Run:
         return self._spec(cycles=self._cycles, until=self._until, beyond=beyond, workspace=workspace)
 
     async def _consumers_spec(self) -> dict[str, Any]:
-        names = [name for name in _builtin_names() if name not in self._skipped]
-        plugins = [
-            asdict(plugin)
-            for plugin in self._found.of("rule")
-            if not {plugin.name, f"rule-{plugin.name}"} & self._skipped
-        ]
-        return self._spec(name="conch-consumers", builtin=names, plugins=plugins)
+        plugins = [asdict(rule) for rule in self._wanted_rules()]
+        return self._spec(name="conch-consumers", builtin=self._wanted_builtin(), plugins=plugins)
+
+    def _wanted_builtin(self) -> list[str]:
+        return [name for name in builtin_names() if name not in self._skipped]
+
+    def _wanted_rules(self) -> list[Plugin]:
+        return [rule for rule in self._found.of("rule") if not {rule.name, f"rule-{rule.name}"} & self._skipped]
 
     def _plugin_spec(self, plugin: Plugin) -> Any:
         async def spec() -> dict[str, Any]:
@@ -286,9 +282,7 @@ class Run:
     # -- before the first cycle --------------------------------------------------------------------------------------
 
     def _discover(self) -> Found:
-        builtin = _builtin_names()
-        from conch.config import BUILTIN_WEIGHTS
-
+        builtin = builtin_names()
         found = discover(self._rules, taken={*builtin, *BUILTIN_WEIGHTS})
         known = {*builtin, *(plugin.name for plugin in found.plugins)}
         known |= {f"rule-{plugin.name}" for plugin in found.of("rule")}
@@ -302,6 +296,7 @@ class Run:
         if not self._home.store.exists():
             return 0
         from conch.bus.reconcile import reconcile
+
         from conch.experience import SqliteStore
 
         store = await asyncio.to_thread(SqliteStore, self._home.store)
@@ -376,7 +371,6 @@ class Run:
     async def _print(self, bus: Bus, after: int) -> None:
         """A line for every experience when it is first recorded."""
         from conch.cli.line import cycle_line
-
         from conch.experience import cycle_row
         from conch_schemas import ExperienceRecorded, decode, subject_filter
 
@@ -402,6 +396,8 @@ class Run:
                 {"name": one.name, "pid": one.pid, "state": one.state, "restarts": one.restarts, "why": one.why}
                 for one in self._watched
             ],
+            "consumers": [*self._wanted_builtin(), *(f"rule-{rule.name}" for rule in self._wanted_rules())]
+            + [plugin.name for plugin in self._found.of("consumer") if plugin.name not in self._skipped],
             "rules": [
                 {"name": rule.name, "weight": rule.weight, "version": rule.version, "origin": rule.origin}
                 for rule in self._found.of("rule")

@@ -66,6 +66,11 @@ class Found:
         return tuple(plugin for plugin in self.plugins if plugin.kind == kind)
 
 
+def builtin_names() -> tuple[str, ...]:
+    """Names of the services that come with Conch."""
+    return tuple(point.name for point in entry_points(group=BUILTIN_GROUP))
+
+
 def builtin_services() -> dict[str, Callable[..., Any]]:
     """The services that come with Conch by name, loaded: each makes its ConsumerSpec or Service from the settings."""
     return {point.name: point.load() for point in entry_points(group=BUILTIN_GROUP)}

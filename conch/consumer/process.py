@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from conch.bus.jetstream import JetStreamBus
 from conch.consumer.discover import Plugin, builtin_services, load_one
 from conch.consumer.rule import RuleWorker, rule_consumer
 from conch.consumer.run import ConsumerRuntime
-from conch.consumer.service import Service, ServiceContext
+from conch.consumer.service import Exporter, Service, ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, ContractError, FencedError
 from conch.process import Child, run_child
@@ -73,7 +73,7 @@ async def _keep(bus: Bus, one: Running, stop: asyncio.Event, report: Callable[..
 
 async def quiet(bus: Bus, running: Sequence[Running]) -> None:
     """Until everything on the stream is handled by all of these, and nothing waits for a deadline."""
-    while not await _is_quiet(bus, running):
+    while not await _is_quiet(bus, running):  # noqa: ASYNC110 - the server is asked: it sends no event for this
         await asyncio.sleep(POLL_SECONDS)
 
 
@@ -87,12 +87,12 @@ async def _is_quiet(bus: Bus, running: Sequence[Running]) -> bool:
 
 
 def _is_done(one: Running, reader: ReaderState | None) -> bool:
-    if one.now is None or reader is None:
+    if one.now is None:
         return False
-    if isinstance(one.now, ConsumerRuntime):
-        return reader.undelivered == 0 and one.now.handled >= reader.delivered
-    handled = one.now.handled
-    return handled is None or (reader.undelivered == 0 and handled >= reader.delivered and not one.now.busy)
+    if (handled := one.now.handled) is None:
+        return True
+    waits = not isinstance(one.now, ConsumerRuntime) and one.now.busy
+    return reader is not None and reader.undelivered == 0 and handled >= reader.delivered and not waits
 
 
 def builtin(context: ServiceContext, names: Sequence[str], bus: Bus) -> list[Running]:
@@ -109,7 +109,7 @@ def _maker(factory: Callable[..., Any], context: ServiceContext, bus: Bus) -> Ca
     return make
 
 
-async def plugin(plugin: Plugin, context: ServiceContext, bus: Bus, stack: AsyncExitStack) -> Running:
+def plugin(plugin: Plugin, context: ServiceContext, bus: Bus, stack: AsyncExitStack) -> Running:
     """A plug-in: a rule scores in a process of its own, a consumer runs in this one."""
     if plugin.kind == "rule":
         rewards = context.settings.rewards
@@ -136,19 +136,22 @@ async def live(child: Child) -> None:
     ):
         running = builtin(context, child.spec["builtin"], bus)
         for described in child.spec["plugins"]:
-            running.append(await plugin(Plugin(**described), context, bus, stack))
-        _introduce(running)
-        finishing = asyncio.create_task(_finish(bus, running, finish, stop), name="conch.finish")
+            running.append(plugin(Plugin(**described), context, bus, stack))
+        beside = [
+            asyncio.create_task(_finish(bus, running, finish, stop), name="conch.finish"),
+            asyncio.create_task(_introduce(running, child.report), name="conch.introduce"),
+        ]
         try:
-            await _unwrapped(host(bus, running, stop, child.report))
+            await host_until(bus, running, stop, child.report)
         finally:
-            finishing.cancel()
+            for task in beside:
+                task.cancel()
 
 
-async def _unwrapped(hosting: Awaitable[None]) -> None:
-    """A ConchError comes out of the group as itself."""
+async def host_until(bus: Bus, running: Sequence[Running], stop: asyncio.Event, report: Callable[..., None]) -> None:
+    """`host`, a ConchError coming out of its group as itself."""
     try:
-        await hosting
+        await host(bus, running, stop, report)
     except* ConchError as broken:
         error: BaseException = broken
         while isinstance(error, BaseExceptionGroup):
@@ -162,8 +165,17 @@ async def _finish(bus: Bus, running: Sequence[Running], finish: asyncio.Event, s
     stop.set()
 
 
-def _introduce(running: Sequence[Running]) -> None:
-    """Let the metrics count what the consumers beside it count."""
+async def _introduce(running: Sequence[Running], report: Callable[..., None]) -> None:
+    """Let an exporter show what the consumers beside it count, and say where it listens."""
+    said: dict[str, str] = {}
+    while True:
+        for one in running:
+            service: object = one.now
+            if isinstance(service, Exporter) and service.address is not None and said.get(one.name) != service.address:
+                said[one.name] = service.address
+                service.tallies = lambda: {each.name: each.now.tally for each in running if each.now is not None}
+                report(metrics=f"{service.address}/metrics")
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def main() -> None:

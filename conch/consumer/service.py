@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from conch.bus import Bus
 from conch.config import Settings
+from conch.consumer.run import Tally
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Service(Protocol):
     """Something that reads facts and keeps its own position."""
 
     name: str
+    tally: Tally
 
     async def run(self, bus: Bus, stop: asyncio.Event) -> None:
         """Until `stop` is set: then finish what is in hand, write it down, acknowledge. Cancelled: let go at once."""
@@ -37,4 +40,17 @@ class Service(Protocol):
     @property
     def busy(self) -> bool:
         """Whether something waits for its time (a deadline) though everything is handled."""
+        ...
+
+
+@runtime_checkable
+class Exporter(Protocol):
+    """A service that shows figures to the outside."""
+
+    tallies: Callable[[], Mapping[str, Tally]]
+    """What the consumers beside it have counted; the host sets it."""
+
+    @property
+    def address(self) -> str | None:
+        """Where it listens, once it does."""
         ...

@@ -1,0 +1,64 @@
+"""`conch consume`: one consumer alone, on any machine that reaches the bus."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import signal
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from conch.cli.common import Common, open_bus, say, warn
+from conch.cli.options import COMMON
+from conch.config import BUILTIN_WEIGHTS, Settings
+from conch.consumer.discover import Plugin, builtin_names, discover
+from conch.consumer.process import builtin, host_until, plugin
+from conch.consumer.service import ServiceContext
+from conch.errors import UsageError
+from conch.home import Home
+
+
+def consume(
+    name: str,
+    /,
+    *,
+    rules: Annotated[list[Path] | None, Parameter(help="Python file of plug-ins; repeatable.")] = None,
+    common: Common = COMMON,
+) -> None:
+    """Run the consumer NAME alone until Ctrl-C, on the bus of the run in progress, of bus.url, or of this home."""
+    from conch.telemetry import configure
+
+    home, settings = common.where(), common.settings()
+    found = discover([str(rule) for rule in rules or ()], taken={*builtin_names(), *BUILTIN_WEIGHTS})
+    for broken in found.broken:
+        warn(f"set aside: {broken.origin}: {broken.why}")
+    plugins = {known: one for one in found.plugins for known in _names(one)}
+    if name not in plugins and name not in builtin_names():
+        known = sorted({*plugins, *builtin_names()})
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+        raise UsageError(f"there is no consumer {name}; the nearest name is {near[0]} (--rules names plug-ins)")
+    running = home.running()
+    if running is not None and name in running["consumers"]:
+        raise UsageError(f"the run in progress has {name} already: start it with conch run --without {name}")
+    configure(settings.log, None, process=name)
+    asyncio.run(_alone(home, settings, name, plugins.get(name)))
+
+
+def _names(one: Plugin) -> tuple[str, ...]:
+    return (one.name, f"rule-{one.name}") if one.kind == "rule" else (one.name,)
+
+
+async def _alone(home: Home, settings: Settings, name: str, found: Plugin | None) -> None:
+    stop = asyncio.Event()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(one, stop.set)
+    context = ServiceContext(settings, home.path)
+    async with open_bus(home, settings) as bus, AsyncExitStack() as stack:
+        running = [plugin(found, context, bus, stack)] if found is not None else builtin(context, [name], bus)
+        say(f"{running[0].name} reads; Ctrl-C ends it")
+        await host_until(bus, running, stop, lambda **line: warn(str(line)))
+    if running[0].down:
+        raise UsageError(running[0].down)

@@ -1,0 +1,147 @@
+"""The metrics service: reads every fact from now on, and serves what it counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+from prometheus_client import generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
+
+from conch.bus import Bus, Delivery, Reader
+from conch.consumer import ServiceContext
+from conch.consumer.run import Tally
+from conch.errors import BusError, ConchError
+from conch_schemas import STREAM_SUBJECTS, ContractViolationError, decode, subject_of
+from conch_services.metrics.counting import Counting
+from conch_services.metrics.endpoint import Endpoint, Request, Response
+from conch_services.metrics.instruments import Instruments
+
+log = structlog.get_logger(__name__)
+
+POLL_SECONDS = 5.0
+"""Between two looks at how far the bus's readers are."""
+RECENT = 4096
+"""Events remembered, to tell a repetition."""
+BATCH = 32
+"""Events counted before others get their turn."""
+
+PLAIN = "text/plain; version=0.0.4; charset=utf-8"
+_render_openmetrics: Callable[[Any], bytes] = openmetrics.generate_latest
+
+
+def metrics_service(context: ServiceContext) -> MetricsService:
+    """The service that serves this process's metrics."""
+    return MetricsService(context)
+
+
+class MetricsService:
+    """Counts facts and serves /metrics, /healthz and /readyz on loopback.
+
+    It keeps no position: Prometheus expects counters to begin at 0 with the process, so it begins at the end of the
+    stream and leaves nothing on the bus. Several may run at once, each on a port of its own.
+    """
+
+    name = "metrics"
+
+    def __init__(self, context: ServiceContext) -> None:
+        self.tally = Tally()
+        self.tallies: Callable[[], Mapping[str, Tally]] = dict
+        """What the consumers of this process counted, by name; their host sets it. Asked at every scrape."""
+        self.started = asyncio.Event()
+        """Set while facts are counted and served."""
+        self._port = context.settings.metrics.port
+        self._instruments = Instruments(lambda: {self.name: self.tally, **self.tallies()})
+        self._counting = Counting(context.settings, self._instruments)
+        self._recent: dict[int, None] = {}
+        self._bus: Bus | None = None
+        self._endpoint: Endpoint | None = None
+
+    @property
+    def address(self) -> str | None:
+        """`http://127.0.0.1:<port>`, once `run` listens; None before."""
+        return self._endpoint.address if self._endpoint is not None else None
+
+    @property
+    def handled(self) -> None:
+        """Nobody need wait for the metrics."""
+        return None
+
+    @property
+    def busy(self) -> bool:
+        """Never: nothing here waits for its time."""
+        return False
+
+    async def run(self, bus: Bus, stop: asyncio.Event) -> None:
+        """Count and serve until `stop` is set; then close every connection and the port. Cancelled: the same.
+
+        Raises ConchError when the named port cannot be had, BusError when the bus refuses the reading.
+        """
+        async with Endpoint(self._port, self._answer) as self._endpoint:
+            self._bus = bus
+            log.info("metrics.serving", address=self.address)
+            try:
+                await self._run(bus, stop)
+            except* ConchError as failed:
+                raise failed.exceptions[0] from None
+            finally:
+                self.started.clear()
+
+    async def _run(self, bus: Bus, stop: asyncio.Event) -> None:
+        after = (await bus.state()).last
+        async with bus.follow(STREAM_SUBJECTS, after=after) as reader, asyncio.TaskGroup() as group:
+            self._counting.set_readers(list(await bus.readers()))
+            tasks = [
+                group.create_task(self._read(reader), name="conch.metrics.read"),
+                group.create_task(self._poll(bus), name="conch.metrics.poll"),
+            ]
+            self.started.set()
+            await stop.wait()
+            for task in tasks:
+                task.cancel()
+
+    async def _read(self, reader: Reader) -> None:
+        while True:
+            for delivery in await reader.get(BATCH):
+                self._take(delivery)
+            await asyncio.sleep(0)  # `get` does not wait while there is something
+
+    async def _poll(self, bus: Bus) -> None:
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            try:
+                self._counting.set_readers(list(await bus.readers()))
+            except BusError as error:
+                log.debug("metrics.readers_unknown", error=str(error))
+
+    def _take(self, delivery: Delivery) -> None:
+        """Count one event; passes over what is none, what stands on another's subject, and what was counted already."""
+        try:
+            event = decode(delivery.data)
+        except ContractViolationError:
+            return  # its consumers make the dead letters
+        if subject_of(event) != delivery.subject:
+            return
+        key = hash(event.id)  # an id may be as long as an event
+        if key in self._recent:
+            self.tally.duplicates += 1
+            return
+        self._recent[key] = None
+        if len(self._recent) > RECENT:
+            del self._recent[next(iter(self._recent))]
+        self._counting.count(event, delivery.time)
+        self.tally.handled += 1
+
+    def _answer(self, request: Request) -> Response:
+        if request.path == "/metrics":
+            if "application/openmetrics-text" in request.accept:
+                return Response(_render_openmetrics(self._instruments.registry), type=openmetrics.CONTENT_TYPE_LATEST)
+            return Response(generate_latest(self._instruments.registry), type=PLAIN)
+        if request.path == "/healthz":
+            return Response(b"ok\n")
+        if request.path == "/readyz":
+            ready = self.started.is_set() and self._bus is not None and self._bus.connected
+            return Response(b"ready\n") if ready else Response(b"not ready\n", 503)
+        return Response(b"there are /metrics, /healthz and /readyz\n", 404)

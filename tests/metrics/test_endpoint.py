@@ -1,0 +1,227 @@
+"""The HTTP server: whole answers for scrapers, nothing for the rest, whatever they send."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conch.errors import ConchError
+from conch_services.metrics import endpoint as module
+from conch_services.metrics.endpoint import HOST, Endpoint, Request, Response, listen, parse
+
+
+def _answer(request: Request) -> Response:
+    if request.path == "/broken":
+        raise ZeroDivisionError
+    return Response(f"you asked for {request.path}".encode() + b" " * (20_000_000 if request.path == "/big" else 0))
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[Endpoint]:
+    """The server on a free port."""
+    async with Endpoint(0, _answer) as endpoint:
+        yield endpoint
+
+
+async def _open(endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection(HOST, int(endpoint.address.rpartition(":")[2]))
+
+
+async def _say(endpoint: Endpoint, *pieces: bytes) -> bytes:
+    """What comes back for these bytes; empty when the connection is reset."""
+    reader, writer = await _open(endpoint)
+    try:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+        return await reader.read()
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def test_a_request_is_answered_and_the_connection_closed(endpoint: Endpoint) -> None:
+    """One exchange: the head says what the body is, then the end."""
+    reply = await _say(endpoint, b"GET /metrics?x=1 HTTP/1.1\r\nHost: here\r\n\r\n")
+
+    head, _, body = reply.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"Connection: close" in head
+    assert b"Content-Length: %d\r\n" % len(body) in head
+    assert body == b"you asked for /metrics"
+
+
+async def test_a_head_may_come_in_pieces(endpoint: Endpoint) -> None:
+    """A scraper that sends byte by byte is a scraper."""
+    pieces = [bytes([byte]) for byte in b"GET /slow HTTP/1.1\r\n\r\n"]
+
+    assert (await _say(endpoint, *pieces)).endswith(b"you asked for /slow")
+
+
+async def test_head_gets_no_body(endpoint: Endpoint) -> None:
+    """HEAD is GET without its body."""
+    reply = await _say(endpoint, b"HEAD /x HTTP/1.1\r\n\r\n")
+
+    assert b"Content-Length: 16" in reply
+    assert reply.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"POST /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", b"405 Method Not Allowed"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"400 Bad Request"),
+        (b"GET /metrics SMTP/1.1\r\n\r\n", b"400 Bad Request"),
+        (b"\r\n\r\n", b"400 Bad Request"),
+        (b"GET /broken HTTP/1.1\r\n\r\n", b"500 Internal Server Error"),
+        (b"GET / HTTP/1.1\r\nCookie: " + b"c" * 40_000 + b"\r\n\r\n", b"431 Request Header Fields Too Large"),
+    ],
+)
+async def test_what_cannot_be_answered_is_refused_with_its_status(
+    endpoint: Endpoint, sent: bytes, status: bytes
+) -> None:
+    """And the next one is served as if nothing had been."""
+    assert (await _say(endpoint, sent)).startswith(b"HTTP/1.1 " + status)
+
+    assert (await _say(endpoint, b"GET /next HTTP/1.1\r\n\r\n")).endswith(b"/next")
+
+
+async def test_a_body_after_the_head_does_not_cost_the_answer(endpoint: Endpoint) -> None:
+    """What nobody asked for is read away before the connection is closed: else the answer would be lost with it."""
+    reply = await _say(endpoint, b"GET /x HTTP/1.1\r\n\r\n" + b"b" * 300_000)
+
+    assert reply.endswith(b"you asked for /x")
+
+
+async def test_who_stops_sending_early_still_gets_the_whole_answer(endpoint: Endpoint) -> None:
+    """As `nc -N` does: the request, the end of what it says, and only then does it read, at its leisure."""
+    reader, writer = await _open(endpoint)
+    writer.write(b"GET /big HTTP/1.1\r\n\r\n")
+    writer.write_eof()
+
+    reply = await reader.read()
+
+    writer.close()
+    assert len(reply.partition(b"\r\n\r\n")[2]) == 20_000_000 + len("you asked for /big")
+
+
+async def test_random_bytes_end_nothing(endpoint: Endpoint) -> None:
+    """Noise of any length, from many at once, and then a request."""
+    draw = random.Random(7)
+    noise = [draw.randbytes(draw.randrange(1, 60_000)) + b"\r\n\r\n" for _ in range(100)]
+
+    replies = await asyncio.gather(*(_say(endpoint, sent) for sent in noise))
+
+    assert all(reply == b"" or reply.startswith(b"HTTP/1.1 4") for reply in replies)
+    assert (await _say(endpoint, b"GET /x HTTP/1.1\r\n\r\n")).endswith(b"/x")
+
+
+@given(st.one_of(st.binary(), st.text().map(lambda text: f"GET /{text} HTTP/1.1\r\nAccept: {text}".encode())))
+def test_any_head_is_a_request_or_none(head: bytes) -> None:
+    """Reading a head raises nothing."""
+    request = parse(head)
+
+    assert request is None or isinstance(request, Request)
+
+
+def test_what_a_scraper_accepts_is_read_whatever_its_case() -> None:
+    """Names of headers have no case."""
+    assert parse(b"GET /m?a=b HTTP/1.0\r\nACCEPT:  text/plain\r\n") == Request("GET", "/m", "  text/plain")
+
+
+async def test_half_open_connections_leave_room_for_a_scraper(endpoint: Endpoint) -> None:
+    """However many connect and say nothing: the oldest of them gives way."""
+    silent = [await _open(endpoint) for _ in range(module.MOST_CONNECTIONS * 2)]
+
+    async with asyncio.timeout(module.EXCHANGE_SECONDS / 2):
+        reply = await _say(endpoint, b"GET /x HTTP/1.1\r\n\r\n")
+        first = await silent[0][0].read()
+
+    assert reply.endswith(b"/x")
+    assert first == b""
+    for _, writer in silent:
+        writer.transport.abort()
+
+
+async def test_who_is_slow_is_hung_up_on(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that does not come to its end, and an answer that nobody fetches, end with the time there is."""
+    monkeypatch.setattr(module, "EXCHANGE_SECONDS", 0.05)
+    reader, writer = await _open(endpoint)
+    writer.write(b"GET /metr")
+    _, deaf = await _open(endpoint)
+    deaf.write(b"GET /big HTTP/1.1\r\n\r\n")
+
+    async with asyncio.timeout(5):
+        assert await reader.read() == b""
+        while endpoint._open:
+            await asyncio.sleep(0)
+
+    writer.close()
+    deaf.transport.abort()
+
+
+async def test_leaving_closes_every_connection_and_the_port() -> None:
+    """Nobody who hangs on keeps the server open, not even for the time that an exchange may take."""
+    async with asyncio.timeout(module.EXCHANGE_SECONDS / 2), Endpoint(0, _answer) as endpoint:
+        reader, writer = await _open(endpoint)
+        writer.write(b"GET /never")
+        port = int(endpoint.address.rpartition(":")[2])
+        while not endpoint._open:
+            await asyncio.sleep(0)
+
+    with contextlib.suppress(ConnectionResetError):
+        assert await reader.read() == b""
+    writer.close()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(HOST, port)
+
+
+async def test_it_is_there_for_this_machine_alone(endpoint: Endpoint) -> None:
+    """The socket is bound to loopback."""
+    (bound,) = endpoint._server.sockets
+
+    assert bound.getsockname()[0] == "127.0.0.1"
+
+
+def test_a_named_port_that_is_taken_is_an_error() -> None:
+    """One sentence: which port, and what to do; exit code 1."""
+    with socket.create_server((HOST, 0)) as taken:
+        port = taken.getsockname()[1]
+
+        with pytest.raises(ConchError, match=rf"port {port} of 127\.0\.0\.1 is taken: name another") as caught:
+            listen(port)
+
+    assert caught.value.exit_code == 1
+
+
+def test_a_named_port_that_is_forbidden_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the reason is another one: the system says which."""
+
+    def forbid(_address: object) -> socket.socket:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(module.socket, "create_server", forbid)
+
+    with pytest.raises(ConchError, match=r"port 80 of 127\.0\.0\.1 cannot be had \(Permission denied\): name another"):
+        listen(80)
+
+
+def test_the_usual_port_gives_way_when_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a name, the usual one; taken, a free one."""
+    with socket.create_server((HOST, 0)) as probe:
+        usual = probe.getsockname()[1]
+    monkeypatch.setattr(module, "USUAL_PORT", usual)
+
+    with listen(None) as first, listen(None) as second:
+        assert first.getsockname()[1] == usual
+        assert second.getsockname()[1] not in (0, usual)

@@ -84,7 +84,7 @@ class ToolSettings(Section):
     timeout: Annotated[float, Field(gt=0)] = 10.0
     """Seconds that one tool call may take."""
     memory_mib: Annotated[int, Field(gt=0)] = 512
-    """MiB of memory that one process in the sandbox may take."""
+    """MiB of memory that a process in the sandbox may take, and all of them together."""
     processes: Annotated[int, Field(gt=0)] = 64
     """Processes in the sandbox at once."""
     output_kib: Annotated[int, Field(gt=0)] = 1024

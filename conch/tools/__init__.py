@@ -1,0 +1,31 @@
+"""What the agent can do: tools, the sandbox that programs run in, and the checks of goals."""
+
+from conch.tools import filesystem, memory, programs
+from conch.tools.checks import CheckResult, run_check
+from conch.tools.declare import Tool, ToolContext, ToolResult, tool
+from conch.tools.notes import Notes
+from conch.tools.sandbox import ProcessResult, Sandbox
+from conch.tools.toolbox import Toolbox
+
+BUILTIN_TOOLS: tuple[Tool, ...] = (
+    programs.shell,
+    filesystem.filesystem,
+    programs.git,
+    memory.notes,
+    memory.reply,
+)
+"""The tools that every agent has."""
+
+__all__ = [
+    "BUILTIN_TOOLS",
+    "CheckResult",
+    "Notes",
+    "ProcessResult",
+    "Sandbox",
+    "Tool",
+    "ToolContext",
+    "ToolResult",
+    "Toolbox",
+    "run_check",
+    "tool",
+]

@@ -1,0 +1,142 @@
+"""What bubblewrap is told: which files a program in the sandbox sees, and which system calls it may not make."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import struct
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+INSIDE = "/workspace"
+"""Where a program in the sandbox finds the workspace."""
+
+USERS = "agent:x:1000:1000:agent:/workspace:/bin/sh\nroot:x:0:0:root:/:/bin/false\n"
+"""The sandbox's own users: names of the machine's are nobody's business."""
+
+_SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_ETC = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime")
+_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+
+
+def search_path() -> str:
+    """PATH in the sandbox: this Python's own programs, then the system's."""
+    own = _python()
+    return ":".join([str(own / "bin"), *_PATH] if own else _PATH)
+
+
+def arguments(
+    workspace: Path, environment: Mapping[str, str], *, tmp_bytes: int, passwd: int, status: int, seccomp: int | None
+) -> list[str]:
+    """The options of bubblewrap, up to the program.
+
+    `passwd` and `seccomp` are descriptors that bubblewrap reads, `status` is one that it writes JSON lines to. Needs
+    bubblewrap 0.8. What is mounted later hides what was mounted before, so the order counts. The root and /dev are
+    memory without a bound until they are read-only; so is /proc, because where we are root the files of /proc/sys
+    belong to the program, whatever user it seems to be and without any capability. No --new-session: the caller
+    starts bubblewrap in a session of its own, away from any terminal, and in its group the kill of that group reaches
+    the sandbox's first process at every moment (--die-with-parent takes effect too late for a kill during the start).
+    """
+    alone = "--unshare-all --unshare-user --disable-userns --die-with-parent --hostname sandbox"
+    found = [*alone.split(), "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", *_system(), *_python_binds()]
+    found += ["--ro-bind-data", str(passwd), "/etc/passwd", "--proc", "/proc", "--dev", "/dev"]
+    for scratch in ("/dev/shm", "/tmp"):  # noqa: S108
+        found += ["--perms", "1777", "--size", str(tmp_bytes), "--tmpfs", scratch]
+    found += ["--bind", str(workspace), INSIDE, "--chdir", INSIDE, *_read_only("/proc", "/dev", "/")]
+    found += ["--clearenv", *(word for name, value in environment.items() for word in ("--setenv", name, value))]
+    found += ["--json-status-fd", str(status)]
+    return [*found, "--seccomp", str(seccomp)] if seccomp is not None else found
+
+
+def _read_only(*paths: str) -> list[str]:
+    return [word for path in paths for word in ("--remount-ro", path)]
+
+
+def _system() -> list[str]:
+    found = ["--ro-bind", "/usr", "/usr"]
+    for path in _SYSTEM:
+        if os.path.islink(path):
+            found += ["--symlink", os.readlink(path), path]
+        elif os.path.isdir(path):
+            found += ["--ro-bind", path, path]
+    return found + [word for path in _ETC for word in ("--ro-bind-try", path, path)]
+
+
+def _python() -> Path | None:
+    """Where this Python is installed; None where the system's directories hold it, or nobody else may read it."""
+    prefix = Path(sys.base_prefix)
+    inside = any(prefix.is_relative_to(path) for path in ("/usr", *_SYSTEM))
+    return None if inside or not os.access(prefix / "bin", os.R_OK | os.X_OK) else prefix
+
+
+def _python_binds() -> list[str]:
+    """Its programs and libraries alone: the prefix may be ~/.local, with everything of the person's beside them."""
+    own = _python()
+    parts = [own / name for name in ("bin", "lib", "lib64", "include")] if own else []
+    return [word for part in parts if part.is_dir() for word in ("--ro-bind", str(part), str(part))]
+
+
+_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_REFUSED = {
+    # Memory that belongs to no process and no mount, so that no limit would see it.
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "shmget": (29, 194),
+    "mq_open": (240, 180),
+    # The person's keyrings, which no namespace hides.
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    # Parts of the kernel that nothing here needs and that have been ways out before.
+    "bpf": (321, 280),
+    "io_uring_setup": (425, 425),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    # Its arguments lie in memory, where no filter sees the mode that it sets. Programs fall back to openat.
+    "openat2": (437, 437),
+}
+"""System calls that fail with ENOSYS, by number on x86_64 and on aarch64."""
+
+_SET_USER = {
+    "chmod": (90, None, 1),
+    "fchmod": (91, 52, 1),
+    "fchmodat": (268, 53, 2),
+    "fchmodat2": (452, 452, 2),
+    "creat": (85, None, 1),
+    "open": (2, None, 2),
+    "openat": (257, 56, 3),
+    "mknod": (133, None, 1),
+    "mknodat": (259, 33, 2),
+}
+"""System calls that fail with EPERM for a mode with set-user-id or set-group-id, and which argument the mode is: a
+file made so in the workspace of a root would make a root of everybody on the machine."""
+
+_LOAD, _EQUAL, _AT_LEAST, _SHARES, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _FAIL = 0x7FFF0000, 0x00050000
+_AT_NUMBER, _AT_ARCHITECTURE, _AT_ARGUMENTS = 0, 4, 16
+_OTHER_CONVENTION = 0x40000000
+"""Numbers from here are x32's: the same calls by other numbers."""
+
+
+def seccomp_filter() -> bytes | None:
+    """A program for the kernel's filter that refuses the calls above; None for a processor whose numbers are not known.
+
+    Each line is an operation, how many lines to skip if it holds and if it does not, and a value.
+    """
+    machine = platform.machine()
+    if machine not in _ARCHITECTURES:
+        return None
+    column = list(_ARCHITECTURES).index(machine)
+    absent, denied = (_RETURN, 0, 0, _FAIL | errno.ENOSYS), (_RETURN, 0, 0, _FAIL | errno.EPERM)
+    program = [(_LOAD, 0, 0, _AT_ARCHITECTURE), (_EQUAL, 1, 0, _ARCHITECTURES[machine]), absent]
+    program += [(_LOAD, 0, 0, _AT_NUMBER), (_AT_LEAST, 0, 1, _OTHER_CONVENTION), absent]
+    for numbers in _REFUSED.values():
+        program += [(_EQUAL, 0, 1, numbers[column]), absent]
+    for x86_64, aarch64, argument in _SET_USER.values():
+        number = (x86_64, aarch64)[column]
+        if number is not None:
+            mode = (_LOAD, 0, 0, _AT_ARGUMENTS + 8 * argument)
+            program += [(_EQUAL, 0, 4, number), mode, (_SHARES, 0, 1, 0o6000), denied, (_RETURN, 0, 0, _ALLOW)]
+    return b"".join(struct.pack("HBBI", *line) for line in [*program, (_RETURN, 0, 0, _ALLOW)])

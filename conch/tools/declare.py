@@ -1,0 +1,108 @@
+"""A tool: a typed function, what the mind is told of it, and what it is given besides its arguments."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from conch.actions import Argument, ToolSpec
+from conch.actions.registry import ArgumentType
+from conch.config import ToolSettings
+from conch.errors import ContractError
+from conch.tools.notes import Notes
+from conch.tools.sandbox import Sandbox
+
+_TYPES: dict[Any, ArgumentType] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    list: "array",
+    dict: "object",
+}
+_DOCUMENTED = re.compile(r"^\s*(\w+): (.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """What tools work with."""
+
+    workspace: Path
+    sandbox: Sandbox
+    notes: Notes
+    settings: ToolSettings
+    message: tuple[str, str] | None = None
+    """Id and text of the oldest message of a person that is not answered; None where there is none."""
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a tool did, where a bare text (a success) does not say it."""
+
+    output: str = ""
+    status: Literal["success", "error", "timeout", "blocked"] = "success"
+    error: str | None = None
+    """One sentence unless it is a success."""
+    exit_code: int | None = None
+    answered: str | None = None
+    """Id of the message that was answered."""
+
+
+ToolFunction = Callable[..., str | ToolResult | Awaitable[str | ToolResult]]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """What the mind may call by `spec.name`. Made by `tool`."""
+
+    spec: ToolSpec
+    function: ToolFunction
+    """Takes the arguments by name, and a ToolContext by position where `wants_context`. A plain function is run in a
+    thread: it may block, and when its time is up nobody waits for it any more, but it runs on."""
+    wants_context: bool
+
+
+def tool(function: ToolFunction) -> Tool:
+    """Make a tool of a function: its name, the first line of its docstring, its annotated parameters.
+
+    str, int, float, bool, list and dict are what they say, a Literal of texts lists choices, a default (or `| None`)
+    makes an argument optional, a line `parameter: sentence` of the docstring explains it; a first parameter that is a
+    ToolContext is not for the mind. Raises ContractError for any other signature.
+    """
+    name = getattr(function, "__name__", "")
+    hints = {key: hint for key, hint in get_type_hints(function).items() if key != "return"}
+    parameters = list(inspect.signature(function).parameters.values())
+    wants_context = bool(parameters) and hints.get(parameters[0].name) is ToolContext
+    doc = inspect.getdoc(function) or ""
+    said = dict(_DOCUMENTED.findall(doc))
+    arguments = [
+        _argument(parameter, hints, said.get(parameter.name, ""), name) for parameter in parameters[wants_context:]
+    ]
+    # What is required comes first in every list and every constraint.
+    arguments.sort(key=lambda argument: not argument.required)
+    return Tool(ToolSpec(name, doc.split("\n", 1)[0], tuple(arguments)), function, wants_context)
+
+
+def _argument(parameter: inspect.Parameter, hints: Mapping[str, Any], doc: str, function: str) -> Argument:
+    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+        raise ContractError(f"the tool {function} cannot take *{parameter.name}: every argument has a name and a type")
+    hint, optional = _without_none(hints.get(parameter.name))
+    required = parameter.default is parameter.empty and not optional
+    if get_origin(hint) is Literal and all(isinstance(choice, str) for choice in get_args(hint)):
+        return Argument(parameter.name, "string", required, get_args(hint), doc)
+    kind = _TYPES.get(get_origin(hint) or hint)
+    if kind is None:
+        raise ContractError(f"the argument {parameter.name} of the tool {function} has no type that a reply can hold")
+    return Argument(parameter.name, kind, required, (), doc)
+
+
+def _without_none(hint: Any) -> tuple[Any, bool]:
+    if get_origin(hint) not in (Union, types.UnionType):
+        return hint, False
+    rest = [part for part in get_args(hint) if part is not type(None)]
+    return (rest[0], True) if len(rest) == 1 else (None, False)

@@ -1,0 +1,112 @@
+"""The agent's memory: notes in SQLite, found again by their words."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from pathlib import Path
+from typing import Self
+
+from conch.errors import StoreError, ToolError
+from conch.text import well_formed
+
+MAX_NOTES = 10_000
+"""Notes that are kept; the oldest make room."""
+
+MAX_NOTE = 4_000
+"""Characters of a note."""
+
+MAX_WORDS = 64
+"""Words of a query that count."""
+
+_WORD = re.compile(r"\w+")
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL UNIQUE);
+CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (text, content = 'notes', content_rowid = 'id');
+CREATE TRIGGER IF NOT EXISTS added AFTER INSERT ON notes BEGIN
+    INSERT INTO words (rowid, text) VALUES (new.id, new.text);
+END;
+CREATE TRIGGER IF NOT EXISTS removed AFTER DELETE ON notes BEGIN
+    INSERT INTO words (words, rowid, text) VALUES ('delete', old.id, old.text);
+END;
+"""
+
+
+class Notes:
+    """Notes in the file at `path`, which is made where it is missing. For one thread at a time.
+
+    Everything raises StoreError, with what to do, where the file cannot be read or written, or is closed.
+    """
+
+    def __init__(self, path: Path | str, *, limit: int = MAX_NOTES) -> None:
+        self.path = path
+        self._limit = limit
+        try:
+            self._database = sqlite3.connect(path, timeout=5, check_same_thread=False, isolation_level=None)
+        except sqlite3.Error as error:
+            raise self._problem(error) from None
+        try:
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = NORMAL")
+            self._database.executescript(_SCHEMA)
+        except sqlite3.Error as error:
+            self._database.close()
+            raise self._problem(error) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def remember(self, text: str) -> bool:
+        """Keep a note; False where it is kept already, word for word. Raises ToolError for an empty or too long one."""
+        text = well_formed(text).strip().replace("\0", "�")
+        if not text:
+            raise ToolError("a note needs some text")
+        if len(text) > MAX_NOTE:
+            raise ToolError(f"a note has at most {MAX_NOTE} characters, this one has {len(text)}")
+        try:
+            with self._database:
+                self._database.execute("BEGIN IMMEDIATE")
+                added = self._database.execute("INSERT OR IGNORE INTO notes (text) VALUES (?)", (text,)).rowcount
+                self._database.execute(
+                    "DELETE FROM notes WHERE id <= (SELECT id FROM notes ORDER BY id DESC LIMIT 1 OFFSET ?)",
+                    (self._limit,),
+                )
+        except sqlite3.Error as error:
+            raise self._problem(error) from None
+        return added > 0
+
+    def recall(self, text: str, limit: int = 5) -> tuple[str, ...]:
+        """The notes that share most with `text`, the best first; the latest notes where `text` has no word."""
+        words = dict.fromkeys(word.lower() for word in _WORD.findall(well_formed(text)))
+        query = " OR ".join(f'"{word}"' for word in list(words)[:MAX_WORDS])
+        try:
+            if query:
+                sql = "SELECT text FROM words WHERE words MATCH ? ORDER BY rank, rowid DESC LIMIT ?"
+                rows = self._database.execute(sql, (query, limit)).fetchall()
+            else:
+                rows = self._database.execute("SELECT text FROM notes ORDER BY id DESC LIMIT ?", (limit,)).fetchall()
+        except sqlite3.Error as error:
+            raise self._problem(error) from None
+        return tuple(row[0] for row in rows)
+
+    def __len__(self) -> int:
+        try:
+            return int(self._database.execute("SELECT count(*) FROM notes").fetchone()[0])
+        except sqlite3.Error as error:
+            raise self._problem(error) from None
+
+    def close(self) -> None:
+        """Let go of the file. Twice is once."""
+        self._database.close()
+
+    def _problem(self, error: sqlite3.Error) -> StoreError:
+        help_ = (
+            "move the file away to begin with no notes"
+            if "malformed" in str(error) or "not a database" in str(error)
+            else "look after the file and its directory"
+        )
+        return StoreError(f"the notes in {self.path} cannot be used: {error}; {help_}")

@@ -1,0 +1,54 @@
+"""Tools that run programs, in the sandbox: shell and git."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Literal
+
+from conch.tools.declare import ToolContext, ToolResult, tool
+from conch.tools.sandbox import ProcessResult
+
+IDENTITY = {"NAME": "Conch agent", "EMAIL": "agent@conch.invalid"}
+"""Who commits."""
+
+
+@tool
+async def shell(context: ToolContext, command: str) -> ToolResult:
+    """Runs a shell command in the workspace, without a network.
+
+    command: e.g. python3 -m unittest
+    """
+    return _result(await _run(context, ["/bin/sh", "-c", command], {}))
+
+
+@tool
+async def git(
+    context: ToolContext,
+    operation: Literal["status", "log", "diff", "branch", "add", "commit", "checkout", "pull", "push"],
+    args: str = "",
+) -> ToolResult:
+    """Runs git in the workspace, without a network.
+
+    args: what follows the operation, e.g. -m "first" for commit
+    """
+    try:
+        words = shlex.split(args)
+    except ValueError as error:
+        return ToolResult(status="error", error=f"the args cannot be split into words: {error}")
+    return _result(await _run(context, ["git", "--no-pager", operation, *words], _git_environment(context)))
+
+
+def _git_environment(context: ToolContext) -> dict[str, str]:
+    who = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in IDENTITY.items()}
+    # The workspace may belong to another user than the sandbox knows; beyond it no repository is looked for.
+    trusted = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+    beyond = {"GIT_CEILING_DIRECTORIES": str(context.workspace.parent), "GIT_CONFIG_NOSYSTEM": "1"}
+    return who | trusted | beyond | {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "GIT_PAGER": "cat"}
+
+
+async def _run(context: ToolContext, argv: list[str], env: dict[str, str]) -> ProcessResult:
+    return await context.sandbox.run(argv, workspace=context.workspace, timeout=context.settings.timeout, env=env)
+
+
+def _result(done: ProcessResult) -> ToolResult:
+    return ToolResult(done.output, done.status, done.error, done.exit_code)

@@ -1,0 +1,79 @@
+"""The tools there are, and how one is used."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from conch.actions import Registry
+from conch.errors import ConchError
+from conch.text import cut, safe_text
+from conch.tools.declare import Tool, ToolContext, ToolResult
+from conch.tools.workspace import OutsideError
+from conch_schemas import Action, Outcome
+
+GRACE_SECONDS = 0.5
+"""How much longer than a tool's own time it may take to end what it began."""
+
+MAX_ERROR = 500
+"""Characters of a tool's error."""
+
+
+class Toolbox:
+    """Tools by name. Raises ContractError where two have one name."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        listed = tuple(tools)
+        self._tools = {tool.spec.name: tool for tool in listed}
+        self.registry = Registry(tool.spec for tool in listed)
+        """What the parser, the prompt and the constraints know of them."""
+
+    async def run(self, action: Action, context: ToolContext) -> Outcome:
+        """Do what `action` says. Never raises but for cancellation, which ends what was begun.
+
+        Takes at most `settings.timeout` and GRACE_SECONDS. An action that is no valid call has the outcome `none`.
+        """
+        began = time.perf_counter()
+        result = await self._result(action, context)
+        return Outcome(
+            status="none" if result is None else result.status,
+            output=cut(result.output if result else ""),
+            error=safe_text(result.error, one_line=True)[:MAX_ERROR] if result and result.error else None,
+            exit_code=result.exit_code if result else None,
+            answered=result.answered if result else None,
+            ms=(time.perf_counter() - began) * 1000,
+        )
+
+    async def _result(self, action: Action, context: ToolContext) -> ToolResult | None:
+        if action.kind != "TOOL" or not action.valid or action.tool is None:
+            return None
+        if problem := self.registry.objection(action.tool, action.args):
+            return ToolResult(status="error", error=problem)
+        limit = context.settings.timeout
+        try:
+            async with asyncio.timeout(limit + GRACE_SECONDS) as scope:
+                return await _call(self._tools[action.tool], action.args, context)
+        except OutsideError as error:
+            return ToolResult(status="blocked", error=str(error))
+        except ConchError as error:
+            return ToolResult(status="error", error=str(error))
+        except (Exception, SystemExit) as error:
+            if scope.expired():
+                return ToolResult(status="timeout", error=f"{action.tool} took longer than {limit:g} seconds")
+            return ToolResult(status="error", error=f"{action.tool} failed: {type(error).__name__}: {error}")
+
+
+async def _call(tool: Tool, args: dict[str, Any], context: ToolContext) -> ToolResult:
+    given = (context,) if tool.wants_context else ()
+    if inspect.iscoroutinefunction(tool.function):
+        result = await tool.function(*given, **args)
+    else:
+        result = await asyncio.to_thread(tool.function, *given, **args)
+    if isinstance(result, ToolResult):
+        return result
+    if isinstance(result, str):
+        return ToolResult(result)
+    return ToolResult(status="error", error=f"{tool.spec.name} returned {type(result).__name__}, not text")

@@ -1,0 +1,227 @@
+"""Files of the workspace, reached one name at a time, so that no path and no link leads out of it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from conch.errors import ToolError
+
+MAX_DEPTH = 50
+"""Directories inside each other that a walk goes down."""
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class OutsideError(ToolError):
+    """The path leads, or may lead, out of the workspace: it is refused."""
+
+
+class MissingError(ToolError):
+    """There is no such file or directory."""
+
+
+class Entry(NamedTuple):
+    """One file or directory that a walk meets."""
+
+    path: str
+    """Relative to where the walk began, with `/`."""
+    stat: os.stat_result
+
+
+class Workspace:
+    """The files beneath `root`. Paths are relative, with `/`; symbolic links are never followed, special files never
+    opened. Every directory on the way is opened beneath the one before it, so exchanging one for a link meanwhile
+    leads nowhere. Raises OutsideError for a path that would leave, ToolError for what cannot be done.
+    """
+
+    def __init__(self, root: Path, max_file_bytes: int) -> None:
+        self.root = root
+        self.max_file_bytes = max_file_bytes
+
+    def read(self, path: str) -> str:
+        """The file's text; bytes that are no UTF-8 become `�`."""
+        with self._parent(path) as (parent, name), _told(path):
+            return self._read(parent, name, path)
+
+    def write(self, path: str, content: str) -> int:
+        """Make the file, or replace it whole, with the directories that are missing; returns the bytes written.
+
+        Through a new file beside it: a reader sees the old or the new content, never a part.
+        """
+        data = content.encode(errors="replace")
+        if len(data) > self.max_file_bytes:
+            raise ToolError(f"{path} would have {len(data)} bytes, more than {self.max_file_bytes}")
+        with self._parent(path, make=True) as (parent, name), _told(path):
+            mode = self._replaceable(parent, name, path)
+            new = f".{name[:100]}.{os.getpid()}.{os.urandom(4).hex()}"
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, mode, dir_fd=parent)
+            try:
+                with open(descriptor, "wb") as file:
+                    file.write(data)
+                os.replace(new, name, src_dir_fd=parent, dst_dir_fd=parent)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(new, dir_fd=parent)
+                raise
+        return len(data)
+
+    def stat(self, path: str) -> os.stat_result | None:
+        """What the system says of the path itself (of a link, not of where it leads); None where there is nothing."""
+        try:
+            with self._parent(path, root=True) as (parent, name), _told(path):
+                return os.stat(name, dir_fd=parent, follow_symlinks=False)
+        except MissingError:
+            return None
+
+    def entries(self, path: str) -> list[Entry]:
+        """What is in the directory, by name."""
+        with self._directory(path) as descriptor, _told(path):
+            found = []
+            for name in sorted(os.listdir(descriptor)):
+                with contextlib.suppress(FileNotFoundError):
+                    found.append(Entry(name, os.stat(name, dir_fd=descriptor, follow_symlinks=False)))
+            return found
+
+    def make_directory(self, path: str) -> None:
+        """Make the directory and those on the way; one that is there already is left as it is."""
+        with self._directory(path, make=True):
+            pass
+
+    def delete(self, path: str) -> None:
+        """Delete a file, a link, or an empty directory; never the workspace itself."""
+        if not self._names(path):
+            raise OutsideError("the workspace itself cannot be deleted")
+        with self._parent(path) as (parent, name), _told(path):
+            if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+                os.rmdir(name, dir_fd=parent)
+            else:
+                os.unlink(name, dir_fd=parent)
+
+    def walk(self, path: str) -> Iterator[Entry]:
+        """Everything beneath the directory, MAX_DEPTH deep, not what is in `.git`; a directory before its content."""
+        with self._directory(path) as descriptor:
+            yield from _walk(descriptor, "", MAX_DEPTH)
+
+    def _read(self, parent: int, name: str, path: str) -> str:
+        _check_regular(os.stat(name, dir_fd=parent, follow_symlinks=False), path)
+        descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
+        with open(descriptor, "rb") as file:
+            # Looked at again: between the look and the opening it may have been exchanged.
+            _check_regular(os.fstat(descriptor), path)
+            data = file.read(self.max_file_bytes + 1)
+        if len(data) > self.max_file_bytes:
+            raise ToolError(f"{path} has more than {self.max_file_bytes} bytes")
+        return data.decode(errors="replace")
+
+    def _replaceable(self, parent: int, name: str, path: str) -> int:
+        """The mode that a written file gets: that of the one it replaces, which must be a plain file."""
+        try:
+            found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        except FileNotFoundError:
+            return 0o666
+        _check_regular(found, path)
+        return stat.S_IMODE(found.st_mode) & 0o777
+
+    def _names(self, path: str) -> list[str]:
+        """The names on the way to `path`, `.` and `..` worked out; none for the workspace itself."""
+        if path.startswith("/") or "\0" in path:
+            raise OutsideError(f"{path!r} is refused: paths are relative to the workspace")
+        names: list[str] = []
+        for name in path.split("/"):
+            if name == ".." and not names:
+                raise OutsideError(f"{path!r} is refused: it leads out of the workspace")
+            if name == "..":
+                names.pop()
+            elif name not in ("", "."):
+                names.append(name)
+        return names
+
+    @contextlib.contextmanager
+    def _directory(self, path: str, *, make: bool = False) -> Iterator[int]:
+        with contextlib.ExitStack() as stack:
+            with _told(path):
+                descriptor = self._open_root(stack)
+                for name in self._names(path):
+                    descriptor = _enter(stack, descriptor, name, make=make)
+            yield descriptor
+
+    @contextlib.contextmanager
+    def _parent(self, path: str, *, make: bool = False, root: bool = False) -> Iterator[tuple[int, str]]:
+        """The directory that `path` is in, opened, and its name there; with `root` the workspace is `.` in itself."""
+        names = self._names(path)
+        if not names and not root:
+            raise ToolError(f"{path!r} is a directory")
+        with self._directory("/".join(names[:-1]), make=make) as descriptor:
+            yield descriptor, names[-1] if names else "."
+
+    def _open_root(self, stack: contextlib.ExitStack) -> int:
+        try:
+            descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ToolError(f"the workspace {self.root} is gone: {error.strerror}; make the directory again") from None
+        stack.callback(os.close, descriptor)
+        return descriptor
+
+
+def _enter(stack: contextlib.ExitStack, parent: int, name: str, *, make: bool) -> int:
+    if make:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, dir_fd=parent)
+    try:
+        descriptor = os.open(name, _DIRECTORY, dir_fd=parent)
+    except NotADirectoryError:
+        # What the system says of a link as well, where it is opened as a directory.
+        if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            raise OSError(errno.ELOOP, name) from None
+        raise
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
+def _check_regular(found: os.stat_result, path: str) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise OutsideError(f"{path} is a symbolic link, and links are not followed")
+    if stat.S_ISDIR(found.st_mode):
+        raise ToolError(f"{path} is a directory")
+    if not stat.S_ISREG(found.st_mode):
+        raise OutsideError(f"{path} is not a plain file, and special files are not opened")
+
+
+@contextlib.contextmanager
+def _told(path: str) -> Iterator[None]:
+    """The system's errors as sentences about the path as it was given."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise MissingError(f"there is no {path}") from None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OutsideError(f"{path} is or passes a symbolic link, and links are not followed") from None
+        if error.errno == errno.ENOTDIR:
+            raise MissingError(f"{path} is not a directory, or passes a file as if it were one") from None
+        raise ToolError(f"{path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise ToolError(f"{path!r}: {error}") from None
+
+
+def _walk(descriptor: int, prefix: str, depth: int) -> Iterator[Entry]:
+    try:
+        names = sorted(os.listdir(descriptor))
+    except OSError:
+        return
+    for name in names:
+        try:
+            found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+        except OSError:
+            continue
+        yield Entry(prefix + name, found)
+        if stat.S_ISDIR(found.st_mode) and name != ".git" and depth:
+            with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+                yield from _walk(_enter(stack, descriptor, name, make=False), f"{prefix}{name}/", depth - 1)

@@ -1,0 +1,83 @@
+"""Notes: kept once, bounded, found by words, whatever the words are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conch.errors import StoreError, ToolError
+from conch.tools import Notes
+
+
+def test_the_best_note_comes_first(notes: Notes) -> None:
+    """The note that shares most words leads; without words the latest do."""
+    for text in ("the parser lives in conch/actions", "the bus is NATS", "the parser of the bus is slow"):
+        notes.remember(text)
+
+    assert notes.recall("PARSER bus")[0] == "the parser of the bus is slow"
+    assert notes.recall("nats") == ("the bus is NATS",)
+    assert notes.recall("?!", limit=2) == ("the parser of the bus is slow", "the bus is NATS")
+
+
+def test_a_note_is_kept_once(notes: Notes) -> None:
+    """The same words twice are one note."""
+    assert notes.remember(" x ")
+    assert not notes.remember("x")
+    assert len(notes) == 1
+
+
+def test_notes_outlive_the_process(tmp_path: Path) -> None:
+    """What was remembered is there after closing and opening; closing twice is closing once."""
+    first = Notes(tmp_path / "n.db")
+    first.remember("kept")
+    first.close()
+    first.close()
+
+    with Notes(tmp_path / "n.db") as second:
+        assert second.recall("kept") == ("kept",)
+    with pytest.raises(StoreError, match="closed"):
+        second.recall("kept")
+    with pytest.raises(StoreError, match="closed"):
+        second.remember("more")
+
+
+def test_the_oldest_make_room(tmp_path: Path) -> None:
+    """Beyond the limit the oldest notes go, from the index too."""
+    with Notes(tmp_path / "n.db", limit=3) as notes:
+        for number in range(6):
+            notes.remember(f"note number{number}")
+
+        assert len(notes) == 3
+        assert notes.recall("number0 number2") == ()
+        assert notes.recall("number3") == ("note number3",)
+
+
+def test_a_note_has_a_size(notes: Notes) -> None:
+    """No text and too much text are refused."""
+    for text in ("", " \n", "x" * 4001):
+        with pytest.raises(ToolError):
+            notes.remember(text)
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    """A corrupt file, or one that cannot be made, is an error that says which and what to do."""
+    bad = tmp_path / "bad.db"
+    bad.write_bytes(b"this is no database" * 500)
+
+    with pytest.raises(StoreError, match=r"bad\.db cannot be used: .*; move the file away"):
+        Notes(bad)
+    with pytest.raises(StoreError, match="look after the file and its directory"):
+        Notes(tmp_path / "none" / "n.db")
+
+
+@given(st.text(), st.text(max_size=200))
+def test_no_text_breaks_the_search(note: str, query: str) -> None:
+    """Quotes, operators, surrogates and NUL in a note or a query are only text."""
+    with Notes(":memory:") as notes:
+        notes.remember(f"x {note}"[:4000])
+
+        assert isinstance(notes.recall(query), tuple)
+        assert len(notes.recall(f'x" OR * NEAR( {query}')) == 1

@@ -330,6 +330,11 @@ class ConsumerRuntime:
                 raise ContractError(f"the state before event {seq} is not known: conch consumer reset {self.spec.name}")
             await self._rebuild(lane, self.spec.state.model_validate(found["state"]), seq)
 
+    async def retry_alone(self, seq: int) -> None:
+        """The same for a runtime that does not run. No other copy of the consumer may run meanwhile."""
+        self._stream = await self._bus.state()
+        await self.retry(seq)
+
     async def _rebuild(self, lane: _Lane, state: Any, seq: int) -> None:
         """The lane's state anew from `state` before event `seq`. What fails on the way behind it gets a letter (or has
         one), and the states before other letters are brought up to date."""

@@ -1,0 +1,157 @@
+"""`conch cycle list | show`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cyclopts import App
+
+from conch.cli.common import Common, emit, say, table
+from conch.cli.line import action_words, scored_words, total_ms, urgent_need
+from conch.cli.options import COMMON, AgentName, Limit, reading
+from conch.errors import ConchError
+from conch.text import safe_text
+from conch_schemas import ExperienceRecorded, Mark
+
+app = App(name="cycle", help="What the agent did, cycle by cycle.")
+
+OUTPUT_LINES = 40
+"""Lines of a tool's output that `cycle show` prints; `--json` has all that was kept."""
+
+
+@app.command(name="list")
+def list_(*, limit: Limit = 20, agent: AgentName = None, common: Common = COMMON) -> None:
+    """The last cycles with their outcomes and totals."""
+    from conch.experience import cycle_row
+
+    with reading(common, agent) as (store, name):
+        found = store.cycles(name, limit)
+    if common.json:
+        emit({"schema": "conch.v1.cycles", "cycles": [cycle_row(experience) for experience in found]})
+    else:
+        table(("cycle", "need", "action", "outcome", "total", "ms", ""), [_cells(experience) for experience in found])
+
+
+@app.command
+def show(cycle: int, /, *, agent: AgentName = None, common: Common = COMMON) -> None:
+    """One cycle from thought to reward: the words, the scores, the lines that add up to the total.
+
+    Parameters
+    ----------
+    cycle
+        The cycle's number.
+    """
+    with reading(common, agent) as (store, name):
+        experience = store.cycle(name, cycle)
+        if experience is None:
+            raise ConchError(f"there is no recorded cycle {cycle} of {name}: conch cycle list shows the last ones")
+        marks = store.marks_of(name, str(experience.action_id))
+    if common.json:
+        emit({"schema": "conch.v1.cycle", "cycle": whole_row(experience, marks)})
+    else:
+        say("\n".join(story(experience, marks)))
+
+
+def whole_row(experience: ExperienceRecorded, marks: Sequence[Mark]) -> dict[str, Any]:
+    """The row of `cycle list` and everything else that is known of the cycle."""
+    from conch.experience import cycle_row
+
+    rest = experience.model_dump(mode="json")["data"]
+    more = ("claims", "memory", "messages", "goals", "breakdown", "weights", "reflection", "model", "usage")
+    return (
+        cycle_row(experience)
+        | {name: rest[name] for name in more}
+        | {"outcome_detail": rest["outcome"], "marks": [mark.model_dump(mode="json") for mark in marks]}
+    )
+
+
+def _cells(experience: ExperienceRecorded) -> tuple[object, ...]:
+    note = "" if experience.complete else scored_words(experience)
+    return (
+        experience.cycle,
+        urgent_need(experience),
+        action_words(experience.action),
+        experience.outcome.status,
+        f"{experience.total:+.3f}",
+        f"{total_ms(experience):.0f}",
+        note,
+    )
+
+
+def story(experience: ExperienceRecorded, marks: Sequence[Mark]) -> Iterator[str]:
+    """The cycle for a person, line by line. Text of minds and tools is as it came: print it with `say`."""
+    state = "complete" if experience.complete else scored_words(experience)
+    yield f"cycle {experience.cycle} of {experience.agent}, revision {experience.revision}, {state}"
+    yield f"  {experience.acted_at:%Y-%m-%d %H:%M:%S %Z}  action {experience.action_id}"
+    yield f"  model {experience.model}, policy {experience.policy or 'not known'}"
+    yield from _block("thought", experience.thought)
+    yield from _grounding(experience)
+    yield from _decision(experience)
+    yield from _outcome(experience)
+    yield from _total(experience)
+    yield from _needs(experience)
+    yield from _block("reflection", experience.reflection)
+    yield "marks" if marks else "marks: none yet"
+    yield from (f"  {mark.sequence}  {mark.domain} by {mark.origin}: {_flat(mark.response)}" for mark in marks)
+
+
+def _block(title: str, text: str, most: int = OUTPUT_LINES) -> Iterator[str]:
+    """A titled text, indented, so that no line of it can pass for one of ours."""
+    if not text:
+        return
+    lines = safe_text(text).split("\n")
+    yield title
+    yield from (f"  | {line}" for line in lines[:most])
+    if len(lines) > most:
+        yield f"  … {len(lines) - most} more lines (--json has them)"
+
+
+def _grounding(experience: ExperienceRecorded) -> Iterator[str]:
+    if experience.claims:
+        yield "grounding"
+    for claim in experience.claims:
+        yield f"  {claim.verdict:<8} {claim.about}: {_flat(claim.claim)} ({_flat(claim.evidence)})"
+    yield from _block("memory", "\n".join(_flat(note) for note in experience.memory))
+
+
+def _decision(experience: ExperienceRecorded) -> Iterator[str]:
+    action = experience.action
+    yield from _block("decision", experience.raw or "(an empty reply)")
+    yield f"  parsed   {action.kind}, {'valid' if action.valid else 'not valid'}: {action_words(action, 60)}"
+    yield from (f"  {name:<8} {_flat(str(value))}" for name, value in action.args.items())
+
+
+def _outcome(experience: ExperienceRecorded) -> Iterator[str]:
+    outcome = experience.outcome
+    code = "" if outcome.exit_code is None else f", exit status {outcome.exit_code}"
+    why = "" if outcome.error is None else f": {_flat(outcome.error)}"
+    yield from _block(
+        f"outcome: {outcome.status}{code}, {outcome.ms:.1f} ms{why}", outcome.output.text or "(no output)"
+    )
+    for check in experience.goals:
+        yield f"  goal {check.goal}: {check.outcome}, {check.measure:.2f} (best {check.best:.2f}) {_flat(check.detail)}"
+
+
+def _total(experience: ExperienceRecorded) -> Iterator[str]:
+    yield "scores"
+    for score in experience.scores:
+        value = score.status if score.value is None else f"{score.value:+.3f}"
+        yield f"  {score.component:<14} {value:>14} × {score.weight:.3f}  {score.scorer} {_flat(score.explanation)}"
+    yield f"total, coverage {experience.coverage:.2f}"
+    for line in experience.breakdown:
+        yield f"  {_flat(line.step):<24} {line.amount:+.4f}  {_flat(line.why)}"
+    yield f"  {'sum':<24} {experience.total:+.4f}"
+
+
+def _needs(experience: ExperienceRecorded) -> Iterator[str]:
+    before, after = experience.needs_before or {}, experience.needs_after or {}
+    if before:
+        yield "needs"
+    for need, level in before.items():
+        now = after.get(need, level)
+        yield f"  {_flat(need):<14} {level:.3f} → {now:.3f}  {now - level:+.3f}"
+
+
+def _flat(text: str) -> str:
+    return safe_text(text, one_line=True)

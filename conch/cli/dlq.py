@@ -1,0 +1,171 @@
+"""`conch dlq list | show | retry | drop`: what could not be handled."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from conch.cli.common import Common, ask, emit, open_bus, say, table
+from conch.cli.options import COMMON, Limit
+from conch.errors import BusError, BusUnreachableError, ConchError, UsageError
+from conch.text import safe_text
+
+if TYPE_CHECKING:
+    from conch.bus import Bus
+    from conch.consumer import ConsumerRuntime
+    from conch_schemas import ConsumerFailed
+
+app = App(name="dlq", help="Dead letters: events that a consumer could not handle.")
+
+RETRY_SECONDS = 60.0
+"""Time for one retry: a fold is built again from the state before the letter."""
+
+Id = Annotated[str, Parameter(help="Id of a letter, or how it begins; several are taken one after the other.")]
+Rules = Annotated[list[Path] | None, Parameter(help="File of the plug-in that the letter is for, without a run.")]
+
+
+@app.command(name="list")
+async def list_(*, limit: Limit = 50, common: Common = COMMON) -> None:
+    """The letters that nobody has retried with success or dropped yet."""
+    from conch.consumer.letters import open_letters
+
+    async with open_bus(common.existing(), common.settings()) as bus:
+        found = [letter async for letter in open_letters(bus)][-limit:]
+    if common.json:
+        emit({"schema": "conch.v1.letters", "letters": [row(letter) for letter in found]})
+        return
+    rows = [(one.id[:8], one.consumer, one.letter_seq, one.tries, one.letter_subject, one.reason) for one in found]
+    table(("letter", "consumer", "event", "tries", "subject", "why"), rows)
+
+
+def row(letter: ConsumerFailed) -> dict[str, Any]:
+    """A letter as a row of `dlq list --json`."""
+    return {
+        "id": letter.id,
+        "subject": letter.letter_subject,
+        "seq": letter.letter_seq,
+        "consumer": letter.consumer,
+        "version": letter.version,
+        "reason": letter.reason,
+        "tries": letter.tries,
+        "time": letter.time.isoformat(),
+        "agent": letter.agent,
+    }
+
+
+@app.command
+async def show(letter: str, /, *, common: Common = COMMON) -> None:
+    """One letter with what it holds.
+
+    Parameters
+    ----------
+    letter
+        Its id, or how it begins.
+    """
+    from conch.consumer.letters import letter_named
+
+    async with open_bus(common.existing(), common.settings()) as bus:
+        found = await letter_named(bus, letter)
+        event = await bus.at(found.letter_seq)
+    data = event.data if event is not None else base64.b64decode(found.letter)
+    text = data.decode(errors="replace") or "(no longer on the stream)"
+    if common.json:
+        emit({"schema": "conch.v1.letter", "letter": row(found) | {"content": text}})
+        return
+    for field, value in row(found).items():
+        say(f"{field:<9} {safe_text(str(value), one_line=True)}")
+    for line in safe_text(text).split("\n"):
+        say(f"  | {line}")
+
+
+@app.command
+async def retry(*letters: Id, rules: Rules = None, common: Common = COMMON) -> None:
+    """Have letters handled once more: by the run in progress, else by their consumer, started for the moment."""
+    from conch.consumer.letters import letter_named, settle
+
+    _some(letters)
+    home, settings = common.existing(), common.settings()
+    running = home.running() is not None
+    async with open_bus(home, settings) as bus, AsyncExitStack() as stack:
+        for name in letters:
+            letter = await letter_named(bus, name)
+            if running:
+                await _asked(bus, letter)
+            else:
+                runtime = await _hosted(bus, common, letter.consumer, rules or (), stack)
+                await _handled_here(runtime, letter)
+            await settle(bus, letter, "retried")
+            _done(common, letter, "retried")
+
+
+@app.command
+async def drop(*letters: Id, common: Common = COMMON) -> None:
+    """Give letters up: they stay on the stream as facts and are listed no more."""
+    from conch.consumer.letters import letter_named, settle
+
+    _some(letters)
+    async with open_bus(common.existing(), common.settings()) as bus:
+        for name in letters:
+            letter = await letter_named(bus, name)
+            await settle(bus, letter, "dropped")
+            _done(common, letter, "dropped")
+
+
+def _some(letters: tuple[str, ...]) -> None:
+    if not letters or not all(letters):
+        raise UsageError("which letters? conch dlq list shows their ids")
+
+
+def _done(common: Common, letter: ConsumerFailed, how: str) -> None:
+    if common.json:
+        emit({"schema": "conch.v1.letter_settled", "id": letter.id, "settled": how})
+    else:
+        say(f"{letter.id[:8]} {how}")
+
+
+async def _asked(bus: Bus, letter: ConsumerFailed) -> None:
+    """By the run in progress. Raises BusUnreachableError where the consumer does not run there."""
+    subject = f"conch.ctl._consumer.{letter.consumer}.retry"
+    try:
+        await ask(bus, subject, {"seq": letter.letter_seq}, timeout=RETRY_SECONDS)
+    except BusError as error:
+        raise BusUnreachableError(f"the consumer {letter.consumer} takes no retry ({error}): conch status") from None
+    except ConchError as error:
+        raise ConchError(f"{letter.id[:8]} failed again: {error}") from None
+
+
+async def _handled_here(runtime: ConsumerRuntime, letter: ConsumerFailed) -> None:
+    try:
+        await runtime.retry_alone(letter.letter_seq)
+    except BusError:
+        raise
+    except (Exception, SystemExit) as error:  # a handler may raise anything; the letter stays
+        raise ConchError(f"{letter.id[:8]} failed again: {type(error).__name__}: {error}") from None
+
+
+async def _hosted(
+    bus: Bus, common: Common, consumer: str, rules: Sequence[Path], stack: AsyncExitStack
+) -> ConsumerRuntime:
+    """The consumer, not reading, only here to be asked. Raises ConchError where there is none that takes letters."""
+    from conch.consumer import ConsumerRuntime, ServiceContext
+    from conch.consumer.discover import builtin_names, discover
+    from conch.consumer.process import builtin, plugin
+
+    context = ServiceContext(common.settings(), common.existing().path)
+    if consumer in builtin_names():
+        [running] = builtin(context, [consumer], bus)
+    else:
+        found = discover([str(rule) for rule in rules], taken=builtin_names())
+        named = [one for one in found.plugins if consumer == (f"rule-{one.name}" if one.kind == "rule" else one.name)]
+        if not named:
+            raise ConchError(f"there is no consumer {consumer!r} here: name its file with --rules, or drop the letter")
+        running = plugin(named[0], context, bus, stack)
+    made = running.make()
+    if not isinstance(made, ConsumerRuntime):
+        raise ConchError(f"the {consumer} takes no letter again: conch dlq drop gives it up")
+    return made

@@ -1,0 +1,48 @@
+"""An experience in one line. Hostile text in it is made safe."""
+
+from __future__ import annotations
+
+from conch.text import safe_text
+from conch_schemas import Action, ExperienceRecorded
+
+ACTION_WIDTH = 40
+_SHORT = {"DO_NOTHING": "do nothing", "REFLECT": "reflect", "INVALID": "invalid"}
+
+
+def cycle_line(experience: ExperienceRecorded) -> str:
+    """Number, most urgent need, action, outcome, total, milliseconds of all phases; n of m scored while incomplete."""
+    line = (
+        f"{experience.cycle:>6}  {urgent_need(experience):<14}  {action_words(experience.action):<{ACTION_WIDTH}}  "
+        f"{experience.outcome.status:<7}  {experience.total:+.3f}  {total_ms(experience):6.0f} ms"
+    )
+    return line + ("" if experience.complete else f"  ({scored_words(experience)})")
+
+
+def urgent_need(experience: ExperienceRecorded) -> str:
+    """The need that was least satisfied before the act, or `-` where none is known; of equals the first by name."""
+    needs = experience.needs_before or {}
+    return safe_text(min(sorted(needs), key=needs.__getitem__), one_line=True) if needs else "-"
+
+
+def action_words(action: Action, width: int = ACTION_WIDTH) -> str:
+    """What is done, in at most `width` characters: `filesystem.write journal.md …`, `do nothing: resting`."""
+    if action.kind == "TOOL" and action.valid:
+        said = [str(value) for name, value in action.args.items() if name != "operation"]
+        words = " ".join([action.skill, *said])
+    else:
+        kind = _SHORT.get(action.kind, "invalid call") if action.valid or action.kind == "INVALID" else "invalid call"
+        rest = action.text if action.valid else action.reason
+        words = f"{kind}: {rest}" if rest else kind
+    words = safe_text(words, one_line=True)
+    return words if len(words) <= width else words[: width - 1] + "…"
+
+
+def total_ms(experience: ExperienceRecorded) -> float:
+    """Milliseconds of all phases that are known."""
+    return sum(experience.ms.values())
+
+
+def scored_words(experience: ExperienceRecorded) -> str:
+    """`n of m scored`: of the parts that count and are applicable."""
+    parts = [score for score in experience.scores if score.weight > 0 and score.status != "not_applicable"]
+    return f"{sum(score.status == 'scored' for score in parts)} of {len(parts)} scored"

@@ -1,0 +1,108 @@
+"""`conch mark list | show | verify`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from cyclopts import App
+
+from conch.cli.common import Common, emit, open_bus, say, table
+from conch.cli.facts import events
+from conch.cli.options import COMMON, AgentName, Limit, reading
+from conch.errors import CheckError, ConchError
+from conch.text import safe_text
+from conch_schemas import Mark
+
+app = App(name="mark", help="The witness's chain of marks: what was done and scored, and that it was not changed.")
+
+
+@app.command(name="list")
+def list_(*, limit: Limit = 20, agent: AgentName = None, common: Common = COMMON) -> None:
+    """The last marks."""
+    with reading(common, agent) as (store, name):
+        last = store.last_mark(name)
+        marks = [] if last is None else list(store.marks(name, max(0, last - limit + 1)))[-limit:]
+    if common.json:
+        emit({"schema": "conch.v1.marks", "marks": [mark.model_dump(mode="json") for mark in marks]})
+    else:
+        rows = [(mark.sequence, mark.domain, mark.origin, mark.response, mark.hash[:12]) for mark in marks]
+        table(("mark", "domain", "by", "what", "hash"), rows)
+
+
+@app.command
+def show(sequence: int, /, *, agent: AgentName = None, common: Common = COMMON) -> None:
+    """One mark, whole.
+
+    Parameters
+    ----------
+    sequence
+        Its place in the agent's chain, from 0.
+    """
+    with reading(common, agent) as (store, name):
+        mark = next(iter(store.marks(name, sequence)), None)
+    if mark is None or mark.sequence != sequence:
+        raise ConchError(f"there is no mark {sequence} of {name}: conch mark list shows the last ones")
+    if common.json:
+        emit({"schema": "conch.v1.mark", "mark": mark.model_dump(mode="json")})
+        return
+    for field, value in mark.model_dump(mode="json").items():
+        if value not in (None, "", [], {}):
+            say(f"{field:<10} {safe_text(str(value), one_line=True)}")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the store held, read so that whatever it takes later stands on the stream behind `position`."""
+
+    position: int
+    epoch: str | None
+    acts: tuple[str, ...]
+    marks: Sequence[Mark]
+
+
+@app.command
+async def verify(*, agent: AgentName = None, common: Common = COMMON) -> None:
+    """Whether every act has its mark and no mark was changed, lost, swapped or cut off; exit status 4 where not."""
+    from conch.witness import Problem, verify
+
+    with reading(common, agent) as (store, name):
+        position, epoch = store.position(), store.epoch()
+        kept = Kept(position, epoch, tuple(action for action, _ in store.acts(name)), list(store.marks(name)))
+    problems: Sequence[Problem] = verify(kept.marks, kept.acts)
+    waiting: set[str] = set()
+    if any(problem.kind == "unwitnessed" for problem in problems):
+        waiting = await _waiting(common, name, kept)
+        problems = verify(kept.marks, [act for act in kept.acts if act not in waiting])
+    _tell(common, name, kept, problems, len(waiting & set(kept.acts)))
+    if problems:
+        raise CheckError(f"the marks of {name} do not hold: {len(problems)} found wrong")
+
+
+def _tell(common: Common, name: str, kept: Kept, problems: Sequence[object], waiting: int) -> None:
+    acts, marks = len(kept.acts), len(kept.marks)
+    if common.json:
+        figures = {"agent": name, "ok": not problems, "acts": acts, "marks": marks, "waiting": waiting}
+        found = [asdict(problem) for problem in problems]  # type: ignore[call-overload]
+        emit({"schema": "conch.v1.verification"} | figures | {"problems": found})
+        return
+    for problem in problems:
+        say(f"{problem.kind}: {safe_text(problem.what, one_line=True)}")  # type: ignore[attr-defined]
+    if not problems:
+        later = f"; {waiting} {'waits for its' if waiting == 1 else 'wait for their'} mark" if waiting else ""
+        say(f"{marks} marks of {acts} acts of {name} hold{later}")
+
+
+async def _waiting(common: Common, agent: str, kept: Kept) -> set[str]:
+    """Actions whose mark is not there *yet*: the witness has not read the act, or the store has not read the mark."""
+    from conch.witness import CONSUMER
+    from conch_schemas import ActionTaken, MarkWitnessed, subject_filter
+
+    async with open_bus(common.existing(), common.settings()) as bus:
+        # The witness first: a mark that it publishes meanwhile is on the stream when that is read.
+        read = next((reader.acknowledged for reader in await bus.readers() if reader.name == CONSUMER), 0)
+        stored = kept.position if kept.epoch == (await bus.state()).epoch else 0
+        unread = [event async for event in events(bus, subject_filter(ActionTaken, agent), read)]
+        unstored = [event async for event in events(bus, subject_filter(MarkWitnessed, agent), stored)]
+    marked = (event.mark.action_id for event in unstored if isinstance(event, MarkWitnessed))
+    return {act for act in (*(event.action_id for event in unread), *marked) if act is not None}

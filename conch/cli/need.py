@@ -1,0 +1,72 @@
+"""`conch need list | history`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cyclopts import App
+
+from conch.cli.common import Common, emit, table
+from conch.cli.options import COMMON, AgentName, Limit, reading
+from conch_schemas import NeedsChanged
+
+app = App(name="need", help="What the agent needs, and how satisfied it is.")
+
+
+@app.command(name="list")
+def list_(*, agent: AgentName = None, common: Common = COMMON) -> None:
+    """Every need with its satisfaction (0 starved, 1 satisfied), the most pressing marked."""
+    from conch.needs import initial_state, most_pressing, pressing, priorities_of
+
+    needs = common.settings().needs
+    levels, priorities = dict(initial_state(needs).levels), priorities_of(needs)
+    if common.existing().store.exists():
+        with reading(common, agent) as (store, name):
+            for change in store.needs_history(name, 1):
+                levels |= {need: level for need, level in change.after.items() if need in levels}
+    press, most = pressing(levels, priorities), most_pressing(levels, priorities)
+    rows = [
+        {"need": n, "satisfaction": levels[n], "priority": priorities[n], "pressing": press[n], "most": n == most}
+        for n in priorities
+    ]
+    if common.json:
+        emit({"schema": "conch.v1.needs", "needs": rows})
+        return
+    cells = [
+        (row["need"], f"{row['satisfaction']:.3f}", f"{row['priority']:.2f}", f"{row['pressing']:.3f}", _note(row))
+        for row in rows
+    ]
+    table(("need", "satisfaction", "priority", "pressing", ""), cells)
+
+
+def _note(row: dict[str, Any]) -> str:
+    return "most pressing" if row["most"] else ""
+
+
+@app.command
+def history(*, limit: Limit = 20, agent: AgentName = None, common: Common = COMMON) -> None:
+    """How the needs changed, and with what."""
+    with reading(common, agent) as (store, name):
+        changes = store.needs_history(name, limit)
+    if common.json:
+        emit({"schema": "conch.v1.need_changes", "changes": [_row(change) for change in changes]})
+        return
+    needs = list(dict.fromkeys(need for change in changes for need in change.after))
+    table(("cycle", *needs, "why"), [_cells(change, needs) for change in changes])
+
+
+def _row(change: NeedsChanged) -> dict[str, Any]:
+    data = change.model_dump(mode="json")["data"]
+    names = ("before", "after", "drift", "changes", "most_pressing")
+    return {
+        "agent": change.agent,
+        "cycle": change.cycle,
+        "action_id": change.action_id,
+        "time": change.time.isoformat(),
+    } | {name: data[name] for name in names}
+
+
+def _cells(change: NeedsChanged, needs: list[str]) -> tuple[object, ...]:
+    levels = (f"{change.after[need]:.3f}" if need in change.after else "" for need in needs)
+    why = ", ".join(dict.fromkeys(cause.why for cause in change.changes))
+    return ("" if change.cycle is None else change.cycle, *levels, why)

@@ -1,0 +1,177 @@
+"""`conch status`: how it goes, on one screen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from conch.cli.common import Common, ask, emit, open_bus, open_store, say
+from conch.cli.facts import agent_named
+from conch.cli.options import COMMON, AgentName
+from conch.errors import BusError
+from conch.text import safe_text
+from conch_schemas import control_subject
+
+if TYPE_CHECKING:
+    from conch.bus import Bus
+    from conch.config import Settings
+    from conch.home import Home
+
+LAST = 100
+"""Cycles that the figures are over."""
+BUS_SECONDS = 4.0
+"""Time for the bus to answer all that is asked here."""
+SHOWN = 5
+"""Goals, whys and plug-ins of each kind that fit one screen."""
+WIDTH = 64
+"""Characters of a free text."""
+
+
+async def status(*, agent: AgentName = None, common: Common = COMMON) -> None:
+    """Processes, the agent, its rewards, needs and goals, and how far the consumers are. Without a run: the store's."""
+    home, settings = common.existing(), common.settings()
+    found = await gather(home, settings, agent_named(home, settings, agent))
+    if common.json:
+        emit({"schema": "conch.v1.status"} | found)
+    else:
+        say("\n".join(screen(found)))
+
+
+async def gather(home: Home, settings: Settings, agent: str) -> dict[str, Any]:
+    """Everything that the screen shows, as JSON values. What cannot be asked is None and `bus_error` says why."""
+    run = home.running()
+    found: dict[str, Any] = {
+        "home": str(home.path),
+        "running": run is not None,
+        "pid": run["pid"] if run else None,
+        "started": run["started"] if run else None,
+        "workspace": run["workspace"] if run else settings.workspace or str(home.workspace),
+        "metrics": run["metrics"] if run else None,
+        "processes": run["processes"] if run else [],
+        "rules": run["rules"] if run else [],
+        "set_aside": run["set_aside"] if run else [],
+        "agent": {"agent": agent, "state": "not answering" if run else "not running", "why": ""},
+        "bus_error": None,
+        "stream": None,
+        "consumers": None,
+        "dead_letters": None,
+    }
+    if run is not None:
+        try:
+            async with asyncio.timeout(BUS_SECONDS), open_bus(home, settings) as bus:
+                found |= await _of_bus(bus, agent, found["agent"])
+        except (BusError, TimeoutError) as error:
+            found["bus_error"] = str(error) or f"no answer from {run['bus']['url']} within {BUS_SECONDS:g} s"
+    return found | _of_store(home, agent)
+
+
+async def _of_bus(bus: Bus, agent: str, silent: Mapping[str, Any]) -> dict[str, Any]:
+    from conch.consumer.letters import open_letters
+
+    stream = await bus.state()
+    consumers = [{"name": one.name, "lag": one.pending} for one in await bus.readers()]
+    letters = len([1 async for _ in open_letters(bus)])
+    try:
+        answer: Mapping[str, Any] = await ask(bus, control_subject(agent, "status"), {}, timeout=1.0)
+    except BusError:
+        answer = silent
+    return {
+        "agent": {name: value for name, value in answer.items() if name != "ok"},
+        "stream": {"first": stream.first, "last": stream.last, "messages": stream.messages, "bytes": stream.bytes},
+        "consumers": consumers,
+        "dead_letters": letters,
+    }
+
+
+def _of_store(home: Home, agent: str) -> dict[str, Any]:
+    if not home.store.exists():
+        return {"figures": None, "components": [], "last_cycle": None, "unscored": 0, "needs": {}}
+    store = open_store(home)
+    try:
+        needs = store.needs_history(agent, 1)
+        return {
+            "figures": asdict(store.figures(agent, LAST)),
+            "components": [asdict(one) for one in store.component_stats(agent, LAST)],
+            "last_cycle": store.last_cycle(agent),
+            "unscored": store.pending(agent),
+            "needs": needs[-1].after if needs else {},
+        }
+    finally:
+        store.close()
+
+
+def screen(found: Mapping[str, Any]) -> Iterator[str]:
+    """The status for a person, at most some 30 lines. Free text is cut; print it with `say`."""
+    agent = found["agent"]
+    run = f"run in progress since {found['started']} (process {found['pid']})"
+    yield f"home         {found['home']}: {run if found['running'] else 'no run in progress'}"
+    why = f": {_short(agent['why'])}" if agent.get("why") else ""
+    cycle = "no cycle yet" if found["last_cycle"] is None else f"last cycle {found['last_cycle']}"
+    tokens = f", {agent['tokens_in_hour']} tokens in the last hour" if agent.get("tokens_in_hour") else ""
+    yield f"agent        {agent['agent']} {agent['state']}{why}, {cycle}{tokens}"
+    yield from _processes(found)
+    yield from _rewards(found)
+    needs = agent.get("needs") or found["needs"]
+    if needs:
+        yield "needs        " + "  ".join(f"{_short(need)} {level:.2f}" for need, level in needs.items())
+    yield from _goals(agent.get("goals") or ())
+    yield from _stream(found)
+    if found["metrics"]:
+        yield f"metrics      {found['metrics']}"
+
+
+def _processes(found: Mapping[str, Any]) -> Iterator[str]:
+    processes = found["processes"]
+    if processes:
+        yield "processes    " + "  ".join(_process(one) for one in processes)
+    yield from (f"             {one['name']}: {_short(one['why'])}" for one in processes if one["why"])
+    yield from (f"set aside    {_short(one['origin'])}: {_short(one['why'])}" for one in found["set_aside"][:SHOWN])
+
+
+def _process(one: Mapping[str, Any]) -> str:
+    again = f" ({one['restarts']} restarts)" if one["restarts"] else ""
+    return f"{_short(one['name'])} {one['state']}{again}"
+
+
+def _rewards(found: Mapping[str, Any]) -> Iterator[str]:
+    figures = found["figures"]
+    if not figures or not figures["count"]:
+        yield "rewards      no experience yet"
+        return
+    late = "".join(
+        f", {n} {what}" for n, what in ((figures["incomplete"], "incomplete"), (found["unscored"], "unscored")) if n
+    )
+    yield (
+        f"rewards      mean total {figures['mean_total']:+.3f} of the last {figures['count']} cycles, "
+        f"coverage {figures['coverage']:.2f}{late}"
+    )
+    paid = [one for one in found["components"] if one["weight"] > 0 and one["mean"] is not None]
+    yield "  mean       " + "  ".join(f"{_short(one['component'])} {one['mean']:+.2f}" for one in paid)
+    yield "  outcomes   " + "  ".join(f"{outcome} {count}" for outcome, count in figures["outcomes"].items())
+
+
+def _goals(goals: Any) -> Iterator[str]:
+    for place, goal in enumerate(goals[:SHOWN]):
+        best = "  - " if goal["best"] is None else f"{goal['best']:.2f}"
+        yield f"{'goals' if place == 0 else '':<12} {best}  {_short(goal['id'])}: {_short(goal['statement'])}"
+    if len(goals) > SHOWN:
+        yield f"             and {len(goals) - SHOWN} more: conch goal list"
+
+
+def _stream(found: Mapping[str, Any]) -> Iterator[str]:
+    if found["bus_error"]:
+        yield f"bus          {_short(found['bus_error'])}"
+    if found["stream"]:
+        stream = found["stream"]
+        yield f"bus          {stream['messages']} events, {stream['bytes'] / 2**20:.1f} MiB"
+    if found["consumers"]:
+        yield "  lag        " + "  ".join(f"{_short(one['name'])} {one['lag']}" for one in found["consumers"])
+    if found["dead_letters"]:
+        yield f"  letters    {found['dead_letters']} dead letters: conch dlq list"
+
+
+def _short(text: str) -> str:
+    flat = safe_text(str(text), one_line=True)
+    return flat if len(flat) <= WIDTH else flat[: WIDTH - 1] + "…"

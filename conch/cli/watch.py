@@ -1,0 +1,64 @@
+"""`conch watch`: the cycles as they are recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+from conch.cli.common import Common, emit, open_bus, say
+from conch.cli.facts import agent_named
+from conch.cli.line import cycle_line
+from conch.cli.options import COMMON, AgentName
+from conch.errors import BusUnreachableError
+from conch_schemas import ContractViolationError, ExperienceRecorded, decode, subject_filter
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from conch.bus import Bus
+    from conch.home import Home
+
+POLL_SECONDS = 0.5
+"""How often is looked whether the run is still in progress."""
+
+
+async def watch(*, agent: AgentName = None, common: Common = COMMON) -> None:
+    """A line for every cycle as it is recorded, until the run ends or Ctrl-C; JSON Lines with --json or in a pipe."""
+    from conch.experience import cycle_row
+
+    home, settings = common.existing(), common.settings()
+    running = home.running() is not None
+    if not running and settings.bus.url is None:
+        raise BusUnreachableError(f"no run is in progress in {home.path}: conch run starts one, --home names another")
+    name = agent_named(home, settings, agent)
+    as_json = common.json or not sys.stdout.isatty()
+    async with open_bus(home, settings) as bus:
+        async for experience in recorded(bus, name, home if running else None):
+            if as_json:
+                emit(cycle_row(experience))
+            else:
+                say(cycle_line(experience))
+
+
+async def recorded(bus: Bus, agent: str, home: Home | None) -> AsyncIterator[ExperienceRecorded]:
+    """Experiences from now on, later revisions too; until the home's run ends, for ever without a home."""
+    after = (await bus.state()).last
+    async with bus.follow([subject_filter(ExperienceRecorded, agent)], after=after) as reader:
+        getting: asyncio.Future[Any] = asyncio.ensure_future(reader.get())
+        try:
+            while home is None or home.running() is not None or getting.done():
+                await asyncio.wait({getting}, timeout=POLL_SECONDS)
+                if not getting.done():
+                    continue
+                for delivery in getting.result():
+                    try:
+                        event = decode(delivery.data)
+                    except ContractViolationError:
+                        continue
+                    if isinstance(event, ExperienceRecorded):
+                        yield event
+                getting = asyncio.ensure_future(reader.get())
+        finally:
+            getting.cancel()
+            await asyncio.gather(getting, return_exceptions=True)

@@ -1,0 +1,219 @@
+"""Consumers and dead letters, over a real server."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch.bus import Bus
+from conch.cli import consumer, dlq
+from conch.cli.common import Common, open_bus
+from conch.config import Settings
+from conch.consumer import ConsumerSpec
+from conch.consumer.letters import dead_letter, open_letters, publish_letter
+from conch.consumer.snapshot import position_key
+from conch.errors import BusUnreachableError, ConchError, UsageError
+from conch.home import Home
+from conch_schemas import ActionTaken, ConsumerFailed, MessageReceived, subject_filter
+
+Printed = Callable[[], str]
+
+PLUGIN = """
+from pathlib import Path
+from conch.consumer import consumer, follow
+from conch_schemas import ActionTaken, MessageReceived
+
+@consumer(ActionTaken, name="joy")
+def joy(act):
+    if Path({broken!r}).exists():
+        raise ValueError("no joy \\x1b[2J")
+    return follow(act, MessageReceived, consumer="joy", version="1", text="hurrah")
+"""
+
+
+@pytest.fixture
+def joy(tmp_path: Path) -> Path:
+    """A plug-in consumer that fails while the file `broken` is there."""
+    file = tmp_path / "joy.py"
+    file.write_text(PLUGIN.format(broken=str(tmp_path / "broken")))
+    return file
+
+
+async def fail(bus: Bus, publish: Any, act: ActionTaken, name: str, reason: str = "bad") -> ConsumerFailed:
+    """Put an act and a dead letter for it on the stream."""
+    await publish(bus, act)
+    delivery = await bus.last(subject_filter(ActionTaken, "echo"))
+    assert delivery is not None
+    letter = dead_letter(ConsumerSpec(name, "1", (ActionTaken,), lambda _: None), delivery, reason, 5)
+    await publish_letter(bus, letter)
+    return letter
+
+
+async def letters_in(bus: Bus) -> list[str]:
+    return [letter.id async for letter in open_letters(bus)]
+
+
+async def test_letters_are_listed_with_and_without_a_run(
+    life: Any, common: Common, in_progress: Any, publish: Any, printed: Printed, hostile: str
+) -> None:
+    """`dlq list --json` has the same rows during a run and after it."""
+    async with in_progress() as bus:
+        letter = await fail(bus, publish, life.act(0), "joy", hostile)
+        await dlq.list_(common=replace(common, json=True))
+    during = json.loads(printed())
+    await dlq.list_(common=replace(common, json=True))
+
+    assert json.loads(printed()) == during
+    [row] = during["letters"]
+    assert (row["id"], row["consumer"], row["tries"], row["seq"]) == (letter.id, "joy", 5, 1)
+    assert row["subject"] == "conch.v1.echo.action.taken"
+    assert row["agent"] == "echo"
+    assert "[/nope]" in row["reason"]
+
+
+async def test_a_letter_is_shown_with_its_event_and_harmless(
+    life: Any, common: Common, in_progress: Any, publish: Any, printed: Printed, hostile: str
+) -> None:
+    """`dlq show` prints a letter named by the beginning of its id, and what it holds."""
+    async with in_progress() as bus:
+        letter = await fail(bus, publish, life.act(0, hostile), "joy", hostile)
+        await dlq.list_(common=common)
+        await dlq.show(letter.id[:8], common=common)
+
+    text = printed()
+    assert "\x1b" not in text
+    assert '"actionid"' in text
+
+
+async def test_a_dropped_letter_is_listed_no_more(
+    life: Any, home: Home, common: Common, in_progress: Any, publish: Any, printed: Printed
+) -> None:
+    """`dlq drop` works without a run too, and drops what was named only."""
+    async with in_progress() as bus:
+        first, second = [await fail(bus, publish, life.act(cycle), "joy") for cycle in (0, 1)]
+
+    await dlq.drop(first.id, common=common)
+
+    assert printed() == f"{first.id[:8]} dropped\n"
+    async with open_bus(home, Settings()) as bus:
+        assert await letters_in(bus) == [second.id]
+    with pytest.raises(ConchError, match="0 dead letters begin with"):
+        await dlq.drop(first.id, common=common)
+
+
+async def test_letters_have_to_be_named(common: Common) -> None:
+    """Without an id, or with an empty one, nothing is retried or dropped."""
+    with pytest.raises(UsageError, match="which letters"):
+        await dlq.drop(common=common)
+    with pytest.raises(UsageError, match="which letters"):
+        await dlq.retry("", common=common)
+
+
+async def test_a_retry_during_a_run_is_asked_of_the_consumer(
+    life: Any, common: Common, in_progress: Any, publish: Any
+) -> None:
+    """During a run its own copy of the consumer retries; what it says decides whether the letter is settled."""
+    asked, reply = [], {"error": "ValueError: no joy"}
+
+    async def answer(_: str, data: bytes) -> bytes:
+        asked.append(json.loads(data))
+        return json.dumps(reply).encode()
+
+    async with in_progress() as bus:
+        letter = await fail(bus, publish, life.act(0), "joy")
+        with pytest.raises(BusUnreachableError, match="joy takes no retry"):
+            await dlq.retry(letter.id, common=common)
+        async with bus.serve("conch.ctl._consumer.joy.retry", answer):
+            with pytest.raises(ConchError, match="failed again: ValueError: no joy"):
+                await dlq.retry(letter.id, common=common)
+            still = await letters_in(bus)
+            reply = {"ok": True}  # type: ignore[dict-item]
+            await dlq.retry(letter.id, common=common)
+        assert (still, await letters_in(bus)) == ([letter.id], [])
+    assert asked == [{"seq": 1}, {"seq": 1}]
+
+
+async def test_a_retry_without_a_run_starts_the_consumer_for_the_moment(
+    life: Any, home: Home, common: Common, joy: Path, in_progress: Any, publish: Any
+) -> None:
+    """Without a run the consumer is found, handles the letter, publishes what follows; a failure leaves the letter."""
+    async with in_progress() as bus:
+        letter = await fail(bus, publish, life.act(0), "joy")
+    broken = joy.with_name("broken")
+    broken.touch()
+    with pytest.raises(ConchError, match="failed again: ValueError: no joy"):
+        await dlq.retry(letter.id, rules=[joy], common=common)
+    broken.unlink()
+
+    await dlq.retry(letter.id, rules=[joy], common=common)
+
+    async with open_bus(home, Settings()) as bus:
+        assert await letters_in(bus) == []
+        assert (await bus.last(subject_filter(MessageReceived, "echo"))) is not None
+
+
+async def test_a_letter_of_a_consumer_that_is_gone_stays(
+    life: Any, common: Common, in_progress: Any, publish: Any
+) -> None:
+    """Where nobody can handle a letter the command says what to name."""
+    async with in_progress() as bus:
+        letter = await fail(bus, publish, life.act(0), "joy")
+
+    with pytest.raises(ConchError, match="name its file with --rules"):
+        await dlq.retry(letter.id, common=common)
+
+
+async def test_consumers_are_listed_with_their_lag(
+    life: Any, common: Common, in_progress: Any, publish: Any, printed: Printed
+) -> None:
+    """`consumer list` and `lag` say what each reader has acknowledged and what waits for it."""
+    async with in_progress() as bus:
+        await fail(bus, publish, life.act(0), "reward")
+        await publish(bus, life.act(1))
+        for name, after in (("needs", 3), ("reward", 1)):
+            async with bus.consume(name, [subject_filter(ActionTaken)], after=after):
+                pass
+        await consumer.list_(common=replace(common, json=True))
+        await consumer.lag(common=replace(common, json=True))
+
+    listed, lag = (json.loads(line) for line in printed().splitlines())
+    assert listed["last"] == 3
+    assert [(one["name"], one["lag"], one["letters"]) for one in listed["consumers"]] == [
+        ("needs", 0, 0),
+        ("reward", 1, 1),
+    ]
+    assert lag["consumers"] == [{"name": "reward", "lag": 1}, {"name": "needs", "lag": 0}]
+
+
+async def test_a_reset_consumer_begins_again(home: Home, common: Common, in_progress: Any) -> None:
+    """`consumer reset` empties a consumer's place, not during a run, and not one that is not there."""
+    async with in_progress() as bus:
+        await bus.put(position_key("reward"), b'{"seq":5}', revision=0)
+        with pytest.raises(ConchError, match="run in progress") as refusal:
+            await consumer.reset("reward", common=common)
+    with pytest.raises(ConchError, match="no consumer 'rewards' keeps its place on the bus: reward"):
+        await consumer.reset("rewards", common=common)
+
+    await consumer.reset("reward", common=common)
+
+    assert refusal.value.exit_code == 1
+    async with open_bus(home, Settings()) as bus:
+        entry = await bus.get(position_key("reward"))
+    assert entry is not None
+    assert entry.value == b""
+
+
+def test_nothing_but_the_document_is_on_stdout(
+    home: Home, conch: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    """The embedded server that is started for a while leaves no line behind."""
+    result = conch("dlq", "list", "--json")
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert json.loads(result.stdout) == {"schema": "conch.v1.letters", "letters": []}

@@ -1,0 +1,64 @@
+"""One cycle in one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conch.cli.line import ACTION_WIDTH, action_words, cycle_line
+from conch.experience import SqliteReader
+from conch_schemas import Action, ExperienceRecorded
+
+
+def last(life: Any) -> ExperienceRecorded:
+    with SqliteReader(life.home.store) as store:
+        return store.cycles("echo", 1)[-1]
+
+
+def test_a_line_has_number_need_action_outcome_total_and_time(filled: Any) -> None:
+    """A line says the number, the least satisfied need, the action, the outcome, the total and the milliseconds."""
+    experience = last(filled).model_copy(update={"action": Action(kind="DO_NOTHING", valid=True, text="resting")})
+
+    line = cycle_line(experience)
+
+    assert line.split() == ["2", "excellence", "do", "nothing:", "resting", "success", "+0.275", "10", "ms"]
+
+
+def test_an_incomplete_total_says_how_much_of_it_is_there(filled: Any) -> None:
+    """While parts are missing the line says how many of the applicable ones were scored."""
+    experience = last(filled)
+    scores = [s.model_copy(update={"value": None, "status": "timeout"}) for s in experience.scores[:1]]
+    late = experience.model_copy(update={"complete": False, "scores": (*scores, *experience.scores[1:])})
+
+    assert cycle_line(late).endswith("(3 of 4 scored)")
+
+
+def test_a_line_stays_one_line_whatever_the_mind_says(filled: Any) -> None:
+    """Line ends and escape sequences in arguments do not reach the terminal."""
+    line = cycle_line(last(filled))
+
+    assert line.isprintable()
+
+
+@given(
+    kind=st.sampled_from(["TOOL", "DO_NOTHING", "REFLECT", "INVALID"]), valid=st.booleans(), text=st.text(max_size=200)
+)
+def test_an_action_fits_its_column(kind: Any, valid: bool, text: str) -> None:
+    """Every action is said in printable characters of one line, never wider than its column."""
+    words = action_words(Action(kind=kind, valid=valid, reason=text, tool="shell", args={"command": text}, text=text))
+
+    assert 0 < len(words) <= ACTION_WIDTH
+    assert "\n" not in words
+    assert "\x1b" not in words
+
+
+def test_an_action_is_said_by_what_it_does() -> None:
+    """A call by its skill and arguments, anything else by its kind and why."""
+    call = Action(kind="TOOL", valid=True, tool="filesystem", args={"operation": "write", "path": "a.md"})
+
+    assert action_words(call) == "filesystem.write a.md"
+    assert action_words(Action(kind="TOOL", valid=False, reason="no such tool")) == "invalid call: no such tool"
+    assert action_words(Action(kind="INVALID", valid=False, reason="prose")) == "invalid: prose"
+    assert action_words(Action(kind="REFLECT", valid=True, text="")) == "reflect"

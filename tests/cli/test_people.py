@@ -1,0 +1,190 @@
+"""What people say to the agent: with a run in progress it is asked, without one the fact is put on the stream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from conch.cli import goal, talk
+from conch.cli.common import Common, open_bus
+from conch.cli.facts import agent_named
+from conch.config import Settings
+from conch.cycle.recover import recover
+from conch.errors import BusUnreachableError, ConchError, UsageError
+from conch.home import Home
+from conch_schemas import CommandCheck, FileCheck, TestsCheck
+
+Printed = Callable[[], str]
+
+
+class FakeAgent:
+    """Answers requests as the running agent does, and remembers them."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Any]] = []
+        self.reply: dict[str, Any] = {"ok": True}
+
+    async def answer(self, subject: str, data: bytes) -> bytes:
+        self.asked.append((subject, json.loads(data)))
+        return json.dumps(self.reply).encode()
+
+
+async def test_a_message_without_a_run_waits_for_the_agent(home: Home, common: Common, printed: Printed) -> None:
+    """`tell` without a run puts the message on the stream, where the agent finds it when it starts."""
+    await talk.tell("how is\x00 the tide?", common=replace(common, json=True))
+
+    told = json.loads(printed())
+    async with open_bus(home, Settings()) as bus:
+        found = await recover(bus, "echo", home.agentuid("echo"), beyond=0)
+    assert [(one.id, one.text) for one in found.memory.waiting] == [(told["id"], "how is\x00 the tide?")]
+    assert told["running"] is False
+
+
+async def test_a_message_during_a_run_is_handed_to_the_agent(
+    common: Common, in_progress: Any, printed: Printed
+) -> None:
+    """`tell` during a run asks the agent and says its id of the message."""
+    agent = FakeAgent()
+    agent.reply = {"ok": True, "id": "m1"}
+    async with in_progress() as bus, bus.serve("conch.ctl.echo.*", agent.answer):
+        await talk.tell("hello", common=replace(common, json=True))
+
+    [(subject, body)] = agent.asked
+    assert subject == "conch.ctl.echo.say"
+    assert (body["text"], body["sender"]) == ("hello", "user")
+    assert json.loads(printed()) == {"schema": "conch.v1.told", "id": "m1", "running": True}
+
+
+async def test_an_empty_message_is_refused(common: Common) -> None:
+    """A message without words is a usage error."""
+    with pytest.raises(UsageError, match="needs a text"):
+        await talk.tell(" \n", common=common)
+
+
+async def test_pause_and_resume_reach_the_agent(common: Common, in_progress: Any, printed: Printed) -> None:
+    """The agent's switches are requests to it."""
+    agent = FakeAgent()
+    async with in_progress() as bus, bus.serve("conch.ctl.echo.*", agent.answer):
+        await talk.pause(common=common)
+        await talk.resume(common=common)
+
+    assert [subject for subject, _ in agent.asked] == ["conch.ctl.echo.pause", "conch.ctl.echo.resume"]
+    assert printed() == "paused\nrunning\n"
+
+
+async def test_stop_waits_for_the_end_of_the_run(common: Common, in_progress: Any, printed: Printed) -> None:
+    """`stop` asks the agent and comes back when the home is free for the next run."""
+    asked = asyncio.Event()
+
+    async def answer(_: str, __: bytes) -> bytes:
+        asked.set()
+        return b'{"ok":true}'
+
+    async with in_progress() as bus, bus.serve("conch.ctl.echo.stop", answer):
+        stopping = asyncio.create_task(talk.stop(common=common))
+        await asked.wait()
+        await asyncio.wait({stopping}, timeout=0.2)
+        waited = not stopping.done()
+    await stopping
+
+    assert waited
+    assert printed() == "stopped\n"
+
+
+@pytest.mark.parametrize("verb", ["pause", "stop"])
+def test_without_a_run_there_is_nobody_to_switch(
+    home: Home, conch: Callable[..., subprocess.CompletedProcess[str]], verb: str
+) -> None:
+    """Without a run the switches are exit status 3 and say how to start one."""
+    result = conch(verb)
+
+    assert (result.returncode, result.stdout) == (3, "")
+    assert "no run is in progress" in result.stderr
+
+
+async def test_an_agent_that_does_not_answer_is_said(common: Common, in_progress: Any) -> None:
+    """A run whose agent is down is told apart from no run."""
+    async with in_progress():
+        with pytest.raises(BusUnreachableError, match="echo does not answer"):
+            await talk.pause(common=common)
+
+
+async def test_a_goal_without_a_run_is_set_listed_and_dropped(home: Home, common: Common, printed: Printed) -> None:
+    """Goals are facts: set without a run, listed from the stream, dropped once."""
+    as_json = replace(common, json=True)
+    await goal.add("Write a journal of the tides", file="journal.md", contains=["tide"], priority=0.7, common=as_json)
+    name = json.loads(printed())["goal"]
+    await goal.list_(common=as_json)
+    [row] = json.loads(printed())["goals"]
+    await goal.drop(name, common=common)
+    assert printed() == f"{name} dropped\n"
+    await goal.list_(common=as_json)
+
+    assert row["id"] == name
+    assert name.startswith("write-a-journal-of-")
+    assert (row["check"]["contains"], row["priority"], row["best"]) == (["tide"], 0.7, None)
+    assert json.loads(printed()) == {"schema": "conch.v1.goals", "goals": []}
+    with pytest.raises(ConchError, match="no active goal"):
+        await goal.drop(name, common=common)
+
+
+async def test_a_goal_during_a_run_is_handed_to_the_agent(common: Common, in_progress: Any, printed: Printed) -> None:
+    """During a run the agent sets and drops goals itself, and its refusal is a failure."""
+    agent = FakeAgent()
+    async with in_progress() as bus, bus.serve("conch.ctl.echo.*", agent.answer):
+        await goal.add("All tests pass", tests="python3 -m unittest", common=common)
+        agent.reply = {"error": "there is no active goal x"}
+        with pytest.raises(ConchError, match="no active goal x") as refusal:
+            await goal.drop("x", common=common)
+
+    assert refusal.value.exit_code == 1
+    assert agent.asked[0][1]["add"]["check"] == {"kind": "tests", "command": "python3 -m unittest"}
+    assert agent.asked[1] == ("conch.ctl.echo.goal", {"drop": "x"})
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({}, "exactly one check"),
+        ({"command": "true", "tests": "pytest"}, "exactly one check"),
+        ({"tests": "pytest", "exit_status": 1}, "--exit-status goes with --command"),
+        ({"command": "true", "contains": ["a"]}, "go with --file"),
+        ({"file": "../secret"}, "inside the workspace"),
+        ({"file": "/etc/passwd"}, "inside the workspace"),
+        ({"command": " "}, "not an empty text"),
+        ({"command": "true", "priority": 1.5}, "priority"),
+    ],
+)
+async def test_a_goal_that_cannot_be_checked_is_refused(common: Common, options: Any, sentence: str) -> None:
+    """A goal has one check with its own options, decided before anything is published."""
+    with pytest.raises(UsageError, match=sentence):
+        await goal.add("something", **options, common=common)
+
+
+def test_checks_are_said_in_words() -> None:
+    """Each kind of check reads as a sentence."""
+    assert goal.check_words(CommandCheck(command="make")) == "make exits with 0"
+    assert goal.check_words(FileCheck(path="a")) == "a exists"
+    assert goal.check_words(FileCheck(path="a", contains=("x", "y"))) == "a has x, y"
+    assert goal.check_words(TestsCheck()) == "tests pass: python3 -m unittest"
+
+
+def test_the_same_goal_can_be_set_again() -> None:
+    """Two goals of the same words have different ids, made of small letters, digits and hyphens."""
+    first, second = goal.goal_id("Été: read [/nope]"), goal.goal_id("Été: read [/nope]")
+
+    assert first != second
+    assert first.startswith("ete-read-nope-")
+
+
+def test_an_agent_of_another_home_is_refused(home: Home) -> None:
+    """A name that the home does not know is a usage error and makes no agent."""
+    with pytest.raises(UsageError, match="no agent 'other'"):
+        agent_named(home, Settings(), "other")
+    assert not home.agent_dir("other").exists()

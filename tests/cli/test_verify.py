@@ -1,0 +1,103 @@
+"""`conch mark verify`: what is wrong is found, and what only has not come yet is not called wrong."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from conch.cli import mark
+from conch.cli.common import Common
+from conch.errors import CheckError
+from conch.home import Home
+from conch_schemas import ActionTaken, subject_filter
+
+Printed = Callable[[], str]
+
+
+def change(home: Home, sql: str) -> None:
+    """Tamper with the store's file."""
+    db = sqlite3.connect(home.store)
+    with db:
+        db.execute(sql)
+    db.close()
+
+
+async def test_a_whole_chain_holds(filled: Any, common: Common, printed: Printed) -> None:
+    """A chain that nobody touched is counted and found good."""
+    await mark.verify(common=common)
+
+    assert printed() == "12 marks of 3 acts of echo hold\n"
+
+
+def test_a_changed_row_is_exit_status_four(
+    filled: Any, home: Home, conch: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    """A mark whose words were changed is named, in one document, with exit status 4."""
+    change(home, "UPDATE marks SET body = CAST(replace(body, 'Outcome', 'Income') AS BLOB) WHERE sequence = 4")
+
+    result = conch("mark", "verify", "--json")
+
+    found = json.loads(result.stdout)
+    assert result.returncode == 4
+    assert (found["schema"], found["ok"]) == ("conch.v1.verification", False)
+    assert [(one["kind"], one["sequence"]) for one in found["problems"]] == [("changed", 4)]
+    assert "do not hold" in result.stderr
+
+
+async def test_a_tail_that_was_cut_off_is_found(filled: Any, home: Home, common: Common, printed: Printed) -> None:
+    """Marks missing at the end are missed because their act is there: nothing on the stream excuses them."""
+    change(home, "DELETE FROM marks WHERE sequence >= 8")
+
+    with pytest.raises(CheckError, match="1 found wrong"):
+        await mark.verify(common=common)
+    assert printed().startswith("unwitnessed: Action ")
+
+
+async def test_an_act_that_the_witness_has_not_read_is_no_problem(
+    filled: Any, common: Common, kept: Any, in_progress: Any, publish: Any, printed: Printed
+) -> None:
+    """During a run the newest act may be stored before it is witnessed: it waits, and nothing is wrong."""
+    act = filled.act(3)
+    async with in_progress() as bus:
+        async with bus.consume("witness", [subject_filter(ActionTaken)], after=0):
+            await publish(bus, act)
+        kept(act)
+        await mark.verify(common=common)
+
+    assert printed() == "12 marks of 4 acts of echo hold; 1 waits for its mark\n"
+
+
+async def test_a_mark_that_the_store_has_not_read_is_no_problem(
+    filled: Any, home: Home, common: Common, kept: Any, in_progress: Any, publish: Any, printed: Printed
+) -> None:
+    """A mark that stands on the stream behind the store's place is there."""
+    act = filled.act(3)
+    kept(act)
+    async with in_progress() as bus:
+        await publish(bus, act)
+        async with bus.consume("witness", [subject_filter(ActionTaken)], after=0) as witness:
+            [first] = await witness.get()
+            await witness.ack(first.seq)
+            await publish(bus, filled.mark(act))
+        await mark.verify(common=replace(common, json=True))
+
+    assert json.loads(printed())["waiting"] == 1
+
+
+async def test_an_act_that_the_witness_passed_is_a_problem(
+    filled: Any, common: Common, kept: Any, in_progress: Any, publish: Any
+) -> None:
+    """An act behind the witness's place has to have its mark, on the stream or in the store."""
+    act = filled.act(3)
+    kept(act)
+    async with in_progress() as bus:
+        await publish(bus, act)
+        async with bus.consume("witness", [subject_filter(ActionTaken)], after=1):
+            with pytest.raises(CheckError):
+                await mark.verify(common=common)

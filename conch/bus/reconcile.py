@@ -1,0 +1,106 @@
+"""Whether the stream is still the one that was read: looked at right after the server is up, before anyone reads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from conch.bus.protocol import Bus, StreamState
+
+log = structlog.get_logger(__name__)
+
+KEPT = ("position/", "state/", "agent/")
+"""Keys of the bucket whose values name a place in the stream."""
+_PLACES = ("seq", "read")
+
+
+@dataclass(frozen=True)
+class Reconciled:
+    """What became of the stream since the store read it."""
+
+    stream: StreamState
+    store_position: int
+    another: bool
+    """It was made anew: none of the store's sequences is one of its."""
+    lost: int
+    """Events at its end that the store has read and the stream no longer has."""
+    unread: int
+    """Events that are gone before the store has read them: at the stream's beginning."""
+    missing: int
+    """Events that are gone between the stream's first and last."""
+    taken_back: tuple[str, ...]
+    """Keys of the bucket that led the stream and were taken back to its end."""
+
+    @property
+    def position(self) -> int:
+        """Where the store goes on reading."""
+        return 0 if self.another else min(self.store_position, self.stream.last)
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is amiss."""
+        return not (self.another or self.lost or self.unread or self.missing)
+
+    @property
+    def sentence(self) -> str:
+        """What is amiss, in one sentence; empty when nothing is."""
+        if self.another:
+            return (
+                f"the stream is not the one that the store has read up to {self.store_position}: it was made anew and "
+                f"holds {self.stream.messages} events; the store keeps what it has joined and reads it from its start"
+            )
+        said = []
+        if self.lost:
+            said.append(f"its last {self.lost} events are gone (the store has read up to {self.store_position})")
+        if self.unread:
+            said.append(f"{self.unread} events are gone that the store had not read")
+        if self.missing:
+            said.append(f"{self.missing} events between {self.stream.first} and {self.stream.last} are damaged or gone")
+        if not said:
+            return ""
+        return f"the stream ends at {self.stream.last} and is damaged: " + ", ".join(said)
+
+
+async def reconcile(bus: Bus, store_position: int, store_epoch: str) -> Reconciled:
+    """Compare the stream with what the store has read (`store_epoch` empty: it has read nothing), and take places back.
+
+    A consumer's or an agent's place that leads the stream would skip what is appended later: it becomes the end.
+    Call it while nobody reads or writes. The second time changes nothing. Raises FencedError when somebody does.
+    """
+    stream = await bus.state()
+    taken_back = [key for key in await bus.keys() if key.startswith(KEPT) and await _take_back(bus, key, stream)]
+    another = bool(store_epoch) and store_epoch != stream.epoch
+    same = bool(store_epoch) and not another
+    found = Reconciled(
+        stream=stream,
+        store_position=store_position,
+        another=another,
+        lost=max(0, store_position - stream.last) if same else 0,
+        unread=max(0, stream.first - 1 - store_position) if same else 0,
+        missing=stream.missing,
+        taken_back=tuple(taken_back),
+    )
+    if not found.whole:
+        log.error("bus.stream_damaged", why=found.sentence, taken_back=found.taken_back)
+    return found
+
+
+async def _take_back(bus: Bus, key: str, stream: StreamState) -> bool:
+    """Whether the place under `key` led the stream."""
+    entry = await bus.get(key)
+    try:
+        value: Any = json.loads(entry.value) if entry is not None and entry.value else None
+    except ValueError:
+        return False  # whoever reads it says so
+    if entry is None or not isinstance(value, dict):
+        return False
+    end = stream.last if value.get("epoch") == stream.epoch else 0
+    ahead = {name: end for name in _PLACES if isinstance(value.get(name), int) and value[name] > end}
+    if not ahead:
+        return False
+    value |= ahead | {"epoch": stream.epoch}
+    await bus.put(key, json.dumps(value, separators=(",", ":")).encode(), revision=entry.revision)
+    return True

@@ -11,26 +11,26 @@ from conch.errors import ConchError
 from conch.text import safe_text
 
 COMMANDS = {
-    "init": "conch.cli.init:init",
-    "doctor": "conch.cli.doctor:doctor",
-    "run": "conch.cli.run:run",
-    "status": "conch.cli.status:status",
-    "watch": "conch.cli.watch:watch",
-    "tell": "conch.cli.talk:tell",
-    "pause": "conch.cli.talk:pause",
-    "resume": "conch.cli.talk:resume",
-    "stop": "conch.cli.talk:stop",
-    "consume": "conch.cli.consume:consume",
-    "cycle": "conch.cli.cycle:app",
-    "need": "conch.cli.need:app",
-    "goal": "conch.cli.goal:app",
-    "reward": "conch.cli.reward:app",
-    "consumer": "conch.cli.consumer:app",
-    "mark": "conch.cli.mark:app",
-    "dlq": "conch.cli.dlq:app",
-    "config": "conch.cli.config:app",
+    "init": ("conch.cli.init:init", "Make a home: settings, a workspace, goals."),
+    "doctor": ("conch.cli.doctor:doctor", "Check this machine, the home and the mind's endpoint."),
+    "run": ("conch.cli.run:run", "Run the agent with its bus and its consumers."),
+    "status": ("conch.cli.status:status", "One screen: processes, agent, rewards, needs, lag, dead letters."),
+    "watch": ("conch.cli.watch:watch", "Follow the cycles of a run live."),
+    "tell": ("conch.cli.talk:tell", "Tell the agent something; it answers with its tool reply."),
+    "pause": ("conch.cli.talk:pause", "Let the agent wait before its next cycle."),
+    "resume": ("conch.cli.talk:resume", "Let it go on."),
+    "stop": ("conch.cli.talk:stop", "End the run in order."),
+    "consume": ("conch.cli.consume:consume", "Run one consumer alone, against a bus."),
+    "cycle": ("conch.cli.cycle:app", "Cycles: list, show."),
+    "need": ("conch.cli.need:app", "Needs: list, history."),
+    "goal": ("conch.cli.goal:app", "Goals: list, add, drop."),
+    "reward": ("conch.cli.reward:app", "Rewards: list."),
+    "consumer": ("conch.cli.consumer:app", "Consumers: list, lag, reset."),
+    "mark": ("conch.cli.mark:app", "Witness marks: list, show, verify."),
+    "dlq": ("conch.cli.dlq:app", "Dead letters: list, show, retry, drop."),
+    "config": ("conch.cli.config:app", "Settings: show, validate, schema."),
 }
-"""Name -> where its function or group stands."""
+"""Name -> where its function or group stands, and its line in the help (nothing is imported for that)."""
 
 
 def make_app() -> App:
@@ -43,8 +43,8 @@ def make_app() -> App:
         version=lambda: version("conch-agent"),
         result_action="return_value",
     )
-    for name, place in COMMANDS.items():
-        app.command(place, name=name)
+    for name, (place, line) in COMMANDS.items():
+        app.command(place, name=name, help=line)
     return app
 
 

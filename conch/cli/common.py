@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from conch.bus.server import EmbeddedServer
     from conch.experience import ExperienceReader
 
+COLUMN_GAP = 2
+"""Blanks between two columns."""
+MIN_WIDTH = 8
+"""A column of a table is cut to no less."""
 DEFAULT_HOME = "~/.local/share/conch"
 STREAM_HEADROOM = 4
 """The embedded stream may take this many times what is kept of read events; full, publishers wait."""
@@ -68,6 +72,7 @@ async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
     """
     from conch.bus.jetstream import JetStreamBus
 
+    quiet()
     if (running := home.running()) is not None:
         async with JetStreamBus(running["bus"]["url"], token=running["bus"].get("token"), name="conch-cli") as bus:
             yield bus
@@ -83,6 +88,22 @@ async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
                     yield bus
             finally:
                 await server.stop()
+
+
+def quiet() -> None:
+    """Log lines to stderr, errors only, for a command that has no log of its own; else as they were set."""
+    import structlog
+
+    def errors_only(_: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        if method in ("error", "critical", "exception"):
+            return event
+        raise structlog.DropEvent
+
+    if not structlog.is_configured():  # unset, structlog writes everything to stdout
+        structlog.configure(
+            processors=[errors_only, *structlog.get_config()["processors"]],
+            logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+        )
 
 
 def embedded_server(home: Home, settings: Settings) -> EmbeddedServer:
@@ -143,14 +164,32 @@ def warn(text: str) -> None:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table for a person on stdout; cells are one line each and no markup in them is interpreted."""
+    """A table for a person on stdout; cells are one line each and no markup in them is interpreted.
+
+    On a terminal the widest columns are cut until it fits; in a pipe nothing is.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        drawn.add_column(column, overflow="ellipsis", no_wrap=True)
-    for row in rows:
-        drawn.add_row(*(Text(safe_text(str(cell), one_line=True)) for cell in row))
-    Console(file=sys.stdout, highlight=False).print(drawn)
+    cells = [[Text(safe_text(str(cell), one_line=True)) for cell in row] for row in (columns, *rows)]
+    widths = [max(cell.cell_len for cell in column) for column in zip(*cells, strict=True)]
+    console = Console(file=sys.stdout, highlight=False)
+    room = console.width if sys.stdout.isatty() else sum(widths) + COLUMN_GAP * len(widths)
+    drawn = Table(box=None, pad_edge=False, padding=(0, COLUMN_GAP, 0, 0), header_style="bold")
+    for column, width in zip(columns, fitted(widths, room - COLUMN_GAP * len(widths)), strict=True):
+        drawn.add_column(column, width=width, overflow="ellipsis", no_wrap=True)
+    for row in cells[1:]:
+        drawn.add_row(*row)
+    console.width = room
+    with console.capture() as drawing:
+        console.print(drawn)
+    sys.stdout.write("".join(line.rstrip() + "\n" for line in drawing.get().splitlines()))
+
+
+def fitted(widths: Sequence[int], room: int) -> list[int]:
+    """`widths` with the widest made narrower, one by one, until they sum to `room` or none is wider than MIN_WIDTH."""
+    fit = list(widths)
+    while sum(fit) > room and (widest := max(fit, default=0)) > MIN_WIDTH:
+        fit[fit.index(widest)] -= 1
+    return fit

@@ -22,7 +22,7 @@ def list_(*, limit: Limit = 1000, agent: AgentName = None, common: Common = COMM
     if common.json:
         emit({"schema": "conch.v1.rewards", "rewards": [asdict(one) for one in stats], "set_aside": set_aside})
         return
-    columns = ("component", "scorer", "weight", "mean", "p50", "p95", "scored", "errors", "late", "coverage")
+    columns = ("component", "scorer", "weight", "mean", "p50", "p95", "scored", "errors", "late")
     table(columns, [_cells(one) for one in stats])
     if set_aside:
         table(("set aside", "why"), [(one["origin"], one["why"]) for one in set_aside])
@@ -33,5 +33,5 @@ def _cells(one: ComponentStats) -> tuple[object, ...]:
     scored = f"{one.scored} of {one.count}"
     name = one.component
     return (
-        name, one.scorer, f"{one.weight:.3f}", *figures, scored, one.errors, one.timeouts, f"{one.coverage:.2f}",
+        name, one.scorer, f"{one.weight:.3f}", *figures, scored, one.errors, one.timeouts,
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 from collections.abc import Callable
@@ -15,12 +16,13 @@ from conch.bus import Bus
 from conch.cli import consumer, dlq
 from conch.cli.common import Common, open_bus
 from conch.config import Settings
-from conch.consumer import ConsumerSpec
+from conch.consumer import ConsumerRuntime, ConsumerSpec, ServiceContext
 from conch.consumer.letters import dead_letter, open_letters, publish_letter
 from conch.consumer.snapshot import position_key
 from conch.errors import BusUnreachableError, ConchError, UsageError
 from conch.home import Home
-from conch_schemas import ActionTaken, ConsumerFailed, MessageReceived, subject_filter
+from conch_schemas import ActionTaken, ConsumerFailed, MessageReceived, NeedsChanged, decode, subject_filter
+from conch_services.needs.consumer import needs_consumer
 
 Printed = Callable[[], str]
 
@@ -156,6 +158,40 @@ async def test_a_retry_without_a_run_starts_the_consumer_for_the_moment(
     async with open_bus(home, Settings()) as bus:
         assert await letters_in(bus) == []
         assert (await bus.last(subject_filter(MessageReceived, "echo"))) is not None
+
+
+async def test_a_fold_is_built_again_from_the_state_before_its_letter(
+    life: Any, home: Home, common: Common, in_progress: Any, publish: Any
+) -> None:
+    """Without a run a fold's letter is retried too: what it would have published is published."""
+
+    def failing(_: Any, __: Any) -> Any:
+        raise ValueError("not today")
+
+    needs = replace(needs_consumer(ServiceContext(Settings(), home.path)), handle=failing, tries=1)
+    async with in_progress() as bus:
+        await publish(bus, life.act(0))
+        stop = asyncio.Event()
+        running = asyncio.create_task(ConsumerRuntime(bus, needs).run(stop))
+        while (letter := await bus.last(subject_filter(ConsumerFailed, "echo"))) is None:
+            await asyncio.wait({running}, timeout=0.01)
+        stop.set()
+        await running
+
+    await dlq.retry(str(decode(letter.data).id), common=common)
+
+    async with open_bus(home, Settings()) as bus:
+        assert await letters_in(bus) == []
+        assert (await bus.last(subject_filter(NeedsChanged, "echo"))) is not None
+
+
+async def test_the_store_takes_no_letter_again(life: Any, common: Common, in_progress: Any, publish: Any) -> None:
+    """A service that is no consumer of single facts says so, and its letter stays."""
+    async with in_progress() as bus:
+        letter = await fail(bus, publish, life.act(0), "store")
+
+    with pytest.raises(ConchError, match="the store takes no letter again"):
+        await dlq.retry(letter.id, common=common)
 
 
 async def test_a_letter_of_a_consumer_that_is_gone_stays(

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conch.cli.common import MIN_WIDTH, fitted
 from conch.cli.line import ACTION_WIDTH, action_words, cycle_line
 from conch.experience import SqliteReader
 from conch_schemas import Action, ExperienceRecorded
@@ -52,6 +53,15 @@ def test_an_action_fits_its_column(kind: Any, valid: bool, text: str) -> None:
     assert 0 < len(words) <= ACTION_WIDTH
     assert "\n" not in words
     assert "\x1b" not in words
+
+
+@given(widths=st.lists(st.integers(0, 60), max_size=8), room=st.integers(0, 200))
+def test_columns_are_cut_only_as_far_as_they_must(widths: list[int], room: int) -> None:
+    """A table that fits is left alone; else its widest columns give way until it fits or all are at the least."""
+    fit = fitted(widths, room)
+
+    assert all(MIN_WIDTH <= now <= before or now == before for now, before in zip(fit, widths, strict=True))
+    assert sum(fit) == min(sum(widths), max(room, sum(min(width, MIN_WIDTH) for width in widths)))
 
 
 def test_an_action_is_said_by_what_it_does() -> None:

@@ -96,7 +96,8 @@ class Run:
         self._skipped, self._json = skipped, as_json
         self._watched: list[Watched] = []
         self._children: list[ChildProcess] = []
-        self._until: int | None = None
+        self._begun: dict[str, Any] | None = None
+        """Of the agent's first start: the cycle to end before, and the decisions that there were already."""
         self._metrics: str | None = None
         self._found = Found()
         self._bus_address: dict[str, Any] = {}
@@ -261,11 +262,11 @@ class Run:
 
     async def _agent_spec(self, beyond: int) -> dict[str, Any]:
         workspace = self._settings.workspace or str(self._home.workspace)
-        return self._spec(cycles=self._cycles, until=self._until, beyond=beyond, workspace=workspace)
+        return self._spec(cycles=self._cycles, begun=self._begun, beyond=beyond, workspace=workspace)
 
     async def _consumers_spec(self) -> dict[str, Any]:
         plugins = [asdict(rule) for rule in self._wanted_rules()]
-        return self._spec(name="conch-consumers", builtin=self._wanted_builtin(), plugins=plugins)
+        return self._spec(name="conch-consumers", builtin=self._wanted_builtin(), plugins=plugins, keeps=True)
 
     def _wanted_builtin(self) -> list[str]:
         return [name for name in builtin_names() if name not in self._skipped]
@@ -275,7 +276,7 @@ class Run:
 
     def _plugin_spec(self, plugin: Plugin) -> Any:
         async def spec() -> dict[str, Any]:
-            return self._spec(name=f"conch-{plugin.name}", builtin=[], plugins=[asdict(plugin)])
+            return self._spec(name=f"conch-{plugin.name}", builtin=[], plugins=[asdict(plugin)], keeps=False)
 
         return spec
 
@@ -293,10 +294,11 @@ class Run:
 
     async def _reconcile(self, bus: Bus) -> int:
         """The number that the next cycle has at least; and what the stream lost, said."""
-        if not self._home.store.exists():
-            return 0
         from conch.bus.reconcile import reconcile
 
+        if not self._home.store.exists():
+            await reconcile(bus, 0, "")
+            return 0
         from conch.experience import SqliteStore
 
         store = await asyncio.to_thread(SqliteStore, self._home.store)
@@ -305,8 +307,8 @@ class Run:
             found = await reconcile(bus, store.position(), store.epoch() or "")
             if found.sentence:
                 warn(found.sentence)
-            if found.rewind is not None:
-                store.set_position(found.rewind)
+            if not found.another and found.position < found.store_position:
+                store.set_position(found.position)
         finally:
             await asyncio.to_thread(store.close)
         return last + 1 if last is not None else 0
@@ -353,8 +355,8 @@ class Run:
 
     def _hear(self, watched: Watched, line: dict[str, Any]) -> None:
         """A line from a child."""
-        if "until" in line:
-            self._until = int(line["until"])
+        if "decisions" in line:
+            self._begun = line
         elif "metrics" in line:
             self._metrics = str(line["metrics"])
             (warn if self._json else say)(

@@ -14,6 +14,7 @@ import structlog
 from conch.bus import Bus, ReaderState
 from conch.bus.jetstream import JetStreamBus
 from conch.consumer.discover import Plugin, builtin_services, load_one
+from conch.consumer.retention import keep_trimmed
 from conch.consumer.rule import RuleWorker, rule_consumer
 from conch.consumer.run import ConsumerRuntime
 from conch.consumer.service import Exporter, Service, ServiceContext
@@ -141,6 +142,9 @@ async def live(child: Child) -> None:
             asyncio.create_task(_finish(bus, running, finish, stop), name="conch.finish"),
             asyncio.create_task(_introduce(running, child.report), name="conch.introduce"),
         ]
+        if child.spec["keeps"]:
+            keeping = keep_trimmed(bus, child.settings.bus.keep, context.home / "store.db")
+            beside.append(asyncio.create_task(keeping, name="conch.keep"))
         try:
             await host_until(bus, running, stop, child.report)
         finally:

@@ -101,6 +101,11 @@ class Memory(_State):
     spent: tuple[Spent, ...] = ()
     policy: str | None = None
 
+    @property
+    def decisions(self) -> int:
+        """How many times it was decided."""
+        return self.next_cycle - (self.thought is not None and self.decided is None)
+
     def recall(self) -> tuple[Recent, ...]:
         """The last acts as a mind is told them."""
         return tuple(Recent(act.cycle, act.action, act.status, act.output) for act in self.recent)

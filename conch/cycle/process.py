@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from conch.bus import Bus
+from conch.bus import Bus, Reader
 from conch.bus.jetstream import JetStreamBus
 from conch.cycle.agent import Agent, Body
 from conch.cycle.control import Control, StoppedError
@@ -46,30 +46,39 @@ async def live(child: Child) -> None:
     control = Control(lambda state, why: child.report(state=state, why=why), batch=child.spec["cycles"] is not None)
     child.on("stop", control.stop)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, control.stop)
-    mind = make_mind(settings.mind, seed=settings.seed, memory=own / "reflex.npz")
-    notes = Notes(own / "notes.db")
-    sandbox = Sandbox(settings.tools)
-    try:
-        async with JetStreamBus(child.bus_url, token=child.bus_token, name=f"conch-{settings.agent}") as bus:
-            recovered = await recover(bus, settings.agent, agentuid, beyond=child.spec["beyond"])
-            body = Body(
-                bus=bus,
-                mind=mind,
-                toolbox=Toolbox(BUILTIN_TOOLS),
-                sandbox=sandbox,
-                notes=notes,
-                workspace=Path(child.spec["workspace"]),
-                settings=settings,
-                agentuid=agentuid,
-            )
-            agent = Agent(body, recovered, control)
-            await _run(child, agent, bus, recovered)
-    finally:
-        await mind.close()
-        notes.close()
+    async with JetStreamBus(child.bus_url, token=child.bus_token, name=f"conch-{settings.agent}") as bus:
+        recovered = await recover(bus, settings.agent, agentuid, beyond=child.spec["beyond"])
+        begun = child.spec["begun"] or _begin(child, recovered)
+        decided = recovered.memory.decisions - begun["decisions"]
+        mind = make_mind(settings.mind, seed=settings.seed, memory=own / "reflex.npz", decided=decided)
+        notes = Notes(own / "notes.db")
+        body = Body(
+            bus=bus,
+            mind=mind,
+            toolbox=Toolbox(BUILTIN_TOOLS),
+            sandbox=Sandbox(settings.tools),
+            notes=notes,
+            workspace=Path(child.spec["workspace"]),
+            settings=settings,
+            agentuid=agentuid,
+        )
+        try:
+            await _run(Agent(body, recovered, control), bus, recovered, begun["until"])
+        finally:
+            await mind.close()
+            notes.close()
 
 
-async def _run(child: Child, agent: Agent, bus: Bus, recovered: Recovered) -> None:
+def _begin(child: Child, recovered: Recovered) -> dict[str, Any]:
+    """Where this run began, said to the supervisor: an agent that it starts again goes on to the same end."""
+    cycles = child.spec["cycles"]
+    until = recovered.memory.next_cycle + cycles if cycles is not None else None
+    begun = {"until": until, "decisions": recovered.memory.decisions}
+    child.report(**begun)
+    return begun
+
+
+async def _run(agent: Agent, bus: Bus, recovered: Recovered, until: int | None) -> None:
     """The cycle, the reading of others' facts and the answering of requests, side by side; the cycle's end ends all."""
     filters = [subject_filter(kind, agent.name) for kind in _READ]
     async with (
@@ -77,13 +86,9 @@ async def _run(child: Child, agent: Agent, bus: Bus, recovered: Recovered) -> No
         bus.serve(control_subject(agent.name, "*"), Requests(agent).answer),
         asyncio.TaskGroup() as group,
     ):
-        reading = group.create_task(_read(agent, reader), name="conch.agent.reading")
+        reading = group.create_task(_read(agent, reader, recovered), name="conch.agent.reading")
         try:
             agent.control.running()
-            until, cycles = child.spec["until"], child.spec["cycles"]
-            if until is None and cycles is not None:
-                until = recovered.memory.next_cycle + cycles
-                child.report(until=until)  # a restart within this run goes on to the same number
             await agent.run(until)
         except ScriptEnded:
             log.info("agent.script_ended")
@@ -92,10 +97,10 @@ async def _run(child: Child, agent: Agent, bus: Bus, recovered: Recovered) -> No
         finally:
             reading.cancel()
         await agent.save()
-        await reader.ack(min(recovered.read, recovered.seq))
+        await reader.ack(recovered.written)
 
 
-async def _read(agent: Agent, reader: Any) -> None:
+async def _read(agent: Agent, reader: Reader, recovered: Recovered) -> None:
     while True:
         for delivery in await reader.get():
             try:
@@ -103,6 +108,7 @@ async def _read(agent: Agent, reader: Any) -> None:
             except ContractViolationError:
                 continue  # its consumers make dead letters of it
             agent.notice(event, delivery.seq)
+        await reader.ack(recovered.written)
 
 
 class Requests:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -24,6 +25,8 @@ class Recovered:
     """Others' facts up to here were taken."""
     revision: int
     """Of the snapshot in the bucket."""
+    written: int = 0
+    """The snapshot holds everything up to here: the stream need not keep it for this agent."""
 
 
 def memory_key(agent: str) -> str:
@@ -70,7 +73,7 @@ async def recover(bus: Bus, agent: str, agentuid: str, *, beyond: int) -> Recove
 
 async def save(bus: Bus, agent: str, agentuid: str, recovered: Recovered) -> None:
     """Write the memory down. Raises FencedError when another copy of the agent did since."""
-    value = {
+    value: dict[str, Any] = {
         "agentuid": agentuid,
         "epoch": (await bus.state()).epoch,
         "seq": recovered.seq,
@@ -79,6 +82,7 @@ async def save(bus: Bus, agent: str, agentuid: str, recovered: Recovered) -> Non
     }
     data = json.dumps(value, separators=(",", ":")).encode()
     recovered.revision = await bus.put(memory_key(agent), data, revision=recovered.revision)
+    recovered.written = min(value["seq"], value["read"])
 
 
 def _refuse_stranger(agent: str, agentuid: str, found: str) -> None:

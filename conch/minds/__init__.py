@@ -11,8 +11,9 @@ from conch.minds.protocol import Completion, Mind, Prompt, Purpose, Recent, Scri
 __all__ = ["Completion", "Mind", "Prompt", "Purpose", "Recent", "ScriptEnded", "Situation", "make_mind"]
 
 
-def make_mind(settings: MindSettings, *, seed: int, memory: Path) -> Mind:
-    """The mind that the settings name. `memory` is the file in which the reflex mind keeps what it learnt.
+def make_mind(settings: MindSettings, *, seed: int, memory: Path, decided: int = 0) -> Mind:
+    """The mind that the settings name. `memory` is the file in which the reflex mind keeps what it learnt;
+    `decided`: so many replies of the script were used up before.
 
     Raises ConfigError for settings that cannot be used. Libraries are imported for the kind that needs them.
     """
@@ -25,7 +26,7 @@ def make_mind(settings: MindSettings, *, seed: int, memory: Path) -> Mind:
 
         if settings.script is None:
             raise ConfigError("the scripted mind needs a file of replies: --script FILE or mind.script")
-        return ScriptedMind(Path(settings.script).expanduser())
+        return ScriptedMind(Path(settings.script).expanduser(), start_at=decided)
     from conch.minds.reflex import ReflexMind
 
     return ReflexMind(memory, seed=seed)

@@ -163,13 +163,17 @@ class EmbeddedServer:
             ) from None
 
     def _last_words(self) -> str:
-        with contextlib.suppress(OSError):
-            log_lines = self.log_file.read_bytes()[self._said :].decode(errors="replace").splitlines()
-            bad = [line.split("] ", 2)[-1] for line in log_lines if "[FTL]" in line or "[ERR]" in line]
-            bad += self._error_file.read_text(errors="replace").splitlines()
-            if bad:
-                return bad[-1]
-        return "it did not say why"
+        log_lines = _read(self.log_file)[self._said :].decode(errors="replace").splitlines()
+        said = [line.split("] ", 2)[-1] for line in log_lines if "[FTL]" in line or "[ERR]" in line]
+        said += _read(self._error_file).decode(errors="replace").splitlines()
+        return said[-1] if said else "it did not say why"
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 async def end_stale(directory: Path) -> None:

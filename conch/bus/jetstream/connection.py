@@ -28,6 +28,8 @@ log = structlog.get_logger(__name__)
 
 REPLY_TIMEOUT = 5.0
 """Seconds that a reply may take before it is asked for again."""
+PING_SECONDS = 2.0
+"""Between two signs of life; after three that were not answered the connection is given up."""
 
 
 class LostReplyError(Exception):
@@ -52,10 +54,18 @@ class _Client(Client):
     async def _attempt_reconnect(self) -> None:
         """Tell at once, and drop what is unsent: waiting for a stopped server to take it would never end."""
         self._lost()
+        self._drop()
+        await super()._attempt_reconnect()
+
+    async def _connect_to_server(self, s: Any) -> None:
+        """Nor is a connection that led nowhere left open."""
+        self._drop()
+        await super()._connect_to_server(s)
+
+    def _drop(self) -> None:
         writer = getattr(self._transport, "_io_writer", None)
         if writer is not None:
             writer.transport.abort()
-        await super()._attempt_reconnect()
 
     async def _process_err(self, err_msg: str) -> None:
         """What the server complains of before it hangs up: a reason to come back, not to close for ever."""
@@ -93,7 +103,7 @@ class Connection:
                     name=self._name,
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=0.05 + random.random() * 0.1,  # type: ignore[arg-type]  # noqa: S311 - any number does
-                    ping_interval=2,
+                    ping_interval=PING_SECONDS,  # type: ignore[arg-type]  # any number does
                     max_outstanding_pings=3,
                     connect_timeout=2,
                     pending_size=-1,

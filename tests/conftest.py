@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -17,6 +18,14 @@ from conch.bus.server import EmbeddedServer
 from conch_schemas import Action, ActionTaken, Cut, Outcome, action_id, cycle_event_id, source_of
 
 TOKEN = "a-token-of-the-tests"
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the machine sets is no part of a test."""
+    for name in os.environ:
+        if name.startswith("CONCH_"):
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture

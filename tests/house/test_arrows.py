@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "conch_services": {"conch_services", "conch", "conch_schemas"},
 }
 FLOORS = [
-    {"errors", "text", "config", "actions", "telemetry"},
+    {"errors", "text", "config", "home", "actions", "telemetry"},
     {
         "bus",
         "minds",
@@ -26,7 +26,6 @@ FLOORS = [
         "curiosity",
         "witness",
         "experience",
-        "home",
         "process",
         "seen",
         "workspace",

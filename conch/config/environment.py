@@ -1,0 +1,69 @@
+"""`CONCH_*` variables as settings: `CONCH_MIND__MODEL` is mind.model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from conch.config.keys import inside, nearest, takes_parts
+from conch.config.model import Settings
+from conch.config.source import KeyPath, Source, dotted, leaves, merged
+from conch.config.yaml_file import read_text
+from conch.errors import ConfigError
+
+PREFIX = "CONCH_"
+NOT_KEYS = frozenset({"CONCH_HOME", "CONCH_CONFIG"})
+"""Where the home and the file are; the command line reads them."""
+
+_KUBERNETES = re.compile(
+    r"(_SERVICE_HOST|_SERVICE_PORT(_[A-Z0-9_]+)?|_PORT_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)=|_PORT=\w+://"
+)
+"""Beside a service whose name begins with `conch`, Kubernetes gives every pod variables of these names."""
+
+
+def read_environment(environ: Mapping[str, str]) -> Source:
+    """What the variables say; an empty one says nothing. Names of keys are read in small letters.
+
+    A section, a table or a list is written as in the file: `CONCH_REWARDS__WEIGHTS='{format: 0.5, …}'`.
+    Raises ConfigError for a variable that is no setting, with the nearest that is one.
+    """
+    values: dict[str, Any] = {}
+    places: dict[KeyPath, str] = {}
+    for name, text in sorted(environ.items()):
+        if not name.startswith(PREFIX) or name in NOT_KEYS or not text or _of_kubernetes(name, text):
+            continue
+        path = tuple(name.removeprefix(PREFIX).lower().split("__"))
+        said = _nested(path, _value(name, path, text))
+        values = merged(values, said)
+        places.update((leaf, f"environment {name}") for leaf, _ in leaves(said))
+    return Source(values, places)
+
+
+def variable(path: KeyPath) -> str:
+    """The variable of a key."""
+    return PREFIX + "__".join(str(part).upper() for part in path)
+
+
+def _value(name: str, path: tuple[str, ...], text: str) -> Any:
+    annotation: Any = Settings
+    for part in path:
+        annotation = inside(annotation, part)
+        if annotation is None:
+            raise ConfigError(f"environment {name}: {dotted(path)} is no setting{_advice(path)}")
+    return read_text(text, f"environment {name}") if takes_parts(annotation) else text
+
+
+def _advice(path: KeyPath) -> str:
+    meant = " or ".join(variable(key) for key in nearest(path))
+    return f"; did you mean {meant}?" if meant else " (conch config show lists all)"
+
+
+def _nested(path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    for part in reversed(path):
+        value = {part: value}
+    return dict(value)
+
+
+def _of_kubernetes(name: str, value: str) -> bool:
+    return "__" not in name and _KUBERNETES.search(f"{name}={value}") is not None

@@ -1,0 +1,53 @@
+"""What is wrong with the settings, in one sentence. No value is ever shown: it may be a secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from conch.config.keys import is_model, located, nearest
+from conch.config.source import KeyPath, Source, dotted
+from conch.errors import ConfigError
+
+_WORDS = {
+    "missing": "is missing",
+    "model_type": "must hold keys of its own (key: value)",
+    "dict_type": "must hold keys of its own (key: value)",
+    "tuple_type": "must be a list",
+    "finite_number": "must be a finite number",
+    "union_tag_not_found": "needs a kind",
+}
+
+
+def explain(error: ValidationError, sources: Sequence[Source]) -> ConfigError:
+    """The first thing that is wrong: where, which key, what, and the nearest key for one that is unknown."""
+    first, *others = error.errors(include_url=False, include_input=False)
+    path, holder = located(first["loc"])
+    place = _place(path, sources, of_parts=first["type"] == "value_error")
+    more = f" (and {len(others)} more)" if others else ""
+    sentence = f"{dotted(path)} {_what(first, path, holder)}{more}"
+    return ConfigError(f"{place}: {sentence}" if place else sentence)
+
+
+def _place(path: KeyPath, sources: Sequence[Source], *, of_parts: bool) -> str | None:
+    """The place in the strongest layer that says something there; `of_parts`: parts that do not fit each other."""
+    places = [source.place(path) for source in reversed(sources)]
+    parts = [source.part(path) for source in reversed(sources)]
+    return next(filter(None, (*parts, *places) if of_parts else (*places, *parts)), None)
+
+
+def _what(error: Any, path: KeyPath, holder: Any) -> str:
+    kind, message = error["type"], error["msg"]
+    if kind == "extra_forbidden":
+        meant = " or ".join(dotted(key) for key in nearest(path, holder))
+        return f"is no setting; did you mean {meant}?" if meant else "is no setting (conch config show lists all)"
+    if kind == "value_error":
+        return f"cannot be: {message.removeprefix('Value error, ')}"
+    if kind in _WORDS:
+        return _WORDS[kind]
+    words = re.sub(r"^(Input|String|Value) should ", "must ", message)
+    field = holder.model_fields.get(str(path[-1])) if is_model(holder) else None
+    return f"{words} ({field.description.rstrip('.')})" if field and field.description else words

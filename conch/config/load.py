@@ -1,0 +1,90 @@
+"""The settings read: conch.yaml < `CONCH_*` environment < command line.
+
+Plain pydantic and two small readers, not pydantic-settings: that knows neither the line of a key nor which source a
+value came from, ignores top-level variables that it does not know, and takes as long to import as all of this to run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from pydantic import ValidationError
+
+from conch.config.environment import read_environment
+from conch.config.explain import explain
+from conch.config.model import Settings
+from conch.config.source import Source, dotted, leaves, merged
+from conch.config.yaml_file import read_file
+from conch.home import Home
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The settings, with their file and layers."""
+
+    settings: Settings
+    file: Path | None
+    """The file that was read; None: there is none."""
+    sources: tuple[Source, ...]
+    """The weakest first."""
+
+    def origins(self) -> dict[str, str]:
+        """Key -> the place that its value in force came from, or `default`."""
+        return {
+            dotted(path): next((s.places[path] for s in reversed(self.sources) if path in s.places), "default")
+            for path, _ in leaves(self.settings.model_dump(mode="json"))
+        }
+
+
+def load(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> Settings:
+    """The settings in force.
+
+    `file`: the one that was named, else that of CONCH_CONFIG, else the home's if there is one. `overrides`: nested
+    like the model; a value of None is left out. Raises ConfigError, one sentence: the place, the key, what is wrong.
+    """
+    return read(file, home, overrides).settings
+
+
+def read(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> Loaded:
+    """The same with where each value came from. Raises ConfigError."""
+    chosen = chosen_file(file, home)
+    sources = (
+        *([read_file(chosen)] if chosen is not None else []),
+        read_environment(os.environ),
+        _command_line(overrides),
+    )
+    values: dict[str, Any] = {}
+    for source in sources:
+        values = merged(values, source.values)
+    try:
+        return Loaded(Settings.model_validate(values), chosen, sources)
+    except ValidationError as error:
+        raise explain(error, sources) from None
+
+
+def chosen_file(file: Path | None, home: Home) -> Path | None:
+    """The file that is to be read; None: none was named and the home has none."""
+    named = file or (Path(given) if (given := os.environ.get("CONCH_CONFIG")) else None)
+    if named is not None:
+        return named.expanduser()
+    return home.config_file if os.path.lexists(home.config_file) else None
+
+
+def _command_line(overrides: Mapping[str, Any]) -> Source:
+    values = _given(overrides)
+    return Source(values, {path: "command line" for path, _ in leaves(values)})
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what was not said, and paths as text."""
+    said: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            value = _given(value) or None
+        if value is not None:
+            said[key] = str(value) if isinstance(value, PurePath) else value
+    return said

@@ -1,0 +1,20 @@
+"""Values as they may be shown: no secret in them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+HIDDEN = "***"
+
+_USER_INFO = re.compile(r"(?<=://)\S*@")
+"""Greedy: a password that was not percent-encoded may hold `/` and `@`."""
+
+
+def masked(value: Any) -> Any:
+    """`value`, all texts in it, with what stands before the @ of an address (user, password, token) hidden."""
+    if isinstance(value, str):
+        return _USER_INFO.sub(f"{HIDDEN}@", value)
+    if isinstance(value, dict):
+        return {key: masked(part) for key, part in value.items()}
+    return [masked(part) for part in value] if isinstance(value, list) else value

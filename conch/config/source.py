@@ -1,0 +1,55 @@
+"""Where settings come from: nested values, and for each of them the words that name its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+KeyPath = tuple[str | int, ...]
+"""`("goals", 0, "priority")`."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One layer of the settings."""
+
+    values: Mapping[str, Any]
+    places: Mapping[KeyPath, str]
+    """Key path -> its place in words: `/home/me/conch.yaml line 3`, `environment CONCH_AGENT`, `command line`."""
+
+    def place(self, path: KeyPath) -> str | None:
+        """The place of what stands at `path`, else of what holds it."""
+        return next((self.places[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.places), None)
+
+    def part(self, path: KeyPath) -> str | None:
+        """The place of a part of what stands at `path`."""
+        return next((place for key, place in self.places.items() if key != path == key[: len(path)]), None)
+
+
+def dotted(path: KeyPath) -> str:
+    """`goals[0].priority`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+
+
+def leaves(values: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Each value that is no mapping (an empty one counts as a value), with its key path."""
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`over` laid on `under`, mappings key by key; a list replaces a list.
+
+    Where `over` has a mapping and `under` has none, `under` stays: it is wrong there, and has to be seen to be.
+    """
+    result = dict(under)
+    for key, value in over.items():
+        if not isinstance(value, Mapping) or key not in result:
+            result[key] = value
+        elif isinstance(result[key], Mapping):
+            result[key] = merged(result[key], value)
+    return result

@@ -1,0 +1,45 @@
+"""A home without anything in it, and its conch.yaml read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch.config import Settings
+from conch.config.load import load
+from conch.errors import ConfigError
+from conch.home import Home
+
+Read = Callable[..., Settings]
+Refusal = Callable[..., str]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+@pytest.fixture
+def read(home: Home) -> Read:
+    """The settings that a conch.yaml of this text gives, with overrides."""
+
+    def reading(text: str | bytes, **overrides: Any) -> Settings:
+        home.config_file.write_bytes(text.encode() if isinstance(text, str) else text)
+        return load(None, home, overrides)
+
+    return reading
+
+
+@pytest.fixture
+def refusal(read: Read, home: Home) -> Refusal:
+    """The sentence that refuses them, the file's name left out."""
+
+    def refused(text: str | bytes = "", **overrides: Any) -> str:
+        with pytest.raises(ConfigError) as caught:
+            read(text, **overrides)
+        return str(caught.value).replace(f"{home.config_file} ", "")
+
+    return refused

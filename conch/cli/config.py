@@ -1,0 +1,77 @@
+"""`conch config show | validate | schema`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from conch.cli.common import Common, emit, say
+from conch.cli.options import COMMON
+
+app = App(name="config", help="The settings: what is in force and why, whether a file is right.")
+
+
+@app.command
+def show(*, common: Common = COMMON) -> None:
+    """Every setting in force and where it came from; secrets are masked."""
+    from conch.config.load import read
+    from conch.config.mask import masked
+    from conch.config.source import dotted, leaves
+
+    loaded = read(common.config, common.where(), {})
+    settings, origins = masked(loaded.settings.model_dump(mode="json")), loaded.origins()
+    if common.json:
+        file = str(loaded.file) if loaded.file is not None else None
+        emit({"schema": "conch.v1.config", "file": file, "settings": settings, "origins": origins})
+        return
+    shown = [(dotted(path), json.dumps(value, ensure_ascii=False)) for path, value in leaves(settings)]
+    for key, value in shown:
+        say(f"{key}: {value}  # {origins[key]}")
+
+
+@app.command
+def validate(
+    file: Annotated[Path | None, Parameter(help="The file; default: the one that a run would read.")] = None,
+    /,
+    *,
+    common: Common = COMMON,
+) -> None:
+    """Say whether the file, with the environment over it, is right; exit status 2 and what is wrong where it is not."""
+    from conch.config.load import read
+
+    found = read(file or common.config, common.where(), {}).file
+    if common.json:
+        emit({"schema": "conch.v1.config_validated", "file": str(found) if found is not None else None, "valid": True})
+    elif found is not None:
+        say(f"{found} is right")
+    else:
+        say(f"there is no {common.where().config_file}: the defaults are in force")
+
+
+@app.command
+def schema(*, common: Common = COMMON) -> None:
+    """JSON Schema of conch.yaml, for editors (`# yaml-language-server: $schema=FILE` as the file's first line)."""
+    from conch.config import Settings
+
+    text = Settings.model_json_schema() | {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    if common.json:
+        emit(_with_empty_sections(text))
+    else:
+        say(json.dumps(_with_empty_sections(text), ensure_ascii=False, indent=2))
+
+
+def _with_empty_sections(node: Any) -> Any:
+    """The schema, with a section that holds nothing allowed: the file may have its name alone."""
+    if isinstance(node, list):
+        return [_with_empty_sections(part) for part in node]
+    if not isinstance(node, dict):
+        return node
+    held = {key: _with_empty_sections(part) for key, part in node.items()}
+    for name, part in held.get("properties", {}).items():
+        if "$ref" in part:
+            reference = {"$ref": part.pop("$ref")}
+            held["properties"][name] = {"anyOf": [reference, {"type": "null"}], **part}
+    return held

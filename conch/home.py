@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,11 +34,6 @@ class Home:
     def bus(self) -> Path:
         """The embedded server's store, configuration and log."""
         return self.path / "bus"
-
-    @property
-    def store(self) -> Path:
-        """The experience store."""
-        return self.path / "store.db"
 
     @property
     def logs(self) -> Path:
@@ -87,13 +83,11 @@ class Home:
         except OSError as error:
             raise HomeError(_sentence(self.path, error)) from error
         try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                owner = os.pread(handle, 20, 0).decode(errors="replace").strip() or "another process"
+            if not _locked(handle):
+                owner = _owner(handle) or "another process"
                 raise HomeError(
                     f"{self.path} is in use by process {owner}: stop that run (conch stop), or choose another --home"
-                ) from None
+                )
             os.ftruncate(handle, 0)
             with contextlib.suppress(OSError):  # a full disk: the lock holds without its owner's name
                 os.pwrite(handle, str(os.getpid()).encode(), 0)
@@ -108,13 +102,14 @@ class Home:
         except OSError:
             return None
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             try:
                 found = json.loads(self.run_file.read_text())
             except (OSError, ValueError):
                 return None
-            return found if isinstance(found, dict) else None
+            # Another command may hold the lock while what a killed run said of itself still stands there.
+            return found if isinstance(found, dict) and str(found.get("pid")) == _owner(handle) else None
         else:
             return None
         finally:
@@ -134,6 +129,23 @@ class Home:
             raise HomeError(
                 f"{file} does not hold a UUID: put back the one that the agent had (in any of its events)"
             ) from None
+
+
+def _locked(handle: int) -> bool:
+    """Take the lock, waiting a moment: `running` holds it for an instant when it looks."""
+    for _ in range(20):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.01)
+        else:
+            return True
+    return False
+
+
+def _owner(handle: int) -> str:
+    """The number of the process that wrote itself into the lock, as text."""
+    return os.pread(handle, 20, 0).decode(errors="replace").strip()
 
 
 def write_whole(file: Path, text: str, mode: int = 0o600) -> None:

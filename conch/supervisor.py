@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import sys
 import time
@@ -30,6 +31,8 @@ DEATHS = 5
 MINUTE = 60.0
 BACKOFF = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Seconds before each start after a death."""
+_ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""The bandit's matrices are small: a second thread of numpy's would only spin, and take a core from the rest."""
 GRACE_SECONDS = 15.0
 """Time that a process has to end in order; then it is killed."""
 
@@ -88,6 +91,7 @@ class ChildProcess:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             preexec_fn=lambda: die_with_parent(signal.SIGKILL),
+            env=_ONE_THREAD | os.environ,
             limit=4 * 1024 * 1024,
         )
         self.watched.pid = self._process.pid

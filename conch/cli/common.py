@@ -128,13 +128,14 @@ def token_of(settings: Settings) -> str | None:
     return settings.bus.token.get_secret_value() if settings.bus.token is not None else None
 
 
-def open_store(home: Home) -> ExperienceReader:
+def open_store(home: Home, settings: Settings) -> ExperienceReader:
     """The home's experience store, for reading. Raises StoreError when there is none."""
-    from conch.experience import SqliteReader
+    from conch.experience import SqliteReader, store_path
 
-    if not home.store.exists():
-        raise StoreError(f"there are no experiences at {home.store} yet: conch run makes some")
-    return SqliteReader(home.store)
+    path = store_path(settings.store.url, home.path)
+    if not path.exists():
+        raise StoreError(f"there are no experiences at {path} yet: conch run makes some")
+    return SqliteReader(path)
 
 
 async def ask(bus: Bus, subject: str, body: Mapping[str, Any], *, timeout: float = 5.0) -> dict[str, Any]:

@@ -16,11 +16,13 @@ app = App(name="need", help="What the agent needs, and how satisfied it is.")
 @app.command(name="list")
 def list_(*, agent: AgentName = None, common: Common = COMMON) -> None:
     """Every need with its satisfaction (0 starved, 1 satisfied), the most pressing marked."""
+    from conch.experience import store_path
     from conch.needs import initial_state, most_pressing, pressing, priorities_of
 
-    needs = common.settings().needs
+    settings = common.settings()
+    needs = settings.needs
     levels, priorities = dict(initial_state(needs).levels), priorities_of(needs)
-    if common.existing().store.exists():
+    if store_path(settings.store.url, common.existing().path).exists():
         with reading(common, agent) as (store, name):
             for change in store.needs_history(name, 1):
                 levels |= {need: level for need, level in change.after.items() if need in levels}

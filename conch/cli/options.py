@@ -29,7 +29,7 @@ def reading(common: Common, agent: str | None) -> Iterator[tuple[ExperienceReade
     Raises StoreError when there are none yet, UsageError for an agent that is not there.
     """
     home, settings = common.existing(), common.settings()
-    store = open_store(home)
+    store = open_store(home, settings)
     try:
         yield store, _meant(agent, store.agents(), settings.agent)
     finally:

@@ -72,7 +72,7 @@ def run(
     skipped = _skipped(without or ())
     with home.owned():
         running = Run(home, settings, cycles, [str(rule) for rule in rules or ()], skipped, as_json=common.json)
-        asyncio.run(running.live(common, workspace))
+        asyncio.run(running.live(common))
 
 
 def _skipped(without: Sequence[str]) -> frozenset[str]:
@@ -104,7 +104,7 @@ class Run:
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._stop = asyncio.Event()
 
-    async def live(self, common: Common, workspace: Path | None) -> None:
+    async def live(self, common: Common) -> None:
         """From the first process to the last. Raises ConchError with the exit code of what ended it."""
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(name, self._asked_to_stop)
@@ -115,7 +115,7 @@ class Run:
         try:
             await asyncio.gather(agent.begin(), consumers.begin())  # they import while the rest is made ready
             discovering = asyncio.create_task(asyncio.to_thread(self._discover))
-            self._settings = _ready(self._home, self._settings, common, workspace)
+            self._settings = _ready(self._home, self._settings, common)
             if self._settings.bus.url is None:
                 server = embedded_server(self._home, self._settings)
                 watched = Watched("nats-server")
@@ -295,13 +295,13 @@ class Run:
     async def _reconcile(self, bus: Bus) -> int:
         """The number that the next cycle has at least; and what the stream lost, said."""
         from conch.bus.reconcile import reconcile
+        from conch.experience import SqliteStore, store_path
 
-        if not self._home.store.exists():
+        path = store_path(self._settings.store.url, self._home.path)
+        if not path.exists():
             await reconcile(bus, 0, "")
             return 0
-        from conch.experience import SqliteStore
-
-        store = await asyncio.to_thread(SqliteStore, self._home.store)
+        store = await asyncio.to_thread(SqliteStore, path)
         try:
             last = store.last_cycle(self._settings.agent)
             found = await reconcile(bus, store.position(), store.epoch() or "")
@@ -342,6 +342,12 @@ class Run:
         await bus.publish(subject_of(event), encode(event), id=event.id)
 
     # -- what is said ------------------------------------------------------------------------------------------------
+
+    @property
+    def _store(self) -> Path:
+        from conch.experience import store_path
+
+        return store_path(self._settings.store.url, self._home.path)
 
     def _introduce(self) -> None:
         workspace = self._settings.workspace or self._home.workspace
@@ -386,13 +392,15 @@ class Run:
 
     def _write_down(self) -> None:
         """What `conch status` and the other commands read."""
+        from conch.experience import store_path
+
         state = {
             "pid": os.getpid(),
             "agent": self._settings.agent,
             "started": self._started,
             "bus": self._bus_address,
             "metrics": self._metrics,
-            "store": str(self._home.store),
+            "store": str(store_path(self._settings.store.url, self._home.path)),
             "workspace": self._settings.workspace or str(self._home.workspace),
             "processes": [
                 {"name": one.name, "pid": one.pid, "state": one.state, "restarts": one.restarts, "why": one.why}
@@ -416,12 +424,12 @@ class Run:
         self._stop.set()
 
 
-def _ready(home: Home, settings: Settings, common: Common, workspace: Path | None) -> Settings:
+def _ready(home: Home, settings: Settings, common: Common) -> Settings:
     """Make the home where there is none, and the workspace. The settings as they are then."""
     from conch.cli.init import make_home
 
     if not home.config_file.exists() and common.config is None:
-        make_home(home, workspace)
+        make_home(home, Path(settings.workspace) if settings.workspace is not None else None)
         goals = common.settings().goals
         settings = settings.model_copy(update={"goals": goals})
     place = Path(settings.workspace) if settings.workspace is not None else home.workspace

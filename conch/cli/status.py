@@ -64,7 +64,7 @@ async def gather(home: Home, settings: Settings, agent: str) -> dict[str, Any]:
                 found |= await _of_bus(bus, agent, found["agent"])
         except (BusError, TimeoutError) as error:
             found["bus_error"] = str(error) or f"no answer from {run['bus']['url']} within {BUS_SECONDS:g} s"
-    return found | _of_store(home, agent)
+    return found | _of_store(home, settings, agent)
 
 
 async def _of_bus(bus: Bus, agent: str, silent: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,10 +85,12 @@ async def _of_bus(bus: Bus, agent: str, silent: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def _of_store(home: Home, agent: str) -> dict[str, Any]:
-    if not home.store.exists():
+def _of_store(home: Home, settings: Settings, agent: str) -> dict[str, Any]:
+    from conch.experience import store_path
+
+    if not store_path(settings.store.url, home.path).exists():
         return {"figures": None, "components": [], "last_cycle": None, "unscored": 0, "needs": {}}
-    store = open_store(home)
+    store = open_store(home, settings)
     try:
         needs = store.needs_history(agent, 1)
         return {

@@ -1,5 +1,6 @@
 """Experiences: acts joined with everything that was said of them, kept as long as the disk holds."""
 
+from conch.experience.place import store_path
 from conch.experience.reader import SqliteReader
 from conch.experience.rows import cycle_row
 from conch.experience.sqlite import MemoryStore, SqliteStore
@@ -15,4 +16,5 @@ __all__ = [
     "SqliteReader",
     "SqliteStore",
     "cycle_row",
+    "store_path",
 ]

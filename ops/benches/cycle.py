@@ -12,6 +12,8 @@ import asyncio
 from datetime import datetime
 from pathlib import Path
 
+from runs import conch_run, fresh_home, fsync_ms, percentile
+
 from conch.bus.jetstream import JetStreamBus
 from conch.cli.common import embedded_server
 from conch.config import Settings
@@ -26,7 +28,6 @@ from conch_schemas import (
     decode,
     subject_filter,
 )
-from runs import conch_run, fresh_home, fsync_ms, percentile
 
 KINDS: tuple[type[Event], ...] = (ThoughtFormed, ActionDecided, ActionTaken, CycleReflected, ExperienceRecorded)
 

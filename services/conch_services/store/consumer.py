@@ -20,7 +20,7 @@ from conch.consumer.run import Tally
 from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ContractError
-from conch.experience import FACTS, SqliteStore
+from conch.experience import FACTS, SqliteStore, store_path
 from conch_schemas import ContractViolationError, Event, ExperienceRecorded, decode, encode, subject_filter, subject_of
 
 log = structlog.get_logger(__name__)
@@ -63,7 +63,7 @@ class StoreService:
     async def run(self, bus: Bus, stop: asyncio.Event) -> None:
         """Until `stop`. Raises StoreError when the file cannot be used."""
         self._bus = bus
-        self._store = await asyncio.to_thread(SqliteStore, self._context.home / "store.db")
+        self._store = await asyncio.to_thread(SqliteStore, store_path(self._context.settings.store.url, self._context.home))
         try:
             await self._in_thread(self._store.set_epoch, (await bus.state()).epoch)
             await self._say_the_unsaid()

@@ -1,4 +1,4 @@
-"""The child's side of a supervised process: told by lines on stdin, telling by lines on stdout, gone with its parent."""
+"""The child's side of a supervised process: told by lines on stdin, telling on stdout, gone with its parent."""
 
 from __future__ import annotations
 

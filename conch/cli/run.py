@@ -30,6 +30,7 @@ from conch.supervisor import ChildProcess, Watched, ended, first_fatal, keep_ser
 
 STOP_SECONDS = 5.0
 """Time, after a request to stop, for what was done to be scored and recorded; the rest is at the next start."""
+DEFAULT_METRICS_PORT = 9464
 FINISH_MARGIN = 60.0
 """Time beyond the longest deadline for a set number of cycles to be recorded."""
 

@@ -22,6 +22,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error, MaxPayloadError
 
+from conch.config.mask import masked
 from conch.errors import BusError, BusUnreachableError
 
 log = structlog.get_logger(__name__)
@@ -83,6 +84,8 @@ class Connection:
         self, url: str, *, token: str | None = None, name: str = "conch", connect_timeout: float = 5.0
     ) -> None:
         self._url, self._token, self._name, self._connect_timeout = url, token, name, connect_timeout
+        self._shown = masked(url)
+        """The address without its password: for people and logs."""
         self.client = _Client(self._lost)
         self._up = asyncio.Event()
         self._closed = False
@@ -115,7 +118,7 @@ class Connection:
             await self._close()
             why = self._last_error or str(error) or type(error).__name__
             raise BusUnreachableError(
-                f"no bus at {self._url}: {why}. Is the server running, is the address right?"
+                f"no bus at {self._shown}: {why}. Is the server running, is the address right?"
             ) from error
         self._inbox = self.client.new_inbox()
         await self.client.subscribe(self._inbox + ".*", cb=self._replied, pending_bytes_limit=0)
@@ -204,7 +207,7 @@ class Connection:
             await asyncio.sleep(0.05)
             patience -= loop.time() - began
         raise BusUnreachableError(
-            f"the server at {self._url} does not answer JetStream requests ({call}); is JetStream enabled?"
+            f"the server at {self._shown} does not answer JetStream requests ({call}); is JetStream enabled?"
         )
 
     async def _replied(self, message: Msg) -> None:
@@ -221,11 +224,11 @@ class Connection:
         if not self._closed:
             self._up.clear()
             self._fail_waiting()
-            log.warning("bus.disconnected", url=self._url)
+            log.warning("bus.disconnected", url=self._shown)
 
     async def _reconnected(self) -> None:
         self._up.set()
-        log.info("bus.reconnected", url=self._url)
+        log.info("bus.reconnected", url=self._shown)
         for callback in tuple(self.on_reconnect):
             callback()
 
@@ -238,8 +241,8 @@ class Connection:
             await asyncio.sleep(0.1)
             reading, returning = self.client._reading_task, self.client._reconnection_task
             if self.client.is_connected and reading is not None and reading.done():
-                log.warning("bus.read_loop_died", url=self._url)
+                log.warning("bus.read_loop_died", url=self._shown)
                 await self.client.force_reconnect()
             elif self.client.is_reconnecting and returning is not None and returning.done():
-                log.warning("bus.reconnecting_died", url=self._url)
+                log.warning("bus.reconnecting_died", url=self._shown)
                 self.client._reconnection_task = asyncio.create_task(self.client._attempt_reconnect())

@@ -366,9 +366,9 @@ class Run:
             self._begun = line
         elif "metrics" in line:
             self._metrics = str(line["metrics"])
-            (warn if self._json else say)(
-                f"metrics {self._metrics}" + (f" ({line['note']})" if line.get("note") else "")
-            )
+            moved = self._settings.metrics.port is None and f":{DEFAULT_METRICS_PORT}/" not in self._metrics
+            note = f" (port {DEFAULT_METRICS_PORT} is taken)" if moved else ""
+            (warn if self._json else say)(f"metrics {self._metrics}{note}")
             self._write_down()
         elif "state" in line and line.get("why"):
             warn(f"{self._settings.agent}: {line['state']}: {line['why']}")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import hashlib
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -37,8 +36,8 @@ Act = Callable[..., ActionTaken]
 
 def _facts(*acts: ActionTaken) -> list[Event]:
     """The acts, each followed by what the three scorers say of it."""
-    own = Settings()
-    reward, needs, curiosity = reward_consumer(ServiceContext(own, Path())), needs_consumer(ServiceContext(own, Path())), curiosity_consumer(ServiceContext(own, Path()))
+    own = ServiceContext(Settings(), Path())
+    reward, needs, curiosity = reward_consumer(own), needs_consumer(own), curiosity_consumer(own)
     assert needs.initial is not None
     assert curiosity.initial is not None
     needy, curious = needs.initial(), curiosity.initial()

@@ -27,6 +27,7 @@ from conch.consumer.discover import Found, Plugin, builtin_names, discover
 from conch.errors import ConchError, UsageError
 from conch.home import Home, write_whole
 from conch.supervisor import ChildProcess, Watched, ended, first_fatal, keep_server
+from conch.telemetry import configure
 
 STOP_SECONDS = 5.0
 """Time, after a request to stop, for what was done to be scored and recorded; the rest is at the next start."""
@@ -72,6 +73,7 @@ def run(
     home = common.where()
     skipped = _skipped(without or ())
     with home.owned():
+        configure(settings.log, home.logs / "run.log", process="run")
         running = Run(home, settings, cycles, [str(rule) for rule in rules or ()], skipped, as_json=common.json)
         asyncio.run(running.live(common))
 
@@ -343,12 +345,6 @@ class Run:
         await bus.publish(subject_of(event), encode(event), id=event.id)
 
     # -- what is said ------------------------------------------------------------------------------------------------
-
-    @property
-    def _store(self) -> Path:
-        from conch.experience import store_path
-
-        return store_path(self._settings.store.url, self._home.path)
 
     def _introduce(self) -> None:
         workspace = self._settings.workspace or self._home.workspace

@@ -20,6 +20,7 @@ from conch.consumer.run import ConsumerRuntime
 from conch.consumer.service import Exporter, Service, ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, ContractError, FencedError
+from conch.experience import store_path
 from conch.process import Child, run_child
 
 log = structlog.get_logger(__name__)
@@ -143,7 +144,7 @@ async def live(child: Child) -> None:
             asyncio.create_task(_introduce(running, child.report), name="conch.introduce"),
         ]
         if child.spec["keeps"]:
-            keeping = keep_trimmed(bus, child.settings.bus.keep, context.home / "store.db")
+            keeping = keep_trimmed(bus, child.settings.bus.keep, store_path(child.settings.store.url, child.home))
             beside.append(asyncio.create_task(keeping, name="conch.keep"))
         try:
             await host_until(bus, running, stop, child.report)

@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 from runs import CONCH, fresh_home
 
-START_SECONDS = 2.5
+START_SECONDS = 4.0
 """A group is killed so long after its start at most: half of it is starting up."""
 SERVER_KILLS_A_RUN = 3
 """A nats-server that dies five times in a minute ends its run, as it should."""
@@ -47,8 +47,10 @@ class Live:
     def _rows(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            if line.endswith("\n"):
+            try:
                 self.rows.append(json.loads(line))
+            except ValueError:
+                self.said += f"stdout: {line}"  # cut off by a kill, or what nobody asked for
 
     def _words(self) -> None:
         assert self.process.stderr is not None

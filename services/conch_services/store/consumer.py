@@ -45,7 +45,7 @@ class StoreService:
     name = "store"
 
     def __init__(self, context: ServiceContext) -> None:
-        self._context = context
+        self._path = store_path(context.settings.store.url, context.home)
         self.tally = Tally()
         self._waiting = self._handled = 0
         self._said: list[str] = []
@@ -63,7 +63,7 @@ class StoreService:
     async def run(self, bus: Bus, stop: asyncio.Event) -> None:
         """Until `stop`. Raises StoreError when the file cannot be used."""
         self._bus = bus
-        self._store = await asyncio.to_thread(SqliteStore, store_path(self._context.settings.store.url, self._context.home))
+        self._store = await asyncio.to_thread(SqliteStore, self._path)
         try:
             await self._in_thread(self._store.set_epoch, (await bus.state()).epoch)
             await self._say_the_unsaid()

@@ -1,0 +1,211 @@
+"""The store as a service on a bus: facts in, experiences out, once, whatever dies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from conch.bus import MemoryBus, MemoryJournal
+from conch.config import RewardSettings, Settings
+from conch.consumer import ServiceContext
+from conch.experience import SqliteReader
+from conch.rewards import weight_set, weights_version
+from conch_schemas import (
+    ActionTaken,
+    ConsumerFailed,
+    Event,
+    ExperienceRecorded,
+    RewardAssigned,
+    WeightsSet,
+    decode,
+    encode,
+    subject_filter,
+    subject_of,
+)
+from conch_services.curiosity.consumer import curiosity_consumer
+from conch_services.needs.consumer import needs_consumer
+from conch_services.reward.consumer import reward_consumer
+from conch_services.store.consumer import store_service
+
+Until = Callable[..., Awaitable[None]]
+Act = Callable[..., ActionTaken]
+
+
+def context(home: Path, deadline: float = 30.0) -> ServiceContext:
+    """A home whose parts wait `deadline` seconds."""
+    return ServiceContext(Settings(rewards=RewardSettings(deadline=deadline)), home)
+
+
+def facts(own: ServiceContext, action: ActionTaken) -> list[Event]:
+    """The act, and what the three scorers say of it."""
+    needs, curiosity = needs_consumer(own), curiosity_consumer(own)
+    assert needs.initial is not None
+    assert curiosity.initial is not None
+    return [
+        action,
+        reward_consumer(own).handle(action),
+        needs.handle(needs.initial(), action)[1],
+        curiosity.handle(curiosity.initial(), action)[1],
+    ]
+
+
+async def publish(bus: MemoryBus, *events: Event) -> None:
+    """Put events on the bus."""
+    for event in events:
+        await bus.publish(subject_of(event), encode(event), id=event.id)
+
+
+async def weights(bus: MemoryBus, own: ServiceContext, action: ActionTaken) -> None:
+    """The weight set, before the act."""
+    parts = weight_set((), own.settings.rewards)
+    event = WeightsSet(
+        id=str(uuid4()), source=action.source, agent=action.agent, version=weights_version(parts), parts=parts
+    )
+    await publish(bus, event)
+
+
+async def recorded(bus: MemoryBus) -> list[ExperienceRecorded]:
+    """Every experience on the bus."""
+    events = [decode(found.data) async for found in bus.read([subject_filter(ExperienceRecorded)])]
+    return [event for event in events if isinstance(event, ExperienceRecorded)]
+
+
+@contextlib.asynccontextmanager
+async def serving(bus: MemoryBus, own: ServiceContext) -> AsyncIterator[Any]:
+    """The service at work; on leaving it is stopped in order."""
+    stop, service = asyncio.Event(), store_service(own)
+    task = asyncio.create_task(service.run(bus, stop))
+    yield service
+    stop.set()
+    await task
+
+
+async def test_an_act_and_its_scores_become_one_experience(tmp_path: Path, act: Act, until: Until) -> None:
+    """Once every part has come the experience is said, with a total its breakdown adds up to."""
+    own = context(tmp_path)
+    async with MemoryBus() as bus:
+        await weights(bus, own, act())
+        async with serving(bus, own):
+            await publish(bus, *facts(own, act()))
+            await until(lambda: _count(bus, 1))
+
+        [experience] = await recorded(bus)
+    assert experience.complete
+    assert experience.total == pytest.approx(sum(line.amount for line in experience.breakdown))
+    assert [part.component for part in experience.scores] == ["format", "execution", "needs", "goal", "exploration"]
+
+
+async def _count(bus: MemoryBus, number: int) -> bool:
+    return len(await recorded(bus)) >= number
+
+
+async def test_facts_that_come_again_say_nothing_new(tmp_path: Path, act: Act, until: Until) -> None:
+    """Every fact a second time, its id forgotten by the bus: one experience, and the repetitions are counted."""
+    own = context(tmp_path)
+    async with MemoryBus() as bus:
+        await weights(bus, own, act())
+        async with serving(bus, own) as service:
+            await publish(bus, *facts(own, act()))
+            await until(lambda: _count(bus, 1))
+            bus.forget_ids()
+            repeated = facts(own, act())
+            await publish(bus, *repeated, act(cycle=2))
+            await until(lambda: service.handled >= bus.journal.last)
+
+        assert len(await recorded(bus)) == 1
+        assert service.tally.duplicates >= len(repeated)
+
+
+async def test_what_was_written_and_not_said_is_said_at_the_next_start(
+    tmp_path: Path, act: Act, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash between the transaction and the publish loses no experience, and doubles none."""
+    own, journal = context(tmp_path), MemoryJournal()
+    async with MemoryBus(journal) as bus:
+        await weights(bus, own, act())
+        with monkeypatch.context() as patch:
+            patch.setattr(bus, "publish", _dying)
+            stop = asyncio.Event()
+            task = asyncio.create_task(store_service(own).run(bus, stop))
+            async with MemoryBus(journal) as other:
+                for event in facts(own, act()):
+                    await other.publish(subject_of(event), encode(event), id=event.id)
+            async with bus._changed:
+                bus._changed.notify_all()
+            with pytest.raises(ConnectionError):
+                await task
+        assert await recorded(bus) == []
+
+    for _ in range(2):
+        async with MemoryBus(journal) as bus:
+            bus.forget_ids()
+            async with serving(bus, own):
+                await until(lambda bus=bus: _count(bus, 1))
+    async with MemoryBus(journal) as bus:
+        assert len(await recorded(bus)) == 1
+
+
+async def _dying(*_: Any, **__: Any) -> None:
+    raise ConnectionError("the process dies here")
+
+
+async def test_a_part_that_does_not_come_is_a_timeout_at_its_deadline(tmp_path: Path, act: Act, until: Until) -> None:
+    """The experience is recorded incomplete, never with a zero; the part that comes later revises it."""
+    own = context(tmp_path, deadline=0.05)
+    action = act()
+    found = facts(own, action)
+    late = next(event for event in found if isinstance(event, RewardAssigned))
+    async with MemoryBus() as bus:
+        await weights(bus, own, action)
+        async with serving(bus, own):
+            await publish(bus, *(event for event in found if event is not late))
+            await until(lambda: _count(bus, 1))
+            await publish(bus, late)
+            await until(lambda: _count(bus, 2))
+
+        first, second = await recorded(bus)
+    missing = {part.component: (part.status, part.value) for part in first.scores}
+    assert missing["format"] == ("timeout", None)
+    assert (first.complete, first.revision, second.complete, second.revision) == (False, 1, True, 2)
+
+
+async def test_what_cannot_be_stored_becomes_a_letter_and_the_rest_goes_on(
+    tmp_path: Path, act: Act, until: Until
+) -> None:
+    """Garbage, a forged subject and a fact that belongs to no action are set aside; the act beside them is recorded."""
+    own = context(tmp_path)
+    action = act()
+    homeless = RewardAssigned(id="x", source=action.source, agent="echo", scorer="s", version="1", scores=())
+    async with MemoryBus() as bus:
+        await weights(bus, own, action)
+        async with serving(bus, own):
+            await bus.publish("conch.v1.echo.action.taken", b"\x00garbage", id="a")
+            await bus.publish("conch.v1.other.action.taken", encode(action), id="b")
+            await publish(bus, homeless, *facts(own, action))
+            await until(lambda: _count(bus, 1))
+
+        letters = [decode(found.data) async for found in bus.read([subject_filter(ConsumerFailed)])]
+    assert len(letters) == 3
+    assert all(isinstance(letter, ConsumerFailed) and letter.consumer == "store" for letter in letters)
+
+
+async def test_the_store_goes_on_where_it_was(tmp_path: Path, act: Act, until: Until) -> None:
+    """Stopped and started, it reads from its own position: every act is recorded once."""
+    own, journal = context(tmp_path), MemoryJournal()
+    async with MemoryBus(journal) as bus:
+        await weights(bus, own, act())
+    for cycle in range(4):
+        async with MemoryBus(journal) as bus, serving(bus, own):
+            await publish(bus, *facts(own, act(cycle=cycle)))
+            await until(lambda bus=bus, cycle=cycle: _count(bus, cycle + 1))
+
+    with SqliteReader(tmp_path / "store.db") as reader:
+        assert [row.cycle for row in reader.cycles("echo", 10)] == [0, 1, 2, 3]
+    async with MemoryBus(journal) as bus:
+        assert sorted(event.cycle or 0 for event in await recorded(bus)) == [0, 1, 2, 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Callable
@@ -33,7 +34,10 @@ def rule(
 
     def declare(function: F) -> F:
         name = function.__name__
-        low, high = range
+        try:
+            low, high = (float(end) for end in range)
+        except (TypeError, ValueError):
+            raise ContractError(f"rule {name}: range {range!r} is not two finite numbers, the lesser first") from None
         if not NAME.match(name):
             raise ContractError(f"rule {name!r}: a name is small letters, digits, '_' and '-', at most 48")
         if not 0.0 <= weight <= 1.0:
@@ -42,7 +46,7 @@ def rule(
             raise ContractError(f"rule {name}: range {range} is not two finite numbers, the lesser first")
         if timeout is not None and not timeout > 0:
             raise ContractError(f"rule {name}: timeout {timeout} is not more than 0 seconds")
-        spec = RuleSpec(name, weight, (float(low), float(high)), version, timeout, function, function.__doc__ or "")
+        spec = RuleSpec(name, weight, (low, high), version, timeout, function, function.__doc__ or "")
         setattr(function, SPEC_ATTRIBUTE, spec)
         return function
 
@@ -58,12 +62,17 @@ def consumer(
     Raises ContractError without kinds or with an unusable name.
     """
 
+    if len(kinds) == 1 and inspect.isfunction(kinds[0]):
+        raise ContractError(f"consumer {kinds[0].__name__}: name the events it reads, e.g. @consumer(ActionTaken)")
+
     def declare(function: F) -> F:
         own = name or function.__name__
         if not NAME.match(own):
             raise ContractError(f"consumer {own!r}: a name is small letters, digits, '_' and '-', at most 48")
-        if not kinds:
+        if not kinds or not all(isinstance(kind, type) and issubclass(kind, Event) for kind in kinds):
             raise ContractError(f"consumer {own}: name the events it reads, e.g. @consumer(ActionTaken)")
+        if state is not None and inspect.iscoroutinefunction(function):
+            raise ContractError(f"consumer {own}: a fold is a pure function, it cannot be async")
         setattr(function, SPEC_ATTRIBUTE, ConsumerSpec(own, version, kinds, function, state, state))
         return function
 

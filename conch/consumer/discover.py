@@ -6,9 +6,12 @@ and set aside, and the rest runs.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -108,38 +111,51 @@ def discover(files: Sequence[str], taken: Iterable[str] = ()) -> Found:
 
 def _look(origin: str) -> Found:
     """One origin, loaded in a process of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "conch.consumer.discover", origin],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     try:
-        result = subprocess.run(
-            [sys.executable, "-m", "conch.consumer.discover", origin],
-            capture_output=True,
-            timeout=LOOK_SECONDS,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        output, _ = process.communicate(timeout=LOOK_SECONDS)
     except subprocess.TimeoutExpired:
         return Found(broken=(Broken(origin, f"it was still being imported after {LOOK_SECONDS:g} s"),))
-    lines = result.stdout.decode(errors="replace").splitlines()
+    finally:
+        _end(process)
     try:
-        answer = json.loads(lines[-1])
+        answer = json.loads(output)
         found, why = [Plugin(**plugin) for plugin in answer["plugins"]], answer["why"]
     except (LookupError, ValueError, TypeError):
-        return Found(broken=(Broken(origin, f"importing it ended its process with status {result.returncode}"),))
+        return Found(broken=(Broken(origin, f"importing it ended its process with status {process.returncode}"),))
     return Found(tuple(found), (Broken(origin, why),) if why else ())
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the process with all that it started: one that lives on would hold its output open."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
 
 
 def load(origin: str) -> list[RuleSpec | ConsumerSpec]:
     """What `origin` declares, in the order of the file. Raises whatever importing it raises."""
     group, _, name = origin.partition(":")
     if group in PLUGIN_GROUPS:
-        [point] = [point for point in _plugin_points() if (point.group, point.name) == (group, name)]
-        thing = point.load()
+        points = [point for point in _plugin_points() if (point.group, point.name) == (group, name)]
+        if len(points) != 1:
+            raise ContractError(f"{len(points)} installed packages declare the entry point {origin}")
+        thing = points[0].load()
     else:
         thing = _module_of(Path(origin))
     things = vars(thing).values() if isinstance(thing, ModuleType) else [thing]
-    specs = [spec for value in things if (spec := spec_of(value)) is not None]
+    specs = {id(spec): spec for value in things if (spec := spec_of(value)) is not None}  # an alias is no second one
     if not specs:
         raise ContractError("it declares no @rule and no @consumer")
-    return specs
+    return list(specs.values())
 
 
 def _module_of(path: Path) -> ModuleType:
@@ -171,16 +187,20 @@ def _describe(spec: RuleSpec | ConsumerSpec, origin: str) -> Plugin:
 
 
 def _main() -> None:
-    """`python -m conch.consumer.discover ORIGIN`: one JSON line on stdout, the last one."""
+    """`python -m conch.consumer.discover ORIGIN`: one JSON line on stdout; what the plug-in prints goes to stderr."""
     from conch.consumer.discover import load as loaded  # not `__main__`'s: plug-ins meet the one module
 
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     origin = sys.argv[1]
     answer: dict[str, Any] = {"plugins": [], "why": ""}
     try:
         answer["plugins"] = [asdict(_describe(spec, origin)) for spec in loaded(origin)]
     except (Exception, SystemExit) as error:
         answer["why"] = f"{type(error).__name__}: {error}"
-    print("\n" + json.dumps(answer), flush=True)
+    answers.write(json.dumps(answer))
+    answers.flush()
+    os._exit(0)  # whatever threads and exit handlers it brought
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ log = structlog.get_logger(__name__)
 START_SECONDS = 20.0
 """Time to import a rule's file: it does not count as the rule's."""
 _LINE_LIMIT = 64 * 1024
+_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""numpy reserves memory for a thread per processor: on a large machine more than the rule's limit."""
 
 
 class RuleWorker:
@@ -40,10 +42,12 @@ class RuleWorker:
         """The rule's score of this act; whatever it does, a Score comes back. Cancelled, the process is ended."""
         async with self._lock:
             try:
+                if self._process is not None and self._process.returncode is not None:
+                    await self.close()  # it ended between two acts: this one is not to blame
                 if self._process is None:
                     await self._start()
                 async with asyncio.timeout(self._plugin.timeout or self._timeout):
-                    answer = await self._ask(encode(action))
+                    answer = await self._ask(action)
             except TimeoutError:
                 await self.close()
                 return self._score("timeout", why=f"no value within {self._plugin.timeout or self._timeout:g} s")
@@ -89,6 +93,7 @@ class RuleWorker:
             str(self._memory_mib),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, **dict.fromkeys(_ONE_THREAD, "1")},
             start_new_session=True,
             limit=_LINE_LIMIT,
             preexec_fn=lambda: die_with_parent(signal.SIGKILL),
@@ -101,15 +106,15 @@ class RuleWorker:
         if "error" in answer:
             raise _WorkerGoneError(str(answer["error"]))
 
-    async def _ask(self, line: bytes) -> dict[str, Any]:
+    async def _ask(self, action: ActionTaken) -> dict[str, Any]:
         assert self._process is not None
         assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(line + b"\n")
+        with contextlib.suppress(OSError):  # it is gone: reading says how
+            self._process.stdin.write(encode(action) + b"\n")
             await self._process.stdin.drain()
-        except OSError:
-            pass  # it is gone: reading says how
-        return await self._answer()
+        while (answer := await self._answer()).get("id") != action.id:
+            log.warning("reward.rule_spoke_out_of_turn", rule=self._plugin.name)
+        return answer
 
     async def _answer(self) -> dict[str, Any]:
         assert self._process is not None

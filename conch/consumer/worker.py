@@ -1,7 +1,7 @@
 """`python -m conch.consumer.worker ORIGIN NAME MEMORY_MIB`: the process that one plug-in rule runs in.
 
-Acts come in, a line each, on stdin; answers go out, a line each: `{"value": …}` or `{"error": …}`. What the rule
-prints goes to stderr. It ends with its stdin.
+Acts come in, a line each, on stdin; answers go out, a line each: `{"id": …, "value": …}` or `{"id": …, "error": …}`.
+What the rule prints goes to stderr. It ends with its stdin.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ def _value(result: object) -> Any:
 
 
 def _serve(rule: RuleSpec, loop: asyncio.AbstractEventLoop, answers: IO[str]) -> None:
+    own = os.getpid()
     for line in sys.stdin.buffer:
+        event = decode(line)
         try:
-            event = decode(line)
             assert isinstance(event, ActionTaken)
             result = rule.function(event)
             if inspect.isawaitable(result):
@@ -41,7 +42,9 @@ def _serve(rule: RuleSpec, loop: asyncio.AbstractEventLoop, answers: IO[str]) ->
             answer = {"value": _value(result)}
         except BaseException as error:
             answer = {"error": f"{type(error).__name__}: {error}"[:500]}
-        answers.write(json.dumps(answer) + "\n")
+        if os.getpid() != own:
+            os._exit(0)  # the rule forked, and this is its child
+        answers.write(json.dumps({"id": event.id, **answer}) + "\n")
         answers.flush()
 
 

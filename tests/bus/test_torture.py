@@ -177,3 +177,32 @@ async def test_a_copy_that_comes_back_does_not_take_the_name_back(nats_server: E
                     await first.get()
             await new.publish("conch.v1.echo.goal.set", b"", id="2")
             assert [delivery.seq for delivery in await asyncio.wait_for(second.get(), 15)] == [2]
+
+
+async def test_what_is_not_acknowledged_stays_so_over_a_restart(nats_server: EmbeddedServer, until: Any) -> None:
+    """The durable that is made anew stands where the reader acknowledged, and hands out nothing twice."""
+    async with (
+        JetStreamBus(nats_server.url, token=nats_server.token) as bus,
+        bus.consume("reader", ["conch.v1.>"], after=0) as reader,
+    ):
+        for number in range(5):
+            await bus.publish("conch.v1.echo.goal.set", b"", id=str(number))
+        seen: list[int] = []
+        while len(seen) < 5:
+            seen += [delivery.seq for delivery in await reader.get()]
+        await reader.ack(2)
+        waiting = asyncio.ensure_future(reader.get())
+        await kill(nats_server)
+
+        async def made_anew() -> bool:
+            return [(state.acknowledged, state.pending) for state in await bus.readers()] == [(2, 3)]
+
+        await until(made_anew)
+        await bus.publish("conch.v1.echo.goal.set", b"", id="last")
+        assert [delivery.seq for delivery in await asyncio.wait_for(waiting, 10)] == [6]
+        await reader.ack(6)
+
+        async def acknowledged() -> bool:
+            return [(state.acknowledged, state.pending) for state in await bus.readers()] == [(6, 0)]
+
+        await until(acknowledged)

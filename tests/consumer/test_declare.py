@@ -1,0 +1,113 @@
+"""What may be declared, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from conch import consumer, rule
+from conch.consumer import ConsumerSpec, RuleSpec
+from conch.consumer.declare import spec_of
+from conch.errors import ContractError
+from conch_schemas import ActionTaken
+
+
+class State(BaseModel):
+    """A fold's state."""
+
+    count: int = 0
+
+
+def brevity(action: ActionTaken) -> float | None:
+    """1.0 for a short reply."""
+    return 1.0
+
+
+def test_a_rule_stays_a_plain_function() -> None:
+    """It can be called, and says what it is: its name is the function's."""
+    declared = rule(weight=0.25, range=(-1, 1), version="2", timeout=3)(brevity)
+
+    assert declared is brevity
+    assert spec_of(brevity) == RuleSpec("brevity", 0.25, (-1.0, 1.0), "2", 3, brevity, "1.0 for a short reply.")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ({"weight": 1.5}, "weight"),
+        ({"weight": -0.1}, "weight"),
+        ({"weight": float("nan")}, "weight"),
+        ({"range": (1, 0)}, "range"),
+        ({"range": (0, 0)}, "range"),
+        ({"range": (0, float("inf"))}, "range"),
+        ({"range": (float("nan"), 1)}, "range"),
+        ({"range": (0, 1, 2)}, "range"),
+        ({"range": "ab"}, "range"),
+        ({"range": None}, "range"),
+        ({"timeout": 0}, "timeout"),
+        ({"timeout": -1}, "timeout"),
+        ({"timeout": float("nan")}, "timeout"),
+    ],
+)
+def test_a_rule_that_cannot_be_is_refused(words: Any, says: str) -> None:
+    """Where it is declared, in one sentence that names the rule and what is wrong."""
+    with pytest.raises(ContractError, match=f"rule brevity: {says}"):
+        rule(**words)(brevity)
+
+
+@pytest.mark.parametrize("name", ["<lambda>", "Brevity", "a b", "_x", "ü", "x" * 49, "a.b", ""])
+def test_a_name_that_is_no_token_is_refused(name: str) -> None:
+    """It becomes part of subjects and labels."""
+    with pytest.raises(ContractError, match="a name is"):
+        rule()(type("F", (), {"__name__": name, "__doc__": ""})())
+    if name:
+        with pytest.raises(ContractError, match="a name is"):
+            consumer(ActionTaken, name=name)(lambda action: None)
+
+
+def test_a_consumer_is_named_after_its_function() -> None:
+    """Unless it names itself."""
+
+    @consumer(ActionTaken)
+    def joy(action: ActionTaken) -> None: ...
+
+    @consumer(ActionTaken, name="other", version="3", state=State)
+    def fold(state: State, action: ActionTaken) -> tuple[State, None]: ...
+
+    plain, stateful = spec_of(joy), spec_of(fold)
+    assert isinstance(plain, ConsumerSpec)
+    assert isinstance(stateful, ConsumerSpec)
+    assert (plain.name, plain.version, plain.kinds, plain.state) == ("joy", "1", (ActionTaken,), None)
+    assert (stateful.name, stateful.version, stateful.state) == ("other", "3", State)
+    assert stateful.initial is not None
+    assert stateful.initial() == State()
+
+
+@pytest.mark.parametrize("kinds", [(), ("action.taken",), (int,), (object(),)])
+def test_a_consumer_of_no_events_is_refused(kinds: Any) -> None:
+    """It would never be called."""
+    with pytest.raises(ContractError, match="name the events"):
+        consumer(*kinds)(brevity)
+
+
+def test_a_consumer_without_parentheses_is_refused() -> None:
+    """It would silently be nothing."""
+    with pytest.raises(ContractError, match="name the events"):
+        consumer(brevity)  # type: ignore[arg-type]
+
+
+def test_an_async_fold_is_refused() -> None:
+    """A fold is pure; one that waits could not be folded again."""
+    with pytest.raises(ContractError, match="pure"):
+
+        @consumer(ActionTaken, state=State)
+        async def fold(state: State, action: ActionTaken) -> tuple[State, None]:
+            return state, None
+
+
+def test_what_was_not_declared_is_nothing() -> None:
+    """Also when it only looks like it."""
+    assert spec_of(print) is None
+    assert spec_of(type("Odd", (), {"__conch__": "rule"})()) is None

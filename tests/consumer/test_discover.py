@@ -1,0 +1,158 @@
+"""Plug-ins found, and broken ones named and set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conch.consumer import discover as discover_module
+from conch.consumer.discover import Found, discover, load_one
+from conch.errors import ContractError, UsageError
+
+HEAD = "from conch import consumer, rule\nfrom conch_schemas import ActionTaken\n"
+GOOD = HEAD + '@rule(weight=0.1, range=(0.0, 2.0))\ndef brevity(action):\n    """Short is good."""\n    return 1.0\n'
+
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write a file of rules; its path."""
+
+    def put(text: str, name: str = "rules.py") -> str:
+        (tmp_path / name).write_text(text)
+        return str(tmp_path / name)
+
+    return put
+
+
+def why(found: Found) -> str:
+    """Why the one that was set aside was."""
+    [broken] = found.broken
+    return broken.why
+
+
+def test_a_file_says_what_it_declares(write: Write) -> None:
+    """Rules and consumers in the order of the file, with what they ask for; what it prints is no matter."""
+    text = GOOD + "print('hello', end='')\n@consumer(ActionTaken, version='2')\nasync def joy(action): ...\n"
+
+    found = discover([write(text)])
+
+    assert found.broken == ()
+    [brevity], [joy] = found.of("rule"), found.of("consumer")
+    assert (brevity.name, brevity.weight, brevity.low, brevity.high) == ("brevity", 0.1, 0.0, 2.0)
+    assert (brevity.doc, brevity.origin) == ("Short is good.", write(text))
+    assert (joy.name, joy.version) == ("joy", "2")
+
+
+BROKEN = [
+    ("raise RuntimeError('no\\x1bgood')", "RuntimeError: no"),
+    ("def broken(:", "SyntaxError"),
+    ("import no_such_module", "no_such_module"),
+    ("raise SystemExit(3)", "SystemExit: 3"),
+    ("import os; os._exit(7)", "status 7"),
+    ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "status -9"),
+    ("x = 1", "declares no @rule"),
+    (HEAD + "@rule(weight=7)\ndef much(action): ...", "weight 7"),
+    (HEAD + "@rule(range=(1, 0))\ndef odd(action): ...", "range"),
+]
+
+
+def test_broken_files_are_named_and_the_rest_is_found(write: Write) -> None:
+    """Whatever importing one does, it does to a process of its own."""
+    files = [write(text, f"broken_{number}.py") for number, (text, _) in enumerate(BROKEN)]
+
+    found = discover([*files, write(GOOD)])
+
+    assert [broken.origin for broken in found.broken] == files
+    for broken, (text, says) in zip(found.broken, BROKEN, strict=True):
+        assert says in broken.why, text
+    assert [plugin.name for plugin in found.plugins] == ["brevity"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "while True: pass",
+        "import os, time\nos.fork()\ntime.sleep(60)",
+    ],
+)
+def test_a_file_that_hangs_is_given_up(text: str, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the limit, together with what it started."""
+    monkeypatch.setattr(discover_module, "LOOK_SECONDS", 1.0)
+
+    assert "still being imported after 1 s" in why(discover([write(text)]))
+
+
+def test_a_file_that_leaves_something_running_is_taken(write: Write) -> None:
+    """A thread or a child that lives on does not hold up the looking."""
+    text = "import subprocess, sys, threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n"
+    text += "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+
+    found = discover([write(text + GOOD)])
+
+    assert [plugin.name for plugin in found.plugins] == ["brevity"]
+
+
+def test_of_two_of_one_name_the_first_is_taken(write: Write) -> None:
+    """In one file, in two, and beside the names there are already; an alias is no second one."""
+    twice = "again = brevity\n@rule()\ndef other(action): ...\nfirst = other\n@rule()\ndef other(action): ...\n"
+
+    found = discover([write(GOOD + twice), write(GOOD, "second.py")], taken=["reward"])
+    reserved = discover([write(GOOD)], taken=["brevity"])
+
+    assert [plugin.name for plugin in found.plugins] == ["brevity", "other"]
+    assert [broken.why for broken in found.broken] == ["the name 'other' is taken", "the name 'brevity' is taken"]
+    assert why(reserved) == "the name 'brevity' is taken"
+    assert reserved.plugins == ()
+
+
+def test_a_file_that_is_no_python_is_named(write: Write) -> None:
+    """By what it should be called."""
+    assert "end in .py" in why(discover([write(GOOD, "rules.txt")]))
+
+
+def test_a_file_that_is_not_there_is_a_mistake_of_the_command_line(tmp_path: Path) -> None:
+    """So is a directory."""
+    with pytest.raises(UsageError, match=r"there is no file .*absent\.py \(--rules\)"):
+        discover([str(tmp_path / "absent.py")])
+    with pytest.raises(UsageError, match="there is no file"):
+        discover([str(tmp_path)])
+
+
+def install(folder: Path, points: str, module: str) -> None:
+    """A package with entry points."""
+    info = folder / "tiny_plugin-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny-plugin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(points)
+    (folder / "tiny_plugin.py").write_text(module)
+
+
+def test_an_installed_package_brings_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By entry points: a function, or a module of them; a broken one is named by its group and name."""
+    points = "[conch.rules]\nbrevity = tiny_plugin:brevity\nbroken = tiny_plugin:absent\n"
+    points += "[conch.consumers]\njoy = tiny_plugin:joy\n"
+    install(tmp_path, points, GOOD + "@consumer(ActionTaken)\ndef joy(action): ...\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    found = discover([])
+
+    assert [(plugin.name, plugin.origin) for plugin in found.plugins] == [
+        ("brevity", "conch.rules:brevity"),
+        ("joy", "conch.consumers:joy"),
+    ]
+    assert found.broken[0].origin == "conch.rules:broken"
+    assert "absent" in why(found)
+
+
+def test_one_is_loaded_by_its_name(write: Write) -> None:
+    """A file that has changed since says so."""
+    path = write(GOOD)
+
+    assert load_one(path, "brevity").name == "brevity"
+    with pytest.raises(ContractError, match="declares no 'gone' any more"):
+        load_one(path, "gone")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,15 @@ def said(*command: str) -> str:
     return subprocess.run([str(CONCH), *command], capture_output=True, text=True, check=True).stdout
 
 
+def style_of(line: str) -> str:
+    """Commands stand out, outcomes have their colour."""
+    if line.startswith("$"):
+        return "bold"
+    if not line.lstrip()[:1].isdigit():
+        return ""
+    return "green" if " success " in line else "red" if " error " in line else ""
+
+
 def main() -> None:
     """Run, ask for the status, draw both."""
     with tempfile.TemporaryDirectory() as directory:
@@ -33,7 +43,8 @@ def main() -> None:
             "bold" if line.startswith("$") else "green" if " success " in line else "red" if " error " in line else ""
         )
         console.print(Text(line, style=style))
-    console.save_svg(str(TARGET), title="conch")
+    drawn = console.export_svg(title="conch")
+    TARGET.write_text(re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL))  # no font from somebody's server
     print(TARGET)
 
 

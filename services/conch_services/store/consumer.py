@@ -114,9 +114,7 @@ class StoreService:
                 await self._give_up(delivery, str(error))
         while True:
             try:
-                recorded = await self._in_thread(
-                    self._store.apply, facts, upto=deliveries[-1].seq, now=datetime.now(UTC)
-                )
+                recorded = await self._in_thread(self._applied, facts, deliveries[-1].seq)
                 break
             except ContractError as error:
                 bad = getattr(error, "seq", None)
@@ -127,7 +125,11 @@ class StoreService:
         self.tally.handled += len(facts)
         self.tally.duplicates = self._store.duplicates
         await self._say(recorded)
-        self._waiting = await self._in_thread(self._store.pending)
+
+    def _applied(self, facts: list[tuple[int, Event]], upto: int) -> tuple[ExperienceRecorded, ...]:
+        recorded = self._store.apply(facts, upto=upto, now=datetime.now(UTC))
+        self._waiting = self._store.pending()
+        return recorded
 
     def _decoded(self, delivery: Delivery) -> Event:
         event = decode(delivery.data)

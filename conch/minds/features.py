@@ -1,0 +1,102 @@
+"""What the reflex mind sees of a choice: the situation and the call, as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch.minds.protocol import Situation
+from conch.minds.templates import TEMPLATES
+
+GROUPS = ("filesystem", "shell", "git", "notes", "reply", "DO_NOTHING", "REFLECT")
+NEEDS = 4
+"""So many needs are told apart, by the order of their names."""
+
+# A feature's scale says how much its weight is expected to matter: of a small one less is believed, and it is explored
+# less. Measured in the default workspace; none of them favours a template.
+_CONTEXT_SCALE = 0.1
+_OWN_REPEAT_SCALE = 0.5
+_PROSE_SCALE = 0.5
+_REPEAT_SCALE = 2.0
+_RECENT_SCALE = 4.0
+
+_CONTEXT = NEEDS + 5
+_TEMPLATES = len(TEMPLATES)
+_GROUP = 1
+_PAIR = _GROUP + len(GROUPS)
+_PLAIN = _PAIR + len(GROUPS) * _CONTEXT
+_OWN_REPEAT = _PLAIN + _TEMPLATES
+_PROSE = _OWN_REPEAT + _TEMPLATES
+_REPEAT = _PROSE + _TEMPLATES
+_RECENT = _REPEAT + 1
+SIZE = _RECENT + 2
+"""Features of a choice: 1; its tool; the tool with each part of the context; the template, alone, with a repetition
+and with prose; whether it is a repetition; how often the template succeeded and discovered lately."""
+
+
+@dataclass(frozen=True)
+class Lately:
+    """How a template went, the last times counting most; each 0..1."""
+
+    success: float
+    discovery: float
+    """How often it brought what *exploration* pays for."""
+
+
+class Choice(NamedTuple):
+    """One of the calls to choose from."""
+
+    template: int
+    group: str
+    repeated: bool
+    """Whether this very call was made before."""
+    prose: bool
+    """Whether the file that the gaps were filled with is prose and not a table or a program."""
+
+
+def context(situation: Situation, *, staged: bool, written: bool) -> tuple[float, ...]:
+    """What holds for every choice of this decision, each 0..1.
+
+    Urgency of the needs; whether the last act failed, whether the last two said the same, whether something was
+    written and whether something was staged since the last commit, whether a person waits.
+    """
+    urgencies = [1.0 - situation.needs[name] for name in sorted(situation.needs)[:NEEDS]]
+    last = situation.recent[-2:]
+    return (
+        *urgencies,
+        *[0.0] * (NEEDS - len(urgencies)),
+        float(bool(last) and last[-1].status not in ("success", "none")),
+        float(len(last) == 2 and last[0].output == last[1].output),
+        float(written),
+        float(staged),
+        float(situation.message is not None),
+    )
+
+
+def features(about: Sequence[float], choices: Sequence[Choice], lately: Mapping[int, Lately]) -> NDArray[np.float64]:
+    """A row for each choice, shape [n, SIZE]; `about`: see `context`."""
+    rows = np.zeros((len(choices), SIZE))
+    rows[:, 0] = 1.0
+    scaled = _CONTEXT_SCALE * np.asarray(about)
+    for row, (template, kind, repeated, prose) in zip(rows, choices, strict=True):
+        group = GROUPS.index(kind)
+        pair = _PAIR + group * _CONTEXT
+        row[_GROUP + group] = 1.0
+        row[pair : pair + _CONTEXT] = scaled
+        row[_PLAIN + template] = 1.0
+        row[_OWN_REPEAT + template] = _OWN_REPEAT_SCALE * repeated
+        row[_PROSE + template] = _PROSE_SCALE * prose
+        row[_REPEAT] = _REPEAT_SCALE * repeated
+        if went := lately.get(template):
+            row[_RECENT] = _RECENT_SCALE * (went.success - 0.5)
+            row[_RECENT + 1] = _RECENT_SCALE * (went.discovery - 0.5)
+    return rows
+
+
+def at_hand(tools: Collection[str]) -> frozenset[str]:
+    """The groups that can be chosen from where there are these tools; resting and reflecting need none."""
+    return frozenset({*tools, "DO_NOTHING", "REFLECT"}) & frozenset(GROUPS)

@@ -1,0 +1,240 @@
+"""The embedded mind: no model, a contextual bandit over templates of tool calls that learns from every experience."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+from conch.actions import render
+from conch.minds.features import Choice, Lately, at_hand, context, features
+from conch.minds.memory import CALLS, DECISIONS, WORDS, Decision, digest, load, save, trim
+from conch.minds.protocol import Completion, Prompt, Recent, Situation
+from conch.minds.templates import TEMPLATES, WORD, Call, Slots, fill_slots
+from conch_schemas import ExperienceRecorded, Usage
+
+DRAWS = 2
+"""Ways in which each template is filled for one decision."""
+RECENCY = 0.3
+"""How much the last time counts in how a template went lately."""
+SAVE_EVERY = 25
+"""Experiences from one writing of the memory to the next: what a kill can cost."""
+COVERAGE = 0.5
+"""An experience of which less than this share was scored is waited for, not learnt from."""
+
+WAITING = 6
+"""Decisions of one template that may wait for their reward at once, where others can be chosen."""
+HEARD_WITHIN = 100
+"""Cycles after which a reward is not waited for any more; it is learnt all the same when it comes."""
+
+_WRITES = frozenset({"filesystem.write", "filesystem.delete"})
+_WRITING = re.compile(r">|\b(?:tee|mv)\b")
+
+log = structlog.get_logger(__name__)
+
+
+class ReflexMind:
+    """Tries things and keeps to what paid. It understands nothing that it reads or writes, and says so.
+
+    What it learnt is kept in the file `memory`, written every SAVE_EVERY experiences and on `close`. The draws of a
+    cycle depend on `seed` and the cycle's number alone. `explore="random"` chooses blindly among the same templates
+    and learns nothing: the baseline that learning is measured against.
+    """
+
+    kind = "reflex"
+
+    def __init__(self, memory: Path, *, seed: int = 0, explore: Literal["ucb", "random"] = "ucb") -> None:
+        self._path = memory
+        self._seed = seed
+        self._explore = explore
+        self._model = "reflex-linucb-1" if explore == "ucb" else "reflex-random-1"
+        self._memory = load(memory)
+        self._unsaved = 0
+
+    @property
+    def model(self) -> str:
+        """What it is: a bandit, not a model."""
+        return self._model
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """A thought with claims to check, one filled template, or what paid best and worst. Takes about 1 ms."""
+        started = time.perf_counter()
+        self._notice(prompt.situation)
+        text = self._text(prompt)
+        ms = (time.perf_counter() - started) * 1000
+        return Completion(text=text, finish_reason="stop", usage=Usage(), model=self._model, ms=ms)
+
+    def learn(self, experience: ExperienceRecorded) -> None:
+        """Correct what the decision of that cycle is held to be worth, however late.
+
+        An experience of somebody else's decision, or one that is too incomplete, teaches nothing.
+        """
+        decision = self._memory.decisions.get(experience.cycle or 0)
+        if decision is None or decision.reply != digest(experience.raw):
+            return
+        if experience.revision > decision.revision and experience.coverage >= COVERAGE:
+            self._correct(decision, experience)
+            self._unsaved += 1
+            if self._unsaved >= SAVE_EVERY:
+                self._save()
+
+    def _correct(self, decision: Decision, experience: ExperienceRecorded) -> None:
+        memory, total = self._memory, experience.total
+        if decision.revision == 0:
+            memory.bandit.learn(decision.x, total, decision.chosen_at)
+            memory.tries[decision.template] += (1, total)
+            memory.lately[decision.template] = _lately(memory.lately.get(decision.template), experience)
+        else:
+            change = total - decision.reward
+            memory.bandit.correct(decision.x, change, decision.chosen_at)
+            memory.tries[decision.template, 1] += change
+        decision.reward, decision.revision = total, experience.revision
+
+    async def close(self) -> None:
+        """Write down what was learnt."""
+        if self._unsaved:
+            self._save()
+
+    def _save(self) -> None:
+        try:
+            save(self._memory, self._path)
+        except OSError as error:
+            log.warning("reflex.memory_not_saved", file=str(self._path), error=str(error))
+        self._unsaved = 0
+
+    def _notice(self, situation: Situation) -> None:
+        """Pick up words, and what became of the last acts."""
+        memory = self._memory
+        heard = [situation.need, situation.message or "", *(goal.statement for goal in situation.goals)]
+        for recent in situation.recent:
+            if recent.cycle > memory.noticed:
+                memory.noticed = recent.cycle
+                heard.append(recent.output)
+                self._follow(recent)
+        for text in heard:
+            memory.words.update(dict.fromkeys(WORD.findall(text)))
+        trim(memory.words, WORDS)
+
+    def _follow(self, recent: Recent) -> None:
+        """What is written and not staged, staged and not committed."""
+        if recent.status != "success":
+            return
+        memory, skill = self._memory, recent.action.skill
+        if skill == "git.commit":
+            memory.written = memory.staged = False
+        elif skill == "git.add":
+            memory.staged = True
+        elif skill in _WRITES or (skill == "shell" and _WRITING.search(str(recent.action.args.get("command")))):
+            memory.written = True
+
+    def _text(self, prompt: Prompt) -> str:
+        situation = prompt.situation
+        if prompt.purpose == "reflect":
+            return self._reflection()
+        # Thought and decision of one cycle draw alike, so the thought is of what may be done.
+        draw = random.Random(f"{self._seed}/{situation.cycle}")  # noqa: S311 - no secret
+        words = tuple(self._memory.words) or ("nothing",)
+        slots = [fill_slots(situation, words, draw) for _ in range(DRAWS)]
+        if prompt.purpose == "think":
+            return _thought(situation, slots[0], draw)
+        calls = _calls(situation, slots)
+        if self._explore == "random":
+            return render(draw.choice(calls)[1].action())
+        return self._choose(situation, calls, draw)
+
+    def _choose(self, situation: Situation, calls: list[tuple[int, Call, bool]], draw: random.Random) -> str:
+        memory = self._memory
+        marks = [digest(repr(call)) for _, call, _ in calls]
+        choices = [
+            Choice(number, call.kind, mark in memory.calls, prose)
+            for (number, call, prose), mark in zip(calls, marks, strict=True)
+        ]
+        about = context(situation, staged=memory.staged, written=memory.written)
+        rows = features(about, choices, memory.lately)
+        best = draw.choice(self._untried(choices) or self._promising(situation.cycle, choices, rows))
+        text = render(calls[best][1].action())
+        self._remember(situation.cycle, marks[best], choices[best].template, text, rows[best])
+        return text
+
+    def _untried(self, choices: list[Choice]) -> list[int]:
+        """Everything is tried once before anything is preferred."""
+        tried = {decision.template for decision in self._memory.decisions.values()}
+        tried |= set(np.flatnonzero(self._memory.tries[:, 0]).tolist())
+        return [place for place, choice in enumerate(choices) if choice.template not in tried]
+
+    def _promising(self, cycle: int, choices: list[Choice], rows: NDArray[np.float64]) -> list[int]:
+        """The best by what is expected and what is hoped for; several where they are equal."""
+        scores = self._memory.bandit.scores(rows) - self._impatience(cycle, choices)
+        return [int(place) for place in np.flatnonzero(scores >= scores.max() - 1e-9)]
+
+    def _impatience(self, cycle: int, choices: list[Choice]) -> NDArray[np.float64]:
+        """A malus for templates of which too many decisions wait for their reward: who hears late, varies."""
+        waiting = Counter(
+            decision.template
+            for made, decision in self._memory.decisions.items()
+            if decision.revision == 0 and made > cycle - HEARD_WITHIN
+        )
+        return np.array([float(waiting[choice.template] >= WAITING) for choice in choices])
+
+    def _remember(self, cycle: int, mark: int, template: int, text: str, x: NDArray[np.float64]) -> None:
+        memory = self._memory
+        memory.calls.pop(mark, None)
+        memory.calls[mark] = None
+        trim(memory.calls, CALLS)
+        memory.bandit.choose(x)
+        memory.decisions[cycle] = Decision(template, digest(text), x, memory.bandit.choices)
+        trim(memory.decisions, DECISIONS)
+
+    def _reflection(self) -> str:
+        tries = self._memory.tries
+        tried = np.flatnonzero(tries[:, 0])
+        if not tried.size:
+            return "I have learnt nothing yet: no act of mine has been scored."
+        means = tries[tried, 1] / tries[tried, 0]
+        best, worst = int(tried[means.argmax()]), int(tried[means.argmin()])
+        return (
+            f"I have tried {tried.size} of {len(TEMPLATES)} things in {int(tries[:, 0].sum())} scored acts. "
+            f"Best paid: {self._went(best)}. Worst paid: {self._went(worst)}."
+        )
+
+    def _went(self, template: int) -> str:
+        count, total = self._memory.tries[template]
+        return f"“{TEMPLATES[template].name}”, {total / count:+.2f} on average over {int(count)}"
+
+
+def _calls(situation: Situation, slots: list[Slots]) -> list[tuple[int, Call, bool]]:
+    """Every template that can be filled and whose tool there is: its number, the call, whether it is about prose."""
+    groups = at_hand(situation.tools)
+    made = [(number, template.make(gaps), gaps.prose) for gaps in slots for number, template in enumerate(TEMPLATES)]
+    return [(number, call, prose) for number, call, prose in made if call is not None and call.kind in groups]
+
+
+def _thought(situation: Situation, slots: Slots, draw: random.Random) -> str:
+    """Words with claims that can be checked: a file that is there or may not be, a tool, a goal."""
+    known = bool(situation.files) and draw.random() < 0.7
+    said = [f"{situation.need.capitalize()} presses most."]
+    said.append(f"There is a file {slots.file}." if known else f"There may be a file {slots.guess}.")
+    if situation.tools:
+        said.append(f"I could use the tool {draw.choice(situation.tools)}.")
+    if situation.message is not None:
+        said.append("Somebody waits for an answer.")
+    elif situation.goals:
+        said.append(f"I have the goal “{draw.choice(situation.goals).statement[:150]}”.")
+    return " ".join([*said, f"I wonder about {slots.word}."])
+
+
+def _lately(before: Lately | None, experience: ExperienceRecorded) -> Lately:
+    discovered = any(score.component == "exploration" and (score.value or 0.0) > 0.0 for score in experience.scores)
+    success = float(experience.outcome.status in ("success", "none"))
+    before = before or Lately(0.5, 0.5)
+    return Lately(
+        success=before.success + RECENCY * (success - before.success),
+        discovery=before.discovery + RECENCY * (discovered - before.discovery),
+    )

@@ -1,0 +1,6 @@
+"""The workspace that a new home starts with: a notebook about rock pools, and goals on it."""
+
+from conch.workspace.fill import fill
+from conch.workspace.goals import default_goals
+
+__all__ = ["default_goals", "fill"]

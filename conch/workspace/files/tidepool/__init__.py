@@ -1,0 +1,1 @@
+"""Counts what lives in the pools at Conch Point."""

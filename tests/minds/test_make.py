@@ -1,0 +1,39 @@
+"""The settings name the mind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conch.config import MindSettings
+from conch.errors import ConfigError
+from conch.minds import make_mind
+
+
+def test_each_kind_is_made(tmp_path: Path) -> None:
+    """Reflex by default, openai and scripted on request."""
+    script = tmp_path / "script"
+    script.write_text("DO_NOTHING: rest\n")
+    settings = (MindSettings(), MindSettings(kind="openai"), MindSettings(kind="scripted", script=str(script)))
+
+    kinds = [make_mind(one, seed=0, memory=tmp_path / "memory").kind for one in settings]
+
+    assert kinds == ["reflex", "openai", "scripted"]
+
+
+def test_a_scripted_mind_without_a_script_is_refused(tmp_path: Path) -> None:
+    """The sentence says how to name one."""
+    with pytest.raises(ConfigError, match="--script"):
+        make_mind(MindSettings(kind="scripted"), seed=0, memory=tmp_path / "memory")
+
+
+def test_heavy_libraries_come_only_with_the_kind_that_needs_them() -> None:
+    """Importing the package, or making a scripted mind, loads neither numpy nor httpx2."""
+    told = "import sys, conch.minds, conch.minds.scripted; print({'numpy', 'httpx2'} & set(sys.modules))"
+
+    said = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout
+
+    assert said.strip() == "set()"

@@ -1,0 +1,146 @@
+"""A new workspace is worth working in; a person's own is left alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conch.config import ToolSettings
+from conch.tools import Sandbox, run_check
+from conch.workspace import default_goals, fill
+from conch.workspace.goals import CREATURES, TERMS
+from conch_schemas import FileCheck
+
+
+def git(directory: Path, *args: str) -> str:
+    done = subprocess.run(["git", *args], cwd=directory, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("home") / "workspace"
+    fill(directory)
+    return directory
+
+
+def test_a_repository_with_a_history_is_made(filled: Path) -> None:
+    """Three commits, one file left uncommitted, and whoever commits next has a name."""
+    assert git(filled, "rev-list", "--count", "HEAD") == "3"
+    assert git(filled, "status", "--porcelain") == "?? data/october.csv"
+    assert git(filled, "config", "--local", "user.name") == "echo"
+
+
+def test_filling_twice_changes_nothing(filled: Path) -> None:
+    """What the agent has done since is its own."""
+    before = git(filled, "rev-parse", "HEAD")
+
+    fill(filled)
+
+    assert git(filled, "rev-parse", "HEAD") == before
+
+
+def test_a_directory_of_the_persons_own_is_taken_as_it_is(tmp_path: Path) -> None:
+    """One file is enough to make it somebody's."""
+    (tmp_path / "mine").write_text("mine")
+
+    fill(tmp_path)
+
+    assert [entry.name for entry in tmp_path.iterdir()] == ["mine"]
+
+
+def test_without_git_the_files_are_there_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No half-made repository is left."""
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+
+    fill(tmp_path / "workspace")
+
+    assert (tmp_path / "workspace" / "README.md").is_file()
+    assert not (tmp_path / "workspace" / ".git").exists()
+
+
+def test_the_persons_git_configuration_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hooks, signing and names of the person's own stay out of it."""
+    configuration = tmp_path / "gitconfig"
+    configuration.write_text("[commit]\n\tgpgsign = true\n[core]\n\thooksPath = /nowhere\n[user]\n\tname = Person\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+
+    fill(tmp_path / "workspace")
+
+    monkeypatch.delenv("GIT_DIR")
+    assert git(tmp_path / "workspace", "log", "-1", "--format=%an") == "echo"
+
+
+def test_filling_is_quick(tmp_path: Path) -> None:
+    """A cold start has two seconds for everything."""
+    began = time.perf_counter()
+    fill(tmp_path / "workspace")
+
+    assert time.perf_counter() - began < 1.0
+
+
+async def test_no_goal_is_reached_or_out_of_reach_at_first(filled: Path) -> None:
+    """Every check can be run and says that there is something to do."""
+    settings = ToolSettings(sandbox="off")
+    sandbox = Sandbox(settings)
+
+    found = {goal.id: await run_check(goal.check, filled, sandbox, 10.0) for goal in default_goals()}
+
+    assert {result.error for result in found.values()} == {None}
+    assert not any(result.achieved for result in found.values())
+    assert found["tests"].measure == pytest.approx(0.7)
+
+
+async def test_every_goal_can_be_reached(tmp_path: Path) -> None:
+    """By hand: a commit, a journal, a summary, a glossary, a repaired program."""
+    fill(tmp_path)
+    notes = "\n".join(file.read_text() for file in sorted((tmp_path / "notes").iterdir()))
+    for name in ("journal.md", "SUMMARY.md", "glossary.md"):
+        (tmp_path / name).write_text(notes)
+    program = tmp_path / "tidepool" / "sightings.py"
+    fixed = program.read_text().replace("heads[sighting.pool] = heads.get(sighting.pool, 0) + sighting.count", "pass")
+    fixed = fixed.replace("max(sorted(heads), key=lambda pool: heads[pool])", "3")
+    program.write_text(
+        fixed.replace("raise NotImplementedError", "return max(sightings, key=lambda s: s.water_celsius)")
+    )
+    tide = tmp_path / "tidepool" / "tide.py"
+    tide.write_text(tide.read_text().replace("raise NotImplementedError", 'return ("11:33", "11:53")'))
+    git(tmp_path, "add", "--all")
+    git(tmp_path, "commit", "--quiet", "-m", "Everything")
+    sandbox = Sandbox(ToolSettings(sandbox="off"))
+
+    found = {goal.id: (await run_check(goal.check, tmp_path, sandbox, 10.0)).achieved for goal in default_goals()}
+
+    assert found == dict.fromkeys(found, True)
+
+
+def test_the_goals_ask_for_what_the_notes_hold(filled: Path) -> None:
+    """Each word of the glossary is set in bold in a note; each heading of the summary heads one."""
+    notes = "\n".join(file.read_text() for file in (filled / "notes").iterdir())
+
+    assert {term for term in TERMS if f"**{term}**" not in notes} == set()
+    assert notes.count("**") == 2 * len(TERMS)
+    assert {name for name in CREATURES if f"# {name}" not in notes} == set()
+
+
+def test_goals_have_ids_of_their_own() -> None:
+    """And their files lie in the workspace."""
+    goals = default_goals()
+
+    assert len({goal.id for goal in goals}) == len(goals)
+    assert all(not goal.check.path.startswith("/") for goal in goals if isinstance(goal.check, FileCheck))
+
+
+def test_the_programs_tests_run_and_three_of_ten_fail(filled: Path) -> None:
+    """Seven of ten pass, for want of one repair and two features."""
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", "unittest"], cwd=filled, capture_output=True, text=True, check=False
+    )
+
+    assert "Ran 10 tests" in done.stderr
+    assert "FAILED (failures=1, errors=2)" in done.stderr

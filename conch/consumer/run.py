@@ -30,7 +30,7 @@ from conch.consumer.snapshot import (
     save_state,
 )
 from conch.consumer.spec import ConsumerSpec
-from conch.errors import BusError, ConchError, ContractError
+from conch.errors import BusError, ConchError, ContractError, FencedError
 from conch_schemas import (
     STREAM_SUBJECTS,
     ConsumerFailed,
@@ -93,8 +93,7 @@ class ConsumerRuntime:
         self._open: dict[int, None] = {}
         """Sequences taken and not yet done, in order."""
         self._taken = 0
-        self._room = asyncio.Semaphore(IN_HAND)
-        self._known: set[str] = set()
+        self._wrote = False
         self._writing = asyncio.Lock()
         """Held by whoever writes states or the position: crossed, our own writes would look like another copy's."""
         self._log = log.bind(consumer=spec.name)
@@ -106,6 +105,20 @@ class ConsumerRuntime:
         BusError when the bus refuses for good. Cancelled, it lets go at once; the next run does again what was not
         written down.
         """
+        while True:
+            try:
+                await self._run(stop)
+                break
+            except* ConchError as failed:
+                raise failed.exceptions[0] from None
+            except* _OvertakenError:
+                self._log.info("consumer.begins_again")
+        self._log.info("consumer.stopped", at=self._place.seq, **vars(self.tally))
+
+    async def _run(self, stop: asyncio.Event) -> None:
+        self._lanes.clear()
+        self._open.clear()
+        self._room = asyncio.Semaphore(IN_HAND)
         self._stream = await self._bus.state()
         self._place = await load_place(self._bus, self.spec)
         self._taken = self._place.seq
@@ -116,21 +129,17 @@ class ConsumerRuntime:
             self._bus.serve(f"conch.ctl._consumer.{self.spec.name}.retry", self._asked_to_retry),
         ):
             self._log.info("consumer.started", after=self._place.seq)
-            try:
-                async with asyncio.TaskGroup() as group:
-                    over = asyncio.Event()
-                    group.create_task(self._snapshots(reader, over), name=f"conch.{self.spec.name}.snapshots")
-                    await self._take(reader, group, stop)
-                    for lane in tuple(self._lanes.values()):
-                        await lane.queue.join()
-                    over.set()
-                    for lane in self._lanes.values():
-                        if lane.driver is not None:
-                            lane.driver.cancel()
-            except* ConchError as failed:
-                raise failed.exceptions[0] from None
+            async with asyncio.TaskGroup() as group:
+                over = asyncio.Event()
+                group.create_task(self._snapshots(reader, over), name=f"conch.{self.spec.name}.snapshots")
+                await self._take(reader, group, stop)
+                for lane in tuple(self._lanes.values()):
+                    await lane.queue.join()
+                over.set()
+                for lane in self._lanes.values():
+                    if lane.driver is not None:
+                        lane.driver.cancel()
             await self._snapshot(reader)
-        self._log.info("consumer.stopped", at=self._place.seq, **vars(self.tally))
 
     async def _take(self, reader: Reader, group: asyncio.TaskGroup, stop: asyncio.Event) -> None:
         """Deal out what comes to the lanes until told to stop."""
@@ -290,10 +299,16 @@ class ConsumerRuntime:
             done, recent = self.handled, list(self._place.recent)
             if done <= self._place.seq:
                 return
-            for lane in tuple(self._lanes.values()):
-                if lane.held is not None:
-                    await save_state(self._bus, self.spec, lane.agent, lane.held, self._place.epoch)
-            await save_place(self._bus, self.spec, self._place, done, recent)
+            try:
+                for lane in tuple(self._lanes.values()):
+                    if lane.held is not None:
+                        await save_state(self._bus, self.spec, lane.agent, lane.held, self._place.epoch)
+                await save_place(self._bus, self.spec, self._place, done, recent)
+            except FencedError:
+                if self._wrote:
+                    raise
+                raise _OvertakenError from None
+            self._wrote = True
         await reader.ack(done)
 
     async def _asked_to_retry(self, _subject: str, data: bytes) -> bytes:
@@ -367,6 +382,10 @@ class ConsumerRuntime:
         async with self._writing:
             held.state, held.seq, held.saved = state, upto, -1
             await save_state(self._bus, self.spec, lane.agent, held, self._stream.epoch)
+
+
+class _OvertakenError(Exception):
+    """The copy that we took over from wrote once more after we had read: begin again from there."""
 
 
 async def _first(getting: Coroutine[Any, Any, Sequence[Delivery]], stopped: asyncio.Future[Any]) -> Sequence[Delivery]:

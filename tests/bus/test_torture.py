@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from conch.bus.jetstream import JetStreamBus, connection
 from conch.bus.server import EmbeddedServer
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
+from conch.errors import BusError, FencedError
 from conch_schemas import ActionTaken, CycleReflected, decode, encode, subject_filter, subject_of
 
 pytestmark = pytest.mark.torture
@@ -146,8 +147,6 @@ async def test_a_short_stand_is_not_noticed(nats_server: EmbeddedServer) -> None
 
 async def test_a_request_without_a_server_ends_in_time(nats_server: EmbeddedServer) -> None:
     """Asking is bounded, also while there is no connection; reading the stream goes on when there is one again."""
-    from conch.errors import BusError
-
     async with JetStreamBus(nats_server.url, token=nats_server.token) as bus:
         await nats_server.stop()
         with pytest.raises(BusError):
@@ -158,25 +157,43 @@ async def test_a_request_without_a_server_ends_in_time(nats_server: EmbeddedServ
         assert (await asyncio.wait_for(state, 10)).last == 0
 
 
-async def test_a_copy_that_comes_back_does_not_take_the_name_back(nats_server: EmbeddedServer, until: Any) -> None:
+async def test_a_copy_that_comes_back_does_not_take_the_name_back(
+    nats_server: EmbeddedServer, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its connection was gone while another took over: it finds the other's durable, and is fenced."""
-    from conch.errors import FencedError
-
+    gate = asyncio.Event()
     async with (
         JetStreamBus(nats_server.url, token=nats_server.token) as old,
         JetStreamBus(nats_server.url, token=nats_server.token) as new,
         old.consume("reader", ["conch.v1.>"], after=0) as first,
     ):
-        waiting = asyncio.ensure_future(first.get())
-        await old.publish("conch.v1.echo.goal.set", b"", id="1")
-        await waiting
-        async with new.consume("reader", ["conch.v1.>"], after=1) as second:
-            await kill(nats_server)
+        client = old._connection.client
+        real = client._connect_to_server
+
+        async def later(server: Any) -> None:
+            await gate.wait()
+            await real(server)
+
+        monkeypatch.setattr(client, "_connect_to_server", later)
+        await client.force_reconnect()
+        await until(lambda: not old.connected)
+        async with new.consume("reader", ["conch.v1.>"], after=0) as second:
+            gate.set()
             with pytest.raises(FencedError):
-                async with asyncio.timeout(15):
+                async with asyncio.timeout(10):
                     await first.get()
-            await new.publish("conch.v1.echo.goal.set", b"", id="2")
-            assert [delivery.seq for delivery in await asyncio.wait_for(second.get(), 15)] == [2]
+            await new.publish("conch.v1.echo.goal.set", b"", id="1")
+            assert [delivery.seq for delivery in await asyncio.wait_for(second.get(), 10)] == [1]
+
+
+async def test_a_complaint_of_the_server_is_no_end(nats_server: EmbeddedServer) -> None:
+    """It says -ERR and hangs up: the client comes back."""
+    async with JetStreamBus(nats_server.url, token=nats_server.token) as bus:
+        bus._connection.client._transport.write(b"NONSENSE\r\n")  # type: ignore[union-attr]
+
+        for number in range(50):
+            stored = await asyncio.wait_for(bus.publish("conch.v1.echo.goal.set", b"", id=str(number)), 10)
+        assert stored.seq == 50
 
 
 async def test_what_is_not_acknowledged_stays_so_over_a_restart(nats_server: EmbeddedServer, until: Any) -> None:

@@ -118,11 +118,14 @@ async def test_what_it_prints_is_no_score(worker: Make, act: Any) -> None:
     assert (await worker(body).score(act(1))).value == 0.1
 
 
-async def test_a_rule_that_forks_answers_once(worker: Make, act: Any) -> None:
-    """Its child's answer is not taken for the next act's."""
+async def test_a_rule_that_forks_answers_once(worker: Make, act: Any, until: Any) -> None:
+    """Its child's answer is not taken for the next act's; its child ends."""
     one = worker("os.fork()\nreturn action.cycle / 10")
 
     assert [(await one.score(act(cycle))).value for cycle in (1, 2, 3)] == [0.1, 0.2, 0.3]
+    assert one._process is not None
+    children = psutil.Process(one._process.pid).children
+    await until(lambda: all(child.status() == psutil.STATUS_ZOMBIE for child in children()))
 
 
 async def test_an_answer_out_of_turn_is_not_taken(worker: Make, act: Any) -> None:

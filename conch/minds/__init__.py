@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from conch.config import MindSettings
@@ -27,6 +28,8 @@ def make_mind(settings: MindSettings, *, seed: int, memory: Path, decided: int =
         if settings.script is None:
             raise ConfigError("the scripted mind needs a file of replies: --script FILE or mind.script")
         return ScriptedMind(Path(settings.script).expanduser(), start_at=decided)
+    # The matrices are small: threads that wait for each other would take ten times as long on a busy machine.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from conch.minds.reflex import ReflexMind
 
     return ReflexMind(memory, seed=seed)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-BLOCK = 64
+BLOCK = 128
 """Choices from one inversion to the next; forgetting happens there, BLOCK steps at once."""
 
 
@@ -45,17 +45,18 @@ class LinUCB:
 
     def scores(self, x: Floats) -> Floats:
         """Expected reward plus optimism for each row of `x` [n, d]; shape [n]."""
-        spread = np.einsum("ij,ij->i", x @ self._spread, x)
+        coarse = x.astype(np.float32)  # twice as fast, and optimism is no matter of six digits
+        spread = np.einsum("ij,ij->i", coarse @ self._spread.astype(np.float32), coarse)
         scores: Floats = x @ self._theta + self.alpha * np.sqrt(np.maximum(spread, 0.0))
         return scores
 
     def choose(self, x: Floats) -> None:
         """The choice with features `x` [d] is made; its reward is not known yet."""
-        _add(self.waiting, x, 1.0)
-        _invert_with(self._spread, x)
         self.choices += 1
         if self.choices % BLOCK == 0:
             self._forget()
+        _add(self.waiting, x, 1.0)
+        _invert_with(self._spread, x)
 
     def learn(self, x: Floats, reward: float, chosen_at: int) -> None:
         """The first word on a choice's reward. `chosen_at`: `choices` right after it was made."""
@@ -75,7 +76,8 @@ class LinUCB:
     def refresh(self) -> None:
         """Work out afresh what follows from `A`, `b` and `waiting`."""
         self._inverse: Floats = _inverse(self.A)
-        self._spread: Floats = _inverse(self.A + self.waiting)
+        nothing_waits = np.abs(self.waiting).max() < 1e-9
+        self._spread: Floats = self._inverse.copy() if nothing_waits else _inverse(self.A + self.waiting)
         self._theta = self._inverse @ self.b
 
     def _kept_since(self, chosen_at: int) -> float:

@@ -212,8 +212,12 @@ class ReflexMind:
 def _calls(situation: Situation, slots: list[Slots]) -> list[tuple[int, Call, bool]]:
     """Every template that can be filled and whose tool there is: its number, the call, whether it is about prose."""
     groups = at_hand(situation.tools)
-    made = [(number, template.make(gaps), gaps.prose) for gaps in slots for number, template in enumerate(TEMPLATES)]
-    return [(number, call, prose) for number, call, prose in made if call is not None and call.kind in groups]
+    return [
+        (number, call, prose)
+        for gaps, prose in [(gaps, gaps.prose) for gaps in slots]
+        for number, template in enumerate(TEMPLATES)
+        if (call := template.make(gaps)) is not None and call.kind in groups
+    ]
 
 
 def _thought(situation: Situation, slots: Slots, draw: random.Random) -> str:

@@ -68,9 +68,19 @@ def run_child(name: str, live: Callable[[Child], Awaitable[None]]) -> None:
     configure(child.settings.log, child.home / "logs" / f"{name}.log", process=name)
     try:
         asyncio.run(_live(child, live))
-    except ConchError as error:
+    except (ConchError, ExceptionGroup) as raised:
+        error = innermost(raised)
+        if not isinstance(error, ConchError):
+            raise
         child.report(fatal=str(error), code=error.exit_code)
         sys.exit(FATAL_REPORTED)
+
+
+def innermost(error: BaseException) -> BaseException:
+    """What a TaskGroup failed of."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def _live(child: Child, live: Callable[[Child], Awaitable[None]]) -> None:

@@ -21,7 +21,7 @@ from conch.consumer.service import Exporter, Service, ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, ContractError, FencedError
 from conch.experience import store_path
-from conch.process import Child, run_child
+from conch.process import Child, innermost, run_child
 
 log = structlog.get_logger(__name__)
 
@@ -158,10 +158,7 @@ async def host_until(bus: Bus, running: Sequence[Running], stop: asyncio.Event, 
     try:
         await host(bus, running, stop, report)
     except* ConchError as broken:
-        error: BaseException = broken
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        raise error from None
+        raise innermost(broken) from None
 
 
 async def _finish(bus: Bus, running: Sequence[Running], finish: asyncio.Event, stop: asyncio.Event) -> None:

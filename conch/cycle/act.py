@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-from conch.cycle.memory import ActiveGoal
+from conch.cycle.goals import Baseline
+from conch.cycle.memory import ActiveGoal, Memory
+from conch.cycle.touch import touched
 from conch.text import cut
-from conch.tools import Sandbox, Toolbox, ToolContext, run_check
-from conch_schemas import Action, GoalCheck, GoalOutcome, Outcome, OutcomeStatus
+from conch.tools import Toolbox, ToolContext
+from conch_schemas import Action, GoalCheck, Outcome, OutcomeStatus, Usage
 
-READ_ONLY = frozenset(
-    {
-        "filesystem.read",
-        "filesystem.list",
-        "filesystem.exists",
-        "filesystem.info",
-        "filesystem.grep",
-        "filesystem.glob",
-        "git.status",
-        "git.log",
-        "git.diff",
-        "notes.remember",
-        "notes.recall",
-        "reply",
-    }
-)
-"""Skills that leave the workspace as it is: no check can come out otherwise after them."""
+THOUGHT_SHOWN = 2000
+"""Characters of the thought that an act carries."""
 
 
 @dataclass(frozen=True)
@@ -36,55 +23,69 @@ class Deed:
     """What acting brought."""
 
     outcome: Outcome
-    goals: tuple[GoalCheck, ...]
+    goals: tuple[GoalCheck, ...] = ()
+    ms: float = 0.0
 
 
 async def act(
-    action: Action, guard: str | None, *, toolbox: Toolbox, context: ToolContext, goals: Iterable[ActiveGoal]
+    action: Action,
+    guard: str | None,
+    *,
+    toolbox: Toolbox,
+    context: ToolContext,
+    goals: Iterable[ActiveGoal],
+    baseline: Baseline,
 ) -> Deed:
     """Do `action` once and check the goals. Whatever the tool does, an outcome comes back. Cancelled, the tool dies."""
+    began, before = time.perf_counter(), tuple(goals)
     if guard is not None:
-        outcome = nothing("blocked", guard)
+        outcome = _nothing("blocked", guard)
     elif action.valid and action.kind == "TOOL":
         outcome = await toolbox.run(action, context)
     else:
-        outcome = nothing("none")
-    touched = outcome.status not in ("none", "blocked") and action.skill not in READ_ONLY
-    return Deed(outcome, await check_goals(goals, context, touched=touched))
+        outcome = _nothing("none")
+    checks = await baseline.after(before, context, touched=touched(action, outcome.status))
+    return Deed(outcome, checks, (time.perf_counter() - began) * 1000)
 
 
-def nothing(status: OutcomeStatus, error: str | None = None) -> Outcome:
-    """The outcome of what was not done."""
+def cut_short(action: Action, guard: str | None) -> Deed:
+    """The deed of an intent that a crash kept from its outcome: nobody knows whether the tool ran."""
+    if guard is not None:
+        return Deed(_nothing("blocked", guard))
+    if action.valid and action.kind == "TOOL":
+        return Deed(_nothing("unknown", "the agent was stopped between the intent and its outcome"))
+    return Deed(_nothing("none"))
+
+
+def taken(memory: Memory, deed: Deed, needs: dict[str, float], tools: tuple[str, ...]) -> dict[str, Any]:
+    """The data of `action.taken`: the open cycle's thought and decision, and what acting on it brought. Pure."""
+    thought, decided, grounded = memory.thought, memory.decided, memory.grounded
+    assert thought is not None
+    assert decided is not None
+    ground_ms = grounded.ms if grounded is not None else 0.0
+    return {
+        "action": decided.action,
+        "raw": decided.raw,
+        "raw_length": decided.raw_length,
+        "raw_sha256": decided.raw_sha256,
+        "outcome": deed.outcome,
+        "goals": deed.goals,
+        "needs": needs,
+        "thought": thought.thought.text[:THOUGHT_SHOWN],
+        "memory": grounded.memory if grounded is not None else (),
+        "tools": tools,
+        "constrained": decided.constrained,
+        "model": decided.model,
+        "usage": _sum(thought.usage, decided.usage),
+        "ms": {"think": thought.ms, "ground": ground_ms, "decide": decided.ms, "act": deed.ms},
+    }
+
+
+def _nothing(status: OutcomeStatus, error: str | None = None) -> Outcome:
     return Outcome(status=status, output=cut(""), error=error)
 
 
-async def check_goals(goals: Iterable[ActiveGoal], context: ToolContext, *, touched: bool) -> tuple[GoalCheck, ...]:
-    """Every active goal's check, side by side; where nothing was touched, the last measure stands."""
-    return tuple(await asyncio.gather(*(_checked(goal, context, touched) for goal in goals)))
-
-
-async def _checked(active: ActiveGoal, context: ToolContext, touched: bool) -> GoalCheck:
-    goal, best = active.goal, active.best if active.best is not None else 0.0
-    if not touched and active.best is not None:
-        return GoalCheck(
-            goal=goal.id, statement=goal.statement, outcome="neutral", measure=best, best=best, detail="untouched"
-        )
-    measure, achieved, detail, error = await measure_goal(active, context.workspace, context.sandbox, context)
-    outcome: GoalOutcome = "error" if error else "achieved" if achieved else "partial" if measure > best else "neutral"
-    return GoalCheck(
-        goal=goal.id,
-        statement=goal.statement,
-        outcome=outcome,
-        measure=measure,
-        best=best,
-        failed_before=active.tried,
-        detail=(error or detail)[:300],
+def _sum(one: Usage, other: Usage) -> Usage:
+    return Usage(
+        input_tokens=one.input_tokens + other.input_tokens, output_tokens=one.output_tokens + other.output_tokens
     )
-
-
-async def measure_goal(
-    active: ActiveGoal, workspace: Path, sandbox: Sandbox, context: ToolContext
-) -> tuple[float, bool, str, str | None]:
-    """(measure 0..1, achieved, a line of detail, why the check could not be run)."""
-    result = await run_check(active.goal.check, workspace, sandbox, context.settings.timeout)
-    return result.measure, result.achieved, result.detail, result.error

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable, Coroutine
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
+class StoppedError(Exception):
+    """The agent was told to stop while it waited; the open cycle is finished by the next run."""
+
+
 class Control:
-    """The agent's switches. `report` is told every change of state, as (state, sentence)."""
+    """The agent's switches. `report` is told every change of state, as (state, sentence).
+
+    The state is the first of these that holds: stopping; the latest trouble (bus, mind, budget); paused; running.
+    """
 
     def __init__(self, report: Callable[[str, str], None], *, batch: bool = False) -> None:
         self._report = report
@@ -22,40 +27,41 @@ class Control:
         self.stopping = False
         self.paused = False
         self.state, self.why = "starting", ""
+        self._troubles: dict[str, str] = {}
         self._changed, self._stopped = asyncio.Event(), asyncio.Event()
 
-    def say(self, state: str, why: str) -> None:
-        """Take up a state and report it, once."""
-        if (state, why) != (self.state, self.why):
-            self.state, self.why = state, why
-            self._report(state, why)
-
     def running(self) -> None:
-        """The normal state."""
-        self.say("running", "")
+        """The agent has begun."""
+        self._say()
+
+    def trouble(self, state: str, why: str) -> None:
+        """Something that the agent waits for, and why; until it is over."""
+        self._troubles.pop(state, None)
+        self._troubles[state] = why
+        self._say()
+
+    def over(self, state: str) -> None:
+        """That trouble is over. Twice is once."""
+        if self._troubles.pop(state, None) is not None:
+            self._say()
 
     def pause(self) -> None:
         """Before the next cycle, wait."""
         self.paused = True
-        self.say("paused", "by request")
+        self._say()
 
     def resume(self) -> None:
-        """Go on. Also after a budget's pause it is checked at once."""
+        """Go on. An agent that waits for its budget looks at it anew."""
         self.paused = False
-        self.running()
+        self._say()
         self._changed.set()
 
     def stop(self) -> None:
-        """End after the cycle in hand."""
+        """End: after the cycle in hand, or at once where it waits for its mind. Twice is once."""
         self.stopping = True
+        self._say()
         self._stopped.set()
-        self.say("stopping", "by request")
         self._changed.set()
-
-    def mind_speaks(self) -> None:
-        """The mind answered."""
-        if self.state == "mind":
-            self.running()
 
     async def unless_stopped(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`; told to stop meanwhile, it is cancelled and StoppedError raised."""
@@ -72,39 +78,31 @@ class Control:
                 await asyncio.gather(task, return_exceptions=True)
 
     async def sleep(self, seconds: float) -> None:
-        """Until the next cycle is due, or something changes."""
-        if seconds > 0:
-            await self._wait(seconds)
-        else:
+        """That long; told to stop, no longer."""
+        if seconds <= 0:
             await asyncio.sleep(0)
-
-    async def wait_for_mind(self, why: str, seconds: float) -> None:
-        """The mind failed: wait. Raises StoppedError when told to stop meanwhile: the cycle stays open."""
-        self.say("mind", f"{why}; trying again in {seconds:.0f} s")
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0 and not self.stopping:
-            await self._wait(left)
-        if self.stopping:
-            raise StoppedError
-
-    async def wait_for_budget(self, limit: int, until: float) -> None:
-        """The hour's tokens are used up: wait until enough of them are an hour old."""
-        at = datetime.fromtimestamp(until, UTC).strftime("%H:%M:%S UTC")
-        self.say("budget", f"{limit} tokens in the last hour (mind.max_tokens_per_hour): paused until {at}")
-        await self._wait(max(0.01, until - time.time()))
-        if not self.stopping and not self.paused:
-            self.running()
-
-    async def wait_for_resume(self) -> None:
-        """Paused: wait for a change."""
-        await self._wait(None)
-
-    async def _wait(self, seconds: float | None) -> None:
-        self._changed.clear()
+            return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._changed.wait()
+                await self._stopped.wait()
 
+    async def change(self, seconds: float | None = None) -> None:
+        """Until somebody resumes or stops the agent, at most `seconds`. Returns at once when it was stopped before."""
+        self._changed.clear()
+        if not self.stopping:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._changed.wait()
 
-class StoppedError(Exception):
-    """The agent was told to stop while it waited; the open cycle is finished by the next run."""
+    def _say(self) -> None:
+        found = self._found()
+        if found != (self.state, self.why):
+            self.state, self.why = found
+            self._report(*found)
+
+    def _found(self) -> tuple[str, str]:
+        if self.stopping:
+            return "stopping", "by request"
+        if self._troubles:
+            return next(reversed(self._troubles.items()))
+        return ("paused", "by request") if self.paused else ("running", "")

@@ -2,27 +2,62 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
-from conch.text import safe_text
+from conch.text import cut, safe_text
 from conch_schemas import Claim, Goal
 
 MOST_CLAIMS = 12
+THOUGHT_READ = 8000
+"""Characters of a thought that are looked at."""
+NOTE_BYTES = 4096
+"""Most bytes of a recalled note, encoded: all of them fit an event beside the rest."""
+_MOST_NAMES = 100
+_AROUND = 300
+
 _PATH = re.compile(
-    r"(?<![\w/.-])(?:[\w.-]+/)+[\w.-]*[\w/]|(?<![\w/.-])[\w-]+(?:\.[\w-]+)*\.(?:[a-zA-Z][a-zA-Z0-9]{0,5})(?![\w/])"
+    r"(?<![\w/.~-])(?:~?/)?(?:[\w.-]+/)+(?:[\w.-]*\w)?"  # notes/x.md, notes/, ../x, /etc/hosts
+    r"|(?<![\w/.~-])[\w-]+(?:\.[\w-]+)*\.[a-zA-Z][a-zA-Z0-9]{0,5}(?![\w/])"  # README.md
+)
+_FILE_TYPE = re.compile(
+    r"\.(?:md|txt|rst|pyi?|js|ts|html|css|jsonl?|ya?ml|toml|ini|cfg|[ct]sv|xml|sql|db|log|lock|sh|c|h|cpp|rs|go|java|"
+    r"png|jpe?g|gif|svg|pdf|ipynb|zip|gz|tar)$",
+    re.I,
+)
+_FILE_WORD = re.compile(r"\b(?:files?|director(?:y|ies)|folders?|paths?)\b", re.I)
+_MAKING = re.compile(r"\b(?:creat|writ|mak|add|sav|generat|draft|put)\w*\b|\bnew\b", re.I)
+_NO_BEFORE = re.compile(
+    r"\b(?:no|without|lacks?|missing|(?:not|n[’']t)\s+(?:have|see|find|contain))"
+    r"(?:\s+(?:such|an?|any|the|file|directory|folder|named|called|at))*\s*[`'\"“]?$",
+    re.I,
+)
+_NOT_AFTER = re.compile(
+    r"^[`'\"”]?\s*(?:(?:file|directory|folder)\s+)?(?:(?:does|did)(?:\s+not|n[’']t)\s+(?:yet\s+)?exist|"
+    r"(?:is|was)\s+(?:still\s+)?(?:missing|gone|absent|deleted|not\s+(?:there|found|here)|nowhere)|"
+    r"isn[’']t\s+(?:there|here))",
+    re.I,
 )
 _TOOL = re.compile(
-    r"\b(?:the\s+)?tool\s+[`'\"]?([a-z_][a-z0-9_]*)|\b(?:use|using|with|run|call)\s+`([a-z_][a-z0-9_]*)`", re.I
+    r"\btool\s+(?:[`'\"]([a-z_][a-z0-9_]{0,60})[`'\"]|([a-z_][a-z0-9_]{0,60}))"
+    r"|\b(?:use|using|with|run|call)\s+`([a-z_][a-z0-9_]{0,60})`",
+    re.I,
+)
+_NO_TOOL = re.compile(r"\b(?:no|without an?|not have an?|n[’']t have an?)\s+$", re.I)
+_NO_TOOL_NAME = re.compile(
+    r"that|which|to|for|is|was|are|and|or|can|will|would|could|should|might|may|calls?|i|it|in|of|on|with|from|has|does|"
+    r"do|outputs?|results?|a|an|the|names?|use|list|kit|box|itself|here|there"
 )
 _REMEMBER = re.compile(r"\bI (?:remember|recall|noted|know from my notes)(?: that)?\s+([^.!?\n]{3,200})", re.I)
+_WORDS = re.compile(r"\w{3,}")
 _GOAL = re.compile(r"\bgoal\s+(?:of\s+|to\s+)?[`'\"“]([^`'\"”\n]{3,200})[`'\"”]", re.I)
-_ABSENT = re.compile(r"\b(?:no|not|missing|without|absent|lacks?|gone|does\s*n.t exist|isn.t)\b", re.I)
-_SENTENCE = re.compile(r"[^.!?\n]*(?:\.(?=\S)[^.!?\n]*)*")
+_END = re.compile(r"[.!?](?=\s)|\n")
 
 
 class Memories(Protocol):
@@ -43,12 +78,15 @@ class Grounding:
 
 
 def ground(thought: str, *, workspace: Path, notes: Memories, tools: Iterable[str], goals: Iterable[Goal]) -> Grounding:
-    """Every claim of `thought` that can be checked, checked; and the notes that it calls to mind. Never raises for
-    what the thought says."""
+    """The claims of `thought` that can be checked, checked, MOST_CLAIMS at most; and the notes that it calls to mind.
+
+    Nothing outside the workspace is looked at. Never raises for what the thought says; linear in its length.
+    """
     began = time.perf_counter()
-    text = thought[:8000]
-    memory = notes.recall(text, 5)
-    claims = [*_paths(text, workspace), *_tools(text, set(tools)), *_memories(text, notes), *_goals(text, goals)]
+    text = thought[:THOUGHT_READ]
+    memory = tuple(cut(note, NOTE_BYTES).text for note in notes.recall(text, 5))
+    kinds = (_paths(text, workspace), _tools(text, set(tools)), _memories(text, notes), _goals(text, tuple(goals)))
+    claims = [claim for kind in kinds for claim in islice(kind, MOST_CLAIMS)]
     return Grounding(tuple(claims[:MOST_CLAIMS]), memory, (time.perf_counter() - began) * 1000)
 
 
@@ -61,68 +99,85 @@ def _claim(words: str, about: Any, verdict: Any, evidence: str) -> Claim:
     )
 
 
-def _around(text: str, start: int) -> str:
-    """The sentence that the place is in."""
-    for match in _SENTENCE.finditer(text):
-        if match.start() <= start < match.end():
-            return match.group().strip()
-    return ""
+def _sentence(text: str, match: re.Match[str]) -> tuple[str, str]:
+    """What its sentence says before the match and after it, at most _AROUND characters each."""
+    before, after = text[max(0, match.start() - _AROUND) : match.start()], text[match.end() : match.end() + _AROUND]
+    ends = [end.end() for end in _END.finditer(before)]
+    end = _END.search(after)
+    return before[ends[-1] if ends else 0 :].lstrip(), after[: end.start() if end else _AROUND]
 
 
-def _paths(text: str, workspace: Path) -> list[Claim]:
-    """A named file exists, unless its sentence says that it does not."""
-    found, seen = [], set()
-    for match in _PATH.finditer(text):
-        name = match.group().rstrip("/")
-        if name in seen or name.startswith("/") or ".." in name.split("/"):
-            continue
-        seen.add(name)
-        sentence = _around(text, match.start())
-        path = workspace / name
-        try:
-            there = path.exists() and path.resolve().is_relative_to(workspace.resolve())
-        except (OSError, ValueError):
-            found.append(_claim(sentence or name, "workspace", "unknown", f"{name} could not be looked at"))
-            continue
-        absent = bool(_ABSENT.search(sentence))
-        what = "a directory" if there and path.is_dir() else "a file"
-        evidence = f"{name} is {what} in the workspace" if there else f"{name} is not in the workspace"
-        found.append(_claim(sentence or name, "workspace", "verified" if there != absent else "refuted", evidence))
-    return found
-
-
-def _tools(text: str, tools: set[str]) -> list[Claim]:
-    found, seen = [], set()
-    for match in _TOOL.finditer(text):
-        name = (match.group(1) or match.group(2)).lower()
+def _paths(text: str, workspace: Path) -> Iterator[Claim]:
+    """A named file is there, unless its sentence says that it is not; one that is still to be made is no claim yet."""
+    seen: set[str] = set()
+    for match in islice(_PATH.finditer(text), _MOST_NAMES):
+        name = match.group()
         if name in seen:
             continue
         seen.add(name)
+        before, after = _sentence(text, match)
+        words = f"{before}{name}{after}".strip()
+        if name.startswith(("/", "~")) or ".." in name.split("/"):
+            yield _claim(words, "workspace", "unknown", f"{name} lies outside the workspace: not looked at")
+            continue
+        there = _there(workspace, name)
+        if there is None:
+            yield _claim(words, "workspace", "unknown", f"{name} could not be looked at")
+            continue
+        if there == "" and not _names_a_file(name, words):
+            continue
+        absent = bool(_NO_BEFORE.search(before) or _NOT_AFTER.search(after))
+        evidence = f"{name} is {there} in the workspace" if there else f"{name} is not in the workspace"
+        making = not there and not absent and _MAKING.search(before)
+        verdict = "unknown" if making else "verified" if bool(there) != absent else "refuted"
+        yield _claim(words, "workspace", verdict, evidence + (" yet" if making else ""))
+
+
+def _there(workspace: Path, name: str) -> str | None:
+    """`a file`, `a directory`, empty where there is none; None where it cannot be said. A link that leads out of the
+    workspace is not there."""
+    path = workspace / name
+    try:
+        inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(workspace))
+        if not inside or not os.path.lexists(path) or not path.exists():
+            return ""
+        return "a directory" if path.is_dir() else "a file"
+    except (OSError, ValueError):
+        return None
+
+
+def _names_a_file(name: str, words: str) -> bool:
+    """Whether something that is not there was meant as a file at all: `and/or`, `e.g` and `asyncio.run` were not."""
+    return bool(_FILE_TYPE.search(name)) or name.endswith("/") or ("/" in name and bool(_FILE_WORD.search(words)))
+
+
+def _tools(text: str, tools: set[str]) -> Iterator[Claim]:
+    seen: set[str] = set()
+    for match in islice(_TOOL.finditer(text), _MOST_NAMES):
+        name = (match.group(1) or match.group(2) or match.group(3)).lower()
+        if name in seen or (match.group(2) and name not in tools and _NO_TOOL_NAME.fullmatch(name)):
+            continue
+        seen.add(name)
         there = name in tools
+        absent = bool(_NO_TOOL.search(text[max(0, match.start() - 30) : match.start()]))
         evidence = f"{name} is one of the tools" if there else f"the tools are {', '.join(sorted(tools))}"
-        found.append(_claim(match.group(), "tool", "verified" if there else "refuted", evidence))
-    return found
+        yield _claim(match.group(), "tool", "verified" if there != absent else "refuted", evidence)
 
 
-def _memories(text: str, notes: Memories) -> list[Claim]:
+def _memories(text: str, notes: Memories) -> Iterator[Claim]:
     """What the agent says it remembers stands in a note when the note has most of its words."""
-    found = []
     for match in _REMEMBER.finditer(text):
-        words = set(re.findall(r"\w{3,}", match.group(1).lower()))
+        words = set(_WORDS.findall(match.group(1).lower()))
         nearest = notes.recall(match.group(1), 1)
-        share = len(words & set(re.findall(r"\w{3,}", nearest[0].lower()))) / len(words) if nearest and words else 0.0
-        verdict = "verified" if share >= 0.6 else "unknown"
+        share = len(words & set(_WORDS.findall(nearest[0].lower()))) / len(words) if nearest and words else 0.0
         evidence = f"the nearest note: {nearest[0]}" if nearest else "no note is near it"
-        found.append(_claim(match.group(), "memory", verdict, evidence))
-    return found
+        yield _claim(match.group(), "memory", "verified" if share >= 0.6 else "unknown", evidence)
 
 
-def _goals(text: str, goals: Iterable[Goal]) -> list[Claim]:
-    active = [goal.statement for goal in goals]
-    found = []
+def _goals(text: str, goals: tuple[Goal, ...]) -> Iterator[Claim]:
+    active = [goal.statement.casefold() for goal in goals]
     for match in _GOAL.finditer(text):
         words = match.group(1).casefold()
-        there = any(words in statement.casefold() or statement.casefold() in words for statement in active)
+        there = any(words in statement or statement in words for statement in active)
         evidence = "it is an active goal" if there else f"{len(active)} goals are active, none of them this"
-        found.append(_claim(match.group(), "goal", "verified" if there else "refuted", evidence))
-    return found
+        yield _claim(match.group(), "goal", "verified" if there else "refuted", evidence)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
 
+from conch.cycle.touch import touched
 from conch.minds.protocol import Recent
 from conch_schemas import (
     Action,
@@ -21,27 +25,41 @@ from conch_schemas import (
     PolicySet,
     ThoughtFormed,
     ThoughtGrounded,
+    Usage,
 )
 
 RECENT = 10
 RECENT_OUTPUT = 2000
-"""Characters of an output that the agent remembers."""
+"""Characters of an output, and of an argument, that the agent remembers."""
+RECENT_ARGS = 10
 HOUR = 3600.0
+TICK = 10.0
+"""Seconds of spending that are counted as one."""
+MOST_TICKS = 400
+MOST_WAITING = 1000
+"""Messages that wait for an answer at most."""
+WAITING_BYTES = 512 * 1024
+"""UTF-8 bytes of all waiting messages at most: the memory is written down in one piece."""
+MOST_ANSWERED = 1000
+"""Answered messages that are remembered, so that one read twice is answered once."""
 
-OWN_KINDS: tuple[type[Event], ...] = (
+CYCLE_KINDS: tuple[type[Event], ...] = (
+    PolicySet,
     ThoughtFormed,
     ThoughtGrounded,
     ActionDecided,
     ActionTaken,
     CycleReflected,
-    GoalSet,
     GoalReached,
-    GoalDropped,
-    MessageReceived,
     MessageSent,
-    PolicySet,
 )
-"""The facts that the agent itself publishes, or that are told it: all of its memory but the needs."""
+"""The facts that only the agent itself publishes."""
+
+TOLD_KINDS: tuple[type[Event], ...] = (GoalSet, GoalDropped, MessageReceived)
+"""The facts that it is told: published by itself for whoever asks it, or by others while it does not run."""
+
+OWN_KINDS = CYCLE_KINDS + TOLD_KINDS
+"""All of the agent's memory but the needs."""
 
 
 class _State(BaseModel):
@@ -55,7 +73,7 @@ class ActiveGoal(_State):
     best: float | None = None
     """The best measure so far; None: not measured yet."""
     tried: bool = False
-    """Whether an act of the agent has been checked against it without achieving it."""
+    """Whether an act that may change the workspace has been checked against it without achieving it."""
 
 
 class Remembered(_State):
@@ -63,6 +81,7 @@ class Remembered(_State):
 
     cycle: int
     action: Action
+    """Its arguments as texts of at most RECENT_OUTPUT characters where they are longer."""
     status: str
     output: str
 
@@ -75,15 +94,15 @@ class Waiting(_State):
 
 
 class Spent(_State):
-    """Tokens of one cycle."""
+    """Tokens of at most TICK seconds."""
 
     time: float
-    """Seconds since the epoch."""
+    """Seconds since the epoch, of the latest of them."""
     tokens: int
 
 
 class Memory(_State):
-    """An agent's memory of itself."""
+    """An agent's memory of itself. Bounded but for the goals."""
 
     next_cycle: int = 0
     thought: ThoughtFormed | None = None
@@ -95,8 +114,10 @@ class Memory(_State):
     known_goals: frozenset[str] = frozenset()
     """Every goal there ever was: none is set twice."""
     waiting: tuple[Waiting, ...] = ()
+    """The oldest first."""
+    answered: tuple[str, ...] = ()
+    """Ids of the last messages that were answered."""
     needs: dict[str, float] = Field(default_factory=dict)
-    needs_cycle: int = -1
     recent: tuple[Remembered, ...] = ()
     spent: tuple[Spent, ...] = ()
     policy: str | None = None
@@ -110,91 +131,125 @@ class Memory(_State):
         """The last acts as a mind is told them."""
         return tuple(Recent(act.cycle, act.action, act.status, act.output) for act in self.recent)
 
+    def knows_message(self, id: str) -> bool:
+        """Whether this message waits or was answered (of the last MOST_ANSWERED)."""
+        return id in self.answered or self.is_waiting(id)
+
+    def is_waiting(self, id: str) -> bool:
+        """Whether this message waits for an answer."""
+        return any(waiting.id == id for waiting in self.waiting)
+
+    def has_room(self, text: str) -> bool:
+        """Whether another message of this text may wait."""
+        size = sum(len(waiting.text.encode()) for waiting in self.waiting) + len(text.encode())
+        return len(self.waiting) < MOST_WAITING and size <= WAITING_BYTES
+
     def tokens_in_hour(self, now: float) -> int:
-        """Tokens used in the hour before `now`."""
-        return sum(spent.tokens for spent in self.spent if spent.time > now - HOUR)
+        """Tokens used in the hour before `now`, seconds since the epoch."""
+        return sum(spent.tokens for spent in self._in_hour(now))
 
     def until_below(self, limit: int, now: float) -> float:
         """When, seconds since the epoch, the hour's tokens will be below `limit`; `now` when they are."""
-        total = self.tokens_in_hour(now)
-        for spent in self.spent:
+        until, total = now, self.tokens_in_hour(now)
+        for spent in sorted(self._in_hour(now), key=lambda spent: spent.time):
             if total < limit:
                 break
-            if spent.time > now - HOUR:
-                total -= spent.tokens
-                now_below = spent.time + HOUR
-                if total < limit:
-                    return now_below
-        return now
+            total -= spent.tokens
+            until = spent.time + HOUR
+        return until
+
+    def _in_hour(self, now: float) -> list[Spent]:
+        # What lies ahead was written before the clock was set back: waiting for it could take for ever.
+        return [spent for spent in self.spent if now - HOUR < spent.time <= now + TICK]
 
 
 def remember(memory: Memory, event: Event) -> Memory:
-    """The memory after `event`. The same event twice changes nothing."""
+    """The memory after `event`. A fact that was remembered before changes nothing, however late it comes again; only
+    the needs and the policy are as the last fact says, so these are read in order.
+
+    A message beyond MOST_WAITING or WAITING_BYTES does not wait: it stands on the stream without an answer.
+    """
     match event:
         case ThoughtFormed() if event.cycle is not None and event.cycle >= memory.next_cycle:
-            spent = (*memory.spent[-500:], _spent(event, event.usage.input_tokens + event.usage.output_tokens))
-            return memory.model_copy(
-                update={"next_cycle": event.cycle + 1, "thought": event, "spent": spent} | _nothing_after_thought()
-            )
-        case ThoughtGrounded() if _open(memory, event):
+            begun: dict[str, Any] = {"next_cycle": event.cycle + 1, "thought": event}
+            return memory.model_copy(update=_NOTHING_OPEN | begun | _spending(memory, event, event.usage))
+        case ThoughtGrounded() if _open(memory, event) and memory.grounded is None:
             return memory.model_copy(update={"grounded": event})
         case ActionDecided() if _open(memory, event) and memory.decided is None:
-            tokens = event.usage.input_tokens + event.usage.output_tokens
-            return memory.model_copy(update={"decided": event, "spent": (*memory.spent, _spent(event, tokens))})
+            return memory.model_copy(update={"decided": event} | _spending(memory, event, event.usage))
         case ActionTaken() if _open(memory, event) and memory.taken is None:
             return _after_act(memory, event)
         case CycleReflected() if _open(memory, event):
-            return memory.model_copy(update={"thought": None} | _nothing_after_thought())
-        case NeedsChanged() if (event.cycle if event.cycle is not None else memory.needs_cycle) >= memory.needs_cycle:
-            cycle = event.cycle if event.cycle is not None else memory.needs_cycle
-            return memory.model_copy(update={"needs": dict(event.after), "needs_cycle": cycle})
+            return memory.model_copy(update=_NOTHING_OPEN | _spending(memory, event, event.usage))
+        case NeedsChanged():
+            return memory.model_copy(update={"needs": dict(event.after)})
         case PolicySet():
             return memory.model_copy(update={"policy": event.policy})
-        case MessageReceived() if all(waiting.id != event.id for waiting in memory.waiting):
+        case MessageReceived() if not memory.knows_message(event.id) and memory.has_room(event.text):
             return memory.model_copy(update={"waiting": (*memory.waiting, Waiting(id=event.id, text=event.text))})
-        case MessageSent():
+        case MessageSent() if event.answers is not None and event.answers not in memory.answered:
             left = tuple(waiting for waiting in memory.waiting if waiting.id != event.answers)
-            return memory.model_copy(update={"waiting": left})
+            answered = (*memory.answered, event.answers)[-MOST_ANSWERED:]
+            return memory.model_copy(update={"waiting": left, "answered": answered})
         case GoalSet() if event.goal.id not in memory.known_goals:
             goals = memory.goals | {event.goal.id: ActiveGoal(goal=event.goal)}
             return memory.model_copy(update={"goals": goals, "known_goals": memory.known_goals | {event.goal.id}})
-        case GoalReached() | GoalDropped():
+        case GoalReached() | GoalDropped() if event.goal in memory.goals:
             goals = {id: goal for id, goal in memory.goals.items() if id != event.goal}
             return memory.model_copy(update={"goals": goals})
     return memory
 
 
 def measured(memory: Memory, goal: str, measure: float) -> Memory:
-    """The memory after a goal was first measured, before any act of the agent counted for it."""
+    """The memory after a goal was measured without an act: what is so already counts for none."""
     if (active := memory.goals.get(goal)) is None:
         return memory
-    return memory.model_copy(update={"goals": memory.goals | {goal: active.model_copy(update={"best": measure})}})
+    best = max(measure, active.best or 0.0)
+    return memory.model_copy(update={"goals": memory.goals | {goal: active.model_copy(update={"best": best})}})
+
+
+_NOTHING_OPEN: dict[str, Any] = {"thought": None, "grounded": None, "decided": None, "taken": None}
 
 
 def _open(memory: Memory, event: Event) -> bool:
     return memory.thought is not None and memory.thought.cycle == event.cycle
 
 
-def _nothing_after_thought() -> dict[str, None]:
-    return {"grounded": None, "decided": None, "taken": None}
-
-
-def _spent(event: Event, tokens: int) -> Spent:
-    return Spent(time=event.time.timestamp(), tokens=tokens)
+def _spending(memory: Memory, event: Event, usage: Usage) -> dict[str, Any]:
+    """Tokens are added up by ticks, or an hour of short cycles would be a long list."""
+    time, tokens = event.time.timestamp(), usage.input_tokens + usage.output_tokens
+    if not tokens:
+        return {}
+    spent = [tick for tick in memory.spent if tick.time > time - HOUR]
+    if spent and spent[-1].time // TICK == time // TICK:
+        tokens += spent.pop().tokens
+    return {"spent": (*spent, Spent(time=time, tokens=tokens))[-MOST_TICKS:]}
 
 
 def _after_act(memory: Memory, event: ActionTaken) -> Memory:
     assert event.cycle is not None
+    outcome = event.outcome
     act = Remembered(
         cycle=event.cycle,
-        action=event.action,
-        status=event.outcome.status,
-        output=event.outcome.output.text[:RECENT_OUTPUT],
+        action=_short(event.action),
+        status=outcome.status,
+        output=outcome.output.text[:RECENT_OUTPUT],
     )
-    goals = dict(memory.goals)
+    goals, tried = dict(memory.goals), touched(event.action, outcome.status)
     for check in event.goals:
         if check.outcome != "error" and (active := goals.get(check.goal)) is not None:
-            best = max(check.measure, active.best if active.best is not None else check.best)
-            tried = active.tried or check.outcome != "achieved"
-            goals[check.goal] = active.model_copy(update={"best": best, "tried": tried})
+            best = max(check.measure, check.best, active.best or 0.0)
+            failed = active.tried or (tried and check.outcome != "achieved")
+            goals[check.goal] = active.model_copy(update={"best": best, "tried": failed})
     return memory.model_copy(update={"taken": event, "recent": (*memory.recent, act)[-RECENT:], "goals": goals})
+
+
+def _short(action: Action) -> Action:
+    args = {name: _short_value(value) for name, value in list(action.args.items())[:RECENT_ARGS]}
+    text = action.text[:RECENT_OUTPUT] if action.text is not None else None
+    return action.model_copy(update={"args": args, "text": text})
+
+
+def _short_value(value: Any) -> Any:
+    said = value if isinstance(value, str) else json.dumps(value)
+    return value if len(said) <= RECENT_OUTPUT else said[:RECENT_OUTPUT]

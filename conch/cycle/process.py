@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
-import uuid
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +12,18 @@ import structlog
 
 from conch.bus import Bus, Reader
 from conch.bus.jetstream import JetStreamBus
-from conch.cycle.agent import Agent, Body
+from conch.cycle.agent import Agent
+from conch.cycle.body import Body
 from conch.cycle.control import Control, StoppedError
-from conch.cycle.recover import Recovered, recover
-from conch.errors import ConchError
+from conch.cycle.recover import Recovered, lived_by, recover
+from conch.cycle.requests import Requests
 from conch.home import Home
 from conch.minds import ScriptEnded, make_mind
 from conch.process import Child, run_child
 from conch.tools import BUILTIN_TOOLS, Notes, Sandbox, Toolbox
-from conch_schemas import (
-    ContractViolationError,
-    ExperienceRecorded,
-    Goal,
-    GoalDropped,
-    NeedsChanged,
-    control_subject,
-    decode,
-    subject_filter,
-)
+from conch_schemas import control_subject
 
 log = structlog.get_logger(__name__)
-
-_READ = (NeedsChanged, ExperienceRecorded)
-"""Others' facts that the agent lives by."""
 
 
 async def live(child: Child) -> None:
@@ -79,92 +67,45 @@ def _begin(child: Child, recovered: Recovered) -> dict[str, Any]:
 
 
 async def _run(agent: Agent, bus: Bus, recovered: Recovered, until: int | None) -> None:
-    """The cycle, the reading of others' facts and the answering of requests, side by side; the cycle's end ends all."""
-    filters = [subject_filter(kind, agent.name) for kind in _READ]
+    """The cycle, the reading of facts and the answering of requests, side by side; the cycle's end ends all."""
     async with (
-        bus.consume(f"agent-{agent.name}", filters, after=recovered.read) as reader,
+        bus.consume(f"agent-{agent.name}", lived_by(agent.name), after=recovered.read) as reader,
         bus.serve(control_subject(agent.name, "*"), Requests(agent).answer),
-        asyncio.TaskGroup() as group,
     ):
-        reading = group.create_task(_read(agent, reader, recovered), name="conch.agent.reading")
-        try:
-            agent.control.running()
-            await agent.run(until)
-        except ScriptEnded:
-            log.info("agent.script_ended")
-        except StoppedError:
-            log.info("agent.stopped_while_waiting")
-        finally:
-            reading.cancel()
+        agent.control.running()
+        await beside(_live(agent, until), _read(agent, reader, recovered))
         await agent.save()
         await reader.ack(recovered.written)
+
+
+async def beside(work: Coroutine[Any, Any, None], endless: Coroutine[Any, Any, None]) -> None:
+    """Until `work` is done, or the endless task breaks: then its error comes out, as itself. Leaves none behind."""
+    working = asyncio.create_task(work, name="conch.agent.cycle")
+    reading = asyncio.create_task(endless, name="conch.agent.reading")
+    try:
+        done, _ = await asyncio.wait({working, reading}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        working.cancel()
+        reading.cancel()
+        await asyncio.gather(working, reading, return_exceptions=True)
+
+
+async def _live(agent: Agent, until: int | None) -> None:
+    try:
+        await agent.run(until)
+    except ScriptEnded:
+        log.info("agent.script_ended")
+    except StoppedError:
+        log.info("agent.stopped_while_waiting")
 
 
 async def _read(agent: Agent, reader: Reader, recovered: Recovered) -> None:
     while True:
         for delivery in await reader.get():
-            try:
-                event = decode(delivery.data)
-            except ContractViolationError:
-                continue  # its consumers make dead letters of it
-            agent.notice(event, delivery.seq)
+            agent.hear(delivery)
         await reader.ack(recovered.written)
-
-
-class Requests:
-    """What people ask of a running agent: JSON in, JSON out; an error is a reply too."""
-
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
-
-    async def answer(self, subject: str, data: bytes) -> bytes:
-        """The reply to a request on `conch.ctl.<agent>.<verb>`."""
-        verb = subject.rsplit(".", 1)[-1]
-        try:
-            body = json.loads(data or b"{}")
-            handler = getattr(self, f"_{verb}", None)
-            if handler is None or verb == "agent" or not isinstance(body, dict):
-                return json.dumps({"error": f"there is no request {verb!r}"}).encode()
-            reply = await handler(body)
-        except (ConchError, ValueError, LookupError, TypeError) as error:
-            return json.dumps({"error": " ".join(str(error).split())[:500]}).encode()
-        return json.dumps({"ok": True} | reply).encode()
-
-    async def _pause(self, _: dict[str, Any]) -> dict[str, Any]:
-        self._agent.control.pause()
-        return {}
-
-    async def _resume(self, _: dict[str, Any]) -> dict[str, Any]:
-        self._agent.control.resume()
-        return {}
-
-    async def _stop(self, _: dict[str, Any]) -> dict[str, Any]:
-        self._agent.control.stop()
-        return {}
-
-    async def _say(self, body: dict[str, Any]) -> dict[str, Any]:
-        text = body["text"]
-        if not isinstance(text, str) or not text.strip():
-            raise ValueError("a message needs a text")
-        key = str(body.get("id") or uuid.uuid4())
-        return {"id": await self._agent.tell(text, str(body.get("sender", "user")), key)}
-
-    async def _goal(self, body: dict[str, Any]) -> dict[str, Any]:
-        if "drop" in body:
-            goal = str(body["drop"])
-            if goal not in self._agent.memory.goals:
-                raise LookupError(f"there is no active goal {goal}")
-            await self._agent.publish_outside(GoalDropped, goal, goal=goal, why=str(body.get("why", "")))
-            return {"goal": goal}
-        added = body["add"]
-        new = Goal.model_validate({"id": str(uuid.uuid4())[:8]} | {k: v for k, v in added.items() if v is not None})
-        if new.id in self._agent.memory.known_goals:
-            raise ValueError(f"a goal {new.id} was set before")
-        await self._agent.set_goal(new, by="user")
-        return {"goal": new.id}
-
-    async def _status(self, _: dict[str, Any]) -> dict[str, Any]:
-        return self._agent.status()
 
 
 def main() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 from conch.minds.protocol import Prompt, Purpose, Situation
+from conch.text import safe_text
 from conch_schemas import PromptMessage
 
 SHOWN_FILES = 60
@@ -56,6 +59,11 @@ def _prompt(purpose: Purpose, system: str, situation: Situation, text: str, max_
     return Prompt(purpose, system, (message,), situation, max_tokens)
 
 
+def _plain(name: str) -> str:
+    """A file's name on one line of its own: a name may hold line ends and say anything behind them."""
+    return name if safe_text(name) == name and len(name.splitlines()) == 1 else json.dumps(name)
+
+
 def _state(situation: Situation) -> str:
     needs = "\n".join(
         f"- {need}: satisfied {level:.2f}, pressing {situation.pressing.get(need, 0.0):.2f}"
@@ -73,6 +81,6 @@ def _state(situation: Situation) -> str:
         )
         parts.append(f"Recent actions:\n{acts}")
     if situation.files:
-        shown = "\n".join(situation.files[:SHOWN_FILES])
+        shown = "\n".join(_plain(name) for name in situation.files[:SHOWN_FILES])
         parts.append(f"Files in the workspace:\n{shown}")
     return "\n\n".join(parts)

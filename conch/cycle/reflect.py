@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from conch.cycle.prompts import reflecting
 from conch.minds.protocol import Mind, Situation
+from conch_schemas import Usage
 
 
 @dataclass(frozen=True)
@@ -14,13 +15,17 @@ class Reflection:
     """What reflecting brought; empty in the cycles that do not."""
 
     text: str = ""
+    usage: Usage = field(default_factory=Usage)
     ms: float = 0.0
 
 
-async def reflect(mind: Mind, system: str, situation: Situation, every: int, max_tokens: int) -> Reflection:
-    """A reflection in every `every`-th cycle. Raises ModelError when the mind has none."""
-    if not every or (situation.cycle + 1) % every:
-        return Reflection()
+def due(cycle: int, every: int) -> bool:
+    """Whether this cycle reflects: every `every`-th does, with 0 none."""
+    return every > 0 and (cycle + 1) % every == 0
+
+
+async def reflect(mind: Mind, system: str, situation: Situation, max_tokens: int) -> Reflection:
+    """A reflection. Raises ModelError when the mind has none."""
     began = time.perf_counter()
     completion = await mind.complete(reflecting(system, situation, max_tokens))
-    return Reflection(completion.text.strip(), (time.perf_counter() - began) * 1000)
+    return Reflection(completion.text.strip(), completion.usage, (time.perf_counter() - began) * 1000)

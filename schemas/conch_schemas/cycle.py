@@ -123,4 +123,6 @@ class CycleReflected(Event):
     """Empty in the cycles that do not reflect (every `cycle.reflect_every`-th does)."""
     sleep: float = Field(ge=0)
     """Seconds until the next cycle."""
+    usage: Usage = Usage()
+    """Of the reflection."""
     ms: float = Field(ge=0)

@@ -1,0 +1,29 @@
+"""What an agent acts with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from conch.bus import Bus
+from conch.config import Settings
+from conch.minds import Mind
+from conch.tools import Notes, Sandbox, Toolbox, ToolContext
+
+
+@dataclass(frozen=True)
+class Body:
+    """One agent's means. Whoever makes it closes what it opened."""
+
+    bus: Bus
+    mind: Mind
+    toolbox: Toolbox
+    sandbox: Sandbox
+    notes: Notes
+    workspace: Path
+    settings: Settings
+    agentuid: str
+
+    def context(self, message: tuple[str, str] | None) -> ToolContext:
+        """What its tools work with; `message`: id and text of the one that waits for an answer."""
+        return ToolContext(self.workspace, self.sandbox, self.notes, self.settings.tools, message)

@@ -1,0 +1,112 @@
+"""What the agent says: each fact in its envelope, stored on the bus, and only then remembered."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+from uuid import UUID, uuid5
+
+import structlog
+
+from conch.bus import Bus, Delivery
+from conch.cycle.control import Control
+from conch.cycle.memory import CYCLE_KINDS, OWN_KINDS, remember
+from conch.cycle.recover import Recovered, decoded, refuse_stranger
+from conch.errors import BusError, FencedError
+from conch_schemas import (
+    Event,
+    MessageReceived,
+    action_id,
+    consequence_id,
+    cycle_event_id,
+    decode,
+    encode,
+    source_of,
+    subject_of,
+)
+
+log = structlog.get_logger(__name__)
+E = TypeVar("E", bound=Event)
+
+
+class Facts:
+    """One agent's facts. `at` is its memory, which this changes as facts are stored."""
+
+    def __init__(self, bus: Bus, agent: str, agentuid: str, at: Recovered, control: Control, policy: str) -> None:
+        self._bus, self.agent, self.agentuid = bus, agent, agentuid
+        self._at, self._control, self._policy = at, control, policy
+        self._said: set[str] = set()
+        """Ids that the reader has still to hand back to us."""
+
+    def of_cycle(self, kind: type[E], number: int, *, policy: str | None = None, **data: Any) -> E:
+        """A fact of a cycle: one of its kind. `policy`: the one that acted, where it is another than now's."""
+        identity = cycle_event_id(action_id(self.agentuid, number), kind)
+        return kind(**self._envelope(number), id=identity, policy=policy or self._policy, **data)
+
+    def after(self, cause: Event, kind: type[E], index: int = 0, **data: Any) -> E:
+        """A fact that follows from a fact of a cycle, of the same policy."""
+        assert cause.cycle is not None
+        identity = consequence_id(cause.id, "cycle", "1", kind, index)
+        return kind(**self._envelope(cause.cycle), id=identity, causation_id=cause.id, policy=cause.policy, **data)
+
+    def outside(self, kind: type[E], key: str, **data: Any) -> E:
+        """A fact of no cycle; `key` tells it from others of its kind."""
+        identity = str(uuid5(UUID(self.agentuid), f"{kind.TYPE}/{key}"))
+        return kind(
+            id=identity, source=source_of(self.agent, self.agentuid), agent=self.agent, policy=self._policy, **data
+        )
+
+    async def publish(self, event: Event) -> None:
+        """Store a fact, then remember it. While the bus is gone, wait.
+
+        Raises BusError when the stream has another content under its id: somebody else speaks for this agent.
+        """
+        data = encode(event)
+        if not self._bus.connected:
+            self._control.trouble("bus", "the bus is gone; the agent waits for it before it goes on")
+        self._said.add(event.id)  # before: the reader may hand it back before the bus has acknowledged it
+        stored = await self._bus.publish(subject_of(event), data, id=event.id)
+        self._control.over("bus")
+        if stored.duplicate:
+            await self._agree(event, stored.seq)
+        log.info(event.TYPE, cycle=event.cycle, seq=stored.seq)
+        self._at.memory = remember(self._at.memory, event)
+
+    def heard(self, delivery: Delivery) -> Event | None:
+        """Take what the agent's reader brings: what others said, or came while nobody listened, is remembered now.
+
+        Raises FencedError when another copy of the agent runs, BusError when another agent has its name.
+        """
+        event, seq = decoded(delivery.data, self.agent), delivery.seq
+        if event is not None and event.id not in self._said and seq > self._at.end:
+            self._take(event, seq)
+        if event is not None:
+            self._said.discard(event.id)
+        self._at.read = max(self._at.read, seq)
+        return event
+
+    def _take(self, event: Event, seq: int) -> None:
+        if isinstance(event, OWN_KINDS):
+            refuse_stranger(self.agent, self.agentuid, event.agentuid)
+        if isinstance(event, CYCLE_KINDS):
+            raise FencedError(f"another copy of {self.agent} runs on this bus (it said {event.TYPE}); this one stops")
+        self._at.memory = remember(self._at.memory, event)
+        if isinstance(event, MessageReceived) and not self._at.memory.knows_message(event.id):
+            log.warning("message.beyond_bounds", message=event.id, seq=seq)
+
+    def _envelope(self, number: int) -> dict[str, Any]:
+        action = action_id(self.agentuid, number)
+        return {
+            "source": source_of(self.agent, self.agentuid),
+            "agent": self.agent,
+            "cycle": number,
+            "action_id": action,
+            "subject": action,
+        }
+
+    async def _agree(self, event: Event, seq: int) -> None:
+        """That what stands there is this very fact; when it was said may differ."""
+        there = await self._bus.at(seq)
+        if there is not None and decode(there.data).model_copy(update={"time": event.time}) != event:
+            raise BusError(
+                f"{event.TYPE} {event.id} stands on the stream with another content: does {self.agent} run twice?"
+            )

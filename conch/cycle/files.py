@@ -1,0 +1,48 @@
+"""The workspace's files as a mind is told them."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from itertools import islice
+from pathlib import Path
+
+from conch.text import well_formed
+
+SHOWN_FILES = 200
+LOOKED_AT = 4000
+"""Entries that one walk looks at: a workspace of any size takes a few milliseconds."""
+
+
+def list_files(workspace: Path, most: int = SHOWN_FILES) -> tuple[str, ...]:
+    """The workspace's files, relative with `/`, sorted, at most `most`, those nearest the top first.
+
+    Without hidden directories, `__pycache__` and whatever is no plain file. Symbolic links are not followed. A name
+    that is no UTF-8 has `�` in it. A workspace that is gone has no files.
+    """
+    found: list[str] = []
+    pending = deque([""])
+    left = LOOKED_AT
+    while pending and left > 0 and len(found) < most:
+        directory = pending.popleft()
+        entries = _entries(workspace / directory, left)
+        left -= len(entries) + 1
+        for entry in entries:
+            name = f"{directory}{entry.name}"
+            if entry.is_file(follow_symlinks=False):
+                found.append(well_formed(name))
+            elif entry.is_dir(follow_symlinks=False) and not _left_out(entry.name):
+                pending.append(f"{name}/")
+    return tuple(sorted(found[:most]))
+
+
+def _entries(directory: Path, most: int) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return sorted(islice(entries, most), key=lambda entry: entry.name)
+    except OSError:  # gone meanwhile, or not ours to read
+        return []
+
+
+def _left_out(name: str) -> bool:
+    return name.startswith(".") or name == "__pycache__"

@@ -1,0 +1,75 @@
+"""Goals: what their own checks say, before the first act and after each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from conch.cycle.memory import ActiveGoal
+from conch.tools import ToolContext, run_check
+from conch.tools.checks import CheckResult
+from conch_schemas import GoalCheck, GoalOutcome
+
+CHECKS_AT_ONCE = 4
+"""Checks may be test suites: more of them side by side only time each other out."""
+SHOWN = 300
+"""Characters of a statement and of a detail in an act's check: all checks fit one event."""
+
+
+class Baseline:
+    """How far each goal was before an act of this process: what was so already, or came so while the agent was away,
+    is nobody's merit. A check that cannot be run is tried again before the next act."""
+
+    def __init__(self) -> None:
+        self._measured: set[str] = set()
+        self._failed: dict[str, str] = {}
+
+    async def measure(self, goals: Iterable[ActiveGoal], context: ToolContext) -> list[tuple[ActiveGoal, CheckResult]]:
+        """The goals that had no baseline and have one now, with what their checks found."""
+        new = [active for active in goals if active.goal.id not in self._measured]
+        results = await _measure(new, context)
+        self._failed = {a.goal.id: r.error for a, r in zip(new, results, strict=True) if r.error is not None}
+        found = [(active, result) for active, result in zip(new, results, strict=True) if result.error is None]
+        self._measured |= {active.goal.id for active, _ in found}
+        return found
+
+    async def after(self, goals: Iterable[ActiveGoal], context: ToolContext, *, touched: bool) -> tuple[GoalCheck, ...]:
+        """Every goal's check after an act; where nothing was touched, the last measure stands."""
+        listed = list(goals)
+        run = [active for active in listed if touched and active.goal.id in self._measured]
+        results = dict(zip((active.goal.id for active in run), await _measure(run, context), strict=True))
+        return tuple(self._check(active, results.get(active.goal.id)) for active in listed)
+
+    def _check(self, active: ActiveGoal, result: CheckResult | None) -> GoalCheck:
+        best = active.best or 0.0
+        if active.goal.id not in self._measured:
+            why = self._failed.get(active.goal.id, "it was set meanwhile")
+            return _said(active, "error", 0.0, f"it could not be checked before the act: {why}")
+        if result is None:
+            return _said(active, "neutral", best, "untouched")
+        if result.error is not None:
+            return _said(active, "error", 0.0, result.error)
+        outcome: GoalOutcome = "achieved" if result.achieved else "partial" if result.measure > best else "neutral"
+        return _said(active, outcome, result.measure, result.detail)
+
+
+async def _measure(goals: Sequence[ActiveGoal], context: ToolContext) -> list[CheckResult]:
+    room = asyncio.Semaphore(CHECKS_AT_ONCE)
+
+    async def one(active: ActiveGoal) -> CheckResult:
+        async with room:
+            return await run_check(active.goal.check, context.workspace, context.sandbox, context.settings.timeout)
+
+    return await asyncio.gather(*(one(active) for active in goals))
+
+
+def _said(active: ActiveGoal, outcome: GoalOutcome, measure: float, detail: str) -> GoalCheck:
+    return GoalCheck(
+        goal=active.goal.id,
+        statement=active.goal.statement[:SHOWN],
+        outcome=outcome,
+        measure=measure,
+        best=active.best or 0.0,
+        failed_before=active.tried,
+        detail=detail[:SHOWN],
+    )

@@ -1,0 +1,54 @@
+"""Outlook: the state in which a mind is asked, from the agent's memory and what its workspace holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from conch.cycle.body import Body
+from conch.cycle.files import list_files
+from conch.cycle.memory import Memory
+from conch.minds import Situation
+from conch.needs import initial_state, most_pressing, pressing, priorities_of
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The state in which a mind was asked."""
+
+    situation: Situation
+    message: tuple[str, str] | None
+    """Id and text of the oldest message that waits."""
+
+
+class Outlook:
+    """How one agent sees its state."""
+
+    def __init__(self, body: Body) -> None:
+        self._body, self._tools = body, tuple(body.toolbox.registry.names)
+        self._priorities = priorities_of(body.settings.needs)
+        self._born_with = initial_state(body.settings.needs).levels
+
+    def needs(self, memory: Memory) -> dict[str, float]:
+        """Satisfaction per need, 0..1: as last heard of, else as at birth."""
+        return {need: memory.needs.get(need, start) for need, start in self._born_with.items()}
+
+    def moment(self, memory: Memory, number: int) -> Moment:
+        """The state now, in the cycle of this number."""
+        needs, grounded = self.needs(memory), memory.grounded
+        waiting = memory.waiting[0] if memory.waiting else None
+        situation = Situation(
+            agent=self._body.settings.agent,
+            cycle=number,
+            needs=needs,
+            pressing=pressing(needs, self._priorities),
+            need=most_pressing(needs, self._priorities),
+            goals=tuple(active.goal for active in memory.goals.values()),
+            message=waiting.text if waiting is not None else None,
+            thought=memory.thought.thought.text if memory.thought is not None else "",
+            claims=grounded.claims if grounded is not None else (),
+            memory=grounded.memory if grounded is not None else (),
+            recent=memory.recall(),
+            files=list_files(self._body.workspace),
+            tools=self._tools,
+        )
+        return Moment(situation, (waiting.id, waiting.text) if waiting is not None else None)

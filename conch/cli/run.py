@@ -26,6 +26,7 @@ from conch.config import BUILTIN_WEIGHTS, Settings
 from conch.consumer.discover import Found, Plugin, builtin_names, discover
 from conch.errors import ConchError, UsageError
 from conch.home import Home, write_whole
+from conch.leftovers import end_stale_sandboxes
 from conch.supervisor import ChildProcess, Watched, ended, first_fatal, keep_server
 from conch.telemetry import configure
 
@@ -139,6 +140,7 @@ class Run:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await asyncio.gather(*(child.gone() for child in self._children))
+            end_stale_sandboxes(self._workspace)
             if server is not None:
                 await server.stop()
             self._home.run_file.unlink(missing_ok=True)
@@ -264,8 +266,12 @@ class Run:
         }
 
     async def _agent_spec(self, beyond: int) -> dict[str, Any]:
-        workspace = self._settings.workspace or str(self._home.workspace)
+        workspace = str(self._workspace)
         return self._spec(cycles=self._cycles, begun=self._begun, beyond=beyond, workspace=workspace)
+
+    @property
+    def _workspace(self) -> Path:
+        return Path(self._settings.workspace) if self._settings.workspace is not None else self._home.workspace
 
     async def _consumers_spec(self) -> dict[str, Any]:
         plugins = [asdict(rule) for rule in self._wanted_rules()]
@@ -347,9 +353,8 @@ class Run:
     # -- what is said ------------------------------------------------------------------------------------------------
 
     def _introduce(self) -> None:
-        workspace = self._settings.workspace or self._home.workspace
         mind = self._settings.mind
-        line = f"agent {self._settings.agent} · mind {mind.kind} · home {self._home.path} · workspace {workspace}"
+        line = f"agent {self._settings.agent} · mind {mind.kind} · home {self._home.path} · workspace {self._workspace}"
         (warn if self._json else say)(line)
         for rule in self._found.of("rule"):
             (warn if self._json else say)(f"rule {rule.name} (asks for weight {rule.weight:g}) from {rule.origin}")
@@ -398,7 +403,7 @@ class Run:
             "bus": self._bus_address,
             "metrics": self._metrics,
             "store": str(store_path(self._settings.store.url, self._home.path)),
-            "workspace": self._settings.workspace or str(self._home.workspace),
+            "workspace": str(self._workspace),
             "processes": [
                 {"name": one.name, "pid": one.pid, "state": one.state, "restarts": one.restarts, "why": one.why}
                 for one in self._watched

@@ -26,6 +26,7 @@ FLOORS = [
         "curiosity",
         "witness",
         "experience",
+        "leftovers",
         "process",
         "seen",
         "workspace",

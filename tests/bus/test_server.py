@@ -77,9 +77,9 @@ async def test_it_is_gone_after_stop_and_stopping_twice_is_once(tmp_path: Path) 
 
 @pytest.mark.parametrize("token", ["wrong", None])
 async def test_without_the_token_nobody_comes_in(token: str | None, nats_server: EmbeddedServer) -> None:
-    """The refusal is one clear sentence."""
-    with pytest.raises(BusUnreachableError, match=r"no bus at nats://127.0.0.1:\d+: .*Authorization Violation"):
-        async with JetStreamBus(nats_server.url, token=token, connect_timeout=0.3):
+    """The refusal is one clear sentence, at once."""
+    with pytest.raises(BusUnreachableError, match=r"the bus at nats://127.0.0.1:\d+ refused the token"):
+        async with JetStreamBus(nats_server.url, token=token, connect_timeout=10):
             pytest.fail("it let us in")
 
 

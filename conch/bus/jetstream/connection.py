@@ -114,6 +114,9 @@ class Connection:
                     error_cb=self._error,
                     skip_subject_validation=True,
                 )
+        except BusUnreachableError:
+            await self._close()
+            raise
         except (TimeoutError, OSError, Error) as error:
             await self._close()
             why = self._last_error or str(error) or type(error).__name__
@@ -234,6 +237,9 @@ class Connection:
 
     async def _error(self, error: Exception) -> None:
         self._last_error = str(error) or type(error).__name__
+        if self._watchdog is None and "authorization" in self._last_error.lower():
+            # Raised into `connect`, which would go on asking.
+            raise BusUnreachableError(f"the bus at {self._url} refused the token (bus.token): {self._last_error}")
         log.debug("bus.connection_error", error=self._last_error)
 
     async def _watch(self) -> None:

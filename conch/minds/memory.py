@@ -66,7 +66,7 @@ class Memory:
     words: dict[str, None] = field(default_factory=dict)
     calls: dict[int, None] = field(default_factory=dict)
     """Digests, the oldest first."""
-    noticed: int = 0
+    noticed: int = -1
     """The last cycle whose act was looked at."""
     written: bool = False
     """Whether something was written since the last commit."""

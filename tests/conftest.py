@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import shutil
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -114,3 +115,26 @@ async def bus(world: World) -> AsyncIterator[Bus]:
     """An entered bus of both implementations."""
     async with world.bus() as entered:
         yield entered
+
+
+@pytest.fixture(scope="session")
+def lacking() -> Callable[[str], NoReturn]:
+    """Skip for want of a program or privilege, with how to get it; where nothing may be skipped, fail."""
+
+    def give_up(what: str) -> NoReturn:
+        if os.environ.get("CONCH_TEST_NO_SKIPS") == "1":
+            pytest.fail(what)
+        pytest.skip(what)
+
+    return give_up
+
+
+@pytest.fixture(scope="session")
+def needs(lacking: Callable[[str], NoReturn]) -> Callable[[str, str], None]:
+    """`needs("bwrap", "install bubblewrap")`: the program is there, or the test gives up with that notice."""
+
+    def look(program: str, how: str) -> None:
+        if shutil.which(program) is None:
+            lacking(f"there is no {program}: {how}")
+
+    return look

@@ -52,7 +52,7 @@ class MindSettings(Section):
     base_url: str = "http://127.0.0.1:8000/v1"
     """Address of the OpenAI-compatible endpoint, up to and with /v1."""
     model: str = "default"
-    """Name of the model at the endpoint."""
+    """Name of the model at the endpoint. Of the reflex mind: random chooses blindly, to compare its learning with."""
     api_key: SecretStr | None = None
     """Bearer key of the endpoint."""
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.7

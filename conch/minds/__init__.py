@@ -32,4 +32,4 @@ def make_mind(settings: MindSettings, *, seed: int, memory: Path, decided: int =
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from conch.minds.reflex import ReflexMind
 
-    return ReflexMind(memory, seed=seed)
+    return ReflexMind(memory, seed=seed, explore="random" if settings.model == "random" else "ucb")

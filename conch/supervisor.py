@@ -59,6 +59,10 @@ class Watched:
         self.state = "down" if len(self.deaths) >= DEATHS else "restarting"
         return self.state != "down"
 
+    def ended(self, why: str | None) -> None:
+        """It ended by itself, or said why it cannot go on."""
+        self.state, self.why, self.pid = ("ended", self.why, None) if why is None else ("down", why, None)
+
     def backoff(self) -> float:
         """Seconds to wait before it is started again."""
         return BACKOFF[min(len(self.deaths), len(BACKOFF)) - 1]
@@ -107,7 +111,7 @@ class ChildProcess:
                     await self.begin()
                 status = await self._once(json.dumps(await spec()))
                 if status == 0 or self.fatal is not None or self._ending:
-                    self.watched.state, self.watched.pid = "ended", None
+                    self.watched.ended(self.fatal[0] if self.fatal is not None else None)
                     self._changed()
                     return status
                 how = signal.Signals(-status).name if status < 0 else f"exit status {status}"

@@ -27,7 +27,7 @@ from conch.consumer.discover import Found, Plugin, builtin_names, discover
 from conch.errors import ConchError, UsageError
 from conch.home import Home, write_whole
 from conch.leftovers import end_stale_sandboxes
-from conch.supervisor import ChildProcess, Watched, ended, first_fatal, keep_server
+from conch.supervisor import DEATHS, ChildProcess, Watched, ended, first_fatal, keep_server
 from conch.telemetry import configure
 
 STOP_SECONDS = 5.0
@@ -110,8 +110,10 @@ class Run:
 
     async def live(self, common: Common) -> None:
         """From the first process to the last. Raises ConchError with the exit code of what ended it."""
+        own = asyncio.current_task()
+        assert own is not None
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(name, self._asked_to_stop)
+            asyncio.get_running_loop().add_signal_handler(name, self._asked_to_stop, own)
         agent = self._child("agent", "conch.cycle.process")
         consumers = self._child("consumers", "conch.consumer.process")
         server: EmbeddedServer | None = None
@@ -170,7 +172,7 @@ class Run:
             ]
             acting = start(agent.live(functools.partial(self._agent_spec, beyond)), name="agent")
             tasks += [scoring, *others, acting]
-            await self._until_over(acting, scoring, tasks)
+            await self._until_over(acting, {scoring, *others}, tasks)
             await self._wind_up(agent, consumers, acting, scoring, others)
             await asyncio.sleep(0)
             printing.cancel()
@@ -178,27 +180,30 @@ class Run:
                 await printing
 
     async def _until_over(
-        self, acting: asyncio.Task[int], scoring: asyncio.Task[int], tasks: list[asyncio.Task[Any]]
+        self, acting: asyncio.Task[int], consuming: set[asyncio.Task[int]], tasks: Sequence[asyncio.Task[Any]]
     ) -> None:
         """Until the agent has ended, somebody asked to stop, or something cannot go on."""
         stopping = asyncio.create_task(self._stop.wait(), name="conch.stop")
-        watching: set[asyncio.Task[Any]] = {task for task in tasks if task.get_name() in ("nats-server", "conch.print")}
-        watching |= {acting, scoring, stopping}
+        watching: set[asyncio.Task[Any]] = {*tasks, stopping}
         try:
             while True:
                 done, _ = await asyncio.wait(watching, return_when=asyncio.FIRST_COMPLETED)
-                for task in done - {acting, scoring, stopping}:
+                for task in done - {acting, *consuming, stopping}:
                     task.result()  # the server that kept dying: raises
-                if first_fatal(self._children) is not None or stopping in done:
+                if first_fatal(self._children[:2]) is not None or stopping in done:
                     return
                 if acting in done and (acting.result() == 0 or self._cycles is not None):
                     return
                 for task in done:
                     watching.discard(task)
-                    name = "the agent" if task is acting else "the consumers"
-                    warn(f"{name} died again and again and stay down: conch status, and {self._home.logs}")
+                    self._say_down(task.get_name())
         finally:
             stopping.cancel()
+
+    def _say_down(self, name: str) -> None:
+        [child] = [child for child in self._children if child.watched.name == name]
+        often = f"it died {DEATHS} times in a minute, see {self._home.logs}"
+        warn(f"{name} stays down: {child.fatal[0] if child.fatal is not None else often}")
 
     async def _wind_up(
         self,
@@ -209,7 +214,7 @@ class Run:
         others: Sequence[asyncio.Task[int]],
     ) -> None:
         """Agent first, then the consumers once they have handled what it did. Raises for what went wrong."""
-        fatal = first_fatal(self._children)
+        fatal = first_fatal(self._children[:2])
         agent.end()
         grace = self._settings.tools.timeout + 10.0
         await ended([acting], grace)
@@ -234,7 +239,7 @@ class Run:
         for child in self._children[1:]:
             child.end()
         await ended([scoring, *others], 15.0)
-        fatal = fatal or first_fatal(self._children)
+        fatal = fatal or first_fatal(self._children[:2])
         if fatal is not None:
             raise fatal
         if done_by_itself and self._cycles is not None:
@@ -419,10 +424,10 @@ class Run:
         with contextlib.suppress(OSError):  # a full disk: the run goes on, status is stale
             write_whole(self._home.run_file, json.dumps(state))
 
-    def _asked_to_stop(self) -> None:
+    def _asked_to_stop(self, run: asyncio.Task[Any]) -> None:
+        """The first time in order, the second time at once: what is in hand is finished by the next run."""
         if self._stop.is_set():
-            for child in self._children:
-                child.kill()
+            run.cancel()
         self._stop.set()
 
 

@@ -1,0 +1,103 @@
+"""A process of the run that dies is started again; one that keeps dying is left down; the rest goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+import pytest
+
+DIES_WHEN_IMPORTED = """
+import os, sys
+from conch import consumer
+from conch_schemas import ActionTaken
+
+@consumer(ActionTaken, name="mayfly")
+def mayfly(action):
+    return None
+
+if "conch.consumer.discover" not in sys.argv[0] and "discover" not in sys.argv[0]:
+    os._exit(3)
+"""
+
+
+@pytest.mark.parametrize("name", ["agent", "consumers", "nats-server"])
+def test_a_child_that_is_killed_comes_back(house: Any, name: str) -> None:
+    """Kill -9 of one child: it is started again, `conch status` tells so, and no cycle and no score is lost."""
+    live = house.begin("--script", house.endless(), interval=0.02)
+    live.recorded(2)
+
+    os.kill(house.process(name)["pid"], signal.SIGKILL)
+
+    live.until(lambda: house.process(name)["restarts"] == 1 and house.process(name)["state"] == "up", "the restart")
+    told = house.conch("status")
+    live.recorded(3)
+    live.signal(signal.SIGTERM)
+    assert live.ended() == 0
+    assert f"{name} up (1 restarts)" in told
+    assert "SIGKILL" in told
+    rows = house.cycles()
+    assert [row["cycle"] for row in rows] == list(range(len(rows)))
+    assert all(row["complete"] and row["coverage"] == 1.0 for row in rows)
+    house.conch("mark", "verify")
+    assert json.loads(house.conch("dlq", "list", "--json"))["letters"] == []
+
+
+def test_an_agent_that_is_killed_goes_on_in_its_script(house: Any) -> None:
+    """Started again within the run, it gives the reply that is next, not the first one, and ends where it would."""
+    replies = [f"DO_NOTHING: reply {number}" for number in range(120)]
+    live = house.begin("--script", house.script(*replies), interval=0.02)
+    live.recorded(3)
+
+    os.kill(house.process("agent")["pid"], signal.SIGKILL)
+
+    assert live.ended() == 0
+    assert [row["raw"] for row in live.rows] == replies
+
+
+def test_a_run_of_some_cycles_makes_no_more_of_them_after_a_restart(house: Any) -> None:
+    """`--cycles` counts from the run's start, however often its agent died."""
+    live = house.begin("--script", house.endless(), "--cycles", "40", interval=0.02)
+    live.recorded(3)
+
+    os.kill(house.process("agent")["pid"], signal.SIGKILL)
+
+    assert live.ended() == 0
+    assert [row["cycle"] for row in live.rows] == list(range(40))
+
+
+def test_a_consumer_that_dies_at_every_start_is_left_down(house: Any) -> None:
+    """Five deaths in a minute: it stays down and `conch status` says why; the cycle and all other scores go on."""
+    rules = house.directory / "mayfly.py"
+    rules.write_text(DIES_WHEN_IMPORTED)
+    live = house.begin("--rules", str(rules), "--script", house.endless(), interval=0.05)
+
+    live.until(lambda: live.rows and house.process("mayfly")["state"] == "down", "the giving up")
+    live.recorded(2)
+    told = house.conch("status")
+    live.signal(signal.SIGTERM)
+
+    assert live.ended() == 0
+    assert "mayfly down" in told
+    assert "exit status 3" in told
+    assert "mayfly stays down: it died 5 times in a minute" in live.said
+    assert all(row["complete"] for row in live.rows)
+
+
+def test_a_server_that_keeps_dying_ends_the_run(house: Any) -> None:
+    """Without a bus nothing can be recorded: after the fifth death the run ends with 3 and says where to look."""
+    live = house.begin("--script", house.endless(), interval=0.05)
+    live.recorded(1)
+
+    for death in range(5):
+        live.until(lambda death=death: house.process("nats-server")["restarts"] == death, f"restart {death}")
+        live.until(lambda: house.process("nats-server")["state"] == "up", "the server")
+        os.kill(house.process("nats-server")["pid"], signal.SIGKILL)
+
+    assert live.ended() == 3
+    assert "nats-server died 5 times in a minute" in live.said
+    assert "Traceback" not in live.said
+    house.assert_nothing_runs()
+    house.run("--cycles", "1", "--script", house.endless())

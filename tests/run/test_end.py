@@ -1,0 +1,91 @@
+"""How a run ends: by Ctrl-C, by a signal, by request, by a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+import pytest
+
+GONE_SECONDS = 2.0
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pytest.param(lambda house, live: live.signal(signal.SIGINT, group=True), id="Ctrl-C"),
+        pytest.param(lambda house, live: live.signal(signal.SIGTERM), id="SIGTERM"),
+        pytest.param(lambda house, live: house.conch("stop"), id="conch stop"),
+    ],
+)
+def test_a_run_ends_in_order(house: Any, ask: Callable[[Any, Any], None]) -> None:
+    """However it is asked, the cycle in hand is finished, all is recorded, all processes end, and that is a success."""
+    live = house.begin("--script", house.endless())
+    live.recorded(5)
+
+    ask(house, live)
+
+    assert live.ended(20) == 0
+    house.assert_nothing_runs()
+    assert not (house.home / "run.json").exists()
+    rows = house.cycles()
+    assert [row["cycle"] for row in rows] == list(range(len(live.rows)))
+    assert all(row["complete"] for row in rows)
+    assert "Traceback" not in live.said
+    house.conch("mark", "verify")
+
+
+def test_a_second_ctrl_c_ends_a_run_at_once(house: Any, needs: Callable[[str, str], None]) -> None:
+    """Whoever presses it twice does not wait for the tool in hand; the next run says its outcome is unknown."""
+    needs("bwrap", "install bubblewrap")
+    live = house.begin(
+        "--script", house.script('TOOL: shell(command="touch begun; sleep 300")'), CONCH_TOOLS__TIMEOUT="300"
+    )
+    live.until((house.workspace / "begun").exists, "the tool's start")
+
+    live.signal(signal.SIGINT, group=True)
+    live.until(lambda: json.loads(house.conch("status", "--json"))["agent"]["state"] == "stopping", "the stopping")
+    live.signal(signal.SIGINT, group=True)
+
+    live.ended(GONE_SECONDS + 3)
+    house.assert_nothing_runs(GONE_SECONDS)
+    [row, *_] = house.run("--cycles", "1", "--script", house.endless()).rows
+    assert (row["cycle"], row["outcome"]) == (0, "unknown")
+
+
+def test_nothing_outlives_a_killed_supervisor(house: Any) -> None:
+    """Kill -9 of `conch run` alone: server, agent and consumers are gone within two seconds; the next run goes on."""
+    live = house.begin("--script", house.endless(), interval=0.05)
+    live.recorded(2)
+    before = house.processes()
+
+    os.kill(live.pid, signal.SIGKILL)
+
+    began = time.monotonic()
+    house.assert_nothing_runs(GONE_SECONDS)
+    assert time.monotonic() - began < GONE_SECONDS
+    assert len(before) >= 4
+    live.ended()
+    rows = house.run("--cycles", "1", "--script", house.endless()).rows
+    assert [row["cycle"] for row in house.cycles()] == list(range(rows[-1]["cycle"] + 1))
+
+
+def test_a_server_that_was_left_behind_is_replaced(house: Any) -> None:
+    """A nats-server of an earlier run that still holds the store is ended by the next run."""
+    live = house.begin("--script", house.endless(), interval=0.05)
+    live.recorded(1)
+    server = psutil.Process(house.process("nats-server")["pid"])
+    server.suspend()  # it cannot hear that its parent has gone
+    os.killpg(live.pid, signal.SIGKILL)
+    live.ended()
+    assert server.is_running()
+
+    house.run("--cycles", "1", "--script", house.endless())
+
+    assert not server.is_running()
+    house.assert_nothing_runs()

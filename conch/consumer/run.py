@@ -93,6 +93,8 @@ class ConsumerRuntime:
         self._open: dict[int, None] = {}
         """Sequences taken and not yet done, in order."""
         self._taken = 0
+        self._known: set[str] = set()
+        """Ids of its own that stand on the stream behind its position: a run before this one published them."""
         self._wrote = False
         self._writing = asyncio.Lock()
         """Held by whoever writes states or the position: crossed, our own writes would look like another copy's."""
@@ -118,6 +120,8 @@ class ConsumerRuntime:
     async def _run(self, stop: asyncio.Event) -> None:
         self._lanes.clear()
         self._open.clear()
+        self._known: set[str] = set()
+        """Ids of its own that stand on the stream behind its position: a run before this one published them."""
         self._room = asyncio.Semaphore(IN_HAND)
         self._stream = await self._bus.state()
         self._place = await load_place(self._bus, self.spec)

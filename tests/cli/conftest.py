@@ -177,7 +177,7 @@ def common(home: Home) -> Common:
 
 def keep(home: Home, facts: Sequence[Event]) -> None:
     """Put facts into the home's store, behind what is there."""
-    with SqliteStore(home.store) as store:
+    with SqliteStore(home.path / "store.db") as store:
         first = store.position() + 1
         placed = list(enumerate(facts, start=first))
         store.apply(placed, upto=first + len(facts) - 1, now=NOON + timedelta(hours=6))
@@ -223,7 +223,7 @@ async def run_of(home: Home) -> AsyncIterator[Bus]:
                 {"name": "nats-server", "pid": 1, "state": "up", "restarts": 0, "why": ""},
                 {"name": "consumers", "pid": 2, "state": "down", "restarts": 5, "why": HOSTILE},
             ],
-            "store": str(home.store),
+            "store": str(home.path / "store.db"),
             "workspace": str(home.workspace),
             "rules": [],
             "set_aside": [{"origin": "bad.py", "why": HOSTILE}],

@@ -150,11 +150,11 @@ def test_a_home_in_use_names_its_run(tmp_path: Path) -> None:
     """A run in progress is no problem."""
     home = Home(tmp_path)
     with home.owned():
-        write_whole(home.run_file, json.dumps({"pid": 4711}))
+        write_whole(home.run_file, json.dumps({"pid": os.getpid()}))
 
         found = _by_name(checks.home(home, Settings()))["home"]
 
-    assert (found.status, "process 4711" in found.says) == ("ok", True)
+    assert (found.status, f"process {os.getpid()}" in found.says) == ("ok", True)
 
 
 def test_a_home_of_a_newer_version_is_a_problem(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ async def test_the_bus_of_the_run_in_progress_is_asked(tmp_path: Path, nats_serv
     """Not one that would be started beside it."""
     home = Home(tmp_path / "home")
     with home.owned():
-        write_whole(home.run_file, json.dumps({"bus": {"url": nats_server.url, "token": TOKEN}}))
+        write_whole(home.run_file, json.dumps({"pid": os.getpid(), "bus": {"url": nats_server.url, "token": TOKEN}}))
 
         found = await checks.bus(home, Settings())
 
@@ -311,7 +311,7 @@ def test_a_port_that_was_named_and_is_taken_is_a_problem(
     assert "will have a free one" in checks.metrics_port(home, MetricsSettings()).says
     assert checks.metrics_port(home, MetricsSettings(port=0)).status == "ok"
     with home.owned():
-        write_whole(home.run_file, "{}")
+        write_whole(home.run_file, json.dumps({"pid": os.getpid()}))
         assert checks.metrics_port(home, MetricsSettings(port=taken)).status == "ok"
 
 

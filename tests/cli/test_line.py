@@ -14,7 +14,7 @@ from conch_schemas import Action, ExperienceRecorded
 
 
 def last(life: Any) -> ExperienceRecorded:
-    with SqliteReader(life.home.store) as store:
+    with SqliteReader(life.home.path / "store.db") as store:
         return store.cycles("echo", 1)[-1]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -87,7 +88,7 @@ async def test_status_says_that_the_bus_is_gone(
     """A run whose server is down still has a status, with the reason."""
     monkeypatch.setattr(status, "BUS_SECONDS", 0.2)
     state = {"url": "nats://127.0.0.1:1", "token": None, "embedded": True}
-    run = {"pid": 1, "agent": "echo", "started": "", "bus": state, "metrics": None, "workspace": ""}
+    run = {"pid": os.getpid(), "agent": "echo", "started": "", "bus": state, "metrics": None, "workspace": ""}
     with home.owned():
         write_whole(home.run_file, json.dumps(run | {"processes": [], "rules": [], "set_aside": []}))
         await status.status(common=common)
@@ -104,7 +105,7 @@ async def test_watch_prints_each_cycle_as_it_is_recorded(
     seen: asyncio.Queue[Any] = asyncio.Queue()
     monkeypatch.setattr(watch, "emit", seen.put_nowait)
     monkeypatch.setattr(watch, "POLL_SECONDS", 0.02)
-    with SqliteReader(filled.home.store) as store:
+    with SqliteReader(filled.home.path / "store.db") as store:
         before, experience = store.cycles("echo", 2)
     async with in_progress() as bus:
         await publish(bus, before)

@@ -22,7 +22,7 @@ Printed = Callable[[], str]
 
 def change(home: Home, sql: str) -> None:
     """Tamper with the store's file."""
-    db = sqlite3.connect(home.store)
+    db = sqlite3.connect(home.path / "store.db")
     with db:
         db.execute(sql)
     db.close()

@@ -84,7 +84,7 @@ class ChildProcess:
         self._process: asyncio.subprocess.Process | None = None
         self.fatal: tuple[str, int] | None = None
         """Why it cannot go on, and the run's exit code for that."""
-        self._ending = False
+        self._ending = self._finishing = False
 
     async def begin(self) -> None:
         """Start it without its spec: it imports meanwhile."""
@@ -130,6 +130,8 @@ class ChildProcess:
         assert process is not None
         assert process.stdout is not None
         self.order(spec)
+        if self._finishing:
+            self.order("finish")
         self.watched.state = "up"
         self._changed()
         while line := await process.stdout.readline():
@@ -151,10 +153,15 @@ class ChildProcess:
             with contextlib.suppress(OSError, RuntimeError):
                 self._process.stdin.write(line.encode() + b"\n")
 
-    def end(self, order: str = "stop") -> None:
+    def finish(self) -> None:
+        """Ask it to end once everything is handled; one that dies meanwhile is started again for that."""
+        self._finishing = True
+        self.order("finish")
+
+    def end(self) -> None:
         """Ask it to end in order; it is not started again."""
         self._ending = True
-        self.order(order)
+        self.order("stop")
 
     async def gone(self) -> None:
         """End it at once and wait until it is."""

@@ -27,7 +27,7 @@ from conch.consumer.discover import Found, Plugin, builtin_names, discover
 from conch.errors import ConchError, UsageError
 from conch.home import Home, write_whole
 from conch.leftovers import end_stale_sandboxes
-from conch.supervisor import DEATHS, ChildProcess, Watched, ended, first_fatal, keep_server
+from conch.supervisor import DEATHS, GRACE_SECONDS, ChildProcess, Watched, ended, first_fatal, keep_server
 from conch.telemetry import configure
 
 STOP_SECONDS = 5.0
@@ -173,7 +173,7 @@ class Run:
             acting = start(agent.live(functools.partial(self._agent_spec, beyond)), name="agent")
             tasks += [scoring, *others, acting]
             await self._until_over(acting, {scoring, *others}, tasks)
-            await self._wind_up(agent, consumers, acting, scoring, others)
+            await self._wind_up(agent, acting, scoring, others)
             await asyncio.sleep(0)
             printing.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -208,45 +208,51 @@ class Run:
     async def _wind_up(
         self,
         agent: ChildProcess,
-        consumers: ChildProcess,
         acting: asyncio.Task[int],
         scoring: asyncio.Task[int],
         others: Sequence[asyncio.Task[int]],
     ) -> None:
-        """Agent first, then the consumers once they have handled what it did. Raises for what went wrong."""
+        """The agent first, then whoever has handled what it did: plug-in consumers before the rest, so that what they
+        say is still joined. Raises for what went wrong."""
         fatal = first_fatal(self._children[:2])
         agent.end()
-        grace = self._settings.tools.timeout + 10.0
-        await ended([acting], grace)
-        done_by_itself = fatal is None and not self._stop.is_set()
-        patience = STOP_SECONDS
-        if done_by_itself and self._cycles is not None:
-            patience = self._settings.rewards.deadline + FINISH_MARGIN
-        for child in self._children[1:]:
-            child.order("finish")
-        finishing = [task for task in (scoring, *others) if not task.done()]
-        if finishing and fatal is None:
-            stopping = asyncio.create_task(self._stop.wait())
+        await ended([acting], self._settings.tools.timeout + 10.0)
+        by_itself = fatal is None and not self._stop.is_set()
+        whole = by_itself and self._cycles is not None
+        patience = self._settings.rewards.deadline + FINISH_MARGIN if whole else STOP_SECONDS
+        if fatal is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(patience):
-                    while not all(task.done() for task in finishing) and not (done_by_itself and self._stop.is_set()):
-                        waiting = [task for task in finishing if not task.done()]
-                        await asyncio.wait(
-                            [*waiting, *([stopping] if done_by_itself else [])], return_when=asyncio.FIRST_COMPLETED
-                        )
-            stopping.cancel()
-        unfinished = not scoring.done() or (scoring.result() != 0)
+                    await self._finished(self._children[2:], others, interruptible=by_itself)
+                    await self._finished(self._children[1:2], [scoring], interruptible=by_itself)
+        unfinished = not scoring.done() or scoring.result() != 0
         for child in self._children[1:]:
             child.end()
-        await ended([scoring, *others], 15.0)
+        await ended([scoring, *others], GRACE_SECONDS)
         fatal = fatal or first_fatal(self._children[:2])
         if fatal is not None:
             raise fatal
-        if done_by_itself and self._cycles is not None:
-            if acting.cancelled() or acting.result() != 0:
-                raise ConchError(f"the agent died again and again: see {self._home.logs / 'agent.log'}")
-            if unfinished:
-                raise ConchError(f"not every experience was recorded: see {self._home.logs / 'consumers.log'}")
+        if whole and (acting.cancelled() or acting.result() != 0):
+            raise ConchError(f"the agent died again and again: see {self._home.logs / 'agent.log'}")
+        if whole and unfinished:
+            raise ConchError(f"not every experience was recorded: see {self._home.logs / 'consumers.log'}")
+
+    async def _finished(
+        self, children: Sequence[ChildProcess], tasks: Sequence[asyncio.Task[int]], *, interruptible: bool
+    ) -> None:
+        """Until these have handled what there is, or somebody asks to stop."""
+        for child in children:
+            child.finish()
+        stopping = asyncio.create_task(self._stop.wait(), name="conch.stop")
+        waiting: set[asyncio.Task[Any]] = {*tasks}
+        try:
+            while waiting and not (interruptible and self._stop.is_set()):
+                done, _ = await asyncio.wait(
+                    {*waiting, stopping} if interruptible else waiting, return_when=asyncio.FIRST_COMPLETED
+                )
+                waiting -= done
+        finally:
+            stopping.cancel()
 
     # -- what the children are told ----------------------------------------------------------------------------------
 

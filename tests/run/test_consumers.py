@@ -1,0 +1,89 @@
+"""Plug-in consumers, and consumers that run alone."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+JOY = """
+import os
+from conch import consumer
+from conch.consumer import follow
+from conch_schemas import ActionTaken, RewardAssigned, Score
+
+
+@consumer(ActionTaken, name="joy", version="1")
+async def joy(action: ActionTaken) -> RewardAssigned:
+    score = Score(component="joy", value=0.25, range=(0, 1), status="scored", explanation=str(os.getpid()),
+                  scorer="joy", version="1")
+    return follow(action, RewardAssigned, consumer="joy", version="1", scorer="joy", scores=(score,))
+"""
+
+
+def parts(row: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {score["component"]: score for score in row["scores"]}
+
+
+def test_a_plugin_consumer_has_a_process_of_its_own(house: Any) -> None:
+    """What it publishes reaches the store; its process is one that `conch status` tells of."""
+    (house.directory / "joy.py").write_text(JOY)
+    live = house.begin("--rules", str(house.directory / "joy.py"), "--script", house.endless(), interval=0.1)
+    live.recorded(2)
+    joy, others = house.process("joy"), [house.process(name)["pid"] for name in ("agent", "consumers")]
+    live.signal(signal.SIGTERM)
+    assert live.ended() == 0
+
+    scores = [parts(row).get("joy") for row in house.cycles()]
+    assert joy["state"] == "up"
+    assert joy["pid"] not in others
+    assert all(score is not None and score["value"] == 0.25 for score in scores)
+    assert {score["explanation"] for score in scores if score} == {str(joy["pid"])}
+
+
+def test_a_consumer_runs_alone_beside_a_run_without_it(house: Any) -> None:
+    """`--without needs` leaves that part out; `conch consume needs` scores it from where it stopped, by name."""
+    live = house.begin("--without", "needs", "--script", house.endless(), interval=0.1, CONCH_REWARDS__DEADLINE="600")
+    live.until(lambda: (house.home / "run.json").exists() and "agent" in str(house.status()), "the run")
+    alone = house.start("consume", "needs")
+    live.recorded(3)
+    alone.signal(signal.SIGINT)
+    assert alone.ended() == 0, alone.told()
+    live.signal(signal.SIGTERM)
+    assert live.ended() == 0
+
+    rows = house.run("--cycles", "1", "--script", house.endless()).rows  # what was open at the end is recorded now
+    assert all(parts(row)["needs"]["status"] == "scored" for row in [*live.rows, *rows])
+    assert all(row["complete"] for row in house.cycles())
+
+
+def test_a_consumer_that_the_run_has_is_not_started_twice(house: Any) -> None:
+    """`conch consume` of what runs already is refused, in one sentence that says what to do."""
+    live = house.begin("--script", house.endless(), interval=0.1)
+    live.recorded(1)
+
+    sentence = house.refused("consume", "needs", status=2)
+
+    assert "conch run --without needs" in sentence
+    live.recorded(2)
+    live.signal(signal.SIGTERM)
+    assert live.ended() == 0
+    assert all(row["complete"] for row in house.cycles())
+
+
+def test_a_name_that_no_consumer_has_is_refused(house: Any) -> None:
+    """A typo is a usage error that names the nearest there is."""
+    assert "reward" in house.refused("run", "--cycles", "1", "--without", "rewrad", status=2)
+    assert "reward" in house.refused("consume", "rewrad", status=2)
+
+
+def test_a_run_without_a_part_ends_when_its_deadline_has_passed(house: Any) -> None:
+    """What nobody scores is recorded as timeout, the experience as incomplete; with --cycles the run waits for that."""
+    live = house.run(
+        "--cycles", "2", "--without", "curiosity", "--script", house.endless(), CONCH_REWARDS__DEADLINE="1"
+    )
+
+    assert [parts(row)["exploration"]["status"] for row in live.rows] == ["timeout", "timeout"]
+    assert all(not row["complete"] and row["coverage"] < 1.0 for row in live.rows)
+    later = json.loads(house.conch("cycle", "list", "--json"))["cycles"]
+    assert [row["cycle"] for row in later] == [0, 1]

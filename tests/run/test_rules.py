@@ -1,0 +1,171 @@
+"""Plug-in rules in a real run: each is scored for itself, and nobody waits for it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+TEN_LINES = '''
+from conch import rule
+from conch_schemas import ActionTaken
+
+
+@rule(weight=0.2, range=(0.0, 1.0))
+def brevity(action: ActionTaken) -> float | None:
+    """1.0 for a reply under 40 characters."""
+    if not action.raw:
+        return None
+    return 1.0 if len(action.raw) < 40 else 0.0
+'''
+BAD_ONES = """
+import os, sys, time
+from conch import rule
+
+@rule(weight=0.05)
+def raises(action):
+    raise ValueError("no good")
+
+@rule(weight=0.05)
+def exits(action):
+    raise SystemExit(0)
+
+@rule(weight=0.05, timeout=0.2)
+def blocks(action):
+    time.sleep(3600)
+
+@rule(weight=0.05)
+def kills(action):
+    os._exit(7)
+
+@rule(weight=0.0)
+def watched(action):
+    return 0.5
+"""
+TWIN = """
+from conch import rule
+
+@rule(weight=0.5)
+def brevity(action):
+    return 0.0
+
+@rule(weight=0.5)
+def reward(action):
+    return 0.0
+"""
+
+@pytest.fixture(scope="module")
+def scored(make_house: Callable[..., Any]) -> Any:
+    """A run of three cycles with rules good and bad, and what is listed of it; and one without any."""
+    house = make_house()
+    files = {
+        "good.py": TEN_LINES,
+        "bad.py": BAD_ONES,
+        "twin.py": TWIN,
+        "broken.py": "def half(:\n",
+        "empty.py": "x = 1\n",
+    }
+    for name, text in files.items():
+        (house.directory / name).write_text(text)
+    named = [word for name in files for word in ("--rules", str(house.directory / name))]
+    house.live = house.run("--script", house.script(*["DO_NOTHING: so be it"] * 3), *named, "--cycles", "3")
+    house.listed = house.cycles()
+    return house
+
+
+def parts(row: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {score["component"]: score for score in row["scores"]}
+
+
+def test_a_rule_takes_its_weight_and_the_built_in_ones_shrink(scored: Any) -> None:
+    """0.2 and four times 0.05 are asked for: the five share the rest in their own proportions."""
+    for row in scored.listed:
+        weights = {component: score["weight"] for component, score in parts(row).items()}
+        assert weights["brevity"] == 0.2
+        assert weights["format"] == pytest.approx(0.30 * 0.6)
+        assert weights["exploration"] == pytest.approx(0.10 * 0.6)
+        assert weights["watched"] == 0.0
+        assert math.fsum(weights.values()) == pytest.approx(1.0)
+
+
+def test_a_rules_score_stands_with_its_words(scored: Any) -> None:
+    """Its value, its name as component and scorer, and what its docstring says."""
+    for row in scored.listed:
+        score = parts(row)["brevity"]
+        assert (score["value"], score["status"], score["scorer"]) == (1.0, "scored", "brevity")
+        assert score["explanation"] == "1.0 for a reply under 40 characters."
+
+
+def test_the_breakdown_adds_up_to_the_total_bit_for_bit(scored: Any) -> None:
+    """What `cycle show` lists is the total, not nearly the total."""
+    for row in scored.listed:
+        lines = json.loads(scored.conch("cycle", "show", str(row["cycle"]), "--json"))["cycle"]["breakdown"]
+        assert math.fsum(line["amount"] for line in lines) == row["total"]
+
+
+@pytest.mark.parametrize(
+    ("component", "status", "why"),
+    [
+        ("raises", "error", "ValueError: no good"),
+        ("exits", "error", "SystemExit"),
+        ("blocks", "timeout", "0.2 s"),
+        ("kills", "error", "status 7"),
+    ],
+)
+def test_a_bad_rule_costs_itself_alone(scored: Any, component: str, status: str, why: str) -> None:
+    """Raising, exiting, blocking and dying: no value, a status and a reason; every other part is scored."""
+    for row in scored.listed:
+        score = parts(row)[component]
+        assert (score["value"], score["status"]) == (None, status)
+        assert why in score["explanation"]
+        assert all(parts(row)[name]["status"] != "timeout" for name in ("format", "needs", "exploration", "brevity"))
+        assert parts(row)["watched"]["value"] == 0.5
+        assert row["complete"]
+        assert 0.75 < row["coverage"] < 0.85
+
+
+def test_no_cycle_waits_for_a_rule(scored: Any) -> None:
+    """The cycles follow each other at once, though a rule blocks on each of them."""
+    times = [sum(row["ms"].values()) for row in scored.listed]
+
+    assert max(times) < 1000
+
+
+def test_what_is_no_plugin_is_set_aside_by_name(scored: Any) -> None:
+    """A file that does not parse, one that declares nothing, a name that is taken: each is named, and the rest runs."""
+    said = [line for line in scored.live.said.splitlines() if line.startswith("set aside: ")]
+
+    assert any("broken.py" in line and "SyntaxError" in line for line in said)
+    assert any("empty.py" in line and "declares no" in line for line in said)
+    assert any("twin.py" in line and "'brevity'" in line for line in said)
+    assert any("twin.py" in line and "'reward'" in line for line in said)
+    assert len(said) == 4
+
+
+def test_a_rules_file_that_is_not_there_is_a_usage_error(scored: Any) -> None:
+    """What was named must be there."""
+    assert "nowhere.py" in scored.refused("run", "--cycles", "1", "--rules", "nowhere.py", status=2)
+
+
+def test_rules_that_ask_for_more_than_there_is_are_refused(scored: Any) -> None:
+    """Together they cannot have more than the whole reward."""
+    (scored.directory / "greedy.py").write_text(TEN_LINES.replace("0.2", "0.9").replace("brevity", "greedy"))
+    greedy = ["--rules", str(scored.directory / "greedy.py"), "--rules", str(scored.directory / "good.py")]
+
+    assert "sum to 1.1" in scored.refused("run", "--cycles", "1", *greedy, status=2)
+
+
+def test_without_its_rules_a_later_run_is_as_before(scored: Any) -> None:
+    """The weight set follows from what runs: without plug-ins the five sum to 1 again."""
+    [row] = scored.run("--cycles", "1", "--script", scored.endless()).rows
+
+    assert {name: score["weight"] for name, score in parts(row).items()} == {
+        "format": 0.30,
+        "execution": 0.25,
+        "needs": 0.20,
+        "goal": 0.15,
+        "exploration": 0.10,
+    }

@@ -120,8 +120,6 @@ class ConsumerRuntime:
     async def _run(self, stop: asyncio.Event) -> None:
         self._lanes.clear()
         self._open.clear()
-        self._known: set[str] = set()
-        """Ids of its own that stand on the stream behind its position: a run before this one published them."""
         self._room = asyncio.Semaphore(IN_HAND)
         self._stream = await self._bus.state()
         self._place = await load_place(self._bus, self.spec)

@@ -34,7 +34,6 @@ from conch.cycle.think import Thought, think
 from conch.errors import ModelError
 from conch.minds import Mind, Situation
 from conch.text import cut
-from conch.tools import ToolContext
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
@@ -148,10 +147,22 @@ class Agent:
 
     async def _cycle(self, number: int) -> None:
         self._bind(number)
+        await self._measure_goals()
         await self._think(number)
         await self._ground(number)
         await self._act(number, await self._decide(number))
         await self._reflect(number)
+
+    async def _measure_goals(self) -> None:
+        """Before anything is thought or done: what is so already is nobody's merit, and no goal any more."""
+        context = self._body.context(None)
+        for active, found in await self._baseline.measure(self.memory.goals.values(), context):
+            goal = active.goal
+            self._at.memory = measured(self.memory, goal.id, found.measure)
+            if found.achieved and goal.id in self.memory.goals:
+                await self._facts.publish(
+                    self._facts.outside(GoalReached, f"already/{goal.id}", goal=goal.id, statement=goal.statement)
+                )
 
     async def _think(self, number: int) -> None:
         thought: Thought
@@ -211,26 +222,15 @@ class Agent:
     async def _act(self, number: int, moment: Moment) -> None:
         decided = self.memory.decided
         assert decided is not None
-        context = self._body.context(moment.message)
-        await self._measure_goals(context)
         deed = await act(
             decided.action,
             decided.guard,
             toolbox=self._body.toolbox,
-            context=context,
+            context=self._body.context(moment.message),
             goals=self.memory.goals.values(),
             baseline=self._baseline,
         )
         await self._taken(number, deed, dict(moment.situation.needs))
-
-    async def _measure_goals(self, context: ToolContext) -> None:
-        for active, found in await self._baseline.measure(self.memory.goals.values(), context):
-            goal = active.goal
-            self._at.memory = measured(self.memory, goal.id, found.measure)
-            if found.achieved and goal.id in self.memory.goals:
-                await self._facts.publish(
-                    self._facts.outside(GoalReached, f"already/{goal.id}", goal=goal.id, statement=goal.statement)
-                )
 
     async def _taken(self, number: int, deed: Deed, needs: dict[str, float]) -> None:
         decided = self.memory.decided
@@ -288,6 +288,7 @@ class Agent:
                 number, cut_short(memory.decided.action, memory.decided.guard), self._outlook.needs(self.memory)
             )
         else:
+            await self._measure_goals()
             if memory.grounded is None:
                 await self._ground(number)
             await self._act(number, await self._decide(number))

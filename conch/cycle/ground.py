@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ _MOST_NAMES = 100
 _AROUND = 300
 
 _PATH = re.compile(
-    r"(?<![\w/.~-])(?:~?/)?(?:[\w.-]+/)+(?:[\w.-]*\w)?"  # notes/x.md, notes/, ../x, /etc/hosts
+    r"(?<![\w/.~-])(?:~?/(?:[\w.-]+/)*[\w.-]*\w|(?:[\w.-]+/)+(?:[\w.-]*\w)?)"  # /etc/hosts, notes/x.md, notes/, ../x
     r"|(?<![\w/.~-])[\w-]+(?:\.[\w-]+)*\.[a-zA-Z][a-zA-Z0-9]{0,5}(?![\w/])"  # README.md
 )
 _FILE_TYPE = re.compile(
@@ -137,13 +139,12 @@ def _there(workspace: Path, name: str) -> str | None:
     """`a file`, `a directory`, empty where there is none; None where it cannot be said. A link that leads out of the
     workspace is not there."""
     path = workspace / name
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(workspace)):
+        return ""
     try:
-        inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(workspace))
-        if not inside or not os.path.lexists(path) or not path.exists():
-            return ""
-        return "a directory" if path.is_dir() else "a file"
-    except (OSError, ValueError):
-        return None
+        return "a directory" if stat.S_ISDIR(path.stat().st_mode) else "a file"
+    except OSError as error:
+        return "" if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) else None
 
 
 def _names_a_file(name: str, words: str) -> bool:

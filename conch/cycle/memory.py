@@ -39,7 +39,7 @@ MOST_TICKS = 400
 MOST_WAITING = 1000
 """Messages that wait for an answer at most."""
 WAITING_BYTES = 512 * 1024
-"""UTF-8 bytes of all waiting messages at most: the memory is written down in one piece."""
+"""Bytes of all waiting messages at most, as JSON: the memory is written down in one piece."""
 MOST_ANSWERED = 1000
 """Answered messages that are remembered, so that one read twice is answered once."""
 
@@ -91,6 +91,8 @@ class Waiting(_State):
 
     id: str
     text: str
+    size: int
+    """Bytes that it takes where the memory is written down."""
 
 
 class Spent(_State):
@@ -141,7 +143,7 @@ class Memory(_State):
 
     def has_room(self, text: str) -> bool:
         """Whether another message of this text may wait."""
-        size = sum(len(waiting.text.encode()) for waiting in self.waiting) + len(text.encode())
+        size = sum(waiting.size for waiting in self.waiting) + _size(text)
         return len(self.waiting) < MOST_WAITING and size <= WAITING_BYTES
 
     def tokens_in_hour(self, now: float) -> int:
@@ -186,7 +188,8 @@ def remember(memory: Memory, event: Event) -> Memory:
         case PolicySet():
             return memory.model_copy(update={"policy": event.policy})
         case MessageReceived() if not memory.knows_message(event.id) and memory.has_room(event.text):
-            return memory.model_copy(update={"waiting": (*memory.waiting, Waiting(id=event.id, text=event.text))})
+            waiting = Waiting(id=event.id, text=event.text, size=_size(event.text))
+            return memory.model_copy(update={"waiting": (*memory.waiting, waiting)})
         case MessageSent() if event.answers is not None and event.answers not in memory.answered:
             left = tuple(waiting for waiting in memory.waiting if waiting.id != event.answers)
             answered = (*memory.answered, event.answers)[-MOST_ANSWERED:]
@@ -209,6 +212,10 @@ def measured(memory: Memory, goal: str, measure: float) -> Memory:
 
 
 _NOTHING_OPEN: dict[str, Any] = {"thought": None, "grounded": None, "decided": None, "taken": None}
+
+
+def _size(text: str) -> int:
+    return len(json.dumps(text, ensure_ascii=False).encode())
 
 
 def _open(memory: Memory, event: Event) -> bool:

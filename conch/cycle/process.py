@@ -51,7 +51,7 @@ async def live(child: Child) -> None:
             agentuid=agentuid,
         )
         try:
-            await _run(Agent(body, recovered, control), bus, recovered, begun["until"])
+            await go_on(Agent(body, recovered, control), bus, recovered, begun["until"])
         finally:
             await mind.close()
             notes.close()
@@ -66,8 +66,11 @@ def _begin(child: Child, recovered: Recovered) -> dict[str, Any]:
     return begun
 
 
-async def _run(agent: Agent, bus: Bus, recovered: Recovered, until: int | None) -> None:
-    """The cycle, the reading of facts and the answering of requests, side by side; the cycle's end ends all."""
+async def go_on(agent: Agent, bus: Bus, recovered: Recovered, until: int | None) -> None:
+    """The cycle, the reading of facts and the answering of requests, side by side; the cycle's end ends all.
+
+    Raises what any of them does, as itself; the memory is written down at an end in order alone.
+    """
     async with (
         bus.consume(f"agent-{agent.name}", lived_by(agent.name), after=recovered.read) as reader,
         bus.serve(control_subject(agent.name, "*"), Requests(agent).answer),

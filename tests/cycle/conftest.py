@@ -1,0 +1,193 @@
+"""An agent over a journal: started, crashed and started again as often as a test asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from conch.bus import MemoryBus, MemoryJournal, Stored
+from conch.config import Settings
+from conch.cycle.agent import Agent
+from conch.cycle.body import Body
+from conch.cycle.control import Control
+from conch.cycle.process import go_on
+from conch.cycle.recover import recover
+from conch.minds import Completion, Prompt, Situation
+from conch.tools import BUILTIN_TOOLS, Notes, Sandbox, Tool, Toolbox
+from conch_schemas import Event, ExperienceRecorded, Usage, control_subject, decode, encode, subject_of
+
+AGENTUID = "6b0c29a5-9d4e-4a86-8a8c-3c8f6f2f9b11"
+SETTINGS = Settings.model_validate(
+    {"cycle": {"interval": 0, "reflect_every": 2}, "tools": {"sandbox": "off", "timeout": 5}}
+)
+E = TypeVar("E", bound=Event)
+
+
+class Crash(BaseException):
+    """The process dies here."""
+
+
+class CrashingBus(MemoryBus):
+    """Dies at the publish of this number, counted from 0: before it is stored, or stored but not acknowledged."""
+
+    def __init__(self, journal: MemoryJournal, at: int, *, stored: bool) -> None:
+        super().__init__(journal)
+        self._left, self._stored = at, stored
+
+    async def publish(self, subject: str, data: bytes, *, id: str) -> Stored:
+        self._left -= 1
+        if self._left >= 0:
+            return await super().publish(subject, data, id=id)
+        if self._stored:
+            await super().publish(subject, data, id=id)
+        raise Crash
+
+
+class FakeMind:
+    """Thinks numbered thoughts; decides what `decides` says of the situation; fails as often as it is told."""
+
+    kind, model = "fake", "fake-1"
+
+    def __init__(self) -> None:
+        self.decides: Callable[[Situation], str] = lambda _: "DO_NOTHING: resting"
+        self.thinks: Callable[[Situation], str] = lambda _: f"Thought {next(self._numbers)}."
+        self.asked: list[Prompt] = []
+        self.learnt: list[ExperienceRecorded] = []
+        self.failures: list[Exception] = []
+        self.usage = Usage()
+        self._numbers = itertools.count()
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        self.asked.append(prompt)
+        await asyncio.sleep(0)
+        if self.failures:
+            raise self.failures.pop(0)
+        say = {"think": self.thinks, "decide": self.decides, "reflect": lambda _: "It went."}[prompt.purpose]
+        return Completion(say(prompt.situation), "stop", self.usage, self.model, 0.1)
+
+    def learn(self, experience: ExperienceRecorded) -> None:
+        self.learnt.append(experience)
+
+    async def close(self) -> None:
+        pass
+
+    def purposes(self) -> list[str]:
+        return [prompt.purpose for prompt in self.asked]
+
+
+class Life:
+    """What outlives an agent's process: journal, workspace, notes, mind and tools."""
+
+    def __init__(self, workspace: Path, notes: Notes) -> None:
+        self.journal, self.workspace, self.notes = MemoryJournal(), workspace, notes
+        self.mind, self.settings, self.tools = FakeMind(), SETTINGS, list(BUILTIN_TOOLS)
+        self.agentuid = AGENTUID
+        self.batch = False
+        self.said: list[tuple[str, str]] = []
+        """What the control reported, of every start."""
+
+    def configured(self, **sections: Any) -> None:
+        """Change settings, a section at a time."""
+        plain = self.settings.model_dump()
+        for name, value in sections.items():
+            plain[name] = plain[name] | value if isinstance(value, dict) else value
+        self.settings = Settings.model_validate(plain)
+
+    def add(self, tool: Tool) -> None:
+        self.tools.append(tool)
+
+    async def agent(self, bus: MemoryBus, *, beyond: int = 0) -> Agent:
+        """A new process's agent, recovered from the journal."""
+        recovered = await recover(bus, self.settings.agent, self.agentuid, beyond=beyond)
+        control = Control(lambda state, why: self.said.append((state, why)), batch=self.batch)
+        body = Body(
+            bus, self.mind, Toolbox(self.tools), Sandbox(self.settings.tools), self.notes, self.workspace,
+            self.settings, self.agentuid,
+        )  # fmt: skip
+        agent = Agent(body, recovered, control)
+        self.at = recovered
+        return agent
+
+    async def run(self, until: int | None, bus: MemoryBus | None = None, *, beyond: int = 0) -> Agent:
+        """A process from its start to its end: every cycle below `until`."""
+        async with bus if bus is not None else MemoryBus(self.journal) as entered:
+            agent = await self.agent(entered, beyond=beyond)
+            await go_on(agent, entered, self.at, until)
+            return agent
+
+    async def crash(self, until: int, at: int, *, stored: bool) -> None:
+        """A process that dies at the publish of this number. The server forgets the ids until the next one."""
+        with pytest.raises(Crash):
+            await self.run(until, CrashingBus(self.journal, at, stored=stored))
+        self.journal.ids.clear()
+
+    def facts(self, *kinds: type[Event]) -> list[Any]:
+        """What stands on the stream, in order; of these kinds where some are named."""
+        events = [decode(delivery.data) for delivery in self.journal.events.values()]
+        return [event for event in events if not kinds or isinstance(event, kinds)]
+
+    def lose_stream(self) -> None:
+        """The stream is made anew; the bucket stays."""
+        bucket, revision = self.journal.bucket, self.journal.revision
+        self.journal = MemoryJournal(bucket=bucket, revision=revision)
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> Iterator[Life]:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    with Notes(tmp_path / "notes.db") as notes:
+        yield Life(workspace, notes)
+
+
+class Running:
+    """An agent that runs beside the test."""
+
+    def __init__(self, life: Life, bus: MemoryBus, agent: Agent, task: asyncio.Task[None]) -> None:
+        self.life, self.bus, self.agent, self.task = life, bus, agent, task
+
+    async def ask(self, verb: str, body: Any = None) -> dict[str, Any]:
+        """A person's request, and the reply."""
+        data = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
+        reply = await self.bus.request(control_subject(self.agent.name, verb), data, timeout=5)
+        found: dict[str, Any] = json.loads(reply)
+        return found
+
+    async def put(self, event: Event) -> None:
+        """A fact of somebody else's."""
+        await self.bus.publish(subject_of(event), encode(event), id=event.id)
+
+    def cycles(self) -> Sequence[int]:
+        """The cycles that are over."""
+        return range(self.agent.memory.next_cycle - (self.agent.memory.thought is not None))
+
+
+@pytest.fixture
+async def start(life: Life) -> Any:
+    """`running = await start()`: an agent without an end, until the test is over."""
+    tasks: list[asyncio.Task[None]] = []
+    buses: list[MemoryBus] = []
+
+    async def begin(until: int | None = None) -> Running:
+        bus = MemoryBus(life.journal)
+        await bus.__aenter__()
+        buses.append(bus)
+        agent = await life.agent(bus)
+        task = asyncio.create_task(go_on(agent, bus, life.at, until), name="life")
+        tasks.append(task)
+        while agent.control.state == "starting" and not task.done():
+            await asyncio.sleep(0)
+        return Running(life, bus, agent, task)
+
+    yield begin
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for bus in buses:
+        await bus.__aexit__()

@@ -1,0 +1,144 @@
+"""Goals: decided by their checks alone, and paid to no one who did not reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from conch.minds import Situation
+from conch.tools import ToolContext, tool
+from conch_schemas import ActionTaken, CommandCheck, FileCheck, Goal, GoalCheck, GoalReached
+
+
+@tool
+async def write(context: ToolContext, text: str) -> str:
+    """Writes x."""
+    (context.workspace / "x").write_text(text)
+    return "written"
+
+
+def goal(id: str = "x", **check: Any) -> Goal:
+    return Goal(id=id, statement=f"Goal {id}.", check=FileCheck(**({"path": "x"} | check)))
+
+
+def writes(*texts: str) -> Callable[[Situation], str]:
+    """A mind that writes one text a cycle, and then does nothing."""
+    return lambda s: f'TOOL: write(text="{texts[s.cycle]}")' if s.cycle < len(texts) else "DO_NOTHING: done"
+
+
+def checks(life: Any) -> list[GoalCheck]:
+    """The checks of all acts, flat."""
+    return [check for fact in life.facts(ActionTaken) for check in fact.goals]
+
+
+async def test_the_outcome_is_what_the_check_says(life: Any) -> None:
+    """Nothing of it, a part, less than the best part, all of it: neutral, partial, neutral, achieved."""
+    life.add(write)
+    life.configured(goals=(goal(contains=("tide", "moon", "star")),))
+    life.mind.decides = writes("sand", "tide moon", "tide", "moon star tide")
+    await life.run(5)
+
+    found = [(check.outcome, round(check.measure, 2), round(check.best, 2)) for check in checks(life)]
+    assert found == [("neutral", 0, 0), ("partial", 0.67, 0), ("neutral", 0.33, 0.67), ("achieved", 1, 0.67)]
+    assert [fact.goal for fact in life.facts(GoalReached)] == ["x"]
+
+
+async def test_a_goal_that_is_reached_already_pays_nobody(life: Any) -> None:
+    """What was so before the first act is said reached at once, and no act carries it."""
+    (life.workspace / "x").write_text("there")
+    life.configured(goals=(goal(),))
+    await life.run(2)
+
+    assert checks(life) == []
+    [reached] = life.facts(GoalReached)
+    assert (reached.goal, reached.cycle) == ("x", None)
+
+
+async def test_what_a_person_did_between_two_runs_pays_nobody(life: Any) -> None:
+    """Progress that came while the agent was away is the new baseline, not the merit of its next act."""
+    life.add(write)
+    life.configured(goals=(goal(contains=("tide", "moon")),))
+    life.mind.decides = lambda _: 'TOOL: write(text="tide")'
+    await life.run(0)
+    (life.workspace / "x").write_text("tide")
+    await life.run(1)
+
+    assert [(check.outcome, check.best) for check in checks(life)] == [("neutral", 0.5)]
+
+
+async def test_what_an_unknown_act_achieved_pays_nobody(life: Any) -> None:
+    """A crash hid the outcome: the goal is found reached before the next act, and no act carries it."""
+    life.add(write)
+    life.configured(goals=(goal(),))
+    life.mind.decides = writes("tide")
+    await life.crash(1, 5, stored=False)
+    assert (life.workspace / "x").exists()
+    await life.run(2)
+
+    assert [fact.outcome.status for fact in life.facts(ActionTaken)] == ["unknown", "none"]
+    assert checks(life) == []
+    assert len(life.facts(GoalReached)) == 1
+
+
+async def test_an_act_that_touches_nothing_is_not_checked(life: Any) -> None:
+    """Doing nothing leaves the last measure standing, whatever happened beside it."""
+    life.configured(goals=(goal(),))
+    life.mind.decides = lambda _: (life.workspace / "x").write_text("beside") and "DO_NOTHING: waiting"
+    await life.run(1)
+
+    assert [(check.outcome, check.measure) for check in checks(life)] == [("neutral", 0.0)]
+
+
+@pytest.mark.parametrize("path", ["../x", "\x00", "a" * 300])
+async def test_a_check_that_cannot_be_run_says_nothing(life: Any, path: str) -> None:
+    """Its outcome is `error`, it neither pays nor reaches, and the agent goes on."""
+    life.add(write)
+    life.configured(goals=(goal(path=path),))
+    life.mind.decides = writes("tide", "moon")
+    await life.run(2)
+
+    assert {check.outcome for check in checks(life)} <= {"error", "neutral"}
+    assert life.facts(GoalReached) == []
+
+
+async def test_no_act_is_paid_for_a_goal_without_a_baseline(life: Any) -> None:
+    """A check that could not be run before the act is not believed after it."""
+    life.add(write)
+    life.configured(goals=(Goal(id="c", statement="c", check=CommandCheck(command="test -e x")),))
+    usual = life.workspace
+    life.workspace = usual / "gone"
+    life.mind.decides = lambda s: (s.cycle == 0 and usual.joinpath("gone").mkdir()) or 'TOOL: write(text="t")'
+    await life.run(1)
+
+    [check] = checks(life)
+    assert check.outcome == "error"
+    assert "could not be checked before the act" in check.detail
+    assert life.facts(GoalReached) == []
+
+
+async def test_a_try_that_failed_makes_the_next_success_a_problem_solved(life: Any) -> None:
+    """`failed_before` is said of a goal that an earlier act tried in vain; resting is no try."""
+    life.add(write)
+    life.configured(goals=(goal(equals="tide"),))
+    life.mind.decides = lambda s: ["DO_NOTHING: first", *['TOOL: write(text="sand")', 'TOOL: write(text="tide")']][
+        s.cycle
+    ]
+    await life.run(3)
+
+    assert [(check.outcome, check.failed_before) for check in checks(life)] == [
+        ("neutral", False), ("neutral", False), ("achieved", True)
+    ]  # fmt: skip
+
+
+async def test_goals_of_the_home_are_set_once(life: Any) -> None:
+    """Starting again does not set a goal again, not even one that was reached or dropped."""
+    life.add(write)
+    life.configured(goals=(goal(),))
+    life.mind.decides = writes("tide")
+    for until in (1, 2, 3):
+        await life.run(until)
+        (life.workspace / "x").unlink(missing_ok=True)
+
+    assert [fact.TYPE for fact in life.facts() if fact.TYPE.startswith("goal")] == ["goal.set", "goal.reached"]

@@ -1,0 +1,294 @@
+"""What an agent waits for: its mind, tokens, a person's leave, the next cycle."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from conch.cycle import patience
+from conch.cycle.control import Control
+from conch.cycle.memory import HOUR
+from conch.cycle.patience import Patience
+from conch.cycle.process import beside
+from conch.errors import FencedError, ModelError
+from conch.minds import ScriptEnded
+from conch_schemas import ActionTaken, CycleReflected, ThoughtFormed, Usage
+
+
+async def test_a_mind_that_fails_is_asked_again_and_costs_no_cycle(life: Any) -> None:
+    """Failures are no replies: the cycle goes on with the first answer, and the state says so meanwhile."""
+    life.mind.failures = [ModelError(f"busy {n}", retry_after=0.001) for n in range(3)]
+    await life.run(1)
+
+    assert [fact.cycle for fact in life.facts(ActionTaken)] == [0]
+    assert [state for state, _ in life.said] == ["running", "mind", "mind", "mind", "running"]
+    assert life.said[1] == ("mind", "busy 0; trying again in 0 s")
+
+
+async def test_a_fatal_failure_before_the_mind_ever_spoke_ends_the_run(life: Any) -> None:
+    """A wrong key or model is for a person to mend: the sentence comes out as itself."""
+    life.mind.failures = [ModelError("no such model", fatal=True)]
+
+    with pytest.raises(ModelError, match="no such model"):
+        await life.run(1)
+    assert life.facts(ThoughtFormed) == []
+
+
+async def test_a_fatal_failure_of_a_mind_that_spoke_is_waited_for(life: Any) -> None:
+    """A mind that once worked may do so again: a run of days does not end for it."""
+    life.mind.thinks = lambda _: life.mind.failures.append(ModelError("odd", fatal=True, retry_after=0.001)) or "Hm."
+    await life.run(1)
+
+    assert len(life.facts(ActionTaken)) == 1
+
+
+async def test_a_run_of_set_length_does_not_wait_for_a_mind_that_never_spoke(life: Any) -> None:
+    """`--cycles` with no model at the address ends with the reason, at once."""
+    life.batch = True
+    life.mind.failures = [ModelError("nobody there")]
+
+    with pytest.raises(ModelError, match="nobody there"):
+        await life.run(1)
+
+
+async def test_stop_ends_the_wait_for_a_mind_at_once(life: Any, start: Any, until: Any) -> None:
+    """Told to stop while the mind is down for an hour, the run ends; the next one finishes the cycle."""
+    life.mind.thinks = lambda _: life.mind.failures.append(ModelError("down", retry_after=3600)) or "Later."
+    running = await start()
+    await until(lambda: running.agent.control.state == "mind")
+    began = time.monotonic()
+    assert (await running.ask("stop"))["ok"]
+    await running.task
+    assert time.monotonic() - began < 1
+
+    life.mind.failures.clear()
+    await life.run(0)
+    assert [fact.cycle for fact in life.facts(ActionTaken)] == [0]
+
+
+async def test_stop_ends_a_question_under_way(life: Any, start: Any, until: Any) -> None:
+    """A mind that takes minutes to answer holds up no end."""
+    asked, cancelled = asyncio.Event(), list[bool]()
+
+    async def never(_: Any) -> Any:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.append(True)
+
+    life.mind.complete = never
+    running = await start()
+    await asked.wait()
+    await running.ask("stop")
+    await running.task
+
+    assert cancelled == [True]
+
+
+async def test_stop_while_it_reflects_ends_the_cycle_without_a_reflection(life: Any, start: Any, until: Any) -> None:
+    """The act is done, so the cycle is finished in order."""
+    life.configured(cycle={"reflect_every": 1})
+    usual, reflecting = life.mind.complete, asyncio.Event()
+
+    async def slow(prompt: Any) -> Any:
+        if prompt.purpose == "reflect":
+            reflecting.set()
+            await asyncio.Event().wait()
+        return await usual(prompt)
+
+    life.mind.complete = slow
+    running = await start()
+    await reflecting.wait()
+    await running.ask("stop")
+    await running.task
+
+    assert [fact.reflection for fact in life.facts(CycleReflected)] == [""]
+
+
+async def test_a_reflection_that_fails_is_left_out(life: Any) -> None:
+    """A mind that cannot reflect does not hold up the agent."""
+    life.configured(cycle={"reflect_every": 1})
+    life.mind.decides = lambda _: life.mind.failures.append(ModelError("busy")) or "DO_NOTHING: resting"
+    await life.run(1)
+
+    assert [fact.reflection for fact in life.facts(CycleReflected)] == [""]
+    assert life.said == [("running", "")]
+
+
+async def test_stop_ends_the_sleep_between_cycles(life: Any, start: Any, until: Any) -> None:
+    """Neither a stop during the sleep nor one during the cycle before it waits for the interval."""
+    life.configured(cycle={"interval": 3600.0})
+    running = await start()
+    await until(lambda: life.facts(CycleReflected))
+    await running.ask("stop")
+    await running.task
+
+    running = await start()
+    life.mind.decides = lambda _: "REFLECT: the end"
+    usual = running.agent.hear
+
+    def stop_late(delivery: Any) -> None:
+        usual(delivery)
+        if b"action.taken" in delivery.data and b"the end" in delivery.data:
+            running.agent.control.stop()
+
+    running.agent.hear = stop_late
+    async with asyncio.timeout(5):
+        await running.task
+
+
+async def test_resume_does_not_hasten_the_next_cycle(life: Any, start: Any, until: Any) -> None:
+    """Pause and resume during the sleep leave the rhythm as it is."""
+    life.configured(cycle={"interval": 3600.0})
+    running = await start()
+    await until(lambda: life.facts(CycleReflected))
+    await running.ask("pause")
+    await running.ask("resume")
+    for _ in range(20):
+        await running.ask("status")
+
+    assert len(life.facts(ThoughtFormed)) == 1
+
+
+async def test_a_paused_agent_begins_no_cycle_until_it_is_resumed(life: Any, start: Any, until: Any) -> None:
+    """Pause holds before the next cycle; resume goes on with the next number."""
+    running = await start()
+    await until(lambda: len(running.cycles()) > 2)
+    await running.ask("pause")
+    await until(lambda: running.agent.memory.thought is None)
+    for _ in range(20):
+        status = await running.ask("status")
+    count = len(life.facts(ThoughtFormed))
+    for _ in range(20):
+        await running.ask("status")
+    assert (status["state"], len(life.facts(ThoughtFormed))) == ("paused", count)
+
+    await running.ask("resume")
+    await until(lambda: len(life.facts(ThoughtFormed)) > count)
+    assert life.said[-1] == ("running", "")
+
+
+async def test_stop_ends_a_paused_agent(life: Any, start: Any) -> None:
+    """Nobody has to resume an agent to end it."""
+    running = await start()
+    await running.ask("pause")
+    await running.ask("stop")
+    await running.task
+
+
+async def test_the_hours_tokens_pause_the_agent_until_a_time_that_is_said(
+    life: Any, start: Any, until: Any, monkeypatch: Any
+) -> None:
+    """Used up, the agent waits and says until when; an hour later it goes on."""
+    now = time.time()
+    monkeypatch.setattr(patience.time, "time", lambda: now)
+    life.configured(mind={"max_tokens_per_hour": 100})
+    life.mind.usage = Usage(input_tokens=30, output_tokens=30)
+    running = await start()
+    await until(lambda: running.agent.control.state == "budget")
+    status = await running.ask("status")
+    assert len(life.facts(ActionTaken)) == 1
+    assert status["why"].startswith("100 tokens in the last hour (mind.max_tokens_per_hour): paused until ")
+    assert status["tokens_in_hour"] == 120
+
+    now += HOUR + 60
+    await running.ask("resume")  # wakes it, as time would
+    await until(lambda: len(life.facts(ActionTaken)) == 2)
+
+
+async def test_a_restart_does_not_forget_what_was_spent(life: Any, start: Any, until: Any) -> None:
+    """The hour's tokens are on the stream: a crash gives no new budget."""
+    life.configured(mind={"max_tokens_per_hour": 100})
+    life.mind.usage = Usage(output_tokens=60)
+    await life.run(1)
+    asked = len(life.mind.asked)
+    running = await start()
+    await until(lambda: running.agent.control.state == "budget")
+
+    assert len(life.mind.asked) == asked
+
+
+async def test_the_tokens_of_a_reflection_count(life: Any) -> None:
+    """Everything that the mind used is in the hour's figure."""
+    life.configured(cycle={"reflect_every": 1})
+    life.mind.usage = Usage(output_tokens=7)
+    agent = await life.run(1)
+
+    assert agent.memory.tokens_in_hour(time.time()) == 21
+
+
+async def test_the_end_of_a_script_is_the_end_of_the_run(life: Any) -> None:
+    """ScriptEnded is no error; the memory is written down."""
+    life.mind.failures = []
+    life.mind.thinks = lambda situation: "On." if situation.cycle < 2 else (_ for _ in ()).throw(ScriptEnded())
+    agent = await life.run(None)
+
+    assert agent.memory.next_cycle == 2
+    assert "agent/echo" in life.journal.bucket
+
+
+async def test_waiting_grows_to_a_minute_and_never_breaks(monkeypatch: Any) -> None:
+    """2, 4, 8 … seconds with jitter, at most 60, also after days; what the endpoint asks for comes first."""
+    control, waits = Control(lambda *_: None), []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(control, "sleep", sleep)
+    failures = [ModelError("x") for _ in range(1500)] + [
+        ModelError("x", retry_after=90),
+        ModelError("x", retry_after=1e9),
+    ]
+
+    async def ask() -> str:
+        if failures:
+            raise failures.pop(0)
+        return "spoke"
+
+    assert await Patience(control, None).answer(ask) == "spoke"
+    assert 1.5 <= waits[0] <= 2
+    assert 3 <= waits[1] <= 4
+    assert 45 <= max(waits[10:1500]) <= 60
+    assert waits[1500:] == [90, HOUR]
+
+
+def test_the_state_is_the_trouble_that_still_holds() -> None:
+    """A trouble that is over uncovers the one before it, and a pause; nothing is reported twice."""
+    said: list[str] = []
+    control = Control(lambda state, _: said.append(state))
+    control.running()
+    control.pause()
+    control.trouble("mind", "silent")
+    control.trouble("bus", "gone")
+    control.trouble("bus", "gone")
+    control.over("bus")
+    control.over("bus")
+    control.over("mind")
+    control.resume()
+    control.stop()
+    control.stop()
+    control.resume()
+
+    assert said == ["running", "paused", "mind", "bus", "mind", "paused", "running", "stopping"]
+
+
+async def test_a_task_that_breaks_beside_the_work_ends_it_as_itself() -> None:
+    """The reader's error is not wrapped, and the work is not left behind."""
+    ended: list[bool] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+
+    async def breaks() -> None:
+        raise FencedError("another copy")
+
+    with pytest.raises(FencedError, match="another copy"):
+        await beside(work(), breaks())
+    assert ended == [True]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from conch.process import Child, innermost, run_child
 
 log = structlog.get_logger(__name__)
 
+SWITCH_SECONDS = 0.0005
+"""Time that a thread may keep the interpreter: with Python's 5 ms the store's waits longer for it than for the disk."""
 POLL_SECONDS = 0.02
 BACKOFF = (0.1, 0.5, 2.0, 5.0)
 """Seconds before a consumer that broke is started again."""
@@ -126,6 +129,7 @@ def plugin(plugin: Plugin, context: ServiceContext, bus: Bus, stack: AsyncExitSt
 
 async def live(child: Child) -> None:
     """The consumers that the spec names, until told to stop; `finish` stops them once everything is handled."""
+    sys.setswitchinterval(SWITCH_SECONDS)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     finish = asyncio.Event()
@@ -169,12 +173,16 @@ async def _finish(bus: Bus, running: Sequence[Running], finish: asyncio.Event, s
 
 async def _introduce(running: Sequence[Running], report: Callable[..., None]) -> None:
     """Let an exporter show what the consumers beside it count, and say where it listens."""
-    said: dict[str, str] = {}
+    met: dict[str, object] = {}
     while True:
         for one in running:
             service: object = one.now
-            if isinstance(service, Exporter) and service.address is not None and said.get(one.name) != service.address:
-                said[one.name] = service.address
+            if service is None or met.get(one.name) is service:
+                continue
+            if not isinstance(service, Exporter):
+                met[one.name] = service
+            elif service.address is not None:
+                met[one.name] = service
                 service.tallies = lambda: {each.name: each.now.tally for each in running if each.now is not None}
                 report(metrics=f"{service.address}/metrics")
         await asyncio.sleep(POLL_SECONDS)

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import inspect
 import json
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -144,20 +144,22 @@ class ConsumerRuntime:
             await self._snapshot(reader)
 
     async def _take(self, reader: Reader, group: asyncio.TaskGroup, stop: asyncio.Event) -> None:
-        """Deal out what comes to the lanes until told to stop."""
-        stopped = asyncio.ensure_future(stop.wait())
-        try:
-            while not stop.is_set():
-                for delivery in await _first(reader.get(), stopped):
-                    await self._room.acquire()
-                    self._taken = delivery.seq
-                    self._open[delivery.seq] = None
-                    lane = self._lane(delivery.subject)
-                    if lane.driver is None:
-                        lane.driver = group.create_task(self._drive(lane), name=f"conch.{self.spec.name}.{lane.agent}")
-                    lane.queue.put_nowait(delivery)
-        finally:
-            stopped.cancel()
+        """Take until told to stop. What was taken and not dealt out then comes again: the position does not pass it."""
+        dealing = group.create_task(self._deal(reader, group), name=f"conch.{self.spec.name}.deal")
+        await stop.wait()
+        dealing.cancel()
+        await asyncio.wait([dealing])
+
+    async def _deal(self, reader: Reader, group: asyncio.TaskGroup) -> None:
+        while True:
+            for delivery in await reader.get():
+                await self._room.acquire()
+                self._taken = delivery.seq
+                self._open[delivery.seq] = None
+                lane = self._lane(delivery.subject)
+                if lane.driver is None:
+                    lane.driver = group.create_task(self._drive(lane), name=f"conch.{self.spec.name}.{lane.agent}")
+                lane.queue.put_nowait(delivery)
 
     def _lane(self, subject: str) -> _Lane:
         agent = agent_of(subject) or ""
@@ -388,17 +390,6 @@ class ConsumerRuntime:
 
 class _OvertakenError(Exception):
     """The copy that we took over from wrote once more after we had read: begin again from there."""
-
-
-async def _first(getting: Coroutine[Any, Any, Sequence[Delivery]], stopped: asyncio.Future[Any]) -> Sequence[Delivery]:
-    """What `getting` brings, or nothing when `stopped` comes first."""
-    task = asyncio.ensure_future(getting)
-    try:
-        await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        return task.result() if task.done() else ()
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def _cancelled(error: BaseException) -> bool:

@@ -25,8 +25,10 @@ POLL_SECONDS = 5.0
 """Between two looks at how far the bus's readers are."""
 RECENT = 4096
 """Events remembered, to tell a repetition."""
-BATCH = 32
-"""Events counted before others get their turn."""
+BATCH = 64
+"""Events counted at a time."""
+REST_SECONDS = 0.05
+"""Between two batches: figures are that much late, and acts are scored the sooner for it."""
 
 PLAIN = "text/plain; version=0.0.4; charset=utf-8"
 _render_openmetrics: Callable[[Any], bytes] = openmetrics.generate_latest
@@ -104,9 +106,11 @@ class MetricsService:
 
     async def _read(self, reader: Reader) -> None:
         while True:
-            for delivery in await reader.get(BATCH):
+            deliveries = await reader.get(BATCH)
+            for delivery in deliveries:
                 self._take(delivery)
-            await asyncio.sleep(0)  # `get` does not wait while there is something
+            # The consumers beside it have the loop first, unless there is more than it can hold back.
+            await asyncio.sleep(REST_SECONDS if len(deliveries) < BATCH else 0)
 
     async def _poll(self, bus: Bus) -> None:
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
@@ -27,6 +28,9 @@ from conch_schemas import (
 log = structlog.get_logger(__name__)
 E = TypeVar("E", bound=Event)
 
+RETURNED = 1000
+"""Own facts that the reader handed back lately: one that the stream has twice is still ours."""
+
 
 class Facts:
     """One agent's facts. `at` is its memory, which this changes as facts are stored."""
@@ -36,6 +40,7 @@ class Facts:
         self._at, self._control, self._policy = at, control, policy
         self._said: set[str] = set()
         """Ids that the reader has still to hand back to us."""
+        self._returned: deque[str] = deque(maxlen=RETURNED)
 
     def of_cycle(self, kind: type[E], number: int, *, policy: str | None = None, **data: Any) -> E:
         """A fact of a cycle: one of its kind. `policy`: the one that acted, where it is another than now's."""
@@ -77,10 +82,11 @@ class Facts:
         Raises FencedError when another copy of the agent runs, BusError when another agent has its name.
         """
         event, seq = decoded(delivery.data, self.agent), delivery.seq
-        if event is not None and event.id not in self._said and seq > self._at.end:
-            self._take(event, seq)
-        if event is not None:
+        if event is not None and event.id in self._said:
             self._said.discard(event.id)
+            self._returned.append(event.id)
+        elif event is not None and seq > self._at.end and event.id not in self._returned:
+            self._take(event, seq)
         self._at.read = max(self._at.read, seq)
         return event
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 
 from conch.text import well_formed
@@ -25,21 +26,21 @@ def list_files(workspace: Path, most: int = SHOWN_FILES) -> tuple[str, ...]:
     left = LOOKED_AT
     while pending and left > 0 and len(found) < most:
         directory = pending.popleft()
-        entries = _entries(workspace / directory, left)
+        entries = _entries(f"{workspace}/{directory}", left)
         left -= len(entries) + 1
         for entry in entries:
             name = f"{directory}{entry.name}"
             if entry.is_file(follow_symlinks=False):
-                found.append(well_formed(name))
+                found.append(name)
             elif entry.is_dir(follow_symlinks=False) and not _left_out(entry.name):
                 pending.append(f"{name}/")
-    return tuple(sorted(found[:most]))
+    return tuple(sorted(well_formed(name) for name in found[:most]))
 
 
-def _entries(directory: Path, most: int) -> list[os.DirEntry[str]]:
+def _entries(directory: str, most: int) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(directory) as entries:
-            return sorted(islice(entries, most), key=lambda entry: entry.name)
+            return sorted(islice(entries, most), key=attrgetter("name"))
     except OSError:  # gone meanwhile, or not ours to read
         return []
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from conch.minds.protocol import Prompt, Purpose, Situation
-from conch.text import safe_text
 from conch_schemas import PromptMessage
 
 SHOWN_FILES = 60
@@ -61,7 +60,7 @@ def _prompt(purpose: Purpose, system: str, situation: Situation, text: str, max_
 
 def _plain(name: str) -> str:
     """A file's name on one line of its own: a name may hold line ends and say anything behind them."""
-    return name if safe_text(name) == name and len(name.splitlines()) == 1 else json.dumps(name)
+    return name if name.isprintable() else json.dumps(name)
 
 
 def _state(situation: Situation) -> str:

@@ -222,6 +222,19 @@ async def test_a_second_copy_of_the_agent_fences_the_first(life: Any, start: Any
         await running.task
 
 
+async def test_an_own_fact_that_the_stream_has_twice_is_no_second_copy(life: Any, start: Any, until: Any) -> None:
+    """A server that forgot an id stored a fact a second time: the agent knows its own words."""
+    running = await start()
+    await until(lambda: len(running.cycles()) > 2)
+    life.journal.ids.clear()
+    for fact in life.facts(*STEPS)[-5:]:
+        await running.put(fact)
+    seen = len(running.cycles())
+
+    await until(lambda: len(running.cycles()) > seen + 2)
+    assert not running.task.done()
+
+
 async def test_the_reader_of_a_second_copy_ends_the_first(life: Any, start: Any, until: Any) -> None:
     """Whoever takes the reader's name over is the agent from then on."""
     first = await start()

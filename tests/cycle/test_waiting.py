@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from conch.bus import MemoryBus
 from conch.cycle import patience
 from conch.cycle.control import Control
 from conch.cycle.memory import HOUR
@@ -229,6 +230,15 @@ async def test_the_end_of_a_script_is_the_end_of_the_run(life: Any) -> None:
 
     assert agent.memory.next_cycle == 2
     assert "agent/echo" in life.journal.bucket
+
+
+async def test_a_bus_that_is_gone_is_said_until_it_is_back(life: Any, monkeypatch: Any) -> None:
+    """The state names the bus while a fact waits for it, and runs again once it is stored."""
+    gone = [True]
+    monkeypatch.setattr(MemoryBus, "connected", property(lambda _: not (gone and gone.pop())))
+    await life.run(1)
+
+    assert [state for state, _ in life.said] == ["running", "bus", "running"]
 
 
 async def test_waiting_grows_to_a_minute_and_never_breaks(monkeypatch: Any) -> None:

@@ -284,9 +284,8 @@ class Agent:
         if memory.taken is not None:
             await self._aftermath()
         elif memory.decided is not None:
-            await self._taken(
-                number, cut_short(memory.decided.action, memory.decided.guard), self._outlook.needs(self.memory)
-            )
+            deed = cut_short(memory.decided.action, memory.decided.guard)
+            await self._taken(number, deed, self._outlook.needs(memory))
         else:
             await self._measure_goals()
             if memory.grounded is None:

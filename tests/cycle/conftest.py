@@ -159,6 +159,11 @@ class Running:
         found: dict[str, Any] = json.loads(reply)
         return found
 
+    async def idle(self) -> None:
+        """Time for the agent to do what it would do."""
+        for _ in range(100):
+            await asyncio.sleep(0)
+
     async def put(self, event: Event) -> None:
         """A fact of somebody else's."""
         await self.bus.publish(subject_of(event), encode(event), id=event.id)

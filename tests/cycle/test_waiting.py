@@ -149,8 +149,7 @@ async def test_resume_does_not_hasten_the_next_cycle(life: Any, start: Any, unti
     await until(lambda: life.facts(CycleReflected))
     await running.ask("pause")
     await running.ask("resume")
-    for _ in range(20):
-        await running.ask("status")
+    await running.idle()
 
     assert len(life.facts(ThoughtFormed)) == 1
 
@@ -161,11 +160,8 @@ async def test_a_paused_agent_begins_no_cycle_until_it_is_resumed(life: Any, sta
     await until(lambda: len(running.cycles()) > 2)
     await running.ask("pause")
     await until(lambda: running.agent.memory.thought is None)
-    for _ in range(20):
-        status = await running.ask("status")
-    count = len(life.facts(ThoughtFormed))
-    for _ in range(20):
-        await running.ask("status")
+    count, status = len(life.facts(ThoughtFormed)), await running.ask("status")
+    await running.idle()
     assert (status["state"], len(life.facts(ThoughtFormed))) == ("paused", count)
 
     await running.ask("resume")
@@ -198,7 +194,7 @@ async def test_the_hours_tokens_pause_the_agent_until_a_time_that_is_said(
 
     now += HOUR + 60
     await running.ask("resume")  # wakes it, as time would
-    await until(lambda: len(life.facts(ActionTaken)) == 2)
+    await until(lambda: len(life.facts(ActionTaken)) >= 2)
 
 
 async def test_a_restart_does_not_forget_what_was_spent(life: Any, start: Any, until: Any) -> None:

@@ -159,6 +159,7 @@ class Run:
             max_bytes=stream_bytes(self._settings) if embedded else -1,
             replicas=1 if embedded else self._settings.bus.replicas,
         ) as bus:
+            await self._refuse_stranger(bus)
             beyond = await self._reconcile(bus)
             await self._set_weights(bus)
             self._introduce()
@@ -311,6 +312,15 @@ class Run:
             near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.0)
             raise UsageError(f"--without {name}: there is no such consumer; the nearest name is {near[0]}")
         return found
+
+    async def _refuse_stranger(self, bus: Bus) -> None:
+        """Before anything is said on a stream or read from it in this agent's name. Raises BusError."""
+        from conch.cycle.recover import refuse_stranger
+        from conch_schemas import PolicySet, decode, subject_filter
+
+        agent = self._settings.agent
+        if (first := await bus.last(subject_filter(PolicySet, agent))) is not None:
+            refuse_stranger(agent, self._home.agentuid(agent), decode(first.data).agentuid)
 
     async def _reconcile(self, bus: Bus) -> int:
         """The number that the next cycle has at least; and what the stream lost, said."""

@@ -92,7 +92,7 @@ def torture(home: Path, *, kills: int, server_kills: int, seed: int = 0) -> Repo
     """Kill a run of `home` so often, start it again each time, and check at the end."""
     draw = random.Random(seed)
     report = Report()
-    wait(Live(home, "--cycles", "1"), lambda live: live.process.poll() is not None)
+    Live(home, "--cycles", "1").ended()
     for number in range(kills):
         live = Live(home, *_options(home, number))
         time.sleep(draw.uniform(0.1, START_SECONDS))

@@ -57,6 +57,7 @@ def reward(action):
     return 0.0
 """
 
+
 @pytest.fixture(scope="module")
 def scored(make_house: Callable[..., Any]) -> Any:
     """A run of three cycles with rules good and bad, and what is listed of it; and one without any."""

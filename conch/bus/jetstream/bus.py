@@ -29,6 +29,8 @@ STREAM = "CONCH"
 BUCKET = "conch"
 WINDOW = 256
 """Publishes under way at once; the next one waits."""
+JETSTREAM_SECONDS = 5.0
+"""How long a server that is there may take to answer JetStream's first request."""
 DEDUPE_SECONDS = 120
 """How long the server knows an id. A publish retried after that looks for itself in the stream first."""
 _NOT_FOUND = {10014, 10037, 10059}
@@ -294,7 +296,7 @@ class JetStreamBus:
 
     async def _ensure(self) -> None:
         """Stream and bucket, made where they are missing and left as they are where they are not."""
-        level = (await self._connection.api("INFO"))["api"].get("level", 0)
+        level = (await self._connection.api("INFO", patience=JETSTREAM_SECONDS))["api"].get("level", 0)
         if level < 1:
             raise BusError("the nats-server is too old (it ignores settings that it does not know): 2.11 or newer")
         await self._made(

@@ -1,0 +1,191 @@
+"""Homes that cannot be used, and homes that were damaged: a sentence, an exit code, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+
+@pytest.fixture
+def mounted(tmp_path: Path, lacking: Callable[[str], NoReturn]) -> Iterator[Callable[[str], Path]]:
+    """`mounted("size=4m")`: a file system in memory with these options."""
+    place = tmp_path / "mounted"
+    place.mkdir()
+
+    def mount(options: str) -> Path:
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
+        if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+            lacking("a file system cannot be mounted here: run the tests as root, in a container that may mount")
+        return place
+
+    yield mount
+    subprocess.run(["umount", "-l", str(place)], capture_output=True, check=False)
+
+
+def lived(house: Any, cycles: int = 3) -> list[str]:
+    """The home after a few cycles: their action ids."""
+    house.run("--cycles", str(cycles), "--script", house.endless())
+    return [row["action_id"] for row in house.cycles()]
+
+
+def test_a_home_is_owned_by_one_run(house: Any) -> None:
+    """A second run is refused with the first one's process, which goes on."""
+    live = house.begin("--script", house.endless(), interval=0.05)
+    live.recorded(1)
+
+    sentence = house.refused("run", "--cycles", "1", status=1)
+
+    assert f"in use by process {live.pid}" in sentence
+    live.recorded(2)
+    live.signal(signal.SIGTERM)
+    assert live.ended() == 0
+
+
+def test_a_home_below_a_file_is_no_home(house: Any) -> None:
+    """Also root cannot make one there."""
+    house.home = house.workspace / "readme.txt" / "home"
+
+    assert "cannot be written" in house.refused("run", "--cycles", "1", status=1)
+
+
+def test_a_home_that_is_a_file_is_no_home(house: Any) -> None:
+    """The file stays what it was."""
+    house.home = house.workspace / "readme.txt"
+
+    house.refused("run", "--cycles", "1", status=1)
+
+    assert house.home.read_text() == "Work here.\n"
+
+
+def test_a_read_only_home_is_refused(house: Any, mounted: Callable[[str], Path]) -> None:
+    """Nothing is tried, it is said what to mend."""
+    house.home = mounted("size=1m,ro") / "home"
+
+    assert "cannot be written" in house.refused("run", "--cycles", "1", status=1)
+
+
+def test_a_full_home_ends_a_run_and_loses_nothing(house: Any, mounted: Callable[[str], Path]) -> None:
+    """It is said in a sentence; what was recorded before is there when there is room again, and nothing twice."""
+    place = mounted("size=2m")
+    house.home = place / "home"
+    live = house.begin("--script", house.endless(), CONCH_TOOLS__TIMEOUT="1")
+
+    status = live.ended(100)
+
+    assert status in (1, 3), live.told()
+    assert "Traceback" not in live.said
+    assert "conch: " in live.said
+    house.assert_nothing_runs(5)
+    subprocess.run(["mount", "-o", "remount,size=200m", str(place)], check=True)
+    before = live.rows
+    after = house.run("--cycles", "2", "--script", house.endless()).rows
+    listed = house.cycles()
+    assert [row["cycle"] for row in listed] == list(range(after[-1]["cycle"] + 1))
+    assert {row["action_id"] for row in before} <= {row["action_id"] for row in listed}
+    house.conch("mark", "verify")
+
+
+def test_a_newer_home_is_refused(house: Any) -> None:
+    """It is left as it is: a version that does not know it could harm it."""
+    lived(house, 1)
+    (house.home / "format").write_text("99\n")
+
+    assert "newer version (format '99'" in house.refused("run", "--cycles", "1", status=1)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda file: file.write_bytes(b"garbage" * 3000), id="garbage"),
+        pytest.param(lambda file: os.truncate(file, file.stat().st_size // 2), id="truncated"),
+    ],
+)
+def test_a_damaged_store_is_said_and_can_be_made_again(house: Any, damage: Callable[[Path], None]) -> None:
+    """The run ends with 1 and says what to do; moved aside, the store is rebuilt from the stream, numbers going on."""
+    actions = lived(house)
+    for beside in house.home.glob("store.db-*"):
+        beside.unlink()
+    damage(house.home / "store.db")
+
+    sentence = house.refused("run", "--cycles", "1", "--script", house.endless(), status=1)
+
+    assert "store.db" in sentence
+    assert "move it aside" in sentence
+    (house.home / "store.db").rename(house.directory / "aside.db")
+    house.run("--cycles", "1", "--script", house.endless())
+    rows = house.cycles()
+    assert [row["cycle"] for row in rows] == [0, 1, 2, 3]
+    assert [row["action_id"] for row in rows[:3]] == actions
+    assert all(row["complete"] for row in rows)
+
+
+def blocks(house: Any) -> list[Path]:
+    """The stream's files."""
+    found = sorted((house.home / "bus" / "jetstream").rglob("streams/*/msgs/*.blk"))
+    assert found
+    return [file for file in found if "KV_" not in str(file)]
+
+
+def cut(house: Any) -> None:
+    file = blocks(house)[-1]
+    os.truncate(file, file.stat().st_size * 2 // 3)
+
+
+def overwritten(house: Any) -> None:
+    with blocks(house)[-1].open("r+b") as file:
+        file.seek(file.seek(0, os.SEEK_END) // 2)
+        file.write(b"\xff" * 2000)
+
+
+def gone(house: Any) -> None:
+    shutil.rmtree(blocks(house)[-1].parents[1])
+
+
+def all_gone(house: Any) -> None:
+    shutil.rmtree(house.home / "bus")
+
+
+@pytest.mark.parametrize("damage", [cut, overwritten, gone, all_gone])
+def test_a_damaged_stream_is_said_and_the_agent_goes_on(house: Any, damage: Callable[[Any], None]) -> None:
+    """What the store has joined is kept, no number is used again, and later cycles are scored as ever."""
+    actions = lived(house, 6)
+
+    damage(house)
+    live = house.run("--cycles", "2", "--script", house.endless())
+
+    assert "the stream" in live.said
+    rows = house.cycles()
+    assert [row["action_id"] for row in rows[:6]] == actions
+    assert [row["cycle"] for row in rows] == list(range(8))
+    assert all(row["complete"] and row["coverage"] == 1.0 for row in rows)
+    assert [row["cycle"] for row in live.rows] == [6, 7]
+    house.run("--cycles", "1", "--script", house.endless())
+
+
+def test_a_home_can_be_moved_between_runs(house: Any) -> None:
+    """Nothing in it names its own place."""
+    actions = lived(house, 2)
+    moved = house.directory / "elsewhere"
+    house.home.rename(moved)
+    house.home = moved
+
+    house.run("--cycles", "1", "--script", house.endless())
+
+    rows = house.cycles()
+    assert [row["cycle"] for row in rows] == [0, 1, 2]
+    assert [row["action_id"] for row in rows[:2]] == actions
+
+
+def test_a_damaged_agentuid_is_said(house: Any) -> None:
+    """Who the agent is cannot be guessed."""
+    lived(house, 1)
+    (house.home / "agents" / "echo" / "agentuid").write_text("me\n")
+
+    assert "does not hold a UUID" in house.refused("run", "--cycles", "1", "--script", house.endless(), status=1)

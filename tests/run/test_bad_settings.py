@@ -1,0 +1,114 @@
+"""What a person got wrong before a run: one sentence, the right exit code, and nothing was begun."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def settled(make_house: Callable[..., Any]) -> Any:
+    """A home that has lived for a cycle."""
+    house = make_house()
+    house.run("--cycles", "1", "--script", house.endless())
+    house.good = (house.home / "conch.yaml").read_text()
+    return house
+
+
+@pytest.mark.parametrize(
+    ("yaml", "told"),
+    [
+        pytest.param("mind:\n  kynd: reflex\n", r"mind.kind", id="typo"),
+        pytest.param(
+            "rewards:\n  weights: {format: 0.3, execution: 0.25, needs: 0.2, goal: 0.15, exploration: 0.0}\n",
+            "0.9",
+            id="weights",
+        ),
+        pytest.param("cycle: [1, 2\n", "wrong.yaml line 2", id="no YAML"),
+        pytest.param("cycle:\n  interval: soon\n", "cycle.interval", id="no number"),
+        pytest.param("store:\n  url: mysql://there\n", "store.url", id="store"),
+    ],
+)
+def test_a_wrong_setting_ends_a_run_before_it_begins(settled: Any, yaml: str, told: str) -> None:
+    """Exit code 2, and the sentence names what is meant."""
+    file = settled.directory / "wrong.yaml"
+    file.write_text(yaml)
+
+    sentence = settled.refused("run", "--cycles", "1", "--config", str(file), status=2)
+
+    assert told in sentence
+    settled.assert_nothing_runs()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--config", "nowhere.yaml"),
+        ("--script", "nowhere.txt"),
+        ("--rules", "nowhere.py"),
+    ],
+)
+def test_a_named_file_must_be_there(settled: Any, arguments: tuple[str, str]) -> None:
+    """Exit code 2, and the sentence names the file."""
+    assert arguments[1] in settled.refused("run", "--cycles", "1", *arguments, status=2)
+
+
+def test_a_wrong_flag_is_a_usage_error(settled: Any) -> None:
+    """Also values that cannot be."""
+    settled.refused("run", "--cycle", "1", status=2)
+    assert "at least 1" in settled.refused("run", "--cycles", "0", status=2)
+    settled.refused("run", "--mind", "genius", status=2)
+    settled.refused("run", "--interval", "-1", status=2)
+
+
+def test_an_environment_variable_that_is_misspelt_is_refused(settled: Any) -> None:
+    """The nearest name is said."""
+    sentence = settled.refused("run", "--cycles", "1", status=2, CONCH_MIND__MODLE="x")
+
+    assert "CONCH_MIND__MODEL" in sentence
+
+
+def test_a_named_port_that_is_taken_is_an_error(settled: Any) -> None:
+    """Whoever names a port relies on it: exit code 1."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        options = ("--cycles", "1", "--script", settled.endless(), "--metrics-port", port)
+        sentence = settled.refused("run", *options, status=1)
+
+    assert port in sentence
+    settled.assert_nothing_runs()
+
+
+def test_without_a_name_a_taken_port_is_replaced(settled: Any) -> None:
+    """The run takes another one and says so."""
+    try:
+        taken = socket.create_server(("127.0.0.1", 9464))
+    except OSError:
+        taken = None  # somebody else has it: just as well
+
+    live = settled.run("--cycles", "1", "--script", settled.endless())
+
+    if taken is not None:
+        taken.close()
+    assert "(port 9464 is taken)" in live.said
+
+
+def test_a_workspace_that_cannot_be_is_a_usage_error(settled: Any) -> None:
+    """A file is no directory to work in."""
+    place = str(settled.workspace / "readme.txt")
+
+    assert place in settled.refused("run", "--cycles", "1", "--workspace", place, status=2)
+
+
+def test_nothing_was_lost_meanwhile(settled: Any) -> None:
+    """After all that the home is as it was, and goes on."""
+    before = [row["cycle"] for row in settled.cycles()]
+
+    live = settled.run("--cycles", "1", "--script", settled.endless())
+
+    assert [row["cycle"] for row in live.rows] == [before[-1] + 1]
+    assert before == list(range(len(before)))
+    assert (settled.home / "conch.yaml").read_text() == settled.good

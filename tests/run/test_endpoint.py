@@ -1,0 +1,140 @@
+"""The mind at a real HTTP endpoint: one that is absent, slow, failing, cut off, and well again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+REPLY = "DO_NOTHING: as I was told"
+
+
+class Endpoint(ThreadingHTTPServer):
+    """An OpenAI-compatible endpoint; `plan` says what it does at each request, then it is well."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.plan: list[str] = []
+        self.served: list[str] = []
+        self.environment = {
+            "CONCH_MIND__BASE_URL": f"http://127.0.0.1:{self.server_address[1]}/v1",
+            "CONCH_MIND__KIND": "openai",
+            "CONCH_MIND__TIMEOUT": "2",
+        }
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Endpoint
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        what = self.server.plan.pop(0) if self.server.plan else "well"
+        self.server.served.append(what)
+        if what.isdecimal():
+            self.send_response(int(what))
+            self.send_header("retry-after", "0.05")
+            self.send_header("content-length", "0")
+            self.end_headers()
+            return
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        self._say({"choices": [{"index": 0, "delta": {"content": REPLY}}]})
+        if what == "well":
+            self._say({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+            self._say({"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 10}})
+            self.wfile.write(b"data: [DONE]\n\n")
+
+    def _say(self, chunk: dict[str, Any]) -> None:
+        self.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+
+    def log_message(self, *_: object) -> None:
+        """Nothing: the test says what went wrong."""
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    """A well endpoint on a free port."""
+    server = Endpoint()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize("fault", ["429", "500", "cut"])
+def test_a_failing_endpoint_costs_no_cycle(house: Any, endpoint: Endpoint, fault: str) -> None:
+    """Too many requests, its own error, a reply cut off: waited for; numbers have no gap, tokens are counted."""
+    endpoint.plan = ["well", "well", fault, fault, "well", fault]
+
+    rows = house.run("--cycles", "3", **endpoint.environment).rows
+
+    assert [row["cycle"] for row in rows] == [0, 1, 2]
+    assert {row["raw"] for row in rows} == {REPLY}
+    assert endpoint.served.count(fault) == 3
+    assert endpoint.served.count("well") == 6
+    shown = json.loads(house.conch("cycle", "show", "1", "--json"))["cycle"]
+    assert shown["usage"] == {"input_tokens": 200, "output_tokens": 20}
+
+
+def test_an_absent_endpoint_ends_a_run_of_some_cycles(house: Any) -> None:
+    """Nobody waits for a mind that never spoke: exit code 3, in a sentence with its address; no cycle was used up."""
+    dead = {"CONCH_MIND__BASE_URL": "http://127.0.0.1:9/v1", "CONCH_MIND__TIMEOUT": "0.5"}
+
+    sentence = house.refused("run", "--mind", "openai", "--cycles", "2", status=3, **dead)
+
+    assert "127.0.0.1:9" in sentence
+    assert "cannot be reached" in sentence
+    assert [row["cycle"] for row in house.run("--cycles", "1", "--script", house.endless()).rows] == [0]
+
+
+def test_a_refused_request_ends_any_run_at_its_start(house: Any, endpoint: Endpoint) -> None:
+    """A wrong key or model does not pass by waiting: exit code 3, with what to check."""
+    endpoint.plan = ["401"] * 10
+
+    sentence = house.refused("run", status=3, **endpoint.environment)
+
+    assert "mind.api_key" in sentence
+
+
+def test_without_a_set_end_a_run_waits_for_its_mind(house: Any, endpoint: Endpoint) -> None:
+    """It says what it waits for, and goes on by itself when the endpoint is well; waiting it can be stopped."""
+    endpoint.plan = ["500"] * 60
+    environment = endpoint.environment | {"CONCH_MIND__TIMEOUT": "0.3"}
+
+    live = house.begin(interval=0.05, **environment)
+    live.says("echo: mind: .*answered 500.*trying again in")
+    endpoint.plan = []
+    live.recorded(2)
+    endpoint.plan = ["500"] * 1000
+    seen = live.said.count("echo: mind:")
+    live.until(lambda: live.said.count("echo: mind:") > seen, "the waiting")
+    live.signal(signal.SIGTERM)
+
+    assert live.ended(20) == 0
+    rows = house.cycles()
+    assert [row["cycle"] for row in rows] == list(range(len(rows)))
+    endpoint.plan = []
+    more = house.run("--cycles", "2", **endpoint.environment).rows
+    assert [row["cycle"] for row in house.cycles()] == list(range(more[-1]["cycle"] + 1))
+
+
+def test_an_hours_tokens_pause_the_agent(house: Any, endpoint: Endpoint) -> None:
+    """At `mind.max_tokens_per_hour` it pauses, and says until when."""
+    live = house.begin(CONCH_MIND__MAX_TOKENS_PER_HOUR="500", **endpoint.environment)
+
+    live.says("echo: budget: 500 tokens in the last hour .* paused until")
+    live.signal(signal.SIGTERM)
+
+    assert live.ended() == 0
+    assert 2 <= len(house.cycles()) <= 3

@@ -1,0 +1,106 @@
+"""`bus.url`: a NATS server of one's own, with and without a token; and what is said when it cannot be used."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch.bus.server import find_binary
+
+TOKEN = "a-token-of-ones-own"
+
+
+class Server:
+    """A nats-server that Conch did not start."""
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        directory.mkdir()
+        command = [find_binary(), "-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", str(directory), *options]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        ports = directory / f"nats-server_{self._process.pid}.ports"
+        self.url = ""
+        while not self.url:
+            try:
+                self.url = json.loads(ports.read_text())["nats"][0]
+            except (OSError, ValueError):
+                assert self._process.poll() is None
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Server]]:
+    """An open one, one with a token, one without JetStream."""
+    place = tmp_path_factory.mktemp("servers")
+    made = {
+        "open": Server(place / "open", "-js", "-sd", str(place / "open" / "store")),
+        "token": Server(place / "token", "-js", "-sd", str(place / "token" / "store"), "--auth", TOKEN),
+        "plain": Server(place / "plain"),
+    }
+    yield made
+    for server in made.values():
+        server.close()
+
+
+def test_a_run_uses_a_server_of_ones_own(house: Any, servers: dict[str, Server]) -> None:
+    """With its token: no server is started, the server outlives the run, a later run goes on."""
+    environment = {"CONCH_BUS__URL": servers["token"].url, "CONCH_BUS__TOKEN": TOKEN}
+    live = house.begin("--script", house.endless(), interval=0.05, **environment)
+    live.recorded(2)
+    assert [one["name"] for one in house.status()["processes"]] == ["agent", "consumers"]
+    live.signal(signal.SIGTERM)
+    assert live.ended() == 0
+
+    more = house.run("--cycles", "2", "--script", house.endless(), **environment)
+
+    rows = house.cycles()
+    assert [row["cycle"] for row in rows] == list(range(more.rows[-1]["cycle"] + 1))
+    assert all(row["complete"] for row in rows)
+    assert not (house.home / "bus").exists()
+    house.assert_nothing_runs()
+
+
+@pytest.mark.parametrize(
+    ("which", "token", "told"),
+    [
+        pytest.param("token", "wrong", "refused the token", id="wrong token"),
+        pytest.param("token", None, "refused the token", id="no token"),
+        pytest.param("plain", None, "JetStream", id="no JetStream"),
+        pytest.param(None, None, "no bus at nats://127.0.0.1:9", id="nobody there"),
+    ],
+)
+def test_a_server_that_cannot_be_used_ends_the_run(
+    house: Any, servers: dict[str, Server], which: str | None, token: str | None, told: str
+) -> None:
+    """Exit code 3, in a sentence."""
+    environment = {"CONCH_BUS__URL": servers[which].url if which else "nats://127.0.0.1:9"}
+    if token is not None:
+        environment["CONCH_BUS__TOKEN"] = token
+
+    assert told in house.refused("run", "--cycles", "1", "--script", house.endless(), status=3, **environment)
+    house.assert_nothing_runs()
+
+
+def test_two_agents_of_one_name_do_not_share_a_server(make_house: Any, servers: dict[str, Server]) -> None:
+    """The second home is refused before it has said anything: its agent is another one of the same name."""
+    environment = {"CONCH_BUS__URL": servers["open"].url}
+    first, second = make_house(), make_house()
+    live = first.begin("--script", first.endless(), interval=0.05, **environment)
+    live.recorded(2)
+
+    sentence = second.refused("run", "--cycles", "1", "--script", second.endless(), status=3, **environment)
+
+    assert "another agent named echo" in sentence
+    live.recorded(2)
+    live.signal(signal.SIGTERM)
+    assert live.ended() == 0
+    assert all(row["complete"] for row in first.cycles())
+    first.conch("mark", "verify")

@@ -152,7 +152,10 @@ class ConsumerRuntime:
 
     async def _deal(self, reader: Reader, group: asyncio.TaskGroup) -> None:
         while True:
-            for delivery in await reader.get():
+            deliveries = await reader.get()
+            if self.spec.linger:
+                await asyncio.sleep(self.spec.linger)
+            for delivery in deliveries:
                 await self._room.acquire()
                 self._taken = delivery.seq
                 self._open[delivery.seq] = None

@@ -37,6 +37,8 @@ class ConsumerSpec:
     """The state of an agent not met before."""
     emits: tuple[type[Event], ...] = ()
     """The events it publishes; empty: not known. After a crash only these are looked through for its own."""
+    linger: float = 0.0
+    """Seconds that it lets others go first once something has come: for work that nobody waits for."""
     tries: int = 5
     """How often a failing event is handled in all before it becomes a dead letter."""
 

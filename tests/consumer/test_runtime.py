@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from conch.bus import MemoryBus
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
 from conch.consumer import run as run_module
 from conch.consumer.letters import letter_named, open_letters, settle
@@ -634,3 +635,20 @@ async def test_a_snapshot_says_of_no_event_that_it_is_handled_before_its_state_i
         stop.set()
         await task
         assert await seen(bus, "delta") == [1, 2]
+
+
+async def test_a_consumer_that_lingers_lets_others_go_first(until: Any, act: Any) -> None:
+    """What comes waits for `linger`, and then is handled all the same, in order."""
+    seen: list[int] = []
+    spec = ConsumerSpec("slow", "1", (ActionTaken,), lambda action: seen.append(action.cycle), linger=0.05)
+    async with MemoryBus() as bus:
+        stop = asyncio.Event()
+        running = asyncio.create_task(ConsumerRuntime(bus, spec).run(stop))
+        began = asyncio.get_running_loop().time()
+        for cycle in (1, 2):
+            await bus.publish(subject_of(act(cycle)), encode(act(cycle)), id=str(cycle))
+        await until(lambda: seen == [1, 2])
+
+        assert asyncio.get_running_loop().time() - began >= 0.05
+        stop.set()
+        await running

@@ -8,6 +8,9 @@ from conch.consumer.spec import ConsumerSpec
 from conch.witness import CONSUMER, VERSION, ChainState, Witnessed, mark_index, seal
 from conch_schemas import ActionTaken, MarkWitnessed, NeedsChanged, NoveltyMeasured, RewardAssigned
 
+LINGER = 0.03
+"""Hashing and chaining four facts a cycle is the most work of all consumers, and no score waits for it."""
+
 
 def witness_consumer(_context: ServiceContext) -> ConsumerSpec:
     """The chain of one agent: one mark per act and per score set."""
@@ -19,6 +22,7 @@ def witness_consumer(_context: ServiceContext) -> ConsumerSpec:
         state=ChainState,
         initial=ChainState,
         emits=(MarkWitnessed,),
+        linger=LINGER,
     )
 
 

@@ -10,7 +10,7 @@ import unicodedata
 from conch_schemas import Cut
 
 CUT_BYTES = 64 * 1024
-"""Most bytes that a text takes in an event, once encoded as JSON (ARCHITECTURE 3)."""
+"""Most bytes that a text takes in an event, once encoded as JSON."""
 
 _SHOWN_BADLY = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udfff]"
@@ -85,7 +85,7 @@ _MASKS = (
 def fingerprint(text: str) -> str:
     """16 hex digits that two texts share when they differ only in case, white space, numbers, ids and times.
 
-    One pure function for novelty, repetition and new information (REWARDS 4). Only the first 64 KiB count.
+    One pure function for novelty, repetition and new information. Only the first 64 KiB count.
     """
     normal = unicodedata.normalize("NFC", well_formed(text[:CUT_BYTES])).casefold()
     for pattern, mask in _MASKS:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from conch_schemas import Goal
 
 BUILTIN_WEIGHTS = {"format": 0.30, "execution": 0.25, "needs": 0.20, "goal": 0.15, "exploration": 0.10}
-"""REWARDS 2."""
+"""Weight of each of the five parts that make a cycle's reward; they sum to 1."""
 
 WEIGHT_TOLERANCE = 1e-6
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -54,9 +53,6 @@ class Child:
 
 def run_child(name: str, live: Callable[[Child], Awaitable[None]]) -> None:
     """A child's main: read the spec (one line of JSON), live, end. Errors of ours are reported in one sentence."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches the whole group: the supervisor passes it on, in order
     # A pipe's buffered reader would swallow the orders that follow the spec.
     line = b""
     while not line.endswith(b"\n"):

@@ -84,7 +84,7 @@ class ChildProcess:
         self._process: asyncio.subprocess.Process | None = None
         self.fatal: tuple[str, int] | None = None
         """Why it cannot go on, and the run's exit code for that."""
-        self._ending = self._finishing = False
+        self._has_spec = self._ending = self._finishing = False
 
     async def begin(self) -> None:
         """Start it without its spec: it imports meanwhile."""
@@ -94,11 +94,11 @@ class ChildProcess:
             self._module,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            preexec_fn=lambda: die_with_parent(signal.SIGKILL),
+            preexec_fn=_as_child,
             env=_ONE_THREAD | os.environ,
             limit=4 * 1024 * 1024,
         )
-        self.watched.pid = self._process.pid
+        self.watched.pid, self._has_spec = self._process.pid, False
 
     async def live(self, spec: Callable[[], Awaitable[dict[str, Any]]]) -> int:
         """Give it its spec and keep it alive until it ends by itself (0) or can no more. Its exit status.
@@ -129,9 +129,10 @@ class ChildProcess:
         process = self._process
         assert process is not None
         assert process.stdout is not None
-        self.order(spec)
-        if self._finishing:
-            self.order("finish")
+        self._has_spec = True
+        self._order(spec)
+        if self._ending or self._finishing:  # asked for before it could be heard
+            self._order("stop" if self._ending else "finish")
         self.watched.state = "up"
         self._changed()
         while line := await process.stdout.readline():
@@ -147,21 +148,21 @@ class ChildProcess:
         else:
             self._hear(self.watched, line)
 
-    def order(self, line: str) -> None:
-        """Write a line to it; one that is gone hears nothing."""
-        if self._process is not None and self._process.stdin is not None:
+    def _order(self, line: str) -> None:
+        """Write a line to it, the spec before all others; one that is gone hears nothing."""
+        if self._has_spec and self._process is not None and self._process.stdin is not None:
             with contextlib.suppress(OSError, RuntimeError):
                 self._process.stdin.write(line.encode() + b"\n")
 
     def finish(self) -> None:
         """Ask it to end once everything is handled; one that dies meanwhile is started again for that."""
         self._finishing = True
-        self.order("finish")
+        self._order("finish")
 
     def end(self) -> None:
         """Ask it to end in order; it is not started again."""
         self._ending = True
-        self.order("stop")
+        self._order("stop")
 
     async def gone(self) -> None:
         """End it at once and wait until it is."""
@@ -174,6 +175,12 @@ class ChildProcess:
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
+
+
+def _as_child() -> None:
+    """Between fork and exec. Ctrl-C reaches the whole group: it is the supervisor's to pass on, in order."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with_parent(signal.SIGKILL)
 
 
 async def keep_server(server: EmbeddedServer, watched: Watched, changed: Callable[[], None]) -> None:

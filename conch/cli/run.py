@@ -76,7 +76,10 @@ def run(
     with home.owned():
         configure(settings.log, home.logs / "run.log", process="run")
         running = Run(home, settings, cycles, [str(rule) for rule in rules or ()], skipped, as_json=common.json)
-        asyncio.run(running.live(common))
+        try:
+            asyncio.run(running.live(common))
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None  # asked twice, or before anything was there to be ended in order
 
 
 def _skipped(without: Sequence[str]) -> frozenset[str]:
@@ -122,6 +125,7 @@ class Run:
             await asyncio.gather(agent.begin(), consumers.begin())  # they import while the rest is made ready
             discovering = asyncio.create_task(asyncio.to_thread(self._discover))
             self._settings = _ready(self._home, self._settings, common)
+            end_stale_sandboxes(self._workspace)
             if self._settings.bus.url is None:
                 server = embedded_server(self._home, self._settings)
                 watched = Watched("nats-server")

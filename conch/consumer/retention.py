@@ -24,7 +24,7 @@ async def keep_trimmed(bus: Bus, settings: KeepSettings, store: Path) -> None:
     while True:
         try:
             await keep(bus, days=settings.days, gib=settings.gib, floor=await _floor(bus, store))
-        except (BusError, StoreError) as error:
+        except BusError as error:
             log.warning("bus.keep_failed", error=str(error))
         await asyncio.sleep(KEEP_SECONDS)
 
@@ -37,12 +37,13 @@ async def _floor(bus: Bus, store: Path) -> int:
 
 
 def _joined(store: Path, epoch: str) -> int:
-    """The store's place in this stream."""
+    """The store's place in this stream; 0 while there is none, or none that can be read: the store itself says so."""
     from conch.experience import SqliteReader
 
-    if not store.exists():
+    try:
+        reader = SqliteReader(store)
+    except StoreError:
         return 0
-    reader = SqliteReader(store)
     try:
         return reader.position() if reader.epoch() == epoch else 0
     finally:

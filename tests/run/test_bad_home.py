@@ -141,7 +141,7 @@ def cut(house: Any) -> None:
 def overwritten(house: Any) -> None:
     with blocks(house)[-1].open("r+b") as file:
         file.seek(file.seek(0, os.SEEK_END) // 2)
-        file.write(b"\xff" * 2000)
+        file.write(b"\xff" * 20_000)  # more than one event: within a single one it shows when that one is read
 
 
 def gone(house: Any) -> None:

@@ -42,6 +42,21 @@ def test_a_run_ends_in_order(house: Any, ask: Callable[[Any, Any], None]) -> Non
     house.conch("mark", "verify")
 
 
+@pytest.mark.parametrize("sign", ["format", "conch.yaml", "bus/nats-server.pid", "run.json"])
+def test_a_run_can_be_ended_while_it_starts(house: Any, sign: str) -> None:
+    """However far it has come: everything ends, nothing is said but why, and the home can be used."""
+    live = house.begin("--script", house.endless())
+    live.until((house.home / sign).exists, sign)
+
+    live.signal(signal.SIGINT, group=True)
+
+    assert live.ended(20) in (0, 130), live.told()
+    house.assert_nothing_runs()
+    assert "Traceback" not in live.said
+    rows = house.run("--cycles", "1", "--script", house.endless()).rows
+    assert [row["cycle"] for row in house.cycles()] == list(range(rows[-1]["cycle"] + 1))
+
+
 def test_a_second_ctrl_c_ends_a_run_at_once(house: Any, needs: Callable[[str, str], None]) -> None:
     """Whoever presses it twice does not wait for the tool in hand; the next run says its outcome is unknown."""
     needs("bwrap", "install bubblewrap")
@@ -54,7 +69,8 @@ def test_a_second_ctrl_c_ends_a_run_at_once(house: Any, needs: Callable[[str, st
     live.until(lambda: json.loads(house.conch("status", "--json"))["agent"]["state"] == "stopping", "the stopping")
     live.signal(signal.SIGINT, group=True)
 
-    live.ended(GONE_SECONDS + 3)
+    assert live.ended(GONE_SECONDS + 3) == 130
+    assert "Traceback" not in live.said
     house.assert_nothing_runs(GONE_SECONDS)
     [row, *_] = house.run("--cycles", "1", "--script", house.endless()).rows
     assert (row["cycle"], row["outcome"]) == (0, "unknown")

@@ -60,5 +60,5 @@ def _git(directory: Path, *args: str) -> None:
     }
     subprocess.run(
         ["git", *args], cwd=directory, env=clean, check=True, timeout=_GIT_SECONDS,
-        stdin=subprocess.DEVNULL, capture_output=True,
+        stdin=subprocess.DEVNULL, capture_output=True, start_new_session=True,  # a Ctrl-C is not git's
     )  # fmt: skip

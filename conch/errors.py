@@ -56,14 +56,18 @@ class FencedError(BusError):
 
 
 class ModelError(ConchError):
-    """The mind's endpoint failed. `retry_after`: seconds that it asked for, or None. `fatal`: retrying cannot help."""
+    """The mind's endpoint failed. `retry_after`: seconds that it asked for, or None. `fatal`: retrying cannot help.
+    `unreachable`: nobody was there."""
 
     exit_code = 3
 
-    def __init__(self, message: str, *, retry_after: float | None = None, fatal: bool = False) -> None:
+    def __init__(
+        self, message: str, *, retry_after: float | None = None, fatal: bool = False, unreachable: bool = False
+    ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         self.fatal = fatal
+        self.unreachable = unreachable
 
 
 class ToolError(ConchError):

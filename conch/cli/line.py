@@ -10,12 +10,16 @@ _SHORT = {"DO_NOTHING": "do nothing", "REFLECT": "reflect", "INVALID": "invalid"
 
 
 def cycle_line(experience: ExperienceRecorded) -> str:
-    """Number, most urgent need, action, outcome, total, milliseconds of all phases; n of m scored while incomplete."""
+    """Number, most urgent need, action, outcome, total, milliseconds of all phases.
+
+    With `n of m scored` where a part is missing or could not be scored.
+    """
     line = (
         f"{experience.cycle:>6}  {urgent_need(experience):<14}  {action_words(experience.action):<{ACTION_WIDTH}}  "
         f"{experience.outcome.status:<7}  {experience.total:+.3f}  {total_ms(experience):6.0f} ms"
     )
-    return line + ("" if experience.complete else f"  ({scored_words(experience)})")
+    whole = experience.complete and experience.coverage >= 1
+    return line + ("" if whole else f"  ({scored_words(experience)})")
 
 
 def urgent_need(experience: ExperienceRecorded) -> str:

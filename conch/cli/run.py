@@ -9,7 +9,7 @@ import functools
 import json
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -208,7 +208,7 @@ class Run:
     def _say_down(self, name: str) -> None:
         [child] = [child for child in self._children if child.watched.name == name]
         often = f"it died {DEATHS} times in a minute, see {self._home.logs}"
-        warn(f"{name} stays down: {child.fatal[0] if child.fatal is not None else often}")
+        self._warn(f"{name} stays down: {child.fatal[0] if child.fatal is not None else often}")
 
     async def _wind_up(
         self,
@@ -340,7 +340,7 @@ class Run:
             last = store.last_cycle(self._settings.agent)
             found = await reconcile(bus, store.position(), store.epoch() or "")
             if found.sentence:
-                warn(found.sentence)
+                self._warn(found.sentence)
             if not found.another and found.position < found.store_position:
                 store.set_position(found.position)
         finally:
@@ -380,11 +380,11 @@ class Run:
     def _introduce(self) -> None:
         mind = self._settings.mind
         line = f"agent {self._settings.agent} · mind {mind.kind} · home {self._home.path} · workspace {self._workspace}"
-        (warn if self._json else say)(line)
+        self._tell(line)
         for rule in self._found.of("rule"):
-            (warn if self._json else say)(f"rule {rule.name} (asks for weight {rule.weight:g}) from {rule.origin}")
+            self._tell(f"rule {rule.name} (asks for weight {rule.weight:g}) from {rule.origin}")
         for broken in self._found.broken:
-            warn(f"set aside: {broken.origin}: {broken.why}")
+            self._warn(f"set aside: {broken.origin}: {broken.why}")
 
     def _hear(self, watched: Watched, line: dict[str, Any]) -> None:
         """A line from a child."""
@@ -394,13 +394,13 @@ class Run:
             self._metrics = str(line["metrics"])
             moved = self._settings.metrics.port is None and f":{DEFAULT_METRICS_PORT}/" not in self._metrics
             note = f" (port {DEFAULT_METRICS_PORT} is taken)" if moved else ""
-            (warn if self._json else say)(f"metrics {self._metrics}{note}")
+            self._tell(f"metrics {self._metrics}{note}")
             self._write_down()
         elif "state" in line and line.get("why"):
-            warn(f"{self._settings.agent}: {line['state']}: {line['why']}")
+            self._warn(f"{self._settings.agent}: {line['state']}: {line['why']}")
         elif "consumer" in line:
             watched.why = str(line.get("down") or line.get("broke"))
-            warn(f"consumer {line['consumer']} {'stays down' if 'down' in line else 'broke'}: {watched.why}")
+            self._warn(f"consumer {line['consumer']} {'stays down' if 'down' in line else 'broke'}: {watched.why}")
             self._write_down()
 
     async def _print(self, bus: Bus, after: int) -> None:
@@ -415,7 +415,28 @@ class Run:
                     with contextlib.suppress(ValueError):
                         event = decode(delivery.data)
                         if isinstance(event, ExperienceRecorded) and event.revision == 1:
-                            emit(cycle_row(event)) if self._json else say(cycle_line(event))
+                            if self._json:
+                                self._write(emit, cycle_row(event))
+                            else:
+                                self._write(say, cycle_line(event))
+
+    def _tell(self, text: str) -> None:
+        """A line about the run itself: beside the rows with --json."""
+        self._write(warn if self._json else say, text)
+
+    def _warn(self, text: str) -> None:
+        self._write(warn, text)
+
+    def _write(self, write: Callable[[Any], None], what: Any) -> None:
+        """Whoever read us may have gone (`conch run | head`): then the run ends in order."""
+        try:
+            write(what)
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 2 if write is warn else 1)
+            os.close(nowhere)
+            if write is not warn:
+                self._stop.set()
 
     def _write_down(self) -> None:
         """What `conch status` and the other commands read."""

@@ -23,14 +23,20 @@ SPEC_ATTRIBUTE = "__conch__"
 
 
 def rule(
-    *, weight: float = 0.0, range: tuple[float, float] = (0.0, 1.0), version: str = "1", timeout: float | None = None
+    *bare: Any,
+    weight: float = 0.0,
+    range: tuple[float, float] = (0.0, 1.0),
+    version: str = "1",
+    timeout: float | None = None,
 ) -> Callable[[F], F]:
     """Declare a rule: `(action: ActionTaken) -> float | None`, sync or async, pure.
 
     `weight` is a request, 0..1 (0: watched, not paid). The value is in `range`; None says not applicable. Anything
     else, raising and exiting too, is a score of status error; longer than `timeout` seconds, of status timeout.
-    Raises ContractError for a weight or range that cannot be.
+    Raises ContractError for a weight or range that cannot be, and for `@rule` without its parentheses.
     """
+    if bare:
+        raise ContractError(f"rule {getattr(bare[0], '__name__', bare[0])}: write @rule(), with its parentheses")
 
     def declare(function: F) -> F:
         name = function.__name__

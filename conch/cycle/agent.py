@@ -51,8 +51,8 @@ from conch_schemas import (
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
-SNAPSHOT_CYCLES = 25
-"""Cycles between two writings of the memory: what a start has to read again."""
+SNAPSHOT_CYCLES, SNAPSHOT_SECONDS = 25, 5.0
+"""Most cycles and most seconds between two writings of the memory: what a start has to read again."""
 PROMPT_BYTES = 64 * 1024
 """Of the messages that the mind was given, as the decision carries them."""
 STATUS_MESSAGES, STATUS_TEXT = 20, 200
@@ -73,6 +73,7 @@ class Agent:
         self._baseline = Baseline()
         self._outlook = Outlook(body)
         self.people = People(self._facts, recovered)
+        self._saved = time.monotonic()
 
     async def run(self, until: int | None) -> None:
         """Every cycle below `until` (None: until told to stop). Raises ModelError when the mind never spoke and cannot.
@@ -91,8 +92,9 @@ class Agent:
             began = time.monotonic()
             number = self.memory.next_cycle
             await self._cycle(number)
-            if (number + 1) % SNAPSHOT_CYCLES == 0:
+            if (number + 1) % SNAPSHOT_CYCLES == 0 or time.monotonic() - self._saved > SNAPSHOT_SECONDS:
                 await self.save()
+                self._saved = time.monotonic()
             if until is None or number + 1 < until:
                 await self.control.sleep(self._body.settings.cycle.interval - (time.monotonic() - began))
 

@@ -20,6 +20,8 @@ log = structlog.get_logger(__name__)
 
 MOST_BACKOFF = 60.0
 """Longest wait, in seconds, for a mind that failed, unless it asked for longer."""
+GIVE_UP_SECONDS = 30.0
+"""How long a run of a set number of cycles waits for a mind that never spoke."""
 _DOUBLINGS = 6
 
 
@@ -34,15 +36,17 @@ class Patience:
         """The mind's answer, asked for again with back-off while it fails: a failure is no reply, and costs no cycle.
 
         Raises StoppedError when told to stop meanwhile; ModelError when the mind never spoke before and it is fatal,
-        or the run has a set number of cycles: then somebody is there to mend it.
+        or the run has a set number of cycles and nobody is at the endpoint, or nothing whole came for GIVE_UP_SECONDS:
+        then somebody is there to mend it.
         """
-        failures = 0
+        failures, began = 0, time.monotonic()
         while True:
             try:
                 answer = await self._control.unless_stopped(ask())
             except ModelError as error:
                 failures += 1
-                if not self._mind_spoke and (error.fatal or self._control.batch):
+                hopeless = error.unreachable or time.monotonic() - began > GIVE_UP_SECONDS
+                if not self._mind_spoke and (error.fatal or (self._control.batch and hopeless)):
                     raise
                 await self._wait(error, failures)
             else:

@@ -26,6 +26,8 @@ MAX_BODY = 4 * MAX_REPLY
 """Most bytes that are read of a body that is not streamed."""
 CONNECT_SECONDS = 10.0
 """Longest wait for a connection; then the next try, which may reach another address."""
+QUIET_SECONDS = 5.0
+"""How long a fault may pass by itself before anybody is told of it."""
 BACKOFF = (0.5, 30.0)
 """Seconds: the first wait's bound, doubling up to the last; each wait is drawn between half its bound and all of it."""
 RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -42,9 +44,10 @@ _ADVICE = {
 class _Passing(Exception):  # noqa: N818 - a reason to wait, never seen outside
     """A failure before the reply began that may pass. `after`: seconds that the endpoint asked for."""
 
-    def __init__(self, message: str, after: float | None = None) -> None:
+    def __init__(self, message: str, after: float | None = None, *, unreachable: bool = False) -> None:
         super().__init__(message)
         self.after = after
+        self.unreachable = unreachable
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:
@@ -107,7 +110,8 @@ class OpenAIMind:
     """Asks `<base_url>/chat/completions`, streamed.
 
     What fails before the reply begins is tried again (429, 500, 502, 503, 504, no connection), with back-off and as
-    the endpoint's Retry-After says, until `settings.timeout` seconds are over: that deadline covers the whole call.
+    the endpoint's Retry-After says, for QUIET_SECONDS, then handed to the caller, who says that it waits; the deadline
+    `settings.timeout` covers the whole call.
     A reply that breaks off is an error at once. The key is in no error and no log line. Where the endpoint counts no
     tokens, the usage is 0.
     """
@@ -175,6 +179,8 @@ class OpenAIMind:
 
     async def _persistently(self, body: bytes, deadline: float, last: list[str]) -> _Reply:
         bound, most = BACKOFF
+        loop = asyncio.get_running_loop()
+        quiet_until = min(deadline, loop.time() + QUIET_SECONDS)
         while True:
             try:
                 return await self._once(body)
@@ -184,8 +190,8 @@ class OpenAIMind:
                 if wait is None:
                     wait = bound * self._random.uniform(0.5, 1.0)
                     bound = min(2 * bound, most)
-                if asyncio.get_running_loop().time() + wait >= deadline:
-                    raise ModelError(str(failure), retry_after=failure.after) from None
+                if loop.time() + wait >= (deadline if failure.after is not None else quiet_until):
+                    raise ModelError(str(failure), retry_after=failure.after, unreachable=failure.unreachable) from None
                 await self._sleep(wait)
 
     async def _once(self, body: bytes) -> _Reply:
@@ -202,7 +208,7 @@ class OpenAIMind:
             what = self._shown(str(error)) or type(error).__name__
             if begun:
                 raise ModelError(f"{self._where} broke off its reply: {what}") from None
-            raise _Passing(f"{self._where} cannot be reached: {what}") from None
+            raise _Passing(f"{self._where} cannot be reached: {what}", unreachable=True) from None
 
     def _connected(self) -> httpx2.AsyncClient:
         if self._client is None:

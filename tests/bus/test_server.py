@@ -288,7 +288,7 @@ async def test_a_server_that_is_too_old_is_refused(
     """One that would ignore what it does not know is not written to."""
     from conch.bus.jetstream.connection import Connection
 
-    async def old(_self: Connection, _call: str, _body: Any = None) -> dict[str, Any]:
+    async def old(*_: Any, **__: Any) -> dict[str, Any]:
         return {"api": {"total": 0}}
 
     monkeypatch.setattr(Connection, "api", old)

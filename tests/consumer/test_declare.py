@@ -25,6 +25,15 @@ def brevity(action: ActionTaken) -> float | None:
     return 1.0
 
 
+def test_a_rule_without_parentheses_is_refused_in_words() -> None:
+    """The commonest slip is named, with what to write."""
+    with pytest.raises(ContractError, match=r"rule brief: write @rule\(\)"):
+
+        @rule
+        def brief(action: ActionTaken) -> float:
+            return 1.0
+
+
 def test_a_rule_stays_a_plain_function() -> None:
     """It can be called, and says what it is: its name is the function's."""
     declared = rule(weight=0.25, range=(-1, 1), version="2", timeout=3)(brevity)

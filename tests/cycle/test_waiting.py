@@ -49,9 +49,27 @@ async def test_a_fatal_failure_of_a_mind_that_spoke_is_waited_for(life: Any) -> 
 async def test_a_run_of_set_length_does_not_wait_for_a_mind_that_never_spoke(life: Any) -> None:
     """`--cycles` with no model at the address ends with the reason, at once."""
     life.batch = True
-    life.mind.failures = [ModelError("nobody there")]
+    life.mind.failures = [ModelError("nobody there", unreachable=True)]
 
     with pytest.raises(ModelError, match="nobody there"):
+        await life.run(1)
+
+
+async def test_a_run_of_set_length_waits_a_while_for_a_mind_that_fails(life: Any) -> None:
+    """A reply that was cut off may be whole the next time; after GIVE_UP_SECONDS without any the run ends."""
+    life.batch = True
+    life.mind.failures = [ModelError("cut", retry_after=0.001), ModelError("cut", retry_after=0.001)]
+    await life.run(1)
+    assert len(life.facts(ActionTaken)) == 1
+
+
+async def test_a_run_of_set_length_gives_a_failing_mind_up(life: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing whole for GIVE_UP_SECONDS, and never before: the run ends with the reason."""
+    monkeypatch.setattr(patience, "GIVE_UP_SECONDS", 0.0)
+    life.batch = True
+    life.mind.failures = [ModelError("cut", retry_after=0.001)] * 3
+
+    with pytest.raises(ModelError, match="cut"):
         await life.run(1)
 
 

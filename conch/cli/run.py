@@ -482,7 +482,9 @@ def _ready(home: Home, settings: Settings, common: Common) -> Settings:
         settings = settings.model_copy(update={"goals": goals})
     place = Path(settings.workspace) if settings.workspace is not None else home.workspace
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        if not place.exists():
+            place.mkdir(parents=True)
+            warn(f"made the workspace {place}")
     except OSError as error:
         raise UsageError(
             f"the workspace {place} cannot be used ({error.strerror}): name another --workspace"

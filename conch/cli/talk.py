@@ -7,13 +7,13 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
-from conch.cli.common import Common, emit, say
+from conch.cli.common import Common, emit, open_bus, say
 from conch.cli.facts import hand_over, told_by_person
 from conch.cli.options import COMMON, AgentName
 from conch.errors import UsageError
 from conch.home import Home
 from conch.text import cut, well_formed
-from conch_schemas import Event, MessageReceived
+from conch_schemas import Event, MessageReceived, MessageSent, decode, subject_filter
 
 if TYPE_CHECKING:
     from conch.bus import Bus
@@ -23,13 +23,15 @@ STOP_SECONDS = 60.0
 POLL_SECONDS = 0.05
 
 
-async def tell(text: str, /, *, agent: AgentName = None, common: Common = COMMON) -> None:
+async def tell(text: str, /, *, wait: float = 0.0, agent: AgentName = None, common: Common = COMMON) -> None:
     """Tell the agent something; it reads it in its next cycle, or when it runs again.
 
     Parameters
     ----------
     text
         Your words, in quotes.
+    wait
+        Seconds to wait for the answer of an agent that runs.
     """
     if not text.strip():
         raise UsageError("a message needs a text: conch tell 'what you want to say'")
@@ -40,12 +42,37 @@ async def tell(text: str, /, *, agent: AgentName = None, common: Common = COMMON
         made.append(told_by_person(home, name, MessageReceived, key, text=words))
         return made[0]
 
+    behind = await _end(common) if wait > 0 else 0
     reply = await hand_over(common, agent, "say", {"text": words, "sender": "user", "id": key}, otherwise)
     identity = str(reply.get("id") or made[0].id)
+    answer = await _answer(common, identity, behind, wait) if wait > 0 and reply else None
     if common.json:
-        emit({"schema": "conch.v1.told", "id": identity, "running": bool(reply)})
+        emit({"schema": "conch.v1.told", "id": identity, "running": bool(reply), "answer": answer})
+    elif answer is not None:
+        say(answer)
     else:
-        say("told" if reply else "told: the agent reads it when it runs")
+        told = f"told; no answer within {wait:g} s yet" if wait > 0 else "told (--wait 30 waits for the answer)"
+        say(told if reply else "told: the agent reads it when it runs")
+
+
+async def _end(common: Common) -> int:
+    """Where the stream ends now."""
+    async with open_bus(common.existing(), common.settings()) as bus:
+        return (await bus.state()).last
+
+
+async def _answer(common: Common, message: str, behind: int, seconds: float) -> str | None:
+    """What the agent says to `message`, or None when it says nothing in time."""
+    async with open_bus(common.existing(), common.settings()) as bus:
+        try:
+            async with asyncio.timeout(seconds), bus.follow([subject_filter(MessageSent)], after=behind) as reader:
+                while True:
+                    for delivery in await reader.get():
+                        event = decode(delivery.data)
+                        if isinstance(event, MessageSent) and event.answers == message:
+                            return event.text
+        except TimeoutError:
+            return None
 
 
 async def pause(*, agent: AgentName = None, common: Common = COMMON) -> None:

@@ -58,7 +58,7 @@ async def test_a_message_during_a_run_is_handed_to_the_agent(
     [(subject, body)] = agent.asked
     assert subject == "conch.ctl.echo.say"
     assert (body["text"], body["sender"]) == ("hello", "user")
-    assert json.loads(printed()) == {"schema": "conch.v1.told", "id": "m1", "running": True}
+    assert json.loads(printed()) == {"schema": "conch.v1.told", "id": "m1", "running": True, "answer": None}
 
 
 async def test_an_empty_message_is_refused(common: Common) -> None:

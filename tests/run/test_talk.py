@@ -1,0 +1,18 @@
+"""Talking with a running agent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def test_a_person_who_waits_is_given_the_answer(house: Any) -> None:
+    """`tell --wait` prints what the agent says to this very message; without an answer in time it says so."""
+    house.begin(interval=0.1).recorded(1)
+
+    answer = house.conch("tell", "What did you find?", "--wait", "30")
+    told = json.loads(house.conch("tell", "And now?", "--wait", "0.01", "--json"))
+
+    assert "language model" in answer
+    assert told["running"] is True
+    assert told["answer"] is None

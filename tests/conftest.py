@@ -19,6 +19,8 @@ from conch.bus.server import EmbeddedServer
 from conch_schemas import Action, ActionTaken, Cut, Outcome, action_id, cycle_event_id, source_of
 
 TOKEN = "a-token-of-the-tests"
+NO_SKIPS = os.environ.get("CONCH_TEST_NO_SKIPS") == "1"
+"""Read before any test clears the environment."""
 
 
 @pytest.fixture(autouse=True)
@@ -122,7 +124,7 @@ def lacking() -> Callable[[str], NoReturn]:
     """Skip for want of a program or privilege, with how to get it; where nothing may be skipped, fail."""
 
     def give_up(what: str) -> NoReturn:
-        if os.environ.get("CONCH_TEST_NO_SKIPS") == "1":
+        if NO_SKIPS:
             pytest.fail(what)
         pytest.skip(what)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -23,12 +24,12 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def bwrap() -> Sandbox:
+def bwrap(lacking: Callable[[str], NoReturn]) -> Sandbox:
     """The real sandbox; skipped, with how to get it, where it cannot run."""
     sandbox = Sandbox(SETTINGS)
     problem = sandbox.detect()
     if problem is not None:
-        pytest.skip(problem)
+        lacking(problem)
     return sandbox
 
 

@@ -23,8 +23,9 @@ from conch.bus.server import EmbeddedServer
 from conch.cli.common import Common, embedded_server, emit, say, token_of, warn
 from conch.cli.options import COMMON
 from conch.config import BUILTIN_WEIGHTS, Settings
+from conch.config.mask import masked
 from conch.consumer.discover import Found, Plugin, builtin_names, discover
-from conch.errors import ConchError, UsageError
+from conch.errors import BusError, ConchError, UsageError
 from conch.home import Home, write_whole
 from conch.leftovers import end_stale_sandboxes
 from conch.supervisor import DEATHS, GRACE_SECONDS, ChildProcess, Watched, ended, first_fatal, keep_server
@@ -32,6 +33,8 @@ from conch.telemetry import configure
 
 STOP_SECONDS = 5.0
 """Time, after a request to stop, for what was done to be scored and recorded; the rest is at the next start."""
+OWNER_KEY = "home"
+"""The bucket's key that says whose consumers read the stream: the UUID of that home's agent."""
 DEFAULT_METRICS_PORT = 9464
 FINISH_MARGIN = 60.0
 """Time beyond the longest deadline for a set number of cycles to be recorded."""
@@ -325,6 +328,21 @@ class Run:
         agent = self._settings.agent
         if (first := await bus.last(subject_filter(PolicySet, agent))) is not None:
             refuse_stranger(agent, self._home.agentuid(agent), decode(first.data).agentuid)
+        await self._claim(bus)
+
+    async def _claim(self, bus: Bus) -> None:
+        """One home's consumers read a stream: a second home's would take their places over. Raises BusError."""
+        ours = [name for name in self._wanted_builtin() if name != "metrics"]
+        own = self._home.agentuid(self._settings.agent)
+        if not ours:
+            return
+        if (owner := await bus.get(OWNER_KEY)) is None:
+            await bus.put(OWNER_KEY, own.encode(), revision=0)
+        elif owner.value.decode(errors="replace") != own:
+            raise BusError(
+                f"the consumers of another home read the stream on {masked(self._bus_address['url'])}: "
+                f"use another NATS account, or run only the agent here, --without {','.join(ours)}"
+            )
 
     async def _reconcile(self, bus: Bus) -> int:
         """The number that the next cycle has at least; and what the stream lost, said."""

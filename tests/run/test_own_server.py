@@ -38,10 +38,11 @@ class Server:
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Server]]:
-    """An open one, one with a token, one without JetStream."""
+    """Two open ones, one with a token, one without JetStream."""
     place = tmp_path_factory.mktemp("servers")
     made = {
         "open": Server(place / "open", "-js", "-sd", str(place / "open" / "store")),
+        "fresh": Server(place / "fresh", "-js", "-sd", str(place / "fresh" / "store")),
         "token": Server(place / "token", "-js", "-sd", str(place / "token" / "store"), "--auth", TOKEN),
         "plain": Server(place / "plain"),
     }
@@ -104,3 +105,21 @@ def test_two_agents_of_one_name_do_not_share_a_server(make_house: Any, servers: 
     assert live.ended() == 0
     assert all(row["complete"] for row in first.cycles())
     first.conch("mark", "verify")
+
+
+def test_two_homes_consumers_do_not_share_a_stream(make_house: Any, servers: dict[str, Server]) -> None:
+    """The second home is told so; its agent alone may use the stream, and the first home's consumers score it."""
+    environment = {"CONCH_BUS__URL": servers["fresh"].url}
+    first, second = make_house(), make_house()
+    other = environment | {"CONCH_AGENT": "other"}
+    consumers = "reward,needs,curiosity,witness,store"
+    live = first.begin("--script", first.endless(), interval=0.05, **environment, CONCH_AGENT="third")
+    live.recorded(2)
+
+    sentence = second.refused("run", "--cycles", "1", "--script", second.endless(), status=3, **other)
+    alone = second.run("--cycles", "2", "--script", second.endless(), "--without", consumers, **other)
+
+    assert "consumers of another home" in sentence
+    assert [row["agent"] for row in alone.rows] == ["other", "other"]
+    live.signal(signal.SIGTERM)
+    assert live.ended() == 0

@@ -15,7 +15,7 @@ from conch.cli.common import Common, open_bus, say, warn
 from conch.cli.options import COMMON
 from conch.config import BUILTIN_WEIGHTS, Settings
 from conch.consumer.discover import Plugin, builtin_names, discover
-from conch.consumer.process import builtin, host_until, plugin
+from conch.consumer.process import builtin, host_until, plugin, weighed
 from conch.consumer.service import ServiceContext
 from conch.errors import UsageError
 from conch.home import Home
@@ -57,7 +57,10 @@ async def _alone(home: Home, settings: Settings, name: str, found: Plugin | None
         asyncio.get_running_loop().add_signal_handler(one, stop.set)
     context = ServiceContext(settings, home.path)
     async with open_bus(home, settings) as bus, AsyncExitStack() as stack:
-        running = [plugin(found, context, bus, stack)] if found is not None else builtin(context, [name], bus)
+        if found is not None:
+            running = [plugin(found, context, bus, stack, begin=await weighed(bus, settings.agent))]
+        else:
+            running = builtin(context, [name], bus)
         say(f"{running[0].name} reads; Ctrl-C ends it")
         await host_until(bus, running, stop, lambda **line: warn(str(line)))
     if running[0].down:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
@@ -58,6 +59,8 @@ class Kept:
     position: int
     epoch: str | None
     acts: tuple[str, ...]
+    scored: Sequence[tuple[str, str]]
+    """(action, scorer)."""
     marks: Sequence[Mark]
 
 
@@ -68,12 +71,14 @@ async def verify(*, agent: AgentName = None, common: Common = COMMON) -> None:
 
     with reading(common, agent) as (store, name):
         position, epoch = store.position(), store.epoch()
-        kept = Kept(position, epoch, tuple(action for action, _ in store.acts(name)), list(store.marks(name)))
-    problems: Sequence[Problem] = verify(kept.marks, kept.acts)
+        acts, scored = tuple(action for action, _ in store.acts(name)), store.score_sets(name)
+        kept = Kept(position, epoch, acts, scored, list(store.marks(name)))
+    problems: Sequence[Problem] = verify(kept.marks, kept.acts, kept.scored)
     waiting: set[str] = set()
     if any(problem.kind == "unwitnessed" for problem in problems):
         waiting = await _waiting(common, name, kept)
-        problems = verify(kept.marks, [act for act in kept.acts if act not in waiting])
+        acts = tuple(act for act in kept.acts if act not in waiting)
+        problems = verify(kept.marks, acts, [one for one in kept.scored if one[0] not in waiting])
     _tell(common, name, kept, problems, len(waiting & set(kept.acts)))
     if problems:
         raise CheckError(f"the marks of {name} do not hold: {len(problems)} found wrong")
@@ -94,15 +99,22 @@ def _tell(common: Common, name: str, kept: Kept, problems: Sequence[object], wai
 
 
 async def _waiting(common: Common, agent: str, kept: Kept) -> set[str]:
-    """Actions whose mark is not there *yet*: the witness has not read the act, or the store has not read the mark."""
+    """Actions with a mark that is not there *yet*: the witness has not read the fact, or the store not the mark."""
+    from conch.consumer.snapshot import position_key
     from conch.witness import CONSUMER
-    from conch_schemas import ActionTaken, MarkWitnessed, subject_filter
+    from conch_schemas import ActionTaken, MarkWitnessed, NeedsChanged, NoveltyMeasured, RewardAssigned, subject_filter
 
     async with open_bus(common.existing(), common.settings()) as bus:
         # The witness first: a mark that it publishes meanwhile is on the stream when that is read.
         read = next((reader.acknowledged for reader in await bus.readers() if reader.name == CONSUMER), 0)
         stored = kept.position if kept.epoch == (await bus.state()).epoch else 0
-        unread = [event async for event in events(bus, subject_filter(ActionTaken, agent), read)]
+        if (place := await bus.get(position_key(CONSUMER))) is not None and place.value:
+            read = max(read, int(json.loads(place.value)["seq"]))  # acknowledgements may be lost with a server
+        unread = [
+            event
+            for kind in (ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured)
+            async for event in events(bus, subject_filter(kind, agent), read)
+        ]
         unstored = [event async for event in events(bus, subject_filter(MarkWitnessed, agent), stored)]
     marked = (event.mark.action_id for event in unstored if isinstance(event, MarkWitnessed))
     return {act for act in (*(event.action_id for event in unread), *marked) if act is not None}

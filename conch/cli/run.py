@@ -494,11 +494,16 @@ def _ready(home: Home, settings: Settings, common: Common) -> Settings:
     """Make the home where there is none, and the workspace. The settings as they are then."""
     from conch.cli.init import make_home
 
+    place = Path(settings.workspace) if settings.workspace is not None else home.workspace
+    if home.path.resolve().is_relative_to(place.resolve()):
+        raise UsageError(
+            f"the workspace {place} holds the home {home.path}, whose token and store the agent must not see: "
+            "name another --workspace"
+        )
     if not home.config_file.exists() and common.config is None:
         make_home(home, Path(settings.workspace) if settings.workspace is not None else None)
         goals = common.settings().goals
         settings = settings.model_copy(update={"goals": goals})
-    place = Path(settings.workspace) if settings.workspace is not None else home.workspace
     try:
         if not place.exists():
             place.mkdir(parents=True)

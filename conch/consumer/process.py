@@ -23,6 +23,7 @@ from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, ContractError, FencedError
 from conch.experience import store_path
 from conch.process import Child, innermost, run_child
+from conch_schemas import WeightsSet, subject_filter
 
 log = structlog.get_logger(__name__)
 
@@ -114,11 +115,18 @@ def _maker(factory: Callable[..., Any], context: ServiceContext, bus: Bus) -> Ca
     return make
 
 
-def plugin(plugin: Plugin, context: ServiceContext, bus: Bus, stack: AsyncExitStack) -> Running:
+async def weighed(bus: Bus, agent: str) -> int:
+    """Where the weight set in force stands in the stream, 0 where there is none: a new rule scores from there on."""
+    found = await bus.last(subject_filter(WeightsSet, agent))
+    return found.seq if found is not None else 0
+
+
+def plugin(plugin: Plugin, context: ServiceContext, bus: Bus, stack: AsyncExitStack, *, begin: int = 0) -> Running:
     """A plug-in: a rule scores in a process of its own, a consumer runs in this one."""
     if plugin.kind == "rule":
         rewards = context.settings.rewards
-        spec, worker = rule_consumer(plugin, timeout=rewards.rule_timeout, memory_mib=rewards.rule_memory_mib)
+        timeout, memory = rewards.rule_timeout, rewards.rule_memory_mib
+        spec, worker = rule_consumer(plugin, timeout=timeout, memory_mib=memory, begin=begin)
         stack.push_async_callback(RuleWorker.close, worker)
     else:
         loaded = load_one(plugin.origin, plugin.name)
@@ -141,8 +149,9 @@ async def live(child: Child) -> None:
         AsyncExitStack() as stack,
     ):
         running = builtin(context, child.spec["builtin"], bus)
+        begin = await weighed(bus, child.settings.agent)
         for described in child.spec["plugins"]:
-            running.append(plugin(Plugin(**described), context, bus, stack))
+            running.append(plugin(Plugin(**described), context, bus, stack, begin=begin))
         beside = [
             asyncio.create_task(_finish(bus, running, finish, stop), name="conch.finish"),
             asyncio.create_task(_introduce(running, child.report), name="conch.introduce"),

@@ -143,8 +143,13 @@ class _WorkerGoneError(Exception):
     """The rule's process is of no use any more; the message says why."""
 
 
-def rule_consumer(plugin: Plugin, *, timeout: float, memory_mib: int) -> tuple[ConsumerSpec, RuleWorker]:
-    """The consumer `rule-<name>` that has a plug-in rule score every act, and the process it does it in."""
+def rule_consumer(
+    plugin: Plugin, *, timeout: float, memory_mib: int, begin: int = 0
+) -> tuple[ConsumerSpec, RuleWorker]:
+    """The consumer `rule-<name>` that has a plug-in rule score every act, and the process it does it in.
+
+    A rule that is new begins behind `begin`: where it was first given a weight. Scoring the past is another matter.
+    """
     worker = RuleWorker(plugin, timeout=timeout, memory_mib=memory_mib)
 
     async def handle(action: ActionTaken) -> Event:
@@ -158,7 +163,5 @@ def rule_consumer(plugin: Plugin, *, timeout: float, memory_mib: int) -> tuple[C
             scores=(score,),
         )
 
-    return (
-        ConsumerSpec(f"rule-{plugin.name}", plugin.version, (ActionTaken,), handle, emits=(RewardAssigned,)),
-        worker,
-    )
+    name = f"rule-{plugin.name}"
+    return ConsumerSpec(name, plugin.version, (ActionTaken,), handle, emits=(RewardAssigned,), begin=begin), worker

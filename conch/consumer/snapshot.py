@@ -53,7 +53,8 @@ async def load_place(bus: Bus, spec: ConsumerSpec) -> Place:
     """The position last written, taken back where it leads the stream (which was restored, or made anew)."""
     state, entry = await bus.state(), await bus.get(position_key(spec.name))
     if entry is None or not entry.value:
-        return Place(epoch=state.epoch, revision=entry.revision if entry is not None else 0)
+        begin = min(spec.begin, state.last) if entry is None else 0  # reset: from the start
+        return Place(seq=begin, epoch=state.epoch, revision=entry.revision if entry is not None else 0)
     try:
         found = json.loads(entry.value)
         seq = min(int(found["seq"]), state.last) if found["epoch"] == state.epoch else 0

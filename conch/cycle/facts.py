@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
 import structlog
 
-from conch.bus import Bus, Delivery
+from conch.bus import Bus, Delivery, Stored
 from conch.cycle.control import Control
 from conch.cycle.memory import CYCLE_KINDS, OWN_KINDS, remember
 from conch.cycle.recover import Recovered, decoded, refuse_stranger
@@ -28,6 +29,8 @@ from conch_schemas import (
 log = structlog.get_logger(__name__)
 E = TypeVar("E", bound=Event)
 
+SILENCE_SECONDS = 8.0
+"""How long a fact may take to be stored before that is said; a bus that is gone is said at once."""
 RETURNED = 1000
 """Own facts that the reader handed back lately: one that the stream has twice is still ours."""
 
@@ -69,12 +72,23 @@ class Facts:
         if not self._bus.connected:
             self._control.trouble("bus", "the bus is gone; the agent waits for it before it goes on")
         self._said.add(event.id)  # before: the reader may hand it back before the bus has acknowledged it
-        stored = await self._bus.publish(subject_of(event), data, id=event.id)
+        stored = await self._stored(subject_of(event), data, event.id)
         self._control.over("bus")
         if stored.duplicate:
             await self._agree(event, stored.seq)
         log.info(event.TYPE, cycle=event.cycle, seq=stored.seq)
         self._at.memory = remember(self._at.memory, event)
+
+    async def _stored(self, subject: str, data: bytes, id: str) -> Stored:
+        """What the bus says of it; that it says nothing for SILENCE_SECONDS (a full disk) is told."""
+        publishing = asyncio.ensure_future(self._bus.publish(subject, data, id=id))
+        try:
+            if not (await asyncio.wait({publishing}, timeout=SILENCE_SECONDS))[0]:
+                why = f"the bus has stored nothing for {SILENCE_SECONDS:g} s: is its disk full? The agent waits for it"
+                self._control.trouble("bus", why)
+            return await publishing
+        finally:
+            publishing.cancel()
 
     def heard(self, delivery: Delivery) -> Event | None:
         """Take what the agent's reader brings: what others said, or came while nobody listened, is remembered now.

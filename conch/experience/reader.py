@@ -48,11 +48,14 @@ _VERDICTS_OF_ALL: Final = "SELECT outcome, verdict FROM experiences ORDER BY seq
 _ACTS: Final = """
     SELECT action_id, cycle FROM acts
     WHERE agent = ? AND (cycle, action_id) > (?, ?) ORDER BY cycle, action_id LIMIT ?"""
+_SCORE_SETS: Final = """
+    SELECT DISTINCT action_id, scorer FROM scores JOIN acts USING (action_id) WHERE agent = ? ORDER BY cycle, scorer"""
 _MARKS: Final = """
-    SELECT id, sequence, seq, body FROM marks
+    SELECT agent, id, hash, sequence, seq, body FROM marks
     WHERE agent = ? AND (sequence, seq) > (?, ?) ORDER BY sequence, seq LIMIT ?"""
 _MARKS_OF: Final = """
-    SELECT id, sequence, body FROM marks WHERE agent = ? AND instr(body, CAST(? AS BLOB)) ORDER BY sequence, seq"""
+    SELECT agent, id, hash, sequence, body FROM marks
+    WHERE agent = ? AND instr(body, CAST(? AS BLOB)) ORDER BY sequence, seq"""
 _NEEDS: Final = "SELECT body FROM needs WHERE agent = ? ORDER BY seq DESC LIMIT ?"
 _NEEDS_OF_ACTION: Final = "SELECT body FROM needs WHERE action_id = ? ORDER BY seq LIMIT 1"
 
@@ -123,12 +126,15 @@ class SqliteReader:
             yield from page
             action, cycle = page[-1]
 
+    def score_sets(self, agent: str) -> list[tuple[str, str]]:
+        return self._rows(_SCORE_SETS, agent)
+
     def marks(self, agent: str, start: int = 0) -> Iterator[Mark]:
         place = (start - 1, _NO_BOUND)
         while page := self._rows(_MARKS, agent, *place, _PAGE):
-            for mark, sequence, _, body in page:
-                yield _mark(mark, sequence, body)
-            place = page[-1][1:3]
+            for holder, mark, digest, sequence, _, body in page:
+                yield _mark(holder, mark, digest, sequence, body)
+            place = page[-1][3:5]
 
     def marks_of(self, agent: str, action_id: str) -> list[Mark]:
         found = [_mark(*row) for row in self._rows(_MARKS_OF, agent, action_id)]
@@ -229,11 +235,15 @@ def stored_event(kind: type[E], body: bytes) -> E:
     return event
 
 
-def _mark(name: str, sequence: int, body: bytes) -> Mark:
+def _mark(agent: str, name: str, digest: str, sequence: int, body: bytes) -> Mark:
+    """The row's mark. Raises CheckError where its columns and its body no longer say the same."""
     try:
-        return Mark.model_validate_json(body)
+        mark = Mark.model_validate_json(body)
     except ValidationError:
         raise CheckError(f"Mark {name} at sequence {sequence} is no mark any more: its row was changed.") from None
+    if (mark.agent, mark.id, mark.hash, mark.sequence) != (agent, name, digest, sequence):
+        raise CheckError(f"Mark {name} at sequence {sequence} stands in a row of another one: its row was changed.")
+    return mark
 
 
 def _stats(scores: Sequence[ScoredPart]) -> ComponentStats:

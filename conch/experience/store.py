@@ -118,6 +118,10 @@ class ExperienceReader(Protocol):
         """(action id, cycle) of every act stored, in the order of cycles. Read in pages: nothing blocks the writer."""
         ...
 
+    def score_sets(self, agent: str) -> list[tuple[str, str]]:
+        """(action id, scorer) of everything that was scored, in the order of cycles."""
+        ...
+
     def marks(self, agent: str, start: int = 0) -> Iterator[Mark]:
         """Every mark from sequence `start`, by its sequence, then in the order of the stream; read in pages.
 

@@ -19,19 +19,20 @@ class Problem:
     """One thing that does not hold."""
 
     kind: Kind
-    """`unlinked`: a link without an earlier source. `unwitnessed`: an act without a mark, as where a tail was cut."""
+    """`unlinked`: a link without an earlier source. `unwitnessed`: an act or a score without one (a tail was cut)."""
     agent: str | None
-    """None for an act without a mark."""
+    """None where there is no mark."""
     sequence: int | None
-    """Of the first mark concerned; None for an act without a mark."""
+    """Of the first mark concerned; None where there is none."""
     what: str
     """One sentence."""
 
 
-def verify(marks: Iterable[Mark], acts: Iterable[str]) -> list[Problem]:
+def verify(marks: Iterable[Mark], acts: Iterable[str], scored: Iterable[tuple[str, str]] = ()) -> list[Problem]:
     """Everything wrong with `marks`, in the order they are kept in; empty: the chains hold.
 
-    `acts` are the ids of the actions that must have a mark. Each agent's marks are a chain of their own.
+    `acts` are the ids of the actions that must have a mark, `scored` the (action's id, scorer) of the score sets that
+    must have one. Each agent's marks are a chain of their own.
     """
     rows = list(marks)
     problems: list[Problem] = []
@@ -42,6 +43,12 @@ def verify(marks: Iterable[Mark], acts: Iterable[str]) -> list[Problem]:
         Problem("unwitnessed", None, None, f"Action {act} has no mark.")
         for act in dict.fromkeys(acts)
         if act not in marked
+    )
+    sets = {(mark.action_id, mark.origin) for mark in rows if mark.domain == "score"}
+    problems += (
+        Problem("unwitnessed", None, None, f"What {scorer} scored of action {act} has no mark.")
+        for act, scorer in dict.fromkeys(scored)
+        if (act, scorer) not in sets
     )
     return problems
 

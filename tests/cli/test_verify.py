@@ -54,9 +54,31 @@ async def test_a_tail_that_was_cut_off_is_found(filled: Any, home: Home, common:
     """Marks missing at the end are missed because their act is there: nothing on the stream excuses them."""
     change(home, "DELETE FROM marks WHERE sequence >= 8")
 
-    with pytest.raises(CheckError, match="1 found wrong"):
+    with pytest.raises(CheckError, match="4 found wrong"):
         await mark.verify(common=common)
     assert printed().startswith("unwitnessed: Action ")
+
+
+async def test_the_very_last_mark_cut_off_is_found(filled: Any, home: Home, common: Common, printed: Printed) -> None:
+    """The mark of a score set is missed like that of an act: what was scored is there."""
+    change(home, "DELETE FROM marks WHERE sequence = (SELECT max(sequence) FROM marks)")
+
+    with pytest.raises(CheckError, match="1 found wrong"):
+        await mark.verify(common=common)
+    assert "scored of action" in printed()
+
+
+@pytest.mark.parametrize(
+    "sql", ["UPDATE marks SET hash = '00' WHERE sequence = 3", "UPDATE marks SET sequence = sequence + 1"]
+)
+async def test_columns_that_no_longer_say_what_the_mark_says_are_found(
+    filled: Any, home: Home, common: Common, sql: str
+) -> None:
+    """A row is found changed in whichever of its columns."""
+    change(home, sql)
+
+    with pytest.raises(CheckError, match="its row was changed"):
+        await mark.verify(common=common)
 
 
 async def test_an_act_that_the_witness_has_not_read_is_no_problem(

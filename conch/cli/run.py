@@ -505,13 +505,14 @@ def _ready(home: Home, settings: Settings, common: Common) -> Settings:
         goals = common.settings().goals
         settings = settings.model_copy(update={"goals": goals})
     try:
-        if not place.exists():
-            place.mkdir(parents=True)
-            warn(f"made the workspace {place}")
+        made = not place.exists()
+        place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
             f"the workspace {place} cannot be used ({error.strerror}): name another --workspace"
         ) from error
+    if made:
+        warn(f"made the workspace {place}")
     return settings
 
 

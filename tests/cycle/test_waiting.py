@@ -177,7 +177,13 @@ async def test_a_paused_agent_begins_no_cycle_until_it_is_resumed(life: Any, sta
     running = await start()
     await until(lambda: len(running.cycles()) > 2)
     await running.ask("pause")
-    await until(lambda: running.agent.memory.thought is None)
+
+    async def settled() -> bool:  # the cycle that was under way when the pause came is over
+        before = len(life.facts(ThoughtFormed))
+        await running.idle()
+        return running.agent.memory.thought is None and len(life.facts(ThoughtFormed)) == before
+
+    await until(settled)
     count, status = len(life.facts(ThoughtFormed)), await running.ask("status")
     await running.idle()
     assert (status["state"], len(life.facts(ThoughtFormed))) == ("paused", count)

@@ -112,3 +112,11 @@ def test_nothing_was_lost_meanwhile(settled: Any) -> None:
     assert [row["cycle"] for row in live.rows] == [before[-1] + 1]
     assert before == list(range(len(before)))
     assert (settled.home / "conch.yaml").read_text() == settled.good
+
+
+def test_a_workspace_around_the_home_is_refused(house: Any) -> None:
+    """The agent would see the run's token and store: named, with what to do, before anything is made."""
+    sentence = house.refused("run", "--cycles", "1", "--workspace", str(house.home.parent), status=2)
+
+    assert "holds the home" in sentence
+    assert not (house.home / "bus").exists()

@@ -170,3 +170,16 @@ def test_without_its_rules_a_later_run_is_as_before(scored: Any) -> None:
         "goal": 0.15,
         "exploration": 0.10,
     }
+
+
+def test_a_new_rule_scores_from_when_it_was_added(house: Any, tmp_path: Any) -> None:
+    """What was done before a rule came is left as it was: no late revision, and no backlog before the first score."""
+    house.run("--cycles", "5", "--script", house.endless())
+    file = tmp_path / "slow.py"
+    lines = ["import time", "from conch import rule", "@rule(weight=0.1)", "def slow(action):"]
+    file.write_text("\n".join([*lines, "    time.sleep(0.2)", "    return 1.0", ""]))
+
+    rows = house.run("--cycles", "2", "--script", house.endless(), "--rules", str(file)).rows
+
+    assert [[one["status"] for one in row["scores"] if one["component"] == "slow"] for row in rows] == [["scored"]] * 2
+    assert [row["revision"] for row in house.cycles()] == [1] * 7

@@ -62,6 +62,11 @@ class Live:
         """Its lines on stdout, each of them JSON."""
         return [json.loads(line) for line in self.lines]
 
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
     def until(self, holds: Callable[[], Any], what: str) -> None:
         """Wait until it holds, looked at whenever a line came, and ten times a second."""
         deadline = time.monotonic() + PATIENCE

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 from conch.bus import Bus, MemoryBus, MemoryJournal
+from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer
 from conch_schemas import Action, ActionTaken, Cut, Outcome, action_id, cycle_event_id, source_of
@@ -90,7 +91,7 @@ class World:
         """A bus, to be entered. `room`: about as many events of 1 KB fit the stream."""
         if self.server is None:
             return MemoryBus(self.journal, most=room or 1_000_000)
-        return JetStreamBus(self.server.url, token=TOKEN, max_bytes=room * 1100 or -1)
+        return JetStreamBus(Access(self.server.url, token=TOKEN), max_bytes=room * 1100 or -1)
 
     async def publish_again(self, bus: Any, subject: str, data: bytes) -> int:
         """What is stored twice because the server has forgotten the id: the same event, a second time."""

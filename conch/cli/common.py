@@ -70,21 +70,26 @@ async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
 
     Raises BusUnreachableError, or HomeError when the home is owned by something that is no run.
     """
+    from conch.bus.access import Access
     from conch.bus.jetstream import JetStreamBus
 
     quiet()
     if (running := home.running()) is not None:
-        async with JetStreamBus(running["bus"]["url"], token=running["bus"].get("token"), name="conch-cli") as bus:
+        async with JetStreamBus(
+            Access(running["bus"]["url"], token=running["bus"].get("token")), name="conch-cli"
+        ) as bus:
             yield bus
     elif settings.bus.url is not None:
-        async with JetStreamBus(settings.bus.url, token=token_of(settings), name="conch-cli") as bus:
+        async with JetStreamBus(Access(settings.bus.url, token=token_of(settings)), name="conch-cli") as bus:
             yield bus
     else:
         with home.owned():
             server = embedded_server(home, settings)
             await server.start()
             try:
-                async with JetStreamBus(server.url, token=server.token, max_bytes=stream_bytes(settings)) as bus:
+                async with JetStreamBus(
+                    Access(server.url, token=server.token), max_bytes=stream_bytes(settings)
+                ) as bus:
                     yield bus
             finally:
                 await server.stop()

@@ -11,6 +11,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from conch.bus import feeding
 from conch.cli.common import Common, open_bus, say, warn
 from conch.cli.options import COMMON
 from conch.config import BUILTIN_WEIGHTS, Settings
@@ -56,12 +57,12 @@ async def _alone(home: Home, settings: Settings, name: str, found: Plugin | None
     for one in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(one, stop.set)
     context = ServiceContext(settings, home.path)
-    async with open_bus(home, settings) as bus, AsyncExitStack() as stack:
+    async with open_bus(home, settings) as bus, feeding(bus) as feed, AsyncExitStack() as stack:
         if found is not None:
-            running = [plugin(found, context, bus, stack, begin=await weighed(bus, settings.agent))]
+            running = [plugin(found, context, feed, stack, begin=await weighed(bus, settings.agent))]
         else:
-            running = builtin(context, [name], bus)
+            running = builtin(context, [name], feed)
         say(f"{running[0].name} reads; Ctrl-C ends it")
-        await host_until(bus, running, stop, lambda **line: warn(str(line)))
+        await host_until(feed, running, stop, lambda **line: warn(str(line)))
     if running[0].down:
         raise UsageError(running[0].down)

@@ -16,7 +16,7 @@ from conch.errors import BusError, BusUnreachableError, ConchError, UsageError
 from conch.text import safe_text
 
 if TYPE_CHECKING:
-    from conch.bus import Bus
+    from conch.bus import Bus, Feed
     from conch.consumer import ConsumerRuntime
     from conch_schemas import ConsumerFailed
 
@@ -86,6 +86,7 @@ async def show(letter: str, /, *, common: Common = COMMON) -> None:
 @app.command
 async def retry(*letters: Id, rules: Rules = None, common: Common = COMMON) -> None:
     """Have letters handled once more: by the run in progress, else by their consumer, started for the moment."""
+    from conch.bus import feeding
     from conch.consumer.letters import letter_named, settle
 
     _some(letters)
@@ -97,7 +98,8 @@ async def retry(*letters: Id, rules: Rules = None, common: Common = COMMON) -> N
             if running:
                 await _asked(bus, letter)
             else:
-                runtime = await _hosted(bus, common, letter.consumer, rules or (), stack)
+                feed = await stack.enter_async_context(feeding(bus))
+                runtime = await _hosted(feed, common, letter.consumer, rules or (), stack)
                 await _handled_here(runtime, letter)
             await settle(bus, letter, "retried")
             _done(common, letter, "retried")
@@ -149,7 +151,7 @@ async def _handled_here(runtime: ConsumerRuntime, letter: ConsumerFailed) -> Non
 
 
 async def _hosted(
-    bus: Bus, common: Common, consumer: str, rules: Sequence[Path], stack: AsyncExitStack
+    feed: Feed, common: Common, consumer: str, rules: Sequence[Path], stack: AsyncExitStack
 ) -> ConsumerRuntime:
     """The consumer, not reading, only here to be asked. Raises ConchError where there is none that takes letters."""
     from conch.consumer import ConsumerRuntime, ServiceContext
@@ -158,13 +160,13 @@ async def _hosted(
 
     context = ServiceContext(common.settings(), common.existing().path)
     if consumer in builtin_names():
-        [running] = builtin(context, [consumer], bus)
+        [running] = builtin(context, [consumer], feed)
     else:
         found = discover([str(rule) for rule in rules], taken=builtin_names())
         named = [one for one in found.plugins if consumer == (f"rule-{one.name}" if one.kind == "rule" else one.name)]
         if not named:
             raise ConchError(f"there is no consumer {consumer!r} here: name its file with --rules, or drop the letter")
-        running = plugin(named[0], context, bus, stack)
+        running = plugin(named[0], context, feed, stack)
     made = running.make()
     if not isinstance(made, ConsumerRuntime):
         raise ConchError(f"the {consumer} takes no letter again: conch dlq drop gives it up")

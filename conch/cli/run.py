@@ -155,13 +155,13 @@ class Run:
             self._home.run_file.unlink(missing_ok=True)
 
     async def _with_bus(self, agent: ChildProcess, consumers: ChildProcess, tasks: list[asyncio.Task[Any]]) -> None:
+        from conch.bus.access import Access
         from conch.bus.jetstream import JetStreamBus
         from conch.cli.common import stream_bytes
 
         embedded = self._bus_address["embedded"]
         async with JetStreamBus(
-            self._bus_address["url"],
-            token=self._bus_address["token"],
+            Access(self._bus_address["url"], token=self._bus_address["token"]),
             name="conch-run",
             max_bytes=stream_bytes(self._settings) if embedded else -1,
             replicas=1 if embedded else self._settings.bus.replicas,

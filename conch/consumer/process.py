@@ -12,7 +12,8 @@ from typing import Any
 
 import structlog
 
-from conch.bus import Bus, ReaderState
+from conch.bus import Bus, Feed, feeding
+from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.consumer.discover import Plugin, builtin_services, load_one
 from conch.consumer.retention import keep_trimmed
@@ -45,7 +46,7 @@ class Running:
     """Why it was left down."""
 
 
-async def host(bus: Bus, running: Sequence[Running], stop: asyncio.Event, report: Callable[..., None]) -> None:
+async def host(feed: Feed, running: Sequence[Running], stop: asyncio.Event, report: Callable[..., None]) -> None:
     """Run consumers side by side until `stop`. One that breaks is started again with back-off and harms no other.
 
     One that was taken over, or whose state cannot be read, is left down and reported. A ConchError of another kind
@@ -53,15 +54,15 @@ async def host(bus: Bus, running: Sequence[Running], stop: asyncio.Event, report
     """
     async with asyncio.TaskGroup() as group:
         for one in running:
-            group.create_task(_keep(bus, one, stop, report), name=f"conch.{one.name}")
+            group.create_task(_keep(feed, one, stop, report), name=f"conch.{one.name}")
 
 
-async def _keep(bus: Bus, one: Running, stop: asyncio.Event, report: Callable[..., None]) -> None:
+async def _keep(feed: Feed, one: Running, stop: asyncio.Event, report: Callable[..., None]) -> None:
     failures = 0
     while not stop.is_set():
         one.now = one.make()
         try:
-            await one.now.run(bus, stop) if not isinstance(one.now, ConsumerRuntime) else await one.now.run(stop)
+            await one.now.run(feed, stop) if not isinstance(one.now, ConsumerRuntime) else await one.now.run(stop)
             return
         except (FencedError, ContractError) as error:
             one.down = str(error)
@@ -85,32 +86,29 @@ async def quiet(bus: Bus, running: Sequence[Running]) -> None:
 
 async def _is_quiet(bus: Bus, running: Sequence[Running]) -> bool:
     """Nothing waits on the stream, nothing is in hand, and nothing was published while that was looked at."""
-    before = (await bus.state()).last
-    readers = {reader.name: reader for reader in await bus.readers()}
-    return all(one.down or _is_done(one, readers.get(one.name)) for one in running) and (
-        before == (await bus.state()).last
-    )
+    last = (await bus.state()).last
+    return all(one.down or _is_done(one, last) for one in running) and last == (await bus.state()).last
 
 
-def _is_done(one: Running, reader: ReaderState | None) -> bool:
+def _is_done(one: Running, last: int) -> bool:
     if one.now is None:
         return False
     if (handled := one.now.handled) is None:
         return True
     waits = not isinstance(one.now, ConsumerRuntime) and one.now.busy
-    return reader is not None and reader.undelivered == 0 and handled >= reader.delivered and not waits
+    return handled >= last and not waits
 
 
-def builtin(context: ServiceContext, names: Sequence[str], bus: Bus) -> list[Running]:
+def builtin(context: ServiceContext, names: Sequence[str], feed: Feed) -> list[Running]:
     """The consumers that come with Conch, of these names."""
     found = builtin_services()
-    return [Running(name, _maker(found[name], context, bus)) for name in names]
+    return [Running(name, _maker(found[name], context, feed)) for name in names]
 
 
-def _maker(factory: Callable[..., Any], context: ServiceContext, bus: Bus) -> Callable[[], ConsumerRuntime | Service]:
+def _maker(factory: Callable[..., Any], context: ServiceContext, feed: Feed) -> Callable[[], ConsumerRuntime | Service]:
     def make() -> ConsumerRuntime | Service:
         made = factory(context)
-        return ConsumerRuntime(bus, made) if isinstance(made, ConsumerSpec) else made
+        return ConsumerRuntime(feed, made) if isinstance(made, ConsumerSpec) else made
 
     return make
 
@@ -121,7 +119,7 @@ async def weighed(bus: Bus, agent: str) -> int:
     return found.seq if found is not None else 0
 
 
-def plugin(plugin: Plugin, context: ServiceContext, bus: Bus, stack: AsyncExitStack, *, begin: int = 0) -> Running:
+def plugin(plugin: Plugin, context: ServiceContext, feed: Feed, stack: AsyncExitStack, *, begin: int = 0) -> Running:
     """A plug-in: a rule scores in a process of its own, a consumer runs in this one."""
     if plugin.kind == "rule":
         rewards = context.settings.rewards
@@ -132,7 +130,7 @@ def plugin(plugin: Plugin, context: ServiceContext, bus: Bus, stack: AsyncExitSt
         loaded = load_one(plugin.origin, plugin.name)
         assert isinstance(loaded, ConsumerSpec)
         spec = loaded
-    return Running(spec.name, lambda: ConsumerRuntime(bus, spec))
+    return Running(spec.name, lambda: ConsumerRuntime(feed, spec))
 
 
 async def live(child: Child) -> None:
@@ -145,13 +143,14 @@ async def live(child: Child) -> None:
     child.on("finish", finish.set)
     context = ServiceContext(child.settings, child.home)
     async with (
-        JetStreamBus(child.bus_url, token=child.bus_token, name=child.spec["name"]) as bus,
+        JetStreamBus(Access(child.bus_url, token=child.bus_token), name=child.spec["name"]) as bus,
+        feeding(bus) as feed,
         AsyncExitStack() as stack,
     ):
-        running = builtin(context, child.spec["builtin"], bus)
+        running = builtin(context, child.spec["builtin"], feed)
         begin = await weighed(bus, child.settings.agent)
         for described in child.spec["plugins"]:
-            running.append(plugin(Plugin(**described), context, bus, stack, begin=begin))
+            running.append(plugin(Plugin(**described), context, feed, stack, begin=begin))
         beside = [
             asyncio.create_task(_finish(bus, running, finish, stop), name="conch.finish"),
             asyncio.create_task(_introduce(running, child.report), name="conch.introduce"),
@@ -160,16 +159,16 @@ async def live(child: Child) -> None:
             keeping = keep_trimmed(bus, child.settings.bus.keep, store_path(child.settings.store.url, child.home))
             beside.append(asyncio.create_task(keeping, name="conch.keep"))
         try:
-            await host_until(bus, running, stop, child.report)
+            await host_until(feed, running, stop, child.report)
         finally:
             for task in beside:
                 task.cancel()
 
 
-async def host_until(bus: Bus, running: Sequence[Running], stop: asyncio.Event, report: Callable[..., None]) -> None:
+async def host_until(feed: Feed, running: Sequence[Running], stop: asyncio.Event, report: Callable[..., None]) -> None:
     """`host`, a ConchError coming out of its group as itself."""
     try:
-        await host(bus, running, stop, report)
+        await host(feed, running, stop, report)
     except* ConchError as broken:
         raise innermost(broken) from None
 

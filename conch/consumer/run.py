@@ -18,7 +18,8 @@ from typing import Any
 
 import structlog
 
-from conch.bus import Bus, Delivery, Reader
+from conch.bus import Arrived, Delivery, Feed, Tap
+from conch.bus.feed import decoded
 from conch.consumer.letters import dead_letter
 from conch.consumer.snapshot import (
     Held,
@@ -37,7 +38,6 @@ from conch_schemas import (
     ContractViolationError,
     Event,
     agent_of,
-    decode,
     encode,
     subject_filter,
     subject_of,
@@ -69,7 +69,7 @@ class _Lane:
     """One agent's way through: a queue and the task that empties it."""
 
     agent: str
-    queue: asyncio.Queue[Delivery] = field(default_factory=asyncio.Queue)
+    queue: asyncio.Queue[Arrived] = field(default_factory=asyncio.Queue)
     driver: asyncio.Task[None] | None = None
     held: Held | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -84,15 +84,16 @@ class Before:
 
 
 class ConsumerRuntime:
-    """Runs one consumer on a bus."""
+    """Runs one consumer on a feed."""
 
-    def __init__(self, bus: Bus, spec: ConsumerSpec, *, retry_seconds: Sequence[float] = RETRY_SECONDS) -> None:
+    def __init__(self, feed: Feed, spec: ConsumerSpec, *, retry_seconds: Sequence[float] = RETRY_SECONDS) -> None:
         self.spec, self.tally = spec, Tally()
-        self._bus, self._retry_seconds = bus, retry_seconds
+        self._feed, self._bus, self._retry_seconds = feed, feed.bus, retry_seconds
+        self._tap: Tap | None = None
         self._lanes: dict[str, _Lane] = {}
         self._open: dict[int, None] = {}
         """Sequences taken and not yet done, in order."""
-        self._taken = 0
+        self._dealt = 0
         self._known: set[str] = set()
         """Ids of its own that stand on the stream behind its position: a run before this one published them."""
         self._wrote = False
@@ -123,42 +124,42 @@ class ConsumerRuntime:
         self._room = asyncio.Semaphore(IN_HAND)
         self._stream = await self._bus.state()
         self._place = await load_place(self._bus, self.spec)
-        self._taken = self._place.seq
+        self._dealt = self._place.seq
         filters = [subject_filter(kind) for kind in self.spec.kinds]
         self._known = await self._published_before(filters)
         async with (
-            self._bus.consume(self.spec.name, filters, after=self._place.seq) as reader,
+            self._feed.tap(self.spec.kinds, after=self._place.seq) as self._tap,
             self._bus.serve(f"conch.ctl._consumer.{self.spec.name}.retry", self._asked_to_retry),
         ):
             self._log.info("consumer.started", after=self._place.seq)
             async with asyncio.TaskGroup() as group:
                 over = asyncio.Event()
-                group.create_task(self._snapshots(reader, over), name=f"conch.{self.spec.name}.snapshots")
-                await self._take(reader, group, stop)
+                group.create_task(self._snapshots(over), name=f"conch.{self.spec.name}.snapshots")
+                await self._take(self._tap, group, stop)
                 for lane in tuple(self._lanes.values()):
                     await lane.queue.join()
                 over.set()
                 for lane in self._lanes.values():
                     if lane.driver is not None:
                         lane.driver.cancel()
-            await self._snapshot(reader)
+            await self._snapshot()
 
-    async def _take(self, reader: Reader, group: asyncio.TaskGroup, stop: asyncio.Event) -> None:
+    async def _take(self, tap: Tap, group: asyncio.TaskGroup, stop: asyncio.Event) -> None:
         """Take until told to stop. What was taken and not dealt out then comes again: the position does not pass it."""
-        dealing = group.create_task(self._deal(reader, group), name=f"conch.{self.spec.name}.deal")
+        dealing = group.create_task(self._deal(tap, group), name=f"conch.{self.spec.name}.deal")
         await stop.wait()
         dealing.cancel()
         await asyncio.wait([dealing])
 
-    async def _deal(self, reader: Reader, group: asyncio.TaskGroup) -> None:
+    async def _deal(self, tap: Tap, group: asyncio.TaskGroup) -> None:
         while True:
-            deliveries = await reader.get()
+            deliveries = await tap.get()
             if self.spec.linger:
                 await asyncio.sleep(self.spec.linger)
             for delivery in deliveries:
                 await self._room.acquire()
-                self._taken = delivery.seq
                 self._open[delivery.seq] = None
+                self._dealt = delivery.seq
                 lane = self._lane(delivery.subject)
                 if lane.driver is None:
                     lane.driver = group.create_task(self._drive(lane), name=f"conch.{self.spec.name}.{lane.agent}")
@@ -177,12 +178,12 @@ class ConsumerRuntime:
             self._room.release()
             lane.queue.task_done()
 
-    async def _settle(self, lane: _Lane, delivery: Delivery) -> None:
+    async def _settle(self, lane: _Lane, delivery: Arrived) -> None:
         """Handle one event to its end: done, a duplicate, or a dead letter."""
         try:
-            event = self._decoded(delivery)
+            event = delivery.event
         except ContractViolationError as error:
-            await self._give_up(lane, delivery, str(error), 0)
+            await self._give_up(lane, delivery.delivery, str(error), 0)
             return
         if event.id in self._place.recent:
             self.tally.duplicates += 1
@@ -201,19 +202,13 @@ class ConsumerRuntime:
                 reason = f"{type(error).__name__}: {error}"
                 if tries == self.spec.tries:
                     before = Before(lane.held.state, lane.held.seq) if lane.held is not None else None
-                    await self._give_up(lane, delivery, reason, tries, before)
+                    await self._give_up(lane, delivery.delivery, reason, tries, before)
                 else:
                     self._log.warning("consumer.retried", seq=delivery.seq, tries=tries, error=reason)
                     await asyncio.sleep(self._retry_seconds[min(tries, len(self._retry_seconds)) - 1])
             else:
                 break
         self._place.remember(event.id)
-
-    def _decoded(self, delivery: Delivery) -> Event:
-        event = decode(delivery.data)
-        if subject_of(event) != delivery.subject:
-            raise ContractViolationError(f"an event {event.TYPE} of {event.agent} stands on {delivery.subject[:200]!r}")
-        return event
 
     async def _handle(self, lane: _Lane, event: Event, seq: int) -> None:
         if self.spec.state is None:
@@ -290,15 +285,15 @@ class ConsumerRuntime:
                 continue  # not an event: nobody published it here
         return found
 
-    async def _snapshots(self, reader: Reader, over: asyncio.Event) -> None:
+    async def _snapshots(self, over: asyncio.Event) -> None:
         while not over.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(SNAPSHOT_SECONDS):
                     await over.wait()
                     return
-            await self._snapshot(reader)
+            await self._snapshot()
 
-    async def _snapshot(self, reader: Reader) -> None:
+    async def _snapshot(self) -> None:
         """States first, then the position, then the acknowledgement: none may lead the one before."""
         async with self._writing:
             # Both as of now: while states are written, lanes go on, and what is not in a written state may not be said
@@ -316,7 +311,6 @@ class ConsumerRuntime:
                     raise
                 raise _OvertakenError from None
             self._wrote = True
-        await reader.ack(done)
 
     async def _asked_to_retry(self, _subject: str, data: bytes) -> bytes:
         """A dead letter once more, by request: `{"seq": …}`; the reply says `ok` or why not."""
@@ -329,7 +323,11 @@ class ConsumerRuntime:
     @property
     def handled(self) -> int:
         """Everything up to this sequence is handled, and what followed from it is published."""
-        return next(iter(self._open)) - 1 if self._open else self._taken
+        if self._open:
+            return next(iter(self._open)) - 1
+        if self._tap is None or self._tap.given > self._dealt:
+            return self._dealt
+        return self._tap.seen
 
     async def retry(self, seq: int) -> None:
         """Handle a dead letter once more; raises what the handler raises.
@@ -340,7 +338,7 @@ class ConsumerRuntime:
         delivery = await self._bus.at(seq)
         if delivery is None:
             raise ContractError(f"event {seq} is no longer on the stream")
-        event = self._decoded(delivery)
+        event = decoded(delivery.subject, delivery.data)
         lane = self._lane(delivery.subject)
         async with lane.lock:
             if self.spec.state is None:
@@ -371,7 +369,7 @@ class ConsumerRuntime:
             if delivery.seq > upto:
                 break
             try:
-                event = self._decoded(delivery)
+                event = decoded(delivery.subject, delivery.data)
             except ContractViolationError:
                 continue  # has a letter of its own
             if event.id in folded:

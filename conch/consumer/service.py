@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from conch.bus import Bus
+from conch.bus import Feed
 from conch.config import Settings
 from conch.consumer.run import Tally
 
@@ -28,8 +28,8 @@ class Service(Protocol):
     name: str
     tally: Tally
 
-    async def run(self, bus: Bus, stop: asyncio.Event) -> None:
-        """Until `stop` is set: then finish what is in hand, write it down, acknowledge. Cancelled: let go at once."""
+    async def run(self, feed: Feed, stop: asyncio.Event) -> None:
+        """Read `feed` until `stop` is set: then finish what is in hand and write it down. Cancelled: let go at once."""
         ...
 
     @property

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from runs import conch_run, fresh_home, fsync_ms, percentile
 
+from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.cli.common import embedded_server
 from conch.config import Settings
@@ -37,7 +38,7 @@ async def facts(home: str) -> dict[int, dict[type[Event], tuple[float, Event]]]:
     await server.start()
     found: dict[int, dict[type[Event], tuple[float, Event]]] = {}
     try:
-        async with JetStreamBus(server.url, token=server.token) as bus:
+        async with JetStreamBus(Access(server.url, token=server.token)) as bus:
             async for delivery in bus.read([subject_filter(kind) for kind in KINDS]):
                 event = decode(delivery.data)
                 if event.cycle is not None:

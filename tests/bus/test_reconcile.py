@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from conch.bus import Bus, MemoryBus, MemoryJournal
+from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.reconcile import reconcile
 from conch.bus.server import EmbeddedServer
@@ -164,7 +165,7 @@ def damage_everything(server: EmbeddedServer) -> None:
 )
 async def test_a_damaged_stream_is_found_out(damage: Any, says: str, nats_server: EmbeddedServer) -> None:
     """The server comes back without a word, with what it can read; the numbers tell what is gone, the bus works on."""
-    async with JetStreamBus(nats_server.url, token=nats_server.token) as bus:
+    async with JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus:
         await asyncio.gather(*(bus.publish(SUBJECT, b"x" * 7000, id=str(number)) for number in range(1300)))
         before = await bus.state()  # two files
         await put(bus, "position/needs", seq=1300, epoch=before.epoch, recent=[])
@@ -172,7 +173,7 @@ async def test_a_damaged_stream_is_found_out(damage: Any, says: str, nats_server
     damage(nats_server)
 
     await nats_server.start()
-    async with JetStreamBus(nats_server.url, token=nats_server.token) as bus:
+    async with JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus:
         found = await reconcile(bus, 1300 if damage is not damage_everything else 1250, before.epoch)
         again = await bus.publish(SUBJECT, b"new", id="new")
         readable = [delivery.seq async for delivery in bus.read([SUBJECT])]
@@ -188,10 +189,10 @@ async def test_a_damaged_stream_is_found_out(damage: Any, says: str, nats_server
 
 async def test_a_stream_that_was_made_anew_is_another(nats_server: EmbeddedServer) -> None:
     """The server's whole store is gone, or only the events': the epoch tells."""
-    async with JetStreamBus(nats_server.url, token=nats_server.token) as bus:
+    async with JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus:
         epoch = await fill(bus, 3)
         await bus._connection.api("STREAM.DELETE.CONCH")
-    async with JetStreamBus(nats_server.url, token=nats_server.token) as bus:
+    async with JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus:
         await fill(bus, 1)
         found = await reconcile(bus, 3, epoch)
 

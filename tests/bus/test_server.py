@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer, end_stale
 from conch.errors import BusError, BusUnreachableError, HomeError
@@ -40,7 +41,7 @@ async def test_it_comes_back_after_a_kill_with_port_token_and_events(tmp_path: P
     server = server_on(tmp_path / "nats")
     await server.start()
     url, pid = server.url, server.pid
-    async with JetStreamBus(url, token="right") as bus:
+    async with JetStreamBus(Access(url, token="right")) as bus:
         await bus.publish(SUBJECT, b"kept", id="1")
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
@@ -79,7 +80,7 @@ async def test_it_is_gone_after_stop_and_stopping_twice_is_once(tmp_path: Path) 
 async def test_without_the_token_nobody_comes_in(token: str | None, nats_server: EmbeddedServer) -> None:
     """The refusal is one clear sentence, at once."""
     with pytest.raises(BusUnreachableError, match=r"the bus at nats://127.0.0.1:\d+ refused the token"):
-        async with JetStreamBus(nats_server.url, token=token, connect_timeout=10):
+        async with JetStreamBus(Access(nats_server.url, token=token), connect_timeout=10):
             pytest.fail("it let us in")
 
 
@@ -114,7 +115,7 @@ async def test_strict_means_that_an_acknowledged_event_is_on_disk(tmp_path: Path
     """The server writes through before it acknowledges: no acknowledged bytes are waiting to be written."""
     server = server_on(tmp_path / "nats")
     await server.start()
-    async with JetStreamBus(server.url, token="right") as bus:
+    async with JetStreamBus(Access(server.url, token="right")) as bus:
         await bus.publish(SUBJECT, b"first", id="0")
         before = written(server)
         for number in range(1, 21):
@@ -172,14 +173,14 @@ async def test_a_server_that_was_left_behind_is_ended_by_the_next_start(tmp_path
     directory = tmp_path / "nats"
     first = server_on(directory)
     await first.start()  # nobody stops it: as after a kill on a system without PR_SET_PDEATHSIG
-    async with JetStreamBus(first.url, token="right") as bus:
+    async with JetStreamBus(Access(first.url, token="right")) as bus:
         await bus.publish(SUBJECT, b"kept", id="1")
 
     second = server_on(directory)
     await second.start()
 
     assert first.pid is None or not alive(first.pid)
-    async with JetStreamBus(second.url, token="right") as bus:
+    async with JetStreamBus(Access(second.url, token="right")) as bus:
         assert (await bus.state()).messages == 1
     await second.stop()
     await first.wait()
@@ -263,7 +264,7 @@ async def test_a_client_outlives_a_stranger_on_the_servers_port(tmp_path: Path) 
         writer.close()
         met.set()
 
-    async with JetStreamBus(server.url, token="right") as bus:
+    async with JetStreamBus(Access(server.url, token="right")) as bus:
         await server.stop()
         async with await asyncio.start_server(stranger, "127.0.0.1", port):
             await asyncio.wait_for(met.wait(), 10)
@@ -278,7 +279,7 @@ async def test_no_server_is_one_sentence_soon(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with pytest.raises(BusUnreachableError, match=f"no bus at nats://127.0.0.1:{port}"):
-            async with JetStreamBus(f"nats://127.0.0.1:{port}", connect_timeout=0.3):
+            async with JetStreamBus(Access(f"nats://127.0.0.1:{port}"), connect_timeout=0.3):
                 pytest.fail("nobody answers there")
 
 
@@ -293,17 +294,17 @@ async def test_a_server_that_is_too_old_is_refused(
 
     monkeypatch.setattr(Connection, "api", old)
     with pytest.raises(BusError, match="too old"):
-        async with JetStreamBus(nats_server.url, token=nats_server.token):
+        async with JetStreamBus(Access(nats_server.url, token=nats_server.token)):
             pytest.fail("it was taken")
 
 
 async def test_a_stream_of_somebody_else_is_refused(nats_server: EmbeddedServer) -> None:
     """One that would drop events is not written to."""
-    async with JetStreamBus(nats_server.url, token=nats_server.token) as bus:
+    async with JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus:
         await bus._connection.api("STREAM.DELETE.CONCH")
         config = {"name": "CONCH", "subjects": ["conch.v1.>"], "discard": "old", "storage": "file"}
         await bus._connection.api("STREAM.CREATE.CONCH", config)
 
     with pytest.raises(BusError, match="discard 'old'"):
-        async with JetStreamBus(nats_server.url, token=nats_server.token):
+        async with JetStreamBus(Access(nats_server.url, token=nats_server.token)):
             pytest.fail("it was taken")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus, connection
 from conch.bus.server import EmbeddedServer
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
@@ -64,8 +65,8 @@ async def test_ten_kills_lose_nothing_and_double_nothing(nats_server: EmbeddedSe
     """2,000 events, a fold that answers each: all on the stream once, folded once each, in order."""
     draw, done = random.Random(7), []
     async with (
-        JetStreamBus(nats_server.url, token=nats_server.token) as bus,
-        JetStreamBus(nats_server.url, token=nats_server.token) as theirs,
+        JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus,
+        JetStreamBus(Access(nats_server.url, token=nats_server.token)) as theirs,
     ):
         spec = ConsumerSpec("check", "1", (ActionTaken,), check, state=Last, initial=Last, emits=(CycleReflected,))
         stop, runtime = asyncio.Event(), ConsumerRuntime(theirs, spec)
@@ -96,7 +97,7 @@ async def test_many_publishers_under_kills_store_each_event_once(nats_server: Em
         stored = await bus.publish("conch.v1.echo.goal.set", b"%d" % number, id=str(number))
         done.append(stored.seq)
 
-    async with JetStreamBus(nats_server.url, token=nats_server.token) as bus:
+    async with JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus:
         publishing = asyncio.gather(*(publish(bus, number) for number in range(5000)))
         for want in (200, 1500, 3000, 4500):
             await until(lambda want=want: len(done) >= want, seconds=20)
@@ -113,7 +114,7 @@ async def test_a_server_that_stands_still_is_waited_for(
 ) -> None:
     """SIGSTOP until the client has given the connection up, then SIGCONT: everything arrives once."""
     monkeypatch.setattr(connection, "PING_SECONDS", 0.2)
-    async with JetStreamBus(nats_server.url, token=nats_server.token) as bus:
+    async with JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus:
         await bus.publish("conch.v1.echo.goal.set", b"first", id="first")
         assert nats_server.pid is not None
         async with bus.consume("reader", ["conch.v1.>"], after=0) as reader:
@@ -134,7 +135,7 @@ async def test_a_server_that_stands_still_is_waited_for(
 
 async def test_a_short_stand_is_not_noticed(nats_server: EmbeddedServer) -> None:
     """Stopped and continued before anybody gives up: nothing is tried again."""
-    async with JetStreamBus(nats_server.url, token=nats_server.token) as bus:
+    async with JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus:
         assert nats_server.pid is not None
         os.kill(nats_server.pid, signal.SIGSTOP)
         publishing = asyncio.ensure_future(bus.publish("conch.v1.echo.goal.set", b"", id="1"))
@@ -147,7 +148,7 @@ async def test_a_short_stand_is_not_noticed(nats_server: EmbeddedServer) -> None
 
 async def test_a_request_without_a_server_ends_in_time(nats_server: EmbeddedServer) -> None:
     """Asking is bounded, also while there is no connection; reading the stream goes on when there is one again."""
-    async with JetStreamBus(nats_server.url, token=nats_server.token) as bus:
+    async with JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus:
         await nats_server.stop()
         with pytest.raises(BusError):
             async with asyncio.timeout(5):
@@ -163,8 +164,8 @@ async def test_a_copy_that_comes_back_does_not_take_the_name_back(
     """Its connection was gone while another took over: it finds the other's durable, and is fenced."""
     gate = asyncio.Event()
     async with (
-        JetStreamBus(nats_server.url, token=nats_server.token) as old,
-        JetStreamBus(nats_server.url, token=nats_server.token) as new,
+        JetStreamBus(Access(nats_server.url, token=nats_server.token)) as old,
+        JetStreamBus(Access(nats_server.url, token=nats_server.token)) as new,
         old.consume("reader", ["conch.v1.>"], after=0) as first,
     ):
         client = old._connection.client
@@ -188,7 +189,7 @@ async def test_a_copy_that_comes_back_does_not_take_the_name_back(
 
 async def test_a_complaint_of_the_server_is_no_end(nats_server: EmbeddedServer) -> None:
     """It says -ERR and hangs up: the client comes back."""
-    async with JetStreamBus(nats_server.url, token=nats_server.token) as bus:
+    async with JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus:
         bus._connection.client._transport.write(b"NONSENSE\r\n")  # type: ignore[union-attr]
 
         for number in range(50):
@@ -199,7 +200,7 @@ async def test_a_complaint_of_the_server_is_no_end(nats_server: EmbeddedServer) 
 async def test_what_is_not_acknowledged_stays_so_over_a_restart(nats_server: EmbeddedServer, until: Any) -> None:
     """The durable that is made anew stands where the reader acknowledged, and hands out nothing twice."""
     async with (
-        JetStreamBus(nats_server.url, token=nats_server.token) as bus,
+        JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus,
         bus.consume("reader", ["conch.v1.>"], after=0) as reader,
     ):
         for number in range(5):

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from conch.bus import Bus
+from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.cli.common import Common, embedded_server
 from conch.config import Settings
@@ -230,7 +231,7 @@ async def run_of(home: Home) -> AsyncIterator[Bus]:
         }
         write_whole(home.run_file, json.dumps(state))
         try:
-            async with JetStreamBus(server.url, token=server.token) as bus:
+            async with JetStreamBus(Access(server.url, token=server.token)) as bus:
                 yield bus
         finally:
             home.run_file.unlink()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Bus
+from conch.bus import Bus, feeding
 from conch.cli import consumer, dlq
 from conch.cli.common import Common, open_bus
 from conch.config import Settings
@@ -172,11 +172,12 @@ async def test_a_fold_is_built_again_from_the_state_before_its_letter(
     async with in_progress() as bus:
         await publish(bus, life.act(0))
         stop = asyncio.Event()
-        running = asyncio.create_task(ConsumerRuntime(bus, needs).run(stop))
-        while (letter := await bus.last(subject_filter(ConsumerFailed, "echo"))) is None:
-            await asyncio.wait({running}, timeout=0.01)
-        stop.set()
-        await running
+        async with feeding(bus) as feed:
+            running = asyncio.create_task(ConsumerRuntime(feed, needs).run(stop))
+            while (letter := await bus.last(subject_filter(ConsumerFailed, "echo"))) is None:
+                await asyncio.wait({running}, timeout=0.01)
+            stop.set()
+            await running
 
     await dlq.retry(str(decode(letter.data).id), common=common)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from conch.bus import Bus
+from conch.bus import Bus, feeding
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
 from conch.consumer import run as run_module
 from conch_schemas import ActionTaken, CycleReflected, Event, decode, encode, subject_filter, subject_of
@@ -63,16 +63,17 @@ def run() -> Run:
 
     @asynccontextmanager
     async def running(bus: Bus, spec: ConsumerSpec, retry: float = 0.001) -> AsyncIterator[ConsumerRuntime]:
-        stop, runtime = asyncio.Event(), ConsumerRuntime(bus, spec, retry_seconds=(retry,))
-        task = asyncio.create_task(runtime.run(stop))
-        try:
-            yield runtime
-            stop.set()
-            async with asyncio.timeout(10):
-                await task
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        async with feeding(bus) as feed:
+            stop, runtime = asyncio.Event(), ConsumerRuntime(feed, spec, retry_seconds=(retry,))
+            task = asyncio.create_task(runtime.run(stop))
+            try:
+                yield runtime
+                stop.set()
+                async with asyncio.timeout(10):
+                    await task
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
     return running
 

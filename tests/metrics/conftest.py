@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from conch.bus import feeding
 from conch.bus.memory import MemoryBus
 from conch.config import Settings
 from conch.consumer import ServiceContext
@@ -159,8 +160,8 @@ def running(bus: MemoryBus, tmp_path: Path) -> Running:
     async def run(port: int | None = 0) -> AsyncIterator[MetricsService]:
         settings = Settings.model_validate({"metrics": {"port": port}})
         service, stop = metrics_service(ServiceContext(settings, tmp_path)), asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(service.run(bus, stop))
+        async with feeding(bus) as feed, asyncio.TaskGroup() as group:
+            task = group.create_task(service.run(feed, stop))
             async with asyncio.timeout(10):
                 await service.started.wait()
             yield service

@@ -13,6 +13,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 
+from conch.bus import feeding
 from conch.bus.memory import MemoryBus
 from conch.config import Settings
 from conch.consumer import Service, ServiceContext
@@ -171,7 +172,8 @@ async def test_a_named_port_that_is_taken_ends_the_service_before_it_reads(bus: 
         service = metrics_service(ServiceContext(settings, tmp_path))
 
         with pytest.raises(ConchError, match="is taken: name another one for the metrics") as caught:
-            await service.run(bus, asyncio.Event())
+            async with feeding(bus) as feed:
+                await service.run(feed, asyncio.Event())
 
     assert caught.value.exit_code == 1
     assert service.address is None
@@ -181,12 +183,13 @@ async def test_a_named_port_that_is_taken_ends_the_service_before_it_reads(bus: 
 async def test_cancelled_it_lets_go_at_once(bus: MemoryBus, tmp_path: Path) -> None:
     """Port and connections are closed; no task stays."""
     service = metrics_service(ServiceContext(Settings.model_validate({"metrics": {"port": 0}}), tmp_path))
-    task = asyncio.create_task(service.run(bus, asyncio.Event()))
-    await service.started.wait()
+    async with feeding(bus) as feed:
+        task = asyncio.create_task(service.run(feed, asyncio.Event()))
+        await service.started.wait()
 
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
     assert task.cancelled()
     assert {other.get_name() for other in asyncio.all_tasks()} == {asyncio.current_task().get_name()}  # type: ignore[union-attr]

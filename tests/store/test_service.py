@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from conch.bus import MemoryBus, MemoryJournal
+from conch.bus import MemoryBus, MemoryJournal, feeding
 from conch.config import RewardSettings, Settings
 from conch.consumer import ServiceContext
 from conch.experience import SqliteReader
@@ -80,10 +80,11 @@ async def recorded(bus: MemoryBus) -> list[ExperienceRecorded]:
 async def serving(bus: MemoryBus, own: ServiceContext) -> AsyncIterator[Any]:
     """The service at work; on leaving it is stopped in order."""
     stop, service = asyncio.Event(), store_service(own)
-    task = asyncio.create_task(service.run(bus, stop))
-    yield service
-    stop.set()
-    await task
+    async with feeding(bus) as feed:
+        task = asyncio.create_task(service.run(feed, stop))
+        yield service
+        stop.set()
+        await task
 
 
 async def test_an_act_and_its_scores_become_one_experience(tmp_path: Path, act: Act, until: Until) -> None:
@@ -127,12 +128,13 @@ async def test_what_was_written_and_not_said_is_said_at_the_next_start(
 ) -> None:
     """A crash between the transaction and the publish loses no experience, and doubles none."""
     own, journal = context(tmp_path), MemoryJournal()
-    async with MemoryBus(journal) as bus:
+    async with MemoryBus(journal) as bus, contextlib.AsyncExitStack() as stack:
         await weights(bus, own, act())
         with monkeypatch.context() as patch:
             patch.setattr(bus, "publish", _dying)
             stop = asyncio.Event()
-            task = asyncio.create_task(store_service(own).run(bus, stop))
+            feed = await stack.enter_async_context(feeding(bus))
+            task = asyncio.create_task(store_service(own).run(feed, stop))
             async with MemoryBus(journal) as other:
                 for event in facts(own, act()):
                     await other.publish(subject_of(event), encode(event), id=event.id)

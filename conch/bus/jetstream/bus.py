@@ -16,10 +16,11 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error
 
+from conch.bus.access import Access
 from conch.bus.admit import admit, admit_size
 from conch.bus.jetstream.connection import Connection, LostReplyError, RefusedError
 from conch.bus.jetstream.reader import BATCH, PullReader
-from conch.bus.protocol import Delivery, Entry, ReaderState, Responder, Stored, StreamState
+from conch.bus.protocol import Delivery, Entry, Message, ReaderState, Responder, Stored, StreamState
 from conch.errors import BusError, BusUnreachableError, FencedError
 from conch_schemas import STREAM_SUBJECTS
 
@@ -52,15 +53,14 @@ class JetStreamBus:
 
     def __init__(
         self,
-        url: str,
+        access: Access,
         *,
-        token: str | None = None,
         name: str = "conch",
         max_bytes: int = -1,
         replicas: int = 1,
         connect_timeout: float = 5.0,
     ) -> None:
-        self._connection = Connection(url, token=token, name=name, connect_timeout=connect_timeout)
+        self._connection = Connection(access, name=name, connect_timeout=connect_timeout)
         self._max_bytes, self._replicas = max_bytes, replicas
         self._window = asyncio.Semaphore(WINDOW)
         self._seen = 0
@@ -90,6 +90,10 @@ class JetStreamBus:
             stored = await self._stored(subject, data, {"Nats-Msg-Id": id}, id)
         self._seen = max(self._seen, stored.seq)
         return stored
+
+    async def publish_many(self, messages: Sequence[Message]) -> Sequence[Stored]:
+        """Store several events; see the protocol."""
+        return await asyncio.gather(*(self.publish(*message[:2], id=message.id) for message in messages))
 
     async def _stored(self, subject: str, data: bytes, headers: dict[str, str], id: str) -> Stored:
         loop = asyncio.get_running_loop()

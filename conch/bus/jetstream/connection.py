@@ -22,6 +22,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error, MaxPayloadError
 
+from conch.bus.access import Access
 from conch.config.mask import masked
 from conch.errors import BusError, BusUnreachableError
 
@@ -80,11 +81,9 @@ class _Client(Client):
 class Connection:
     """A connection that comes back by itself. Entered as a context; cancelled or left, it closes."""
 
-    def __init__(
-        self, url: str, *, token: str | None = None, name: str = "conch", connect_timeout: float = 5.0
-    ) -> None:
-        self._url, self._token, self._name, self._connect_timeout = url, token, name, connect_timeout
-        self._shown = masked(url)
+    def __init__(self, access: Access, *, name: str = "conch", connect_timeout: float = 5.0) -> None:
+        self._access, self._name, self._connect_timeout = access, name, connect_timeout
+        self._shown = masked(access.url)
         """The address without its password: for people and logs."""
         self.client = _Client(self._lost)
         self._up = asyncio.Event()
@@ -101,8 +100,8 @@ class Connection:
             # Client.connect retries a dead address by itself for ever with -1, so the first time is bounded.
             async with asyncio.timeout(self._connect_timeout):
                 await self.client.connect(
-                    self._url,
-                    token=self._token,
+                    self._access.url.split(","),
+                    **self._access.options(),
                     name=self._name,
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=0.05 + random.random() * 0.1,  # type: ignore[arg-type]  # noqa: S311 - any number does
@@ -239,7 +238,7 @@ class Connection:
         self._last_error = str(error) or type(error).__name__
         if self._watchdog is None and "authorization" in self._last_error.lower():
             # Raised into `connect`, which would go on asking.
-            raise BusUnreachableError(f"the bus at {self._url} refused the token (bus.token): {self._last_error}")
+            raise BusUnreachableError(f"the bus at {self._shown} refused the token (bus.token): {self._last_error}")
         log.debug("bus.connection_error", error=self._last_error)
 
     async def _watch(self) -> None:

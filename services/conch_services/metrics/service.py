@@ -10,11 +10,11 @@ import structlog
 from prometheus_client import generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 
-from conch.bus import Bus, Delivery, Reader
+from conch.bus import Arrived, Bus, Feed, Tap
 from conch.consumer import ServiceContext
 from conch.consumer.run import Tally
 from conch.errors import BusError, ConchError
-from conch_schemas import STREAM_SUBJECTS, ContractViolationError, decode, subject_of
+from conch_schemas import ContractViolationError
 from conch_services.metrics.counting import Counting
 from conch_services.metrics.endpoint import Endpoint, Request, Response
 from conch_services.metrics.instruments import Instruments
@@ -76,27 +76,27 @@ class MetricsService:
         """Never: nothing here waits for its time."""
         return False
 
-    async def run(self, bus: Bus, stop: asyncio.Event) -> None:
+    async def run(self, feed: Feed, stop: asyncio.Event) -> None:
         """Count and serve until `stop` is set; then close every connection and the port. Cancelled: the same.
 
         Raises ConchError when the named port cannot be had, BusError when the bus refuses the reading.
         """
         async with Endpoint(self._port, self._answer) as self._endpoint:
-            self._bus = bus
+            self._bus = feed.bus
             log.info("metrics.serving", address=self.address)
             try:
-                await self._run(bus, stop)
+                await self._run(feed, stop)
             except* ConchError as failed:
                 raise failed.exceptions[0] from None
             finally:
                 self.started.clear()
 
-    async def _run(self, bus: Bus, stop: asyncio.Event) -> None:
-        after = (await bus.state()).last
-        async with bus.follow(STREAM_SUBJECTS, after=after) as reader, asyncio.TaskGroup() as group:
+    async def _run(self, feed: Feed, stop: asyncio.Event) -> None:
+        bus = feed.bus
+        async with feed.tap(None, after=feed.seq) as tap, asyncio.TaskGroup() as group:
             self._counting.set_readers(list(await bus.readers()))
             tasks = [
-                group.create_task(self._read(reader), name="conch.metrics.read"),
+                group.create_task(self._read(tap), name="conch.metrics.read"),
                 group.create_task(self._poll(bus), name="conch.metrics.poll"),
             ]
             self.started.set()
@@ -104,9 +104,9 @@ class MetricsService:
             for task in tasks:
                 task.cancel()
 
-    async def _read(self, reader: Reader) -> None:
+    async def _read(self, tap: Tap) -> None:
         while True:
-            deliveries = await reader.get(BATCH)
+            deliveries = await tap.get(BATCH)
             for delivery in deliveries:
                 self._take(delivery)
             # The consumers beside it have the loop first, unless there is more than it can hold back.
@@ -120,14 +120,12 @@ class MetricsService:
             except BusError as error:
                 log.debug("metrics.readers_unknown", error=str(error))
 
-    def _take(self, delivery: Delivery) -> None:
+    def _take(self, delivery: Arrived) -> None:
         """Count one event; passes over what is none, what stands on another's subject, and what was counted already."""
         try:
-            event = decode(delivery.data)
+            event = delivery.event
         except ContractViolationError:
             return  # its consumers make the dead letters
-        if subject_of(event) != delivery.subject:
-            return
         key = hash(event.id)  # an id may be as long as an event
         if key in self._recent:
             self.tally.duplicates += 1

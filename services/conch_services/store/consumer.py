@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 import structlog
 
-from conch.bus import Bus, Delivery, Reader
+from conch.bus import Arrived, Delivery, Feed, Tap
 from conch.consumer.letters import dead_letter, publish_letter
 from conch.consumer.run import Tally
 from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ContractError
 from conch.experience import FACTS, SqliteStore, store_path
-from conch_schemas import ContractViolationError, Event, ExperienceRecorded, decode, encode, subject_filter, subject_of
+from conch_schemas import ContractViolationError, Event, ExperienceRecorded, encode, subject_filter, subject_of
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -49,46 +49,48 @@ class StoreService:
         self.tally = Tally()
         self._waiting = self._handled = 0
         self._said: list[str] = []
+        self._tap: Tap | None = None
 
     @property
     def handled(self) -> int:
         """Everything up to this sequence is joined, and what was recorded is said."""
-        return self._handled
+        if self._tap is None or self._tap.given > self._handled:
+            return self._handled
+        return self._tap.seen
 
     @property
     def busy(self) -> bool:
         """Whether acts wait for their scores."""
         return self._waiting > 0
 
-    async def run(self, bus: Bus, stop: asyncio.Event) -> None:
+    async def run(self, feed: Feed, stop: asyncio.Event) -> None:
         """Until `stop`. Raises StoreError when the file cannot be used."""
-        self._bus = bus
+        self._bus = bus = feed.bus
         self._store = await asyncio.to_thread(SqliteStore, self._path)
         try:
             await self._in_thread(self._store.set_epoch, (await bus.state()).epoch)
             await self._say_the_unsaid()
             after = self._handled = self._store.position()
-            async with bus.consume(self.name, [subject_filter(kind) for kind in FACTS], after=after) as reader:
+            async with feed.tap(FACTS, after=after) as self._tap:
                 self._waiting = self._store.pending()
                 log.info("store.started", after=after, waiting=self._waiting)
-                await self._take(reader, stop)
+                await self._take(self._tap, stop)
                 await self._settle()
         finally:
             await asyncio.to_thread(self._store.close)
 
-    async def _take(self, reader: Reader, stop: asyncio.Event) -> None:
+    async def _take(self, tap: Tap, stop: asyncio.Event) -> None:
         stopped = asyncio.ensure_future(stop.wait())
-        getting: asyncio.Future[Sequence[Delivery]] | None = None
+        getting: asyncio.Future[Sequence[Arrived]] | None = None
         try:
             while not stop.is_set():
-                getting = getting or asyncio.ensure_future(reader.get(BATCH))
+                getting = getting or asyncio.ensure_future(tap.get(BATCH))
                 waiting: set[asyncio.Future[Any]] = {getting, stopped}
                 await asyncio.wait(waiting, timeout=self._patience(), return_when=asyncio.FIRST_COMPLETED)
                 if getting.done():
                     deliveries, getting = getting.result(), None
                     await self._apply(deliveries)
                     self._handled = deliveries[-1].seq
-                    await reader.ack(self._handled)
                 else:
                     await self._expire()
                     await self._settle()
@@ -104,14 +106,14 @@ class StoreService:
         seconds = (due - datetime.now(UTC)).total_seconds() if due is not None else 60.0
         return max(0.0, min(seconds, SETTLE_SECONDS if self._said else 60.0))
 
-    async def _apply(self, deliveries: Sequence[Delivery]) -> None:
+    async def _apply(self, deliveries: Sequence[Arrived]) -> None:
         facts: list[tuple[int, Event]] = []
         by_seq = {delivery.seq: delivery for delivery in deliveries}
         for delivery in deliveries:
             try:
-                facts.append((delivery.seq, self._decoded(delivery)))
+                facts.append((delivery.seq, delivery.event))
             except ContractViolationError as error:
-                await self._give_up(delivery, str(error))
+                await self._give_up(delivery.delivery, str(error))
         while True:
             try:
                 recorded = await self._in_thread(self._applied, facts, deliveries[-1].seq)
@@ -120,7 +122,7 @@ class StoreService:
                 bad = getattr(error, "seq", None)
                 if bad not in by_seq:
                     raise
-                await self._give_up(by_seq[bad], str(error))
+                await self._give_up(by_seq[bad].delivery, str(error))
                 facts = [fact for fact in facts if fact[0] != bad]
         self.tally.handled += len(facts)
         self.tally.duplicates = self._store.duplicates
@@ -130,12 +132,6 @@ class StoreService:
         recorded = self._store.apply(facts, upto=upto, now=datetime.now(UTC))
         self._waiting = self._store.pending()
         return recorded
-
-    def _decoded(self, delivery: Delivery) -> Event:
-        event = decode(delivery.data)
-        if subject_of(event) != delivery.subject:
-            raise ContractViolationError(f"an event {event.TYPE} of {event.agent} stands on {delivery.subject[:200]!r}")
-        return event
 
     async def _give_up(self, delivery: Delivery, reason: str) -> None:
         self.tally.letters += 1

@@ -1,0 +1,269 @@
+"""The feed: all who read in one process share one pull and one decode.
+
+Each tap keeps its own place and its own bounded queue. One that cannot keep up holds up nobody: its queue stops taking,
+it reads what it missed from the stream by itself, and joins again where the others are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import cast
+
+import structlog
+
+from conch.bus.protocol import Bus, Delivery, Reader
+from conch_schemas import (
+    STREAM_SUBJECTS,
+    ContractViolationError,
+    Event,
+    agent_of,
+    decode,
+    subject_filter,
+    subject_of,
+)
+
+log = structlog.get_logger(__name__)
+
+BATCH = 512
+"""Events taken from the stream at a time."""
+QUEUE_EVENTS, QUEUE_BYTES = 8192, 32 * 2**20
+"""Most that waits for one tap; beyond either it reads the rest by itself."""
+ROUTES = 65536
+"""Subjects whose readers are remembered; subjects are anybody's to invent."""
+
+Mine = Callable[[str], bool]
+"""Whether an agent's events are ours."""
+
+
+class Arrived:
+    """An event as it arrived, decoded once however many look at it."""
+
+    __slots__ = ("_event", "data", "seq", "subject", "time")
+
+    def __init__(self, delivery: Delivery) -> None:
+        self.seq, self.subject, self.data, self.time = delivery
+        self._event: Event | ContractViolationError | None = None
+
+    @property
+    def agent(self) -> str:
+        """The agent's token of the subject."""
+        return agent_of(self.subject) or ""
+
+    @property
+    def delivery(self) -> Delivery:
+        """As the stream has it."""
+        return Delivery(self.seq, self.subject, self.data, self.time)
+
+    @property
+    def event(self) -> Event:
+        """What it says. Raises ContractViolationError, every time, for no event, or one on another's place."""
+        if self._event is None:
+            try:
+                self._event = decoded(self.subject, self.data)
+            except ContractViolationError as error:
+                self._event = error
+        if isinstance(self._event, ContractViolationError):
+            raise self._event
+        return self._event
+
+
+def decoded(subject: str, data: bytes) -> Event:
+    """The event in `data`. Raises ContractViolationError when it is none, or does not belong on `subject`."""
+    event = decode(data)
+    if subject_of(event) != subject:
+        raise ContractViolationError(f"an event {event.TYPE} of {event.agent} stands on {subject[:200]!r}")
+    return event
+
+
+class Feed:
+    """Made by `feeding`."""
+
+    def __init__(self, bus: Bus, seq: int) -> None:
+        self.bus = bus
+        self.seq = seq
+        """Everything up to here was handed to the taps that are level."""
+        self.broken: BaseException | None = None
+        self._taps: set[Tap] = set()
+        self._routes: dict[str, tuple[Tap, ...]] = {}
+
+    @asynccontextmanager
+    async def tap(
+        self, kinds: Sequence[type[Event]] | None, *, after: int, agent: str | None = None, mine: Mine | None = None
+    ) -> AsyncIterator[Tap]:
+        """Events of `kinds` (None: all) behind sequence `after`, of one agent, or of those that are `mine`, or of all.
+
+        In stream order, each once. Entered: what is published from now on will be seen.
+        """
+        tap = Tap(self, kinds, after, agent, mine)
+        self._taps.add(tap)
+        self._routes.clear()
+        try:
+            yield tap
+        finally:
+            self._taps.discard(tap)
+            self._routes.clear()
+            await tap._close()
+
+    def reroute(self) -> None:
+        """Ask every tap's `mine` anew: agents have changed hands."""
+        self._routes.clear()
+
+    def _route(self, subject: str) -> tuple[Tap, ...]:
+        if len(self._routes) >= ROUTES:
+            self._routes.clear()
+        agent, _, kind = subject.removeprefix("conch.v1.").partition(".")
+        found = self._routes[subject] = tuple(tap for tap in self._taps if tap._takes(agent, kind))
+        return found
+
+    async def _pump(self, reader: Reader) -> None:
+        try:
+            while True:
+                self._deal(await reader.get(BATCH))
+        except BaseException as error:
+            self.broken = error
+            raise
+        finally:
+            for tap in self._taps:
+                tap._wake.set()
+
+    def _deal(self, deliveries: Sequence[Delivery]) -> None:
+        routes = self._routes
+        for delivery in deliveries:
+            subject = delivery.subject
+            taps = routes.get(subject)
+            if taps is None:
+                taps = self._route(subject)
+            if taps:
+                arrived = Arrived(delivery)
+                for tap in taps:
+                    tap._offer(arrived)
+        self.seq = deliveries[-1].seq
+        for tap in self._taps:
+            tap._wake.set()
+
+
+class Tap:
+    """One reader's end of a feed; made by `Feed.tap`."""
+
+    def __init__(
+        self,
+        feed: Feed,
+        kinds: Sequence[type[Event]] | None,
+        after: int,
+        agent: str | None,
+        mine: Mine | None,
+    ) -> None:
+        self._feed, self._agent, self._mine = feed, agent, mine
+        self._types = None if kinds is None else {kind.TYPE for kind in kinds}
+        one = agent or "*"
+        everything = STREAM_SUBJECTS if agent is None else (f"conch.v1.{agent}.>",)
+        self._filters = everything if kinds is None else tuple(subject_filter(kind, one) for kind in kinds)
+        self._last = self.given = after
+        """`_last`: the last event that was queued or read; `given`: the last that `get` gave out."""
+        self._queue: deque[Arrived] = deque()
+        self._bytes = 0
+        self._level = False
+        """Whether the queue takes what the feed deals out."""
+        self._past: AsyncGenerator[Delivery, None] | None = None
+        self._end = 0
+        self._wake = asyncio.Event()
+
+    async def get(self, most: int = 256) -> Sequence[Arrived]:
+        """The next events in stream order: at least one, at most `most`. Cancelled, it has given out nothing.
+
+        Raises what ended the feed's reading.
+        """
+        while True:
+            if self._queue:
+                return self._dequeue(most)
+            if not self._level:
+                if found := await self._catch_up(most):
+                    return found
+                continue
+            if self._feed.broken is not None:
+                raise self._feed.broken
+            self._wake.clear()
+            await self._wake.wait()
+
+    @property
+    def seen(self) -> int:
+        """Everything up to here that concerns this tap was given out."""
+        return self._feed.seq if self._level and not self._queue else self.given
+
+    @property
+    def level(self) -> bool:
+        """Whether it has read all that the feed has."""
+        return self._level and not self._queue
+
+    def _takes(self, agent: str, kind: str) -> bool:
+        if self._types is not None and kind not in self._types:
+            return False
+        if self._agent is not None:
+            return agent == self._agent
+        return self._mine is None or self._mine(agent)
+
+    def _offer(self, arrived: Arrived) -> None:
+        if not self._level or arrived.seq <= self._last:
+            return
+        if len(self._queue) >= QUEUE_EVENTS or self._bytes >= QUEUE_BYTES:
+            self._level = False  # it goes on from `_last` by itself
+            return
+        self._queue.append(arrived)
+        self._bytes += len(arrived.data)
+        self._last = arrived.seq
+
+    def _dequeue(self, most: int) -> Sequence[Arrived]:
+        queue = self._queue
+        if len(queue) <= most:
+            found = list(queue)
+            queue.clear()
+            self._bytes = 0
+        else:
+            found = [queue.popleft() for _ in range(most)]
+            self._bytes -= sum(len(arrived.data) for arrived in found)
+        self.given = found[-1].seq
+        return found
+
+    async def _catch_up(self, most: int) -> Sequence[Arrived]:
+        """Some of what lies between `_last` and the feed; nothing once level, or where that stretch holds nothing."""
+        if self._past is None:
+            if self._feed.seq <= self._last:
+                self._level = True
+                return ()
+            self._end = self._feed.seq
+            self._past = cast(AsyncGenerator[Delivery, None], self._feed.bus.read(self._filters, after=self._last))
+        found: list[Arrived] = []
+        last, past = self._last, self._past
+        self._past = None  # cancelled or broken: read again from where it stood
+        async for delivery in past:
+            last = delivery.seq
+            if self._mine is None or self._mine(agent_of(delivery.subject) or ""):
+                found.append(Arrived(delivery))
+                if len(found) >= most:
+                    self._past = past
+                    break
+        else:
+            last = max(last, self._end)
+        self._last = self.given = last
+        return found
+
+    async def _close(self) -> None:
+        if self._past is not None:
+            await self._past.aclose()
+
+
+@asynccontextmanager
+async def feeding(bus: Bus) -> AsyncIterator[Feed]:
+    """A feed of `bus` from its end as of now. Left, it reads no more; its taps must have been left before."""
+    last = (await bus.state()).last
+    async with bus.follow(STREAM_SUBJECTS, after=last) as reader:
+        feed = Feed(bus, last)
+        pumping = asyncio.create_task(feed._pump(reader), name="conch.feed")
+        try:
+            yield feed
+        finally:
+            pumping.cancel()
+            await asyncio.wait([pumping])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -12,6 +13,9 @@ BUILTIN_WEIGHTS = {"format": 0.30, "execution": 0.25, "needs": 0.20, "goal": 0.1
 """Weight of each of the five parts that make a cycle's reward; they sum to 1."""
 
 WEIGHT_TOLERANCE = 1e-6
+
+BROKER_URL = r"^mqtts?://([^\s/@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+)(:\d{1,5})?/?$"
+"""Of an MQTT broker; a `/` or `@` in user or password is percent-encoded."""
 
 
 class Section(BaseModel):
@@ -153,6 +157,40 @@ class StoreSettings(Section):
     """sqlite:///path; none: store.db in the home directory."""
 
 
+class EdgeTlsSettings(Section):
+    """TLS towards the broker."""
+
+    ca: str | None = None
+    """File (PEM) of who may sign the broker's certificate; none: whom the system trusts. Of mqtts:// only."""
+    certificate: str | None = None
+    """File (PEM) of our own certificate, where the broker asks for one."""
+    key: str | None = None
+    """File (PEM) of our own certificate's key, without a passphrase; none: it stands in the certificate's file."""
+
+
+class EdgeSettings(Section):
+    """MQTT: devices and smart homes."""
+
+    bridge: Annotated[str, Field(pattern=BROKER_URL)] | None = None
+    """Address of the MQTT broker that every fact goes to: mqtt://[user[:password]@]host[:port], mqtts:// with TLS."""
+    user: str | None = None
+    """User at the broker, where the address names none."""
+    password: SecretStr | None = None
+    """Password at the broker, where the address has none."""
+    tls: EdgeTlsSettings = EdgeTlsSettings()
+    """TLS towards the broker."""
+    discovery: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*$")] | None = "homeassistant"
+    """Topic that Home Assistant looks under for what there is; none: nothing is announced to it."""
+
+    @model_validator(mode="after")
+    def _address(self) -> Self:
+        if self.bridge is not None:
+            _ = urlsplit(self.bridge).port  # raises for one that there cannot be
+            if "@" in self.bridge and (self.user or self.password):
+                raise ValueError("edge.bridge names a user, and so do edge.user or edge.password: leave one of them")
+        return self
+
+
 class MetricsSettings(Section):
     """Prometheus metrics."""
 
@@ -198,6 +236,8 @@ class Settings(Section):
     """The experience store."""
     metrics: MetricsSettings = MetricsSettings()
     """Prometheus metrics."""
+    edge: EdgeSettings = EdgeSettings()
+    """MQTT: devices and smart homes."""
     log: LogSettings = LogSettings()
     """Log lines."""
     seed: int = 0

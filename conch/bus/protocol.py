@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """A publish acknowledgement: the stream has the event."""
 
     seq: int

@@ -19,6 +19,7 @@ from nats.errors import Error
 from conch.bus.access import Access
 from conch.bus.admit import admit, admit_size
 from conch.bus.jetstream.connection import Connection, LostReplyError, RefusedError
+from conch.bus.jetstream.publisher import DEDUPE_SECONDS, FULL, Publisher
 from conch.bus.jetstream.reader import BATCH, PullReader
 from conch.bus.protocol import Delivery, Entry, Message, ReaderState, Responder, Stored, StreamState
 from conch.errors import BusError, BusUnreachableError, FencedError
@@ -28,15 +29,11 @@ log = structlog.get_logger(__name__)
 
 STREAM = "CONCH"
 BUCKET = "conch"
-WINDOW = 256
-"""Publishes under way at once; the next one waits."""
+FILTERS = 32
+"""Subjects that a reader names to the server; beyond that it reads all."""
 JETSTREAM_SECONDS = 5.0
 """How long a server that is there may take to answer JetStream's first request."""
-DEDUPE_SECONDS = 120
-"""How long the server knows an id. A publish retried after that looks for itself in the stream first."""
 _NOT_FOUND = {10014, 10037, 10059}
-_FULL = {10023, 10047, 10077}
-"""err_codes of a store without room: insufficient resources, storage, or the stream's own limit."""
 _WRONG_REVISION = {10071, 10164}
 _NO_STREAM = 10059
 _SECOND = 1_000_000_000
@@ -58,24 +55,26 @@ class JetStreamBus:
         name: str = "conch",
         max_bytes: int = -1,
         replicas: int = 1,
+        strict: bool = False,
         connect_timeout: float = 5.0,
     ) -> None:
+        """`strict`: the server writes to disk before it acknowledges, so events are committed in groups."""
         self._connection = Connection(access, name=name, connect_timeout=connect_timeout)
         self._max_bytes, self._replicas = max_bytes, replicas
-        self._window = asyncio.Semaphore(WINDOW)
-        self._seen = 0
-        """The greatest sequence that a publish of ours was acknowledged with."""
+        self._publisher = Publisher(self._connection, STREAM, group=strict, find=self._find)
 
     async def __aenter__(self) -> Self:
         await self._connection.__aenter__()
         try:
             await self._ensure()
+            self._publisher.start()
         except BaseException:
             await self._connection.__aexit__()
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._publisher.close()
         await self._connection.__aexit__()
 
     @property
@@ -85,52 +84,26 @@ class JetStreamBus:
 
     async def publish(self, subject: str, data: bytes, *, id: str) -> Stored:
         """Store one event; see the protocol."""
-        admit(subject, data)
-        async with self._window:
-            stored = await self._stored(subject, data, {"Nats-Msg-Id": id}, id)
-        self._seen = max(self._seen, stored.seq)
-        return stored
+        return (await self.publish_many([Message(subject, data, id)]))[0]
 
     async def publish_many(self, messages: Sequence[Message]) -> Sequence[Stored]:
         """Store several events; see the protocol."""
-        return await asyncio.gather(*(self.publish(*message[:2], id=message.id) for message in messages))
+        for message in messages:
+            admit(message.subject, message.data)
+        return await self._publisher.publish(messages)
 
-    async def _stored(self, subject: str, data: bytes, headers: dict[str, str], id: str) -> Stored:
-        loop = asyncio.get_running_loop()
-        began, behind, tries = loop.time(), self._seen, 0
-        while True:
-            await self._connection.wait()
-            if tries and loop.time() - began > DEDUPE_SECONDS / 2:
-                if (found := await self._find(subject, id, behind)) is not None:
-                    return Stored(found, duplicate=True)
-                began = loop.time()
-            tries += 1
+    async def _find(self, subjects: set[str], ids: set[str], after: int) -> dict[str, int]:
+        """Where these ids stand, of events that an earlier try of ours may have stored after all."""
+        found: dict[str, int] = {}
+        filters = sorted(subjects) if len(subjects) <= FILTERS else STREAM_SUBJECTS
+        async for delivery in self.read(filters, after=after):
             try:
-                return self._acknowledged(await self._connection.ask(subject, data, headers=headers))
-            except LostReplyError as error:
-                log.warning("bus.publish_retried", subject=subject, tries=tries, why=str(error))
-                await asyncio.sleep(0.01)
-            except RefusedError as error:
-                if not error.temporary:
-                    raise
-                log.warning("bus.publish_waits", subject=subject, tries=tries, why=str(error))
-                await asyncio.sleep(min(0.05 * tries, 1.0))
-
-    def _acknowledged(self, message: Msg) -> Stored:
-        reply = json.loads(message.data)
-        if (error := reply.get("error")) is not None:
-            code = int(error.get("err_code", 0))
-            temporary = code in _FULL or error.get("code") == 503
-            raise RefusedError(f"the bus refused: {error.get('description')}", code, temporary=temporary)
-        return Stored(int(reply["seq"]), bool(reply.get("duplicate", False)))
-
-    async def _find(self, subject: str, id: str, after: int) -> int | None:
-        """Where the event with this id stands, if our own earlier try was stored after all."""
-        needle = json.dumps(id).encode()
-        async for delivery in self.read([subject], after=after):
-            if needle in delivery.data and json.loads(delivery.data).get("id") == id:
-                return delivery.seq
-        return None
+                id = json.loads(delivery.data)["id"]
+            except (ValueError, LookupError, TypeError, RecursionError):
+                continue
+            if id in ids:
+                found.setdefault(str(id), delivery.seq)
+        return found
 
     def consume(self, name: str, filters: Sequence[str], *, after: int) -> PullReader:
         """The durable reader `name`; see the protocol."""
@@ -212,14 +185,14 @@ class JetStreamBus:
     async def put(self, key: str, value: bytes, *, revision: int) -> int:
         """Write if the key is still at `revision`; see the protocol."""
         admit_size(key, value)
-        headers = {"Nats-Expected-Last-Subject-Sequence": str(revision)}
+        headers = b"Nats-Expected-Last-Subject-Sequence:%d\r\n" % revision
         tries = 0
         while True:
             tries += 1
             await self._connection.wait()
             try:
                 reply = await self._connection.ask(f"$KV.{BUCKET}.{key}", value, headers=headers)
-                return self._acknowledged(reply).seq
+                return _sequence(reply.data)
             except LostReplyError:
                 await asyncio.sleep(0.01)
             except RefusedError as error:
@@ -250,7 +223,7 @@ class JetStreamBus:
             reply = await self._connection.ask(subject, data, timeout=timeout)
         except LostReplyError as error:
             raise BusError(str(error)) from None
-        if reply.headers and (why := reply.headers.get(_FAILED)) is not None:
+        if (why := reply.headers.get(_FAILED)) is not None:
             raise BusError(f"{subject} failed: {why}")
         return reply.data
 
@@ -280,12 +253,13 @@ class JetStreamBus:
             await self._unsubscribe(subscription)
 
     async def _answer(self, respond: Responder, message: Msg) -> None:
-        reply, headers = b"", None
+        reply = headers = b""
         try:
             reply = await respond(message.subject, message.data)
         except Exception as error:
             log.warning("bus.answer_failed", subject=message.subject, error=f"{type(error).__name__}: {error}")
-            headers = {_FAILED: f"{type(error).__name__}: {error}"[:500]}
+            why = " ".join(f"{type(error).__name__}: {error}"[:500].split())
+            headers = f"{_FAILED}:{why}\r\n".encode("utf-8", "replace")
         if message.reply:
             try:
                 await self._connection.send(message.reply, reply, headers=headers)
@@ -319,6 +293,7 @@ class JetStreamBus:
                 "subjects": list(STREAM_SUBJECTS),
                 "max_bytes": self._max_bytes,
                 "duplicate_window": DEDUPE_SECONDS * _SECOND,
+                "allow_atomic": True,
                 "metadata": {_EPOCH: str(uuid.uuid4())},
             }
         )
@@ -378,6 +353,16 @@ class JetStreamBus:
             if error.code == _NO_STREAM:
                 return None
             raise BusUnreachableError(f"the server refused JetStream: {error}") from error
+
+
+def _sequence(acknowledgement: bytes) -> int:
+    """Of a publish acknowledgement. Raises RefusedError with the server's words when it is none."""
+    reply = json.loads(acknowledgement)
+    if (error := reply.get("error")) is not None:
+        code = int(error.get("err_code", 0))
+        temporary = code in FULL or error.get("code") == 503
+        raise RefusedError(f"the bus refused: {error.get('description')}", code, temporary=temporary)
+    return int(reply["seq"])
 
 
 def _seconds(time: str) -> float:

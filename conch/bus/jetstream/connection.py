@@ -1,11 +1,11 @@
 """One nats-py connection with its traps disarmed, and an inbox of our own for acknowledgements and replies.
 
-What nats-py 2.16 gets wrong and this works around: a late PONG ends the read loop while `is_connected` stays true, and
-an answer that is no NATS ends the reconnecting (the watchdog looks at both tasks itself); reconnecting first waits
-until a stopped server has taken what is unsent; any `-ERR` closes the client for ever; `publish` buffers while
-disconnected, and a full buffer swallows a cancellation (nothing is buffered here, we wait for the connection instead);
-futures of lost replies never end (a disconnect fails them all); 60 reconnects, then closed for ever (here: without
-end); a black-holed link goes unnoticed for minutes (here: pings every 2 s).
+What nats-py 2.16 gets wrong and this works around: a late PONG ends the read loop while `is_connected` stays true
+(taken care of), and an answer that is no NATS ends the reconnecting (the watchdog looks at both tasks itself);
+reconnecting first waits until a stopped server has taken what is unsent; any `-ERR` closes the client for ever;
+`publish` buffers while disconnected, and a full buffer swallows a cancellation (nothing is buffered here, we wait for
+the connection instead); futures of lost replies never end (a disconnect fails them all); 60 reconnects, then closed for
+ever (here: without end); a black-holed link goes unnoticed for minutes (here: pings every 2 s).
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ import asyncio
 import itertools
 import json
 import random
+import re
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.errors import Error, MaxPayloadError
+from nats.aio.subscription import Subscription
+from nats.errors import Error
 
 from conch.bus.access import Access
+from conch.bus.jetstream.wire import Parser, Take, frame, read_headers
 from conch.config.mask import masked
 from conch.errors import BusError, BusUnreachableError
 
@@ -32,6 +35,8 @@ REPLY_TIMEOUT = 5.0
 """Seconds that a reply may take before it is asked for again."""
 PING_SECONDS = 2.0
 """Between two signs of life; after three that were not answered the connection is given up."""
+NO_RESPONDERS = "503"
+_DENIED = re.compile(r"permissions violation for (publish|subscription) to \"?([^\"]+)", re.IGNORECASE)
 
 
 class LostReplyError(Exception):
@@ -48,10 +53,18 @@ class RefusedError(BusError):
         """Whether asking again may help."""
 
 
+class Reply(NamedTuple):
+    """An answer to a request."""
+
+    data: bytes
+    headers: dict[str, str]
+
+
 class _Client(Client):
-    def __init__(self, lost: Callable[[], None]) -> None:
+    def __init__(self, lost: Callable[[], None], denied: Callable[[str], None]) -> None:
         super().__init__()
-        self._lost = lost
+        self._lost, self._denied = lost, denied
+        self._ps = self.parser = Parser(self)  # type: ignore[assignment]
 
     async def _attempt_reconnect(self) -> None:
         """Tell at once, and drop what is unsent: waiting for a stopped server to take it would never end."""
@@ -65,17 +78,33 @@ class _Client(Client):
         await super()._connect_to_server(s)
 
     def _drop(self) -> None:
+        self._pending, self._pending_data_size = [], 0  # who waits for an answer sends again
         writer = getattr(self._transport, "_io_writer", None)
         if writer is not None:
             writer.transport.abort()
 
+    async def _process_pong(self) -> None:
+        """A late PONG finds a cancelled waiter: nothing to break the reading for."""
+        if self._pongs:
+            waiter = self._pongs.pop(0)
+            if not waiter.done():
+                waiter.set_result(True)
+            self._pongs_received += 1
+            self._pings_outstanding = 0
+
     async def _process_err(self, err_msg: str) -> None:
         """What the server complains of before it hangs up: a reason to come back, not to close for ever."""
-        if "permissions violation" in err_msg.lower():
-            await super()._process_err(err_msg)
+        if (denied := _DENIED.search(err_msg)) is not None:
+            log.error("bus.denied", what=err_msg.strip("'"))
+            if denied[1].lower() == "publish":
+                self._denied(denied[2])
         else:
             await self._error_cb(Error(f"nats: {err_msg}"))
             await self._process_op_err(Error(f"nats: {err_msg}"))
+
+
+async def _nothing(_: Msg) -> None:
+    """For nats-py's queue, which nothing reaches: the parser hands our messages over itself."""
 
 
 class Connection:
@@ -85,15 +114,20 @@ class Connection:
         self._access, self._name, self._connect_timeout = access, name, connect_timeout
         self._shown = masked(access.url)
         """The address without its password: for people and logs."""
-        self.client = _Client(self._lost)
+        self.client = _Client(self._lost, self._denied)
         self._up = asyncio.Event()
         self._closed = False
-        self._waiting: dict[str, asyncio.Future[Msg]] = {}
+        self._waiting: dict[bytes, tuple[str, asyncio.Future[Reply]]] = {}
         self._numbers = itertools.count(1)
-        self._inbox = ""
+        self.inbox = b""
+        """Where answers come, behind it a token: a number for those to publishes, else `r` and a number."""
+        self.acknowledged: Callable[[bytes, bytes, bytes], None] = lambda token, header, data: None
+        """Takes (token, header, data) of an answer to a publish."""
         self._last_error = ""
         self._watchdog: asyncio.Task[None] | None = None
+        self.on_loss: set[Callable[[], None]] = set()
         self.on_reconnect: set[Callable[[], None]] = set()
+        self.on_denied: set[Callable[[str], None]] = set()
 
     async def __aenter__(self) -> Self:
         try:
@@ -122,8 +156,9 @@ class Connection:
             raise BusUnreachableError(
                 f"no bus at {self._shown}: {why}. Is the server running, is the address right?"
             ) from error
-        self._inbox = self.client.new_inbox()
-        await self.client.subscribe(self._inbox + ".*", cb=self._replied, pending_bytes_limit=0)
+        inbox = self.client.new_inbox()
+        self.inbox = inbox.encode() + b"."
+        await self.subscribe(inbox + ".*", self._replied)
         self._up.set()
         self._watchdog = asyncio.create_task(self._watch(), name="conch.bus.watchdog")
         return self
@@ -154,35 +189,60 @@ class Connection:
         if self._closed:
             raise BusError("the bus was left")
 
-    async def send(self, subject: str, data: bytes, *, reply: str = "", headers: dict[str, str] | None = None) -> None:
+    async def subscribe(self, subject: str, take: Take) -> Subscription:
+        """Have `take` called with each message of `subject`, on the spot; the server knows of it before anything that
+        is sent after this. It outlives reconnects. Raises BusError once the bus was left."""
+        try:
+            subscription = await self.client.subscribe(subject, cb=_nothing)
+        except Error as error:
+            raise BusError(f"the bus was left: {error}") from error
+        self.client.parser.takes[b"%d" % subscription._id] = take
+        return subscription
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        """The end of it. Twice is once."""
+        self.client.parser.takes.pop(b"%d" % subscription._id, None)
+        try:
+            await subscription.unsubscribe()
+        except Exception as error:  # nats-py raises several kinds here when the connection is closing
+            log.debug("bus.unsubscribe_failed", error=str(error))
+
+    def write(self, frames: bytes) -> None:
+        """Hand frames to the connection, in order with all else. Raises LostReplyError when there is none."""
+        client = self.client
+        if not self.connected or client._flush_queue is None:
+            raise LostReplyError("there is no connection")
+        client._pending.append(frames)
+        client._pending_data_size += len(frames)
+        if client._flush_queue.empty():
+            client._flush_queue.put_nowait(asyncio.get_running_loop().create_future())
+
+    def admit(self, subject: str, size: int) -> None:
+        """Raises BusError for a message that this server would hang up on."""
+        if size > self.client.max_payload - 1024:  # headers count
+            raise BusError(f"{subject} has {size} bytes, the server takes {self.client.max_payload}")
+
+    async def send(self, subject: str, data: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
         """Hand a message to the connection once there is one. Raises LostReplyError when it goes in that moment."""
         await self.wait()
-        try:
-            await self.client.publish(subject, data, reply=reply, headers=headers)
-        except MaxPayloadError as error:
-            raise BusError(f"{subject} has {len(data)} bytes, the server takes {self.client.max_payload}") from error
-        except (Error, OSError) as error:
-            raise LostReplyError(str(error)) from error
+        self.admit(subject, len(data))
+        self.write(frame(subject, reply, data, headers))
 
-    async def ask(
-        self, subject: str, data: bytes, *, headers: dict[str, str] | None = None, timeout: float = REPLY_TIMEOUT
-    ) -> Msg:
-        """Send and wait for the one reply. Raises LostReplyError, or RefusedError(503) when nobody listens there."""
-        token = str(next(self._numbers))
-        future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
-        self._waiting[token] = future
+    async def ask(self, subject: str, data: bytes, *, headers: bytes = b"", timeout: float = REPLY_TIMEOUT) -> Reply:
+        """Send and wait for the one reply. Raises LostReplyError, RefusedError(503) when nobody listens there, or
+        RefusedError(403) when this user may not ask there."""
+        token = b"r%d" % next(self._numbers)
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting[token] = (subject, future)
         try:
             async with asyncio.timeout(timeout):
-                await self.send(subject, data, reply=f"{self._inbox}.{token}", headers=headers)
-                message = await future
+                await self.send(subject, data, reply=self.inbox + token, headers=headers)
+                return await future
         except TimeoutError:
             raise LostReplyError(f"no reply on {subject} within {timeout:g} s") from None
         finally:
             del self._waiting[token]
             future.cancel()
-        if message.headers and message.headers.get("Status") == "503":
-            raise RefusedError(f"nobody answers on {subject}", 503, temporary=True)
-        return message
 
     async def api(self, call: str, body: dict[str, Any] | None = None, *, patience: float = 30.0) -> dict[str, Any]:
         """One JetStream API call, asked again while the server is away, however long, or not ready.
@@ -212,13 +272,29 @@ class Connection:
             f"the server at {self._shown} does not answer JetStream requests ({call}); is JetStream enabled?"
         )
 
-    async def _replied(self, message: Msg) -> None:
-        future = self._waiting.get(message.subject.rsplit(".", 1)[-1])
-        if future is not None and not future.done():
-            future.set_result(message)
+    def _replied(self, subject: bytes, _: bytes, header: bytes, data: bytes) -> None:
+        token = subject[len(self.inbox) :]
+        if token[:1] != b"r":
+            self.acknowledged(token, header, data)
+            return
+        asked, future = self._waiting.get(token, ("", None))
+        if future is None or future.done():
+            return
+        status, _description, headers = read_headers(header)
+        if status == NO_RESPONDERS:
+            future.set_exception(RefusedError(f"nobody answers on {asked}", 503, temporary=True))
+        else:
+            future.set_result(Reply(data, headers))
+
+    def _denied(self, subject: str) -> None:
+        for asked, future in self._waiting.values():
+            if asked.lower() == subject.lower() and not future.done():
+                future.set_exception(RefusedError(f"this user may not publish on {asked}", 403))
+        for callback in tuple(self.on_denied):
+            callback(subject)
 
     def _fail_waiting(self) -> None:
-        for future in self._waiting.values():
+        for _, future in self._waiting.values():
             if not future.done():
                 future.set_exception(LostReplyError("the connection went"))
 
@@ -226,6 +302,8 @@ class Connection:
         if not self._closed:
             self._up.clear()
             self._fail_waiting()
+            for callback in tuple(self.on_loss):
+                callback()
             log.warning("bus.disconnected", url=self._shown)
 
     async def _reconnected(self) -> None:

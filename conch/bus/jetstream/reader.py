@@ -16,23 +16,30 @@ from functools import partial
 from typing import Any, Self
 
 import structlog
-from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from conch.bus.jetstream.connection import Connection, LostReplyError, RefusedError
+from conch.bus.jetstream.wire import frame, read_headers
 from conch.bus.protocol import Delivery
 from conch.errors import BusUnreachableError, FencedError
 
 log = structlog.get_logger(__name__)
 
-BATCH = 256
+BATCH = 512
 """Events a pull asks for; two pulls overlap."""
 HEARTBEAT = 5.0
 """Seconds between the server's signs of life on an idle pull; silent for three of them, the reader is made anew."""
 _SECOND = 1_000_000_000
 _NO_CONSUMER = 10014
+_SUBJECTS = 4096
+"""Subjects whose text is kept: nearly every event has one that was met before."""
 _HOLDER = "conch-holder"
 """Metadata key: which reader made the durable. One that comes back and finds another's is fenced."""
+
+
+_PULL = {"batch": BATCH, "max_bytes": 16 * 1024 * 1024}
+_TO_ITS_END = json.dumps(_PULL | {"no_wait": True}).encode()
+_FOR_A_WHILE = json.dumps(_PULL | {"expires": 60 * _SECOND, "idle_heartbeat": int(HEARTBEAT * _SECOND)}).encode()
 
 
 class PullReader:
@@ -55,7 +62,10 @@ class PullReader:
         self._holder = uuid.uuid4().hex
         self._name = self._inbox = ""
         self._ready: deque[Delivery] = deque()
-        self._acks: deque[tuple[int, str]] = deque()
+        self._acks: deque[tuple[int, bytes]] = deque()
+        self._subjects: dict[bytes, str] = {}
+        self._next = ""
+        """Where the next pull is asked for."""
         self._pulls: dict[str, int] = {}
         self._pull_count = 0
         self._expected = 1
@@ -90,9 +100,11 @@ class PullReader:
                 raise FencedError(f"another copy of the consumer {self._durable} reads now; this one stops")
             if self._broken:
                 await self._make_again()
-            await self._pull()
             if self._ready:
-                return [self._ready.popleft() for _ in range(min(most, len(self._ready)))]
+                found = [self._ready.popleft() for _ in range(min(most, len(self._ready)))]
+                self._pull()
+                return found
+            self._pull()
             if self._ended:
                 return ()
             if not self._broken and not self._fenced:
@@ -101,12 +113,12 @@ class PullReader:
     async def ack(self, seq: int) -> None:
         """Acknowledge everything up to `seq`; while there is no connection, it is made anew behind it later."""
         self._acked = max(self._acked, seq)
-        reply = ""
+        reply = b""
         while self._acks and self._acks[0][0] <= seq:
             reply = self._acks.popleft()[1]
-        if reply and self._connection.connected:
+        if reply:
             try:
-                await self._connection.send(reply, b"+ACK")
+                self._connection.write(frame(reply.decode(), b"", b"+ACK"))
             except LostReplyError:
                 log.debug("bus.ack_lost", name=self._name, seq=seq)
 
@@ -128,10 +140,7 @@ class PullReader:
     async def _unsubscribe(self) -> None:
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
-            try:
-                await subscription.unsubscribe()
-            except Exception as error:  # nats-py raises several kinds here when the connection is closing
-                log.debug("bus.unsubscribe_failed", error=str(error))
+            await self._connection.unsubscribe(subscription)
 
     async def _make_again(self) -> None:
         """After a reconnect or a gap; a durable that another reader has made since is theirs."""
@@ -163,9 +172,7 @@ class PullReader:
         self._inbox = self._connection.client.new_inbox()
         self._broken = self._ended = False
         self._expected = 1
-        self._subscription = await self._connection.client.subscribe(
-            self._inbox + ".*", cb=partial(self._received, self._inbox), pending_bytes_limit=0
-        )
+        self._subscription = await self._connection.subscribe(self._inbox + ".*", partial(self._received, self._inbox))
         config: dict[str, Any] = {
             "deliver_policy": "by_start_sequence",
             "filter_subjects": self._filters,
@@ -186,68 +193,73 @@ class PullReader:
                     raise
             made = await self._connection.api(f"CONSUMER.CREATE.{self._stream}.{self._durable}", self._request(config))
         self._name = made["name"]
+        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._name}"
         self._heard = asyncio.get_running_loop().time()
 
     def _request(self, config: dict[str, Any]) -> dict[str, Any]:
         return {"stream_name": self._stream, "config": config}
 
-    async def _pull(self) -> None:
+    def _pull(self) -> None:
         """Keep two pulls under way, as long as what waits here is less than one pull."""
         while (
             len(self._pulls) < 2
             and len(self._ready) < BATCH
             and not (self._broken or self._fenced or self._ended)
-            and self._connection.connected
+            and self._inbox
         ):
             self._pull_count += 1
             number = str(self._pull_count)
-            self._pulls[number] = BATCH
-            request: dict[str, Any] = {"batch": BATCH, "max_bytes": 16 * 1024 * 1024}
-            if self._ends:
-                request |= {"no_wait": True}
-            else:
-                request |= {"expires": 60 * _SECOND, "idle_heartbeat": int(HEARTBEAT * _SECOND)}
+            reply = f"{self._inbox}.{number}".encode()
             try:
-                await self._connection.send(
-                    f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._name}",
-                    json.dumps(request).encode(),
-                    reply=f"{self._inbox}.{number}",
-                )
+                self._connection.write(frame(self._next, reply, _TO_ITS_END if self._ends else _FOR_A_WHILE))
             except LostReplyError:
-                self._broken = True
+                return  # made anew after the reconnect
+            self._pulls[number] = BATCH
 
-    async def _received(self, inbox: str, message: Msg) -> None:
+    def _received(self, inbox: str, subject: bytes, reply: bytes, header: bytes, data: bytes) -> None:
         if inbox != self._inbox:
             return  # of a consumer that was made anew since
-        self._heard = asyncio.get_running_loop().time()
-        if not message.reply.startswith("$JS.ACK."):
-            self._told(message.subject.rsplit(".", 1)[-1], message.headers or {})
+        if not reply.startswith(b"$JS.ACK."):
+            self._told(subject.rsplit(b".", 1)[-1].decode(), header)
             return
         # $JS.ACK.<stream>.<consumer>.<tries>.<stream seq>.<consumer seq>.<time>.<pending>, or with
         # <domain>.<account> before the stream and a <token> at the end.
-        parts = message.reply.split(".")
-        seq, number, time = (int(part) for part in (parts[7:10] if len(parts) >= 11 else parts[5:8]))
-        if self._pulls:  # an event bears its own subject, not its pull's: the server serves them oldest first
-            oldest = next(iter(self._pulls))
-            self._pulls[oldest] -= 1
-            if self._pulls[oldest] <= 0:
-                del self._pulls[oldest]
-        if number != self._expected:
-            log.warning("bus.reader_gap", name=self._name, expected=self._expected, got=number)
+        parts = reply.split(b".")
+        seq, number, time = parts[7:10] if len(parts) >= 11 else parts[5:8]
+        pulls = self._pulls
+        if pulls:  # an event bears its own subject, not its pull's: the server serves them oldest first
+            oldest = next(iter(pulls))
+            pulls[oldest] -= 1
+            if pulls[oldest] <= 0:
+                del pulls[oldest]
+        if int(number) != self._expected:
+            log.warning("bus.reader_gap", name=self._name, expected=self._expected, got=int(number))
             self._inbox = ""  # nothing more of this one: it is made anew
             self._break()
             return
         self._expected += 1
+        place = int(seq)
         if self._durable is not None:
-            self._acks.append((seq, message.reply))
-        if seq > self._last:  # else handed out before
-            self._last = seq
-            self._ready.append(Delivery(seq, message.subject, message.data, time / _SECOND))
+            self._acks.append((place, reply))
+        if place > self._last:  # else handed out before
+            self._last = place
+            self._ready.append(Delivery(place, self._text(subject), data, int(time) / _SECOND))
+        if len(pulls) < 2:
+            self._pull()
         self._wake.set()
 
-    def _told(self, number: str, headers: dict[str, str]) -> None:
+    def _text(self, subject: bytes) -> str:
+        text = self._subjects.get(subject)
+        if text is None:
+            if len(self._subjects) >= _SUBJECTS:
+                self._subjects.clear()
+            text = self._subjects[subject] = subject.decode(errors="replace")
+        return text
+
+    def _told(self, number: str, header: bytes) -> None:
         """A status instead of an event: 100 is a heartbeat, anything else ends that pull."""
-        status, description = headers.get("Status", ""), headers.get("Description", "")
+        self._heard = asyncio.get_running_loop().time()
+        status, description, _ = read_headers(header)
         if status == "100":
             return
         self._pulls.pop(number, None)

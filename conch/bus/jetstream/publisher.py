@@ -1,0 +1,355 @@
+"""The publisher: a bounded window of acknowledgements of its own, nothing made per message where none is awaited.
+
+Under strict durability every message costs the server a write to disk; so what waits while others are on their way is
+sent as one atomic batch, which costs six, however large (measured on nats-server 2.15.1; below GROUP it does not pay).
+What a lost connection leaves unanswered is sent again in its order, under the same ids: the server tells the doubles,
+and beyond its memory of ids we look into the stream first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import secrets
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import structlog
+
+from conch.bus.jetstream.connection import REPLY_TIMEOUT, Connection, LostReplyError, RefusedError
+from conch.bus.jetstream.wire import frame, message_id, read_headers
+from conch.bus.protocol import Message, Stored
+from conch.errors import BusError
+
+log = structlog.get_logger(__name__)
+
+WINDOW_EVENTS, WINDOW_BYTES = 4096, 16 * 2**20
+"""Most that is on its way, unacknowledged; the rest waits here."""
+GROUP, LARGEST_GROUP = 16, 1000
+"""Messages that must wait for an atomic batch to be worth it, and the server's limit of one."""
+GROUP_BYTES = 8 * 2**20
+DEDUPE_SECONDS = 120
+"""How long the server knows an id; what was sent half of that ago is looked for before it is sent again."""
+FULL = {10023, 10047, 10077}
+"""err_codes of a store without room: insufficient resources, storage, or the stream's own limit."""
+WAITS = (0.05, 0.1, 0.2, 0.5, 1.0)
+"""Seconds before a server that has no room, or is not ready, is asked again."""
+
+Find = Callable[[set[str], set[str], int], Awaitable[dict[str, int]]]
+"""(subjects, ids, sequence) -> where those of the ids stand that are on the stream behind the sequence."""
+
+
+class _Order:
+    """What one caller waits for: its messages, and the answer to each."""
+
+    __slots__ = ("answers", "future", "left", "messages", "sent", "singly")
+
+    def __init__(self, messages: Sequence[Message], future: asyncio.Future[None]) -> None:
+        self.messages, self.future = messages, future
+        self.answers: list[Stored | None] = [None] * len(messages)
+        self.left = len(messages)
+        self.sent: float | None = None
+        """When something of it that must be sent again was sent first."""
+        self.singly = False
+        """Whether no batch may take it: ids of it are known to the server already, or the server takes no batches."""
+
+
+_Item = tuple[_Order, int]
+"""A message: its order, and its place in that."""
+
+
+class _Flight(NamedTuple):
+    """What was sent under one token: a message, or an atomic batch of them."""
+
+    items: Sequence[_Item]
+    bytes: int
+    sent: float
+
+
+class Publisher:
+    """Publishes on one connection, in the order asked. `group`: whether to commit in groups."""
+
+    def __init__(self, connection: Connection, stream: str, *, group: bool, find: Find) -> None:
+        self._connection, self._group, self._find = connection, group, find
+        self._plain = b'{"stream":"%b","seq":' % stream.encode()
+        self._waiting: deque[_Item] = deque()
+        self._returned: list[_Item] = []
+        """What the server had no room for: before all that waits, once it is asked again."""
+        self._flights: dict[bytes, _Flight] = {}
+        self._events = self._bytes = 0
+        self._numbers = itertools.count(1)
+        self._held = 0
+        """Times in a row that the server had no room."""
+        self._hold: asyncio.TimerHandle | None = None
+        self._resuming: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._closed = self._scheduled = False
+        self.seen = 0
+        """The greatest sequence that was acknowledged."""
+
+    def start(self) -> None:
+        """Take the connection's acknowledgements. Called once, in the loop."""
+        self._loop = asyncio.get_running_loop()
+        self._connection.acknowledged = self._acknowledged
+        self._connection.on_loss.add(self._lost)
+        self._connection.on_reconnect.add(self._resume)
+        self._connection.on_denied.add(self._denied)
+        self._watching = asyncio.create_task(self._watch(), name="conch.bus.overdue")
+
+    def close(self) -> None:
+        """Give up what is not acknowledged: who waits for it gets BusError. Twice is once."""
+        self._closed = True
+        for task in (self._watching, self._resuming, self._hold):
+            if task is not None:
+                task.cancel()
+        self._take_back()
+        for item in self._waiting:
+            self._fail(item, BusError("the bus was left"))
+        self._waiting.clear()
+
+    async def publish(self, messages: Sequence[Message]) -> Sequence[Stored]:
+        """See `Bus.publish_many`. Cancelled: what is sent stays sent, what waits is taken back."""
+        if self._closed:
+            raise BusError("the bus was left")
+        if not messages:
+            return ()
+        for message in messages:
+            self._connection.admit(message.subject, len(message.data))
+        order = _Order(messages, self._loop.create_future())
+        self._waiting.extend([(order, place) for place in range(len(messages))])
+        self._kick()
+        try:
+            await order.future
+        except asyncio.CancelledError:
+            self._waiting = deque(item for item in self._waiting if item[0] is not order)
+            raise
+        return order.answers  # type: ignore[return-value]  # all of them are answered
+
+    # -- out ---------------------------------------------------------------------------------------------------------
+
+    def _kick(self) -> None:
+        """Send soon: what is asked for in one turn of the loop goes in one piece."""
+        if not self._scheduled and self._waiting:
+            self._scheduled = True
+            self._loop.call_soon(self._send)
+
+    def _send(self) -> None:
+        self._scheduled = False
+        if not self._waiting or self._hold is not None or self._resuming is not None or self._closed:
+            return
+        try:
+            if not self._group:
+                self._send_singly(WINDOW_EVENTS)
+            elif not self._flights:
+                self._send_group()
+        except LostReplyError:
+            return  # nothing was sent; the connection comes back
+
+    def _send_group(self) -> None:
+        """Of what waits, one batch, or a few singles."""
+        batch: list[_Item] = []
+        size = 0
+        for item in itertools.islice(self._waiting, LARGEST_GROUP):
+            size += len(item[0].messages[item[1]].data)
+            if item[0].singly or size > GROUP_BYTES:
+                break
+            batch.append(item)
+        if len(batch) < GROUP:
+            self._send_singly(max(len(batch), GROUP))
+        else:
+            self._send_batch(batch, size)
+
+    def _send_batch(self, batch: Sequence[_Item], size: int) -> None:
+        token, name, last = b"%d" % next(self._numbers), secrets.token_hex(8).encode(), len(batch)
+        frames = []
+        for number, (order, place) in enumerate(batch, 1):
+            subject, data, id = order.messages[place]
+            headers = b"Nats-Msg-Id:%b\r\nNats-Batch-Id:%b\r\nNats-Batch-Sequence:%d\r\n%b" % (
+                message_id(id),
+                name,
+                number,
+                b"Nats-Batch-Commit:1\r\n" if number == last else b"",
+            )
+            # The last is answered for all; the first too, where the server refuses batches altogether.
+            reply = self._connection.inbox + token if number in (1, last) else b""
+            frames.append(frame(subject, reply, data, headers))
+        self._connection.write(b"".join(frames))
+        for _ in batch:
+            self._waiting.popleft()
+        self._fly(token, _Flight(batch, size, self._loop.time()))
+
+    def _send_singly(self, most: int) -> None:
+        """Up to `most` messages, as the window has room, each acknowledged by itself, in one piece."""
+        inbox, now = self._connection.inbox, self._loop.time()
+        frames: list[bytes] = []
+        flights: list[tuple[bytes, _Flight]] = []
+        room, bytes_left = min(most, WINDOW_EVENTS - self._events), WINDOW_BYTES - self._bytes
+        for item in itertools.islice(self._waiting, max(room, 0)):
+            if bytes_left <= 0:
+                break
+            subject, data, id = item[0].messages[item[1]]
+            token = b"%d" % next(self._numbers)
+            frames.append(frame(subject, inbox + token, data, b"Nats-Msg-Id:%b\r\n" % message_id(id)))
+            flights.append((token, _Flight((item,), len(data), now)))
+            bytes_left -= len(data)
+        if frames:
+            self._connection.write(b"".join(frames))
+        for token, flight in flights:
+            self._waiting.popleft()
+            self._fly(token, flight)
+
+    def _fly(self, token: bytes, flight: _Flight) -> None:
+        self._flights[token] = flight
+        self._events += len(flight.items)
+        self._bytes += flight.bytes
+
+    # -- back --------------------------------------------------------------------------------------------------------
+
+    def _acknowledged(self, token: bytes, header: bytes, data: bytes) -> None:
+        flight = self._flights.get(token)
+        if flight is None or not (data or header):
+            return  # of a try that was given up; or a batch has begun
+        if not header and data.startswith(self._plain) and (seq := data[len(self._plain) : -1]).isdigit():
+            self._land(token, flight)
+            self._settle(flight.items[0], Stored(int(seq), False))
+        else:
+            self._answered(token, flight, header, data)
+        self._kick()
+
+    def _answered(self, token: bytes, flight: _Flight, header: bytes, data: bytes) -> None:
+        """Everything but the plain acknowledgement of one message."""
+        try:
+            reply: dict[str, Any] = json.loads(data or b"{}")
+        except ValueError:
+            return  # nobody but the server answers here; it is asked again in time
+        self._land(token, flight)
+        status, description, _ = read_headers(header)
+        error = reply.get("error")
+        if status:
+            self._refused(flight, int(status), f"{status} {description}".strip(), temporary=True)
+        elif error is not None:
+            code = int(error.get("err_code", 0))
+            temporary = code in FULL or error.get("code") == 503
+            self._refused(flight, code, str(error.get("description")), temporary=temporary)
+        else:
+            self._held = 0
+            first = int(reply["seq"]) - len(flight.items) + 1
+            for place, item in enumerate(flight.items):
+                self._settle(item, Stored(first + place, bool(reply.get("duplicate", False))))
+
+    def _refused(self, flight: _Flight, code: int, why: str, *, temporary: bool) -> None:
+        if temporary:
+            self._returned += flight.items
+            self._wait_for_room(why)
+        elif len(flight.items) > 1:
+            # One known id, or a server without batches, refuses all of them: each by itself tells which.
+            log.debug("bus.batch_refused", events=len(flight.items), why=why)
+            for order, _ in flight.items:
+                order.singly = True
+            self._put_back(flight.items)
+        else:
+            self._fail(flight.items[0], RefusedError(f"the bus refused: {why}", code))
+
+    def _wait_for_room(self, why: str) -> None:
+        """Nothing is sent for a while."""
+        if self._hold is None:
+            log.warning("bus.publish_waits", tries=self._held + 1, why=why)
+            self._hold = self._loop.call_later(WAITS[min(self._held, len(WAITS) - 1)], self._go_on)
+            self._held += 1
+
+    def _go_on(self) -> None:
+        self._hold = None
+        returned, self._returned = self._returned, []
+        self._put_back(returned)
+        self._send()
+
+    def _land(self, token: bytes, flight: _Flight) -> None:
+        del self._flights[token]
+        self._events -= len(flight.items)
+        self._bytes -= flight.bytes
+
+    def _settle(self, item: _Item, stored: Stored) -> None:
+        order, place = item
+        if stored.seq > self.seen:
+            self.seen = stored.seq
+        if order.answers[place] is None:
+            order.answers[place] = stored
+            order.left -= 1
+            if not order.left and not order.future.done():
+                order.future.set_result(None)
+
+    def _fail(self, item: _Item, error: BusError) -> None:
+        if not item[0].future.done():
+            item[0].future.set_exception(error)
+
+    def _denied(self, subject: str) -> None:
+        """The server said that we may not publish there, and will answer nothing."""
+        for token, flight in tuple(self._flights.items()):
+            there = [place for order, place in flight.items if order.messages[place].subject == subject]
+            if there:
+                self._land(token, flight)
+                self._refused(flight, 403, f"this user may not publish on {subject}", temporary=False)
+        self._kick()
+
+    # -- once more ---------------------------------------------------------------------------------------------------
+
+    def _put_back(self, items: Iterable[_Item]) -> None:
+        """Before all that waits; what nobody waits for any more is left out."""
+        self._waiting.extendleft([item for item in items if not item[0].future.done()][::-1])
+
+    def _take_back(self) -> None:
+        """What is on its way waits again."""
+        for flight in self._flights.values():
+            for order, _ in flight.items:
+                order.sent = flight.sent if order.sent is None else order.sent
+        self._put_back([*self._returned, *(item for flight in self._flights.values() for item in flight.items)])
+        self._returned.clear()
+        self._flights.clear()
+        self._events = self._bytes = 0
+
+    def _lost(self) -> None:
+        self._take_back()
+        if self._resuming is not None:
+            self._resuming.cancel()
+            self._resuming = None
+
+    def _resume(self) -> None:
+        """There is a connection again."""
+        if self._waiting and not self._closed:
+            self._resuming = asyncio.create_task(self._look_and_send(), name="conch.bus.resume")
+
+    async def _look_and_send(self) -> None:
+        try:
+            await self._look()
+        except LostReplyError:
+            return  # again after the next reconnect
+        finally:
+            if self._resuming is asyncio.current_task():
+                self._resuming = None
+        self._send()
+
+    async def _look(self) -> None:
+        """Of what was sent so long ago that the server may have forgotten its id: is it on the stream?"""
+        old = self._loop.time() - DEDUPE_SECONDS / 2
+        late = [item for item in self._waiting if item[0].sent is not None and item[0].sent < old]
+        if not late:
+            return
+        messages = [order.messages[place] for order, place in late]
+        found = await self._find({one.subject for one in messages}, {one.id for one in messages}, self.seen)
+        for order, place in late:
+            order.sent = None
+            if (seq := found.get(order.messages[place].id)) is not None:
+                self._settle((order, place), Stored(seq, True))
+        self._waiting = deque(item for item in self._waiting if item[0].answers[item[1]] is None)
+
+    async def _watch(self) -> None:
+        """A server that is there and does not answer is asked again."""
+        while True:
+            await asyncio.sleep(REPLY_TIMEOUT / 5)
+            oldest = next(iter(self._flights.values()), None)
+            if oldest is not None and self._loop.time() - oldest.sent > REPLY_TIMEOUT and self._connection.connected:
+                log.warning("bus.publish_retried", events=self._events, why=f"no answer within {REPLY_TIMEOUT:g} s")
+                self._lost()
+                self._resume()

@@ -247,7 +247,9 @@ class Tap:
                     break
         else:
             last = max(last, self._end)
-        self._last = self.given = last
+        self._last = last
+        if found:
+            self.given = found[-1].seq
         return found
 
     async def _close(self) -> None:

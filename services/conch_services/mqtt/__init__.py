@@ -1,0 +1,1 @@
+"""MQTT: every fact to a broker, and what devices say to the agent."""

@@ -12,7 +12,7 @@ from conch.cli.line import action_words, scored_words, total_ms, urgent_need
 from conch.cli.options import COMMON, AgentName, Limit, reading
 from conch.errors import ConchError
 from conch.text import safe_text
-from conch_schemas import ExperienceRecorded, Mark
+from conch_schemas import ExperienceRecorded, Mark, trace_id
 
 app = App(name="cycle", help="What the agent did, cycle by cycle.")
 
@@ -62,7 +62,11 @@ def whole_row(experience: ExperienceRecorded, marks: Sequence[Mark]) -> dict[str
     return (
         cycle_row(experience)
         | {name: rest[name] for name in more}
-        | {"outcome_detail": rest["outcome"], "marks": [mark.model_dump(mode="json") for mark in marks]}
+        | {
+            "trace_id": trace_id(experience.traceparent),
+            "outcome_detail": rest["outcome"],
+            "marks": [mark.model_dump(mode="json") for mark in marks],
+        }
     )
 
 
@@ -84,6 +88,8 @@ def story(experience: ExperienceRecorded, marks: Sequence[Mark]) -> Iterator[str
     state = "complete" if experience.complete else scored_words(experience)
     yield f"cycle {experience.cycle} of {experience.agent}, revision {experience.revision}, {state}"
     yield f"  {experience.acted_at:%Y-%m-%d %H:%M:%S %Z}  action {experience.action_id}"
+    if (trace := trace_id(experience.traceparent)) is not None:
+        yield f"  trace {trace}"
     yield f"  model {experience.model}, policy {experience.policy or 'not known'}"
     yield from _block("thought", experience.thought)
     yield from _grounding(experience)

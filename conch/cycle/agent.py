@@ -46,6 +46,7 @@ from conch_schemas import (
     ThoughtFormed,
     ThoughtGrounded,
     action_id,
+    trace_of,
 )
 
 log = structlog.get_logger(__name__)
@@ -309,7 +310,7 @@ class Agent:
 
     def _bind(self, number: int) -> None:
         action = action_id(self._body.agentuid, number)
-        structlog.contextvars.bind_contextvars(agent_id=self.name, action_id=action)
+        structlog.contextvars.bind_contextvars(agent_id=self.name, action_id=action, trace_id=trace_of(action))
 
 
 def _digest(*parts: str) -> str:

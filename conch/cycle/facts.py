@@ -24,6 +24,7 @@ from conch_schemas import (
     encode,
     source_of,
     subject_of,
+    traceparent_of,
 )
 
 log = structlog.get_logger(__name__)
@@ -47,14 +48,17 @@ class Facts:
 
     def of_cycle(self, kind: type[E], number: int, *, policy: str | None = None, **data: Any) -> E:
         """A fact of a cycle: one of its kind. `policy`: the one that acted, where it is another than now's."""
-        identity = cycle_event_id(action_id(self.agentuid, number), kind)
-        return kind(**self._envelope(number), id=identity, policy=policy or self._policy, **data)
+        action = action_id(self.agentuid, number)
+        identity = cycle_event_id(action, kind)
+        return kind(**self._envelope(number, action, identity), policy=policy or self._policy, **data)
 
     def after(self, cause: Event, kind: type[E], index: int = 0, **data: Any) -> E:
         """A fact that follows from a fact of a cycle, of the same policy."""
         assert cause.cycle is not None
+        assert cause.action_id is not None
         identity = consequence_id(cause.id, "cycle", "1", kind, index)
-        return kind(**self._envelope(cause.cycle), id=identity, causation_id=cause.id, policy=cause.policy, **data)
+        envelope = self._envelope(cause.cycle, cause.action_id, identity)
+        return kind(**envelope, causation_id=cause.id, policy=cause.policy, **data)
 
     def outside(self, kind: type[E], key: str, **data: Any) -> E:
         """A fact of no cycle; `key` tells it from others of its kind."""
@@ -113,14 +117,15 @@ class Facts:
         if isinstance(event, MessageReceived) and not self._at.memory.knows_message(event.id):
             log.warning("message.beyond_bounds", message=event.id, seq=seq)
 
-    def _envelope(self, number: int) -> dict[str, Any]:
-        action = action_id(self.agentuid, number)
+    def _envelope(self, number: int, action: str, identity: str) -> dict[str, Any]:
         return {
+            "id": identity,
             "source": source_of(self.agent, self.agentuid),
             "agent": self.agent,
             "cycle": number,
             "action_id": action,
             "subject": action,
+            "traceparent": traceparent_of(action, identity),
         }
 
     async def _agree(self, event: Event, seq: int) -> None:

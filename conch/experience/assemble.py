@@ -28,6 +28,7 @@ from conch_schemas import (
     Value,
     consequence_id,
     encode,
+    passed_on,
 )
 
 NO_WEIGHTS_DEADLINE = 30.0
@@ -159,8 +160,9 @@ def assemble(
     The id follows from the act and the revision.
     """
     reflect = {} if context.reflect_ms is None else {"reflect": context.reflect_ms}
+    identity = consequence_id(act.id, "store", "1", ExperienceRecorded, index=revision - 1)
     return ExperienceRecorded(
-        id=consequence_id(act.id, "store", "1", ExperienceRecorded, index=revision - 1),
+        id=identity,
         source=act.source,
         subject=act.action_id,
         time=recorded,
@@ -168,7 +170,7 @@ def assemble(
         cycle=act.cycle,
         action_id=act.action_id,
         causation_id=act.id,
-        traceparent=act.traceparent,
+        traceparent=passed_on(act.traceparent, identity),
         policy=act.policy,
         step=act.step,
         seq=seq,

@@ -31,6 +31,7 @@ from conch_schemas.novelty import Drives, NoveltyMeasured
 from conch_schemas.registry import EVENTS, AnyEvent, ContractViolationError, decode, encode
 from conch_schemas.reward import BUILTIN_SCORER, Part, RewardAssigned, Score, WeightsSet
 from conch_schemas.subjects import STREAM_SUBJECTS, agent_of, control_subject, subject_filter, subject_of
+from conch_schemas.trace import passed_on, trace_id, trace_of, traceparent_of
 from conch_schemas.witness import Mark, MarkLink, MarkWitnessed
 
 __all__ = [
@@ -90,7 +91,11 @@ __all__ = [
     "decode",
     "encode",
     "event_type",
+    "passed_on",
     "source_of",
     "subject_filter",
     "subject_of",
+    "trace_id",
+    "trace_of",
+    "traceparent_of",
 ]

@@ -90,7 +90,7 @@ class Event(BaseModel):
     causation_id: str | None = None
     """The id of the event this one follows from."""
     traceparent: str | None = None
-    """W3C trace context."""
+    """W3C trace context: the trace is the action's (`conch_schemas.trace`), the span this fact's own."""
     policy: str | None = None
     """Digest of the acting policy; `policy.set` says what it stands for."""
 

@@ -13,6 +13,7 @@ import pytest
 from conch.cli import cycle, mark, need, reward
 from conch.cli.common import Common
 from conch.errors import ConchError, StoreError, UsageError
+from conch_schemas import trace_of, traceparent_of
 
 Printed = Callable[[], str]
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -79,6 +80,23 @@ def test_a_cycle_is_shown_with_its_marks_and_breakdown(filled: Any, common: Comm
     assert sum(line["amount"] for line in row["breakdown"]) == pytest.approx(row["total"])
     assert [mark["sequence"] for mark in row["marks"]] == [4, 5, 6, 7]
     assert row["needs_before"]["curiosity"] == 0.5
+
+
+def test_a_cycle_is_shown_with_its_trace(
+    life: Any, kept: Callable[..., None], common: Common, printed: Printed
+) -> None:
+    """By whose id the act is found in other tools and in the logs; an act without one is shown without."""
+    act = life.act(1)
+    kept(life.weights(), life.act(0), act.model_copy(update={"traceparent": traceparent_of(act.action_id, act.id)}))
+    for number in (0, 1):
+        cycle.show(number, common=common)
+
+    told = printed()
+    assert told.count("trace") == 1
+    assert f"\n  trace {trace_of(act.action_id)}\n" in told
+
+    cycle.show(1, common=replace(common, json=True))
+    assert document(printed)["cycle"]["trace_id"] == trace_of(act.action_id)
 
 
 def test_a_cycle_that_is_not_there_is_a_sentence(filled: Any, common: Common) -> None:

@@ -1,0 +1,44 @@
+"""Trace context (W3C, https://www.w3.org/TR/trace-context/): an action is one trace, each of its facts a span in it.
+
+Both are derived, as ids are: the same fact twice has the same span, and nothing is drawn.
+"""
+
+from __future__ import annotations
+
+import re
+from uuid import UUID, uuid5
+
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-((?!0{32})[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-([0-9a-f]{4})-([0-9a-f]{12})")
+
+
+def trace_of(action_id: str) -> str:
+    """The 32 hexadecimal digits that all facts of an action share: its id, which is a UUID, without the hyphens."""
+    return action_id.replace("-", "")
+
+
+def traceparent_of(action_id: str, event_id: str) -> str:
+    """The `traceparent` of a fact of an action: the trace is the action's, the span comes from the event's id."""
+    return f"00-{trace_of(action_id)}-{_span(event_id)}-01"
+
+
+def passed_on(traceparent: str | None, event_id: str) -> str | None:
+    """The `traceparent` of what follows from a fact: the same trace, a span of its own.
+
+    None where the cause has none, or one that is none: a broken context is not passed on.
+    """
+    trace = trace_id(traceparent)
+    return f"00-{trace}-{_span(event_id)}-01" if trace is not None else None
+
+
+def trace_id(traceparent: str | None) -> str | None:
+    """The trace that a `traceparent` names; None where it is none."""
+    found = _TRACEPARENT.fullmatch(traceparent) if traceparent is not None else None
+    return found[1] if found is not None else None
+
+
+def _span(event_id: str) -> str:
+    """16 hexadecimal digits, never all zero: the half of the id that begins with its variant."""
+    found = _UUID.fullmatch(event_id) or _UUID.fullmatch(str(uuid5(UUID(int=0), event_id)))
+    assert found is not None
+    return found[1] + found[2]

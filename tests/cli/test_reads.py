@@ -86,8 +86,9 @@ def test_a_cycle_is_shown_with_its_trace(
     life: Any, kept: Callable[..., None], common: Common, printed: Printed
 ) -> None:
     """By whose id the act is found in other tools and in the logs; an act without one is shown without."""
-    act = life.act(1)
-    kept(life.weights(), life.act(0), act.model_copy(update={"traceparent": traceparent_of(act.action_id, act.id)}))
+    before, act = life.act(0), life.act(1)
+    act = act.model_copy(update={"traceparent": traceparent_of(act.action_id, act.id)})
+    kept(life.weights(), before, act, *life.scores(before), *life.scores(act))
     for number in (0, 1):
         cycle.show(number, common=common)
 

@@ -30,6 +30,7 @@ from conch_schemas.needs import NeedChange, NeedsChanged
 from conch_schemas.novelty import Drives, NoveltyMeasured
 from conch_schemas.registry import EVENTS, AnyEvent, ContractViolationError, decode, encode
 from conch_schemas.reward import BUILTIN_SCORER, Part, RewardAssigned, Score, WeightsSet
+from conch_schemas.sense import SenseMeasured, SenseValue
 from conch_schemas.subjects import STREAM_SUBJECTS, agent_of, control_subject, subject_filter, subject_of
 from conch_schemas.trace import passed_on, trace_id, trace_of, traceparent_of
 from conch_schemas.witness import Mark, MarkLink, MarkWitnessed
@@ -78,6 +79,8 @@ __all__ = [
     "Score",
     "ScoredPart",
     "TestsCheck",
+    "SenseMeasured",
+    "SenseValue",
     "ThoughtFormed",
     "ThoughtGrounded",
     "Usage",

@@ -105,7 +105,7 @@ class Claim(Value):
 
     claim: str
     """The words of the thought."""
-    about: Literal["workspace", "memory", "tool", "goal"]
+    about: Literal["workspace", "memory", "tool", "goal", "sense"]
     verdict: Literal["verified", "refuted", "unknown"]
     evidence: str
     """What was looked at and what was there."""

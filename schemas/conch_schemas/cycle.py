@@ -41,7 +41,7 @@ class ThoughtFormed(Event):
 
 
 class ThoughtGrounded(Event):
-    """The thought's claims were checked against workspace, memory, tools and goals."""
+    """The thought's claims were checked against workspace, memory, tools, goals and senses."""
 
     TYPE: ClassVar = "thought.grounded"
     type: Literal["conch.v1.thought.grounded"] = "conch.v1.thought.grounded"

@@ -18,6 +18,7 @@ from conch_schemas.reward import RewardAssigned, WeightsSet
 from conch_schemas.witness import MarkWitnessed
 
 EVENTS: Final[tuple[type[Event], ...]] = (
+from conch_schemas.sense import SenseMeasured
     PolicySet,
     ThoughtFormed,
     ThoughtGrounded,
@@ -33,6 +34,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     MarkWitnessed,
     ExperienceRecorded,
     GoalSet,
+    SenseMeasured,
     GoalReached,
     GoalDropped,
     ConsumerFailed,
@@ -55,6 +57,7 @@ AnyEvent = Annotated[
     | MarkWitnessed
     | ExperienceRecorded
     | GoalSet
+    | SenseMeasured
     | GoalReached
     | GoalDropped
     | ConsumerFailed,

@@ -1,0 +1,65 @@
+"""The command and its options."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from conch.cli.common import Common
+from conch.cli.options import COMMON
+from conch.cli.run.tree import Run
+from conch.errors import UsageError
+from conch.telemetry import configure
+
+
+def run(
+    *,
+    common: Common = COMMON,
+    workspace: Annotated[Path | None, Parameter(help="Directory the agent works in.")] = None,
+    cycles: Annotated[int | None, Parameter(help="End after so many more cycles, all recorded.")] = None,
+    interval: Annotated[float | None, Parameter(help="Seconds from one cycle to the next.")] = None,
+    mind: Annotated[str | None, Parameter(help="reflex, openai or scripted.")] = None,
+    script: Annotated[Path | None, Parameter(help="File of replies for the scripted mind.")] = None,
+    seed: Annotated[int | None, Parameter(help="Seed of everything that is drawn.")] = None,
+    rules: Annotated[
+        list[Path] | None, Parameter(help="Python file of @rule and @consumer plug-ins; repeatable.")
+    ] = None,
+    without: Annotated[
+        list[str] | None, Parameter(help="Consumers not to run here, by name, separated by commas.")
+    ] = None,
+    metrics_port: Annotated[
+        int | None, Parameter(help="TCP port of /metrics; without it a free one near 9464.")
+    ] = None,
+) -> None:
+    """Run the agent: it thinks, acts, is scored and learns, until Ctrl-C (or for --cycles)."""
+    if cycles is not None and cycles < 1:
+        raise UsageError(f"--cycles {cycles}: at least 1")
+    settings = common.settings(
+        {
+            "workspace": str(workspace.expanduser().absolute()) if workspace is not None else None,
+            "cycle": {"interval": interval},
+            "mind": {
+                "kind": mind or ("scripted" if script is not None else None),
+                "script": str(script) if script is not None else None,
+            },
+            "seed": seed,
+            "metrics": {"port": metrics_port},
+        }
+    )
+    home = common.where()
+    skipped = _skipped(without or ())
+    with home.owned():
+        configure(settings.log, home.logs / "run.log", process="run")
+        running = Run(home, settings, cycles, [str(rule) for rule in rules or ()], skipped, as_json=common.json)
+        try:
+            asyncio.run(running.live(common))
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None  # asked twice, or before anything was there to be ended in order
+
+
+def _skipped(without: Sequence[str]) -> frozenset[str]:
+    return frozenset(name.strip() for names in without for name in names.split(",") if name.strip())

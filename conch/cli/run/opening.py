@@ -1,0 +1,140 @@
+"""What comes before the first cycle: the home made, the plug-ins found, the stream looked at, the weight set said."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid5
+
+from conch.bus import Bus
+from conch.cli.common import Common, warn
+from conch.config import BUILTIN_WEIGHTS, Settings
+from conch.config.mask import masked
+from conch.consumer.discover import Found, builtin_names, discover
+from conch.errors import BusError, UsageError
+from conch.home import Home
+
+if TYPE_CHECKING:
+    from conch.experience import SqliteStore
+
+OWNER_KEY = "home"
+"""The bucket's key that says whose consumers read the stream: the UUID of that home's agent."""
+
+
+def ready(home: Home, settings: Settings, common: Common) -> Settings:
+    """Make the home where there is none, and the workspace. The settings as they are then."""
+    from conch.cli.init import make_home
+
+    place = Path(settings.workspace) if settings.workspace is not None else home.workspace
+    if home.path.resolve().is_relative_to(place.resolve()):
+        raise UsageError(
+            f"the workspace {place} holds the home {home.path}, whose token and store the agent must not see: "
+            "name another --workspace"
+        )
+    if not home.config_file.exists() and common.config is None:
+        make_home(home, Path(settings.workspace) if settings.workspace is not None else None)
+        goals = common.settings().goals
+        settings = settings.model_copy(update={"goals": goals})
+    try:
+        made = not place.exists()
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"the workspace {place} cannot be used ({error.strerror}): name another --workspace"
+        ) from error
+    if made:
+        warn(f"made the workspace {place}")
+    return settings
+
+
+def found(rules: Sequence[str], skipped: frozenset[str]) -> Found:
+    """The plug-ins there are. Raises UsageError where a consumer that is not to run is not known."""
+    builtin = builtin_names()
+    found = discover(rules, taken={*builtin, *BUILTIN_WEIGHTS})
+    known = {*builtin, *(plugin.name for plugin in found.plugins)}
+    known |= {f"rule-{plugin.name}" for plugin in found.of("rule")}
+    for name in sorted(skipped - known):
+        near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.0)
+        raise UsageError(f"--without {name}: there is no such consumer; the nearest name is {near[0]}")
+    return found
+
+
+async def refuse_stranger(bus: Bus, home: Home, agent: str) -> None:
+    """Before anything is said on a stream or read from it in this agent's name. Raises BusError."""
+    from conch.cycle.recover import refuse_stranger
+    from conch_schemas import PolicySet, decode, subject_filter
+
+    if (first := await bus.last(subject_filter(PolicySet, agent))) is not None:
+        refuse_stranger(agent, home.agentuid(agent), decode(first.data).agentuid)
+
+
+async def claim(bus: Bus, own: str, consumers: Sequence[str], url: str) -> None:
+    """One home's consumers read a stream: a second home's would take their places over. Raises BusError.
+
+    `own`: the UUID of the home's agent; `url`: where the bus is, to be told.
+    """
+    ours = [name for name in consumers if name != "metrics"]
+    if not ours:
+        return
+    if (owner := await bus.get(OWNER_KEY)) is None:
+        await bus.put(OWNER_KEY, own.encode(), revision=0)
+    elif owner.value.decode(errors="replace") != own:
+        raise BusError(
+            f"the consumers of another home read the stream on {masked(url)}: "
+            f"use another NATS account, or run only the agent here, --without {','.join(ours)}"
+        )
+
+
+async def reconciled(bus: Bus, store: Path, agent: str, warn: Callable[[str], None]) -> int:
+    """The number that the next cycle has at least; and what the stream lost, said."""
+    from conch.bus.reconcile import reconcile
+
+    opened = await asyncio.to_thread(_opened, store)
+    if opened is None:
+        await reconcile(bus, 0, "")
+        return 0
+    try:
+        last = opened.last_cycle(agent)
+        found = await reconcile(bus, opened.position(), opened.epoch() or "")
+        if found.sentence:
+            warn(found.sentence)
+        if not found.another and found.position < found.store_position:
+            opened.set_position(found.position)
+    finally:
+        await asyncio.to_thread(opened.close)
+    return last + 1 if last is not None else 0
+
+
+def _opened(store: Path) -> SqliteStore | None:
+    from conch.experience import SqliteStore
+
+    return SqliteStore(store) if store.exists() else None
+
+
+async def set_weights(bus: Bus, home: Home, settings: Settings, plugins: Found) -> None:
+    """Say which parts an experience of this agent waits for, if that is news."""
+    from conch.rewards import PluginPart, weight_set, weights_version
+    from conch_schemas import WeightsSet, decode, encode, source_of, subject_filter, subject_of
+
+    agent = settings.agent
+    added = [PluginPart(rule.name, rule.weight, (rule.low, rule.high), scorer=rule.name) for rule in plugins.of("rule")]
+    parts = weight_set(added, settings.rewards)
+    version = weights_version(parts)
+    last = await bus.last(subject_filter(WeightsSet, agent))
+    if last is not None:
+        before = decode(last.data)
+        if isinstance(before, WeightsSet) and before.version == version:
+            return
+    agentuid = home.agentuid(agent)
+    event = WeightsSet(
+        id=str(uuid5(UUID(agentuid), f"weights.set/{version}/{last.seq if last is not None else 0}")),
+        source=source_of(agent, agentuid),
+        agent=agent,
+        version=version,
+        parts=parts,
+        why="conch run",
+    )
+    await bus.publish(subject_of(event), encode(event), id=event.id)

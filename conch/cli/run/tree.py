@@ -1,0 +1,277 @@
+"""One run of one home: nats-server, agent, consumers, plug-in consumers, from the first process to the last."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from conch.bus.server import EmbeddedServer
+from conch.cli.common import Common, embedded_server, token_of
+from conch.cli.run.opening import claim, found, ready, reconciled, refuse_stranger, set_weights
+from conch.cli.run.voice import Voice
+from conch.cli.run.winding import Kept, Tree, wind_up
+from conch.config import Settings
+from conch.consumer.discover import Found, Plugin, builtin_names
+from conch.home import Home, write_whole
+from conch.leftovers import end_stale_sandboxes
+from conch.supervisor import DEATHS, ChildProcess, Watched, ended, keep_server
+
+DEFAULT_METRICS_PORT = 9464
+
+
+class Run:
+    """One run of one home."""
+
+    def __init__(
+        self,
+        home: Home,
+        settings: Settings,
+        cycles: int | None,
+        rules: Sequence[str],
+        skipped: frozenset[str],
+        *,
+        as_json: bool,
+    ) -> None:
+        self._home, self._settings, self._cycles, self._rules = home, settings, cycles, rules
+        self._skipped = skipped
+        self._watched: list[Watched] = []
+        self._children: list[ChildProcess] = []
+        self._begun: dict[str, Any] | None = None
+        """Of the agent's first start: the cycle to end before, and the decisions that there were already."""
+        self._metrics: str | None = None
+        self._found = Found()
+        self._bus_address: dict[str, Any] = {}
+        self._started = datetime.now(UTC).isoformat(timespec="seconds")
+        self._stop = asyncio.Event()
+        self._voice = Voice(self._stop, as_json=as_json)
+
+    async def live(self, common: Common) -> None:
+        """From the first process to the last. Raises ConchError with the exit code of what ended it."""
+        own = asyncio.current_task()
+        assert own is not None
+        for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(name, self._asked_to_stop, own)
+        agent = self._child("agent", "conch.cycle.process")
+        consumers = self._child("consumers", "conch.consumer.process")
+        server: EmbeddedServer | None = None
+        tasks: list[asyncio.Task[Any]] = []
+        try:
+            await asyncio.gather(agent.begin(), consumers.begin())  # they import while the rest is made ready
+            discovering = asyncio.create_task(asyncio.to_thread(found, self._rules, self._skipped))
+            self._settings = ready(self._home, self._settings, common)
+            end_stale_sandboxes(self._workspace)
+            if self._settings.bus.url is None:
+                server = embedded_server(self._home, self._settings)
+                watched = Watched("nats-server")
+                self._watched.insert(0, watched)
+                await server.start()
+                watched.state, watched.pid = "up", server.pid
+                tasks.append(asyncio.create_task(keep_server(server, watched, self._write_down), name="nats-server"))
+            self._bus_address = {
+                "url": server.url if server is not None else self._settings.bus.url,
+                "token": server.token if server is not None else token_of(self._settings),
+                "embedded": server is not None,
+            }
+            self._found = await discovering
+            await self._with_bus(agent, consumers, tasks)
+        finally:
+            await ended([task for task in tasks if task.get_name() != "nats-server"], 0.0)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*(child.gone() for child in self._children))
+            end_stale_sandboxes(self._workspace)
+            if server is not None:
+                await server.stop()
+            self._home.run_file.unlink(missing_ok=True)
+
+    async def _with_bus(self, agent: ChildProcess, consumers: ChildProcess, tasks: list[asyncio.Task[Any]]) -> None:
+        from conch.bus.access import Access
+        from conch.bus.jetstream import JetStreamBus
+        from conch.cli.common import stream_bytes
+        from conch.experience import store_path
+
+        embedded = self._bus_address["embedded"]
+        name = self._settings.agent
+        async with JetStreamBus(
+            Access(self._bus_address["url"], token=self._bus_address["token"]),
+            name="conch-run",
+            max_bytes=stream_bytes(self._settings) if embedded else -1,
+            replicas=1 if embedded else self._settings.bus.replicas,
+        ) as bus:
+            await refuse_stranger(bus, self._home, name)
+            await claim(bus, self._home.agentuid(name), self._wanted_builtin(), self._bus_address["url"])
+            store = store_path(self._settings.store.url, self._home.path)
+            beyond = await reconciled(bus, store, name, self._voice.warn)
+            await set_weights(bus, self._home, self._settings, self._found)
+            self._introduce()
+            end = (await bus.state()).last
+            printing = asyncio.create_task(self._voice.cycles(bus, name, end), name="conch.print")
+            tasks.append(printing)
+            start = asyncio.create_task
+            scoring = start(consumers.live(self._consumers_spec), name="consumers")
+            plugins = [
+                Kept(child, start(child.live(self._plugin_spec(plugin)), name=plugin.name))
+                for plugin, child in self._plugins()
+            ]
+            acting = start(agent.live(functools.partial(self._agent_spec, beyond)), name="agent")
+            tree = Tree(Kept(agent, acting), Kept(consumers, scoring), plugins)
+            tasks += [*(kept.living for kept in tree.scoring), acting]
+            await self._until_over(tree, tasks)
+            counted = self._cycles is not None
+            await wind_up(tree, self._settings, self._stop, self._home.logs, counted=counted)
+            await asyncio.sleep(0)
+            printing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await printing
+
+    async def _until_over(self, tree: Tree, tasks: Sequence[asyncio.Task[Any]]) -> None:
+        """Until the agent has ended, somebody asked to stop, or something cannot go on."""
+        stopping = asyncio.create_task(self._stop.wait(), name="conch.stop")
+        acting, living = tree.agent.living, {kept.living for kept in (tree.agent, *tree.scoring)}
+        watching: set[asyncio.Task[Any]] = {*tasks, stopping}
+        try:
+            while True:
+                done, _ = await asyncio.wait(watching, return_when=asyncio.FIRST_COMPLETED)
+                for task in done - {*living, stopping}:
+                    task.result()  # the server that kept dying: raises
+                if tree.fatal() is not None or stopping in done:
+                    return
+                if acting in done and (acting.result() == 0 or self._cycles is not None):
+                    return
+                for task in done:
+                    watching.discard(task)
+                    self._say_down(task.get_name())
+        finally:
+            stopping.cancel()
+
+    def _say_down(self, name: str) -> None:
+        [child] = [child for child in self._children if child.watched.name == name]
+        often = f"it died {DEATHS} times in a minute, see {self._home.logs}"
+        self._voice.warn(f"{name} stays down: {child.fatal[0] if child.fatal is not None else often}")
+
+    # -- what the children are told ----------------------------------------------------------------------------------
+
+    def _child(self, name: str, module: str) -> ChildProcess:
+        watched = Watched(name)
+        self._watched.append(watched)
+        child = ChildProcess(watched, module, hear=self._hear, changed=self._write_down)
+        self._children.append(child)
+        return child
+
+    def _plugins(self) -> list[tuple[Plugin, ChildProcess]]:
+        """Plug-in consumers, each in a process of its own."""
+        wanted = [plugin for plugin in self._found.of("consumer") if plugin.name not in self._skipped]
+        return [(plugin, self._child(plugin.name, "conch.consumer.process")) for plugin in wanted]
+
+    def _spec(self, **more: Any) -> dict[str, Any]:
+        return {
+            "settings": _plain(self._settings),
+            "home": str(self._home.path),
+            "bus": self._bus_address,
+            **more,
+        }
+
+    async def _agent_spec(self, beyond: int) -> dict[str, Any]:
+        workspace = str(self._workspace)
+        return self._spec(cycles=self._cycles, begun=self._begun, beyond=beyond, workspace=workspace)
+
+    @property
+    def _workspace(self) -> Path:
+        return Path(self._settings.workspace) if self._settings.workspace is not None else self._home.workspace
+
+    async def _consumers_spec(self) -> dict[str, Any]:
+        plugins = [asdict(rule) for rule in self._wanted_rules()]
+        return self._spec(name="conch-consumers", builtin=self._wanted_builtin(), plugins=plugins, keeps=True)
+
+    def _wanted_builtin(self) -> list[str]:
+        return [name for name in builtin_names() if name not in self._skipped]
+
+    def _wanted_rules(self) -> list[Plugin]:
+        return [rule for rule in self._found.of("rule") if not {rule.name, f"rule-{rule.name}"} & self._skipped]
+
+    def _plugin_spec(self, plugin: Plugin) -> Any:
+        async def spec() -> dict[str, Any]:
+            return self._spec(name=f"conch-{plugin.name}", builtin=[], plugins=[asdict(plugin)], keeps=False)
+
+        return spec
+
+    # -- what is said ------------------------------------------------------------------------------------------------
+
+    def _introduce(self) -> None:
+        mind = self._settings.mind
+        line = f"agent {self._settings.agent} · mind {mind.kind} · home {self._home.path} · workspace {self._workspace}"
+        self._voice.tell(line)
+        for rule in self._found.of("rule"):
+            self._voice.tell(f"rule {rule.name} (asks for weight {rule.weight:g}) from {rule.origin}")
+        for broken in self._found.broken:
+            self._voice.warn(f"set aside: {broken.origin}: {broken.why}")
+
+    def _hear(self, watched: Watched, line: dict[str, Any]) -> None:
+        """A line from a child."""
+        if "decisions" in line:
+            self._begun = line
+        elif "metrics" in line:
+            self._metrics = str(line["metrics"])
+            moved = self._settings.metrics.port is None and f":{DEFAULT_METRICS_PORT}/" not in self._metrics
+            note = f" (port {DEFAULT_METRICS_PORT} is taken)" if moved else ""
+            self._voice.tell(f"metrics {self._metrics}{note}")
+            self._write_down()
+        elif "state" in line and line.get("why"):
+            self._voice.warn(f"{self._settings.agent}: {line['state']}: {line['why']}")
+        elif "consumer" in line:
+            watched.why = str(line.get("down") or line.get("broke"))
+            how = "stays down" if "down" in line else "broke"
+            self._voice.warn(f"consumer {line['consumer']} {how}: {watched.why}")
+            self._write_down()
+
+    def _write_down(self) -> None:
+        """What `conch status` and the other commands read."""
+        from conch.experience import store_path
+
+        state = {
+            "pid": os.getpid(),
+            "agent": self._settings.agent,
+            "started": self._started,
+            "bus": self._bus_address,
+            "metrics": self._metrics,
+            "store": str(store_path(self._settings.store.url, self._home.path)),
+            "workspace": str(self._workspace),
+            "processes": [
+                {"name": one.name, "pid": one.pid, "state": one.state, "restarts": one.restarts, "why": one.why}
+                for one in self._watched
+            ],
+            "consumers": [*self._wanted_builtin(), *(f"rule-{rule.name}" for rule in self._wanted_rules())]
+            + [plugin.name for plugin in self._found.of("consumer") if plugin.name not in self._skipped],
+            "rules": [
+                {"name": rule.name, "weight": rule.weight, "version": rule.version, "origin": rule.origin}
+                for rule in self._found.of("rule")
+            ],
+            "set_aside": [{"origin": broken.origin, "why": broken.why} for broken in self._found.broken],
+        }
+        with contextlib.suppress(OSError):  # a full disk: the run goes on, status is stale
+            write_whole(self._home.run_file, json.dumps(state))
+
+    def _asked_to_stop(self, run: asyncio.Task[Any]) -> None:
+        """The first time in order, the second time at once: what is in hand is finished by the next run."""
+        if self._stop.is_set():
+            run.cancel()
+        self._stop.set()
+
+
+def _plain(settings: Settings) -> dict[str, Any]:
+    """The settings with their secrets, for the children's ears only."""
+    plain = settings.model_dump(mode="json")
+    for section, key in (("bus", "token"), ("mind", "api_key")):
+        secret = getattr(getattr(settings, section), key)
+        plain[section][key] = secret.get_secret_value() if secret is not None else None
+    return plain

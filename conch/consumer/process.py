@@ -13,7 +13,6 @@ from typing import Any
 import structlog
 
 from conch.bus import Bus, Feed, feeding
-from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.consumer.discover import Plugin, builtin_services, load_one
 from conch.consumer.retention import keep_trimmed
@@ -143,7 +142,7 @@ async def live(child: Child) -> None:
     child.on("finish", finish.set)
     context = ServiceContext(child.settings, child.home)
     async with (
-        JetStreamBus(Access(child.bus_url, token=child.bus_token), name=child.spec["name"]) as bus,
+        JetStreamBus(child.access, name=child.spec["name"], strict=child.strict) as bus,
         feeding(bus) as feed,
         AsyncExitStack() as stack,
     ):

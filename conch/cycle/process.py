@@ -11,7 +11,6 @@ from typing import Any
 import structlog
 
 from conch.bus import Bus, Reader
-from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.cycle.agent import Agent
 from conch.cycle.body import Body
@@ -35,7 +34,7 @@ async def live(child: Child) -> None:
     control = Control(lambda state, why: child.report(state=state, why=why), batch=child.spec["cycles"] is not None)
     child.on("stop", control.stop)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, control.stop)
-    async with JetStreamBus(Access(child.bus_url, token=child.bus_token), name=f"conch-{settings.agent}") as bus:
+    async with JetStreamBus(child.access, name=f"conch-{settings.agent}", strict=child.strict) as bus:
         recovered = await recover(bus, settings.agent, agentuid, beyond=child.spec["beyond"])
         begun = child.spec["begun"] or _begin(child, recovered)
         decided = recovered.memory.decisions - begun["decisions"]

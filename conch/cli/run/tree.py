@@ -14,8 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import SecretStr
+from pydantic_core import to_jsonable_python
+
+from conch.bus.access import Access
 from conch.bus.server import EmbeddedServer
-from conch.cli.common import Common, embedded_server, token_of
+from conch.cli.common import Common, embedded_server
 from conch.cli.run.opening import claim, found, ready, reconciled, refuse_stranger, set_weights
 from conch.cli.run.voice import Voice
 from conch.cli.run.winding import Kept, Tree, wind_up
@@ -49,7 +53,8 @@ class Run:
         """Of the agent's first start: the cycle to end before, and the decisions that there were already."""
         self._metrics: str | None = None
         self._found = Found()
-        self._bus_address: dict[str, Any] = {}
+        self._access = Access("")
+        self._embedded = True
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._stop = asyncio.Event()
         self._voice = Voice(self._stop, as_json=as_json)
@@ -76,11 +81,9 @@ class Run:
                 await server.start()
                 watched.state, watched.pid = "up", server.pid
                 tasks.append(asyncio.create_task(keep_server(server, watched, self._write_down), name="nats-server"))
-            self._bus_address = {
-                "url": server.url if server is not None else self._settings.bus.url,
-                "token": server.token if server is not None else token_of(self._settings),
-                "embedded": server is not None,
-            }
+            self._embedded = server is not None
+            settings = self._settings.bus
+            self._access = Access(server.url, token=server.token) if server is not None else Access.of(settings)
             self._found = await discovering
             await self._with_bus(agent, consumers, tasks)
         finally:
@@ -95,21 +98,20 @@ class Run:
             self._home.run_file.unlink(missing_ok=True)
 
     async def _with_bus(self, agent: ChildProcess, consumers: ChildProcess, tasks: list[asyncio.Task[Any]]) -> None:
-        from conch.bus.access import Access
         from conch.bus.jetstream import JetStreamBus
         from conch.cli.common import stream_bytes
         from conch.experience import store_path
 
-        embedded = self._bus_address["embedded"]
         name = self._settings.agent
         async with JetStreamBus(
-            Access(self._bus_address["url"], token=self._bus_address["token"]),
+            self._access,
             name="conch-run",
-            max_bytes=stream_bytes(self._settings) if embedded else -1,
-            replicas=1 if embedded else self._settings.bus.replicas,
+            max_bytes=stream_bytes(self._settings) if self._embedded else -1,
+            replicas=1 if self._embedded else self._settings.bus.replicas,
+            strict=self._settings.bus.durability == "strict",
         ) as bus:
             await refuse_stranger(bus, self._home, name)
-            await claim(bus, self._home.agentuid(name), self._wanted_builtin(), self._bus_address["url"])
+            await claim(bus, self._home.agentuid(name), self._wanted_builtin(), self._access.shown)
             store = store_path(self._settings.store.url, self._home.path)
             beyond = await reconciled(bus, store, name, self._voice.warn)
             await set_weights(bus, self._home, self._settings, self._found)
@@ -177,7 +179,7 @@ class Run:
         return {
             "settings": _plain(self._settings),
             "home": str(self._home.path),
-            "bus": self._bus_address,
+            "access": asdict(self._access),
             **more,
         }
 
@@ -242,7 +244,7 @@ class Run:
             "pid": os.getpid(),
             "agent": self._settings.agent,
             "started": self._started,
-            "bus": self._bus_address,
+            "bus": self._address(),
             "metrics": self._metrics,
             "store": str(store_path(self._settings.store.url, self._home.path)),
             "workspace": str(self._workspace),
@@ -261,6 +263,11 @@ class Run:
         with contextlib.suppress(OSError):  # a full disk: the run goes on, status is stale
             write_whole(self._home.run_file, json.dumps(state))
 
+    def _address(self) -> dict[str, Any]:
+        """Where the bus is; the embedded server's token was made for this run, of another's no secret is said."""
+        embedded = {"token": self._access.token} if self._embedded else {}
+        return {"url": self._access.address, "embedded": self._embedded} | embedded
+
     def _asked_to_stop(self, run: asyncio.Task[Any]) -> None:
         """The first time in order, the second time at once: what is in hand is finished by the next run."""
         if self._stop.is_set():
@@ -270,8 +277,9 @@ class Run:
 
 def _plain(settings: Settings) -> dict[str, Any]:
     """The settings with their secrets, for the children's ears only."""
-    plain = settings.model_dump(mode="json")
-    for section, key in (("bus", "token"), ("mind", "api_key")):
-        secret = getattr(getattr(settings, section), key)
-        plain[section][key] = secret.get_secret_value() if secret is not None else None
+    plain: dict[str, Any] = json.loads(json.dumps(settings.model_dump(), default=_told))
     return plain
+
+
+def _told(value: Any) -> Any:
+    return value.get_secret_value() if isinstance(value, SecretStr) else to_jsonable_python(value)

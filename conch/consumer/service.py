@@ -20,6 +20,8 @@ class ServiceContext:
     settings: Settings
     home: Path
     """The home directory."""
+    report: Callable[..., None] = lambda **_: None
+    """Tells the run: `report(consumer=NAME, waits=SENTENCE)` what a service waits for outside, "" once it does not."""
 
 
 class Service(Protocol):

@@ -6,14 +6,16 @@ MQTT 5 where the broker speaks it, since only there a broker can say that it ref
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
+import re
 import secrets
 import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 import aiomqtt
@@ -40,7 +42,7 @@ ENVELOPE = 32
 
 _OLD = {1: 132, 2: 133, 3: 136, 4: 134, 5: 135}
 """MQTT 3.1.1's refusals as MQTT 5's."""
-_OTHER_VERSION, _CREDENTIALS = 132, (134, 135, 138, 140)
+_OTHER_VERSION, _CREDENTIALS, _FORBIDDEN, _NOT_NOW = 132, (134, 135, 138, 140), 135, (128, 131, 151)
 
 _quiet = logging.getLogger("conch.mqtt.paho")
 _quiet.addHandler(logging.NullHandler())
@@ -53,9 +55,14 @@ Heard = Callable[[str, bytes, bool], None]
 class RefusedError(Exception):
     """The broker refuses this one message or subscription; the others go on. The message is one sentence."""
 
+    def __init__(self, message: str, *, forbidden: bool = False) -> None:
+        """`forbidden`: we may not use its topic."""
+        super().__init__(message)
+        self.forbidden = forbidden
+
 
 class LostError(Exception):
-    """The connection is gone. The message is one sentence."""
+    """The connection is gone, or of no use now. The message is one sentence."""
 
 
 class Wire:
@@ -69,8 +76,9 @@ class Wire:
     async def send(self, topic: str, payload: bytes, *, retain: bool = False) -> asyncio.Future[None]:
         """Hand one message over at QoS 1, behind those before it; waits while WINDOW are in flight.
 
-        The future is done once the broker has the message, and raises RefusedError when it does not take it. It is
-        never done when the connection is lost: whoever waits for it inside `Link.keep` is cancelled then.
+        The future is done once the broker has the message. It raises RefusedError when the broker does not take this
+        one, LostError when it takes none for now. When the connection is lost it is never done: whoever waits for it
+        inside `Link.keep` is cancelled then.
         """
         await self._room.acquire()
         handed = self._client.hand_over(topic, payload, retain)
@@ -122,8 +130,8 @@ class Link:
         """Whether MQTT 5 is tried; a broker that does not answer to it is asked in 3.1.1 the next time."""
         self.connected = False
         """Whether there is a connection on which the broker has acknowledged something."""
-        self.trouble = ""
-        """Why there is none, in one sentence; "" while connected, and until the first try has failed."""
+        self.trouble, self.since = "", 0.0
+        """Why there is none, in one sentence, and since when (monotonic); "" until the first try has failed."""
 
     @property
     def address(self) -> str:
@@ -142,8 +150,9 @@ class Link:
     async def keep(self, live: Callable[[Wire], Awaitable[None]]) -> None:
         """Connect and `live` with the connection; whenever it is lost `live` is cancelled, and called with the next.
 
-        Returns when `live` does, with the connection closed in order (no last will); raises what it raises. Why there
-        is no connection is logged once, however often it is tried. Cancelled, it closes the connection in order, too.
+        Returns when `live` does, with the connection closed in order: no last will. Raises what `live` raises, less
+        LostError: then it connects anew. Raising or cancelled, it drops the connection, so that the last will is said.
+        Why there is no connection is logged once, however often it is tried.
         """
         tries = 0
         while True:
@@ -170,13 +179,14 @@ class Link:
                 living.result()
             else:
                 raise LostError(self._lost(losing.result()))
+            await client.leave()
         except aiomqtt.MqttError as error:
             raise LostError(self._lost(error)) from None
         finally:
             for task in (living, losing):
                 task.cancel()
             await asyncio.wait([living, losing])
-            await client.leave()
+            await client.drop()
 
     def _lost(self, why: object) -> str:
         return f"the connection to the MQTT broker {self.address} is lost: {_words(why)}"
@@ -194,6 +204,7 @@ class Link:
 
     def _say(self, why: str) -> None:
         if why != self.trouble:
+            self.since = self.since if self.trouble else time.monotonic()
             self.trouble = why
             if self._report is not None:
                 self._report(why)
@@ -207,11 +218,11 @@ class Link:
         try:
             await asyncio.shield(entering)
         except aiomqtt.MqttError as error:
-            await client.leave()
+            await client.drop()
             raise LostError(self._why(error, answered=client.answered)) from None
         except asyncio.CancelledError:
             await asyncio.wait([entering])  # paho connects in a thread that nothing interrupts
-            await client.leave()
+            await client.drop()
             raise
         return client
 
@@ -304,14 +315,20 @@ class _Client(aiomqtt.Client):
         return _words(error) if error is not None else "the broker closed it"
 
     async def leave(self) -> None:
-        """Close the connection in order, whatever its state. The second time changes nothing."""
-        if self._disconnected.done() or not self._connected.done() or self._connected.exception() is not None:
-            self._client.disconnect()  # closes the socket
-            return
-        try:
+        """Close the connection in order: the broker does not say our last will."""
+        with contextlib.suppress(aiomqtt.MqttError):  # it is gone already, or does not answer
             await self.__aexit__(None, None, None)
-        except aiomqtt.MqttError as error:
-            log.debug("mqtt.left_roughly", why=str(error))
+
+    async def drop(self) -> None:
+        """Close the connection as if we died; nothing where there is none."""
+        line = cast(socket.socket | None, self._client.socket())
+        if line is not None:
+            with contextlib.suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(Exception):  # it tells of the end in many ways
+                self._client.loop_read()  # finds the end, and closes
+        if self._disconnected.done():
+            self._disconnected.exception()  # known
 
     def _on_connect(self, client: Any, userdata: Any, flags: Any, reason_code: Any, properties: Any = None) -> None:
         self.answered = True
@@ -324,8 +341,11 @@ class _Client(aiomqtt.Client):
         handed = self._handed.pop(mid, None)
         if handed is None or handed.done():
             return
-        if reason_code.is_failure:
-            handed.set_exception(RefusedError(f"the broker does not take it: {_words(reason_code)}"))
+        if reason_code.value in _NOT_NOW:
+            handed.set_exception(LostError(f"the MQTT broker takes nothing now: {_words(reason_code)}"))
+        elif reason_code.is_failure:
+            refused = f"the broker does not take it: {_words(reason_code)}"
+            handed.set_exception(RefusedError(refused, forbidden=reason_code.value == _FORBIDDEN))
         else:
             handed.set_result(None)
 
@@ -342,4 +362,4 @@ def _code(error: aiomqtt.MqttError) -> int | None:
 
 
 def _words(what: object) -> str:
-    return safe_text(str(what), one_line=True)[:200]
+    return re.sub(r"^\[(code:|Errno )-?\d+\] ", "", safe_text(str(what), one_line=True))[:200]

@@ -1,0 +1,314 @@
+"""The bridge: every fact of the stream to the MQTT broker of `edge.bridge`, in order, at QoS 1.
+
+The stream is the spool. What the broker has not acknowledged waits there, and the place of the bridge, written once a
+second, moves on with the acknowledgements: a broker that is away loses nothing, and what a crash sends once more is the
+same event with the same id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import aiomqtt
+import structlog
+
+from conch.bus import Arrived, Bus, Feed, Tap
+from conch.consumer import ServiceContext
+from conch.consumer.run import Tally
+from conch.consumer.snapshot import Place, load_place, save_place
+from conch.consumer.spec import ConsumerSpec
+from conch.errors import ConchError, FencedError, UsageError
+from conch_schemas import EVENTS, ContractViolationError
+from conch_services.mqtt.discovery import Retained
+from conch_services.mqtt.link import Link, RefusedError, Wire
+from conch_services.mqtt.presence import Presence, status
+from conch_services.mqtt.topics import fact_topic, status_topic
+
+log = structlog.get_logger(__name__)
+
+BATCH = 256
+"""Facts taken from the stream at a time."""
+SAVE_SECONDS = 1.0
+"""Between two writings of the place, and of the statuses: the most that a crash sends again, and that a status lags."""
+LAST_SECONDS = 3.0
+"""Time for the broker to acknowledge what is in hand when the run ends; the rest waits on the stream."""
+LOST_SECONDS, PATIENCE_SECONDS, END_SECONDS = 2.0, 5.0, 30.0
+"""At the end of a run: a broker that is away for so long, or acknowledges nothing for so long, is not waited for; and
+none is for longer than the last."""
+BREAKS = 3
+"""A fact that is first in line when the connection breaks, so often in a row and with nothing acknowledged in between,
+is what breaks it: a broker of MQTT 3.1.1 answers so to what is too large for it."""
+SOON_SECONDS = 2.0
+"""A connection that breaks later than this did not break of what was sent first."""
+
+SPEC = ConsumerSpec("mqtt", "1", (), lambda _: None)
+_KNOWN = frozenset(kind.TYPE for kind in EVENTS)
+
+
+def mqtt_service(context: ServiceContext) -> MqttService:
+    """The bridge of this home. Raises UsageError where `edge.bridge` names no broker."""
+    return MqttService(context)
+
+
+@dataclass(eq=False)
+class _Fact:
+    """A fact on its way."""
+
+    arrived: Arrived
+    topic: str | None
+    """None: it is none, and is passed over."""
+
+
+@dataclass
+class _Handed:
+    """A fact, as far as the broker has to do with it."""
+
+    fact: _Fact
+    answer: asyncio.Future[None] | None
+    """None: nothing was sent."""
+
+
+class MqttService:
+    """See `conch.consumer.service.Service`. Its place is a key of the bus's bucket, like a consumer's."""
+
+    name = "mqtt"
+
+    def __init__(self, context: ServiceContext) -> None:
+        edge, host = context.settings.edge, context.settings.agent
+        if edge.bridge is None:
+            raise UsageError("edge.bridge names no MQTT broker: set it to mqtt://host in conch.yaml")
+        self.tally = Tally()
+        self._report = context.report
+        will = aiomqtt.Will(status_topic(host), status(host, "offline"), qos=1, retain=True)
+        self._link = Link(edge, "bridge", will=will, report=lambda why: self._report(consumer=self.name, waits=why))
+        self._presence = Presence(host, edge.discovery)
+        self._stop = asyncio.Event()
+        self._tap: Tap | None = None
+        self._waiting: deque[_Fact] = deque()
+        """Taken from the stream and not yet the broker's, in order."""
+        self._taken = self._done = 0
+        """The last that was taken; everything up to `_done` is the broker's, or was passed over."""
+        self._moved = self._asked = 0.0
+        """When the broker last acknowledged something, or something began to wait for it; when `handled` was asked."""
+        self._breaks = 0
+        self._forbidden: set[str] = set()
+
+    @property
+    def handled(self) -> int | None:
+        """Everything up to this sequence is with the broker; None: nobody need wait for the broker any longer.
+
+        It is asked when a run ends.
+        """
+        now = time.monotonic()
+        self._asked = self._asked or now
+        gone = self._link.trouble and now - self._link.since > LOST_SECONDS
+        stuck = self._waiting and now - self._moved > PATIENCE_SECONDS
+        if gone or stuck or now - self._asked > END_SECONDS:
+            return None
+        if self._tap is None or self._waiting or self._tap.given > self._taken:
+            return self._done
+        return self._tap.seen
+
+    @property
+    def busy(self) -> bool:
+        """Never: nothing here waits for its time."""
+        return False
+
+    async def run(self, feed: Feed, stop: asyncio.Event) -> None:
+        """Until `stop`: then what is in hand is finished as far as the broker is there, and the place written.
+
+        Raises FencedError when another bridge of this stream took over. Cancelled, it lets go at once.
+        """
+        self._stop = stop
+        self._place = await _claimed(feed.bus)
+        self._taken = self._done = self._place.seq
+        await self._presence.remember(feed.bus)
+        async with feed.tap(None, after=self._done) as self._tap:
+            log.info("mqtt.started", broker=self._link.address, after=self._done)
+            try:
+                await self._bridge(feed.bus)
+            except* ConchError as failed:
+                raise failed.exceptions[0] from None
+            await self._save(feed.bus)
+        await self._say_what_waits(feed.bus)
+
+    async def _bridge(self, bus: Bus) -> None:
+        async with asyncio.TaskGroup() as group:
+            saving = group.create_task(self._saves(bus), name="conch.mqtt.save")
+            linked = group.create_task(self._link.keep(self._live), name="conch.mqtt.link")
+            await self._stop.wait()
+            if self._link.connected:  # then it ends by itself
+                await asyncio.wait([linked], timeout=2 * LAST_SECONDS)
+            for task in (linked, saving):
+                task.cancel()
+
+    # -- while there is a connection ---------------------------------------------------------------------------------
+
+    async def _live(self, wire: Wire) -> None:
+        """Hand over what waits, then what comes, until told to stop. Cancelled when the connection is lost."""
+        self._forbidden.clear()
+        for retained in self._presence.everything():
+            await self._keep(wire, retained)
+        if self._breaks >= BREAKS:
+            self._skip(self._waiting[0], f"{BREAKS} times the broker hung up at it: it may be too large for it")
+            self._settled(self._waiting[0])
+        first, begun = next(iter(self._waiting), None), time.monotonic()
+        handed: asyncio.Queue[_Handed] = asyncio.Queue()
+        tasks: list[asyncio.Task[Any]] = [
+            asyncio.create_task(self._hand(wire, handed), name="conch.mqtt.hand"),
+            asyncio.create_task(self._settle(handed), name="conch.mqtt.settle"),
+            asyncio.create_task(self._statuses(wire), name="conch.mqtt.statuses"),
+        ]
+        stopped: asyncio.Task[Any] = asyncio.create_task(self._stop.wait(), name="conch.mqtt.stop")
+        try:
+            await asyncio.wait([*tasks, stopped], return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done():
+                    task.result()  # none of them ends but by an error
+            tasks[0].cancel()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_SECONDS):
+                    await handed.join()
+                    await asyncio.wait([await self._keep(wire, retained) for retained in self._presence.farewell()])
+        except asyncio.CancelledError:
+            same = first is not None and self._waiting and self._waiting[0] is first
+            self._breaks = self._breaks + 1 if same and time.monotonic() - begun < SOON_SECONDS else 0
+            raise
+        finally:
+            for task in (*tasks, stopped):
+                task.cancel()
+            await asyncio.wait([*tasks, stopped])
+
+    async def _hand(self, wire: Wire, handed: asyncio.Queue[_Handed]) -> None:
+        assert self._tap is not None
+        again = tuple(self._waiting)  # what the connection before this one left
+        while True:
+            for fact in again:
+                await self._send(wire, fact, handed)
+                if self._breaks:
+                    await handed.join()  # one at a time: which is it that the broker hangs up at?
+            again = tuple(self._take(arrived) for arrived in await self._tap.get(BATCH))
+
+    def _take(self, arrived: Arrived) -> _Fact:
+        if self._taken and arrived.seq > self._taken + 1:
+            lost = arrived.seq - self._taken - 1
+            self.tally.failures += lost
+            log.error("mqtt.given_up", facts=lost, why="bus.keep holds no more of what the MQTT broker has not had")
+        self._taken = arrived.seq
+        fact = _Fact(arrived, fact_topic(arrived.subject) if _is_fact(arrived) else None)
+        if not self._waiting:
+            self._moved = time.monotonic()
+        self._waiting.append(fact)
+        return fact
+
+    async def _send(self, wire: Wire, fact: _Fact, handed: asyncio.Queue[_Handed]) -> None:
+        if fact.topic is None:
+            handed.put_nowait(_Handed(fact, None))
+            return
+        for retained in self._presence.learn(fact.arrived):
+            await self._keep(wire, retained)
+        handed.put_nowait(_Handed(fact, await wire.send(fact.topic, fact.arrived.data)))
+
+    async def _settle(self, handed: asyncio.Queue[_Handed]) -> None:
+        while True:
+            one = await handed.get()
+            if one.answer is None:
+                self.tally.failures += 1
+                log.warning("mqtt.no_fact", seq=one.fact.arrived.seq, subject=one.fact.arrived.subject[:200])
+            else:
+                try:
+                    await one.answer
+                    self.tally.handled += 1
+                except RefusedError as error:
+                    self._refused(one.fact, error)
+            self._settled(one.fact)
+            handed.task_done()
+
+    def _settled(self, fact: _Fact) -> None:
+        assert self._waiting[0] is fact
+        self._waiting.popleft()
+        self._done, self._moved, self._breaks = fact.arrived.seq, time.monotonic(), 0
+
+    def _refused(self, fact: _Fact, error: RefusedError) -> None:
+        kind = fact.arrived.subject.split(".", 3)[3]
+        if not error.forbidden or kind not in self._forbidden:  # what is forbidden is so for every fact of its kind
+            self._skip(fact, str(error))
+        else:
+            self.tally.failures += 1
+        if error.forbidden:
+            self._forbidden.add(kind)
+
+    def _skip(self, fact: _Fact, why: str) -> None:
+        self.tally.failures += 1
+        arrived = fact.arrived
+        log.error("mqtt.skipped", seq=arrived.seq, topic=fact.topic, bytes=len(arrived.data), why=why)
+
+    async def _statuses(self, wire: Wire) -> None:
+        while True:
+            await asyncio.sleep(SAVE_SECONDS)
+            for retained in self._presence.changed():
+                await self._keep(wire, retained)
+
+    async def _keep(self, wire: Wire, retained: Retained) -> asyncio.Future[None]:
+        """Send a retained message; one that is refused is not missed by the facts."""
+        answer = await wire.send(retained.topic, retained.payload, retain=True)
+        answer.add_done_callback(lambda answer: _say_refused(retained.topic, answer))
+        return answer
+
+    # -- the place ---------------------------------------------------------------------------------------------------
+
+    async def _saves(self, bus: Bus) -> None:
+        while True:
+            await asyncio.sleep(SAVE_SECONDS)
+            await self._save(bus)
+
+    async def _save(self, bus: Bus) -> None:
+        if (done := self._done) > self._place.seq:
+            await save_place(bus, SPEC, None, self._place, done, ())
+
+    async def _say_what_waits(self, bus: Bus) -> None:
+        left = (await bus.state()).last - self._done
+        if left > 0:
+            why = self._link.trouble or f"the MQTT broker {self._link.address} is slow"
+            log.warning("mqtt.left", facts=left, why=why)
+            self._report(consumer=self.name, waits=f"{left} facts wait on the stream for the next run: {why}")
+        log.info("mqtt.stopped", at=self._done, **vars(self.tally))
+
+
+async def _claimed(bus: Bus) -> Place:
+    """The place last written, written anew: another bridge that still runs finds that it was taken over."""
+    while True:
+        place = await load_place(bus, SPEC)
+        with contextlib.suppress(FencedError):
+            await save_place(bus, SPEC, None, place, place.seq, ())
+            return place
+
+
+def _is_fact(arrived: Arrived) -> bool:
+    """Whether it is an event that stands on its own subject; of a kind that we do not know, by its envelope."""
+    kind = arrived.subject.removeprefix(f"conch.v1.{arrived.agent}.")
+    try:
+        return arrived.event is not None
+    except ContractViolationError:
+        if kind in _KNOWN:
+            return False
+    try:
+        envelope = json.loads(arrived.data)
+        return bool(
+            envelope["type"] == f"conch.v1.{kind}"
+            and envelope["agent"] == arrived.agent
+            and isinstance(envelope["id"], str)
+        )
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return False
+
+
+def _say_refused(topic: str, answer: asyncio.Future[None]) -> None:
+    if not answer.cancelled() and (error := answer.exception()) is not None:
+        log.warning("mqtt.not_kept", topic=topic, why=str(error))

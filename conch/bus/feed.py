@@ -16,6 +16,7 @@ import structlog
 
 from conch.bus.protocol import Bus, Delivery, Reader
 from conch_schemas import (
+    MAX_EVENT_BYTES,
     STREAM_SUBJECTS,
     ContractViolationError,
     Event,
@@ -23,6 +24,7 @@ from conch_schemas import (
     decode,
     subject_filter,
     subject_of,
+    verify_ids,
 )
 
 log = structlog.get_logger(__name__)
@@ -34,6 +36,9 @@ QUEUE_EVENTS, QUEUE_BYTES = 8192, 32 * 2**20
 ROUTES = 65536
 """Subjects whose readers are remembered; subjects are anybody's to invent."""
 
+EXPECTED = 4096
+"""Events of our own that are remembered until they come back; one that does not is forgotten in time."""
+
 Mine = Callable[[str], bool]
 """Whether an agent's events are ours."""
 
@@ -41,21 +46,26 @@ Mine = Callable[[str], bool]
 class Arrived:
     """An event as it arrived, decoded once however many look at it."""
 
-    __slots__ = ("_event", "data", "seq", "subject", "time")
+    __slots__ = ("_event", "agent", "data", "seq", "subject", "time")
 
-    def __init__(self, delivery: Delivery) -> None:
+    def __init__(self, delivery: Delivery, agent: str, event: Event | None = None) -> None:
         self.seq, self.subject, self.data, self.time = delivery
-        self._event: Event | ContractViolationError | None = None
-
-    @property
-    def agent(self) -> str:
+        self.agent = agent
         """The agent's token of the subject."""
-        return agent_of(self.subject) or ""
+        self._event: Event | ContractViolationError | None = event
 
     @property
     def delivery(self) -> Delivery:
         """As the stream has it."""
         return Delivery(self.seq, self.subject, self.data, self.time)
+
+    @property
+    def is_event(self) -> bool:
+        """Whether it is one."""
+        try:
+            return bool(self.event)
+        except ContractViolationError:
+            return False
 
     @property
     def event(self) -> Event:
@@ -71,10 +81,14 @@ class Arrived:
 
 
 def decoded(subject: str, data: bytes) -> Event:
-    """The event in `data`. Raises ContractViolationError when it is none, or does not belong on `subject`."""
+    """The event in `data`. Raises ContractViolationError when it is none, too large, does not belong on `subject`, or
+    bears an id that does not follow from what it says."""
+    if len(data) > MAX_EVENT_BYTES:
+        raise ContractViolationError(f"it has {len(data)} bytes, an event at most {MAX_EVENT_BYTES}")
     event = decode(data)
     if subject_of(event) != subject:
         raise ContractViolationError(f"an event {event.TYPE} of {event.agent} stands on {subject[:200]!r}")
+    verify_ids(event)
     return event
 
 
@@ -87,7 +101,8 @@ class Feed:
         """Everything up to here was handed to the taps that are level."""
         self.broken: BaseException | None = None
         self._taps: set[Tap] = set()
-        self._routes: dict[str, tuple[Tap, ...]] = {}
+        self._routes: dict[str, tuple[str, tuple[Tap, ...]]] = {}
+        self._expected: dict[bytes, Event] = {}
 
     @asynccontextmanager
     async def tap(
@@ -107,16 +122,22 @@ class Feed:
             self._routes.clear()
             await tap._close()
 
+    def expect(self, data: bytes, event: Event) -> None:
+        """`event`, encoded as `data`, is about to be published by us: when it comes it need not be decoded."""
+        if len(self._expected) >= EXPECTED:
+            del self._expected[next(iter(self._expected))]
+        self._expected[data] = event
+
     def reroute(self) -> None:
         """Ask every tap's `mine` anew: agents have changed hands."""
         self._routes.clear()
 
-    def _route(self, subject: str) -> tuple[Tap, ...]:
+    def _route(self, subject: str) -> tuple[str, tuple[Tap, ...]]:
         if len(self._routes) >= ROUTES:
             self._routes.clear()
         agent, _, kind = subject.removeprefix("conch.v1.").partition(".")
-        found = self._routes[subject] = tuple(tap for tap in self._taps if tap._takes(agent, kind))
-        return found
+        route = self._routes[subject] = agent, tuple(tap for tap in self._taps if tap._takes(agent, kind))
+        return route
 
     async def _pump(self, reader: Reader) -> None:
         try:
@@ -133,11 +154,9 @@ class Feed:
         routes = self._routes
         for delivery in deliveries:
             subject = delivery.subject
-            taps = routes.get(subject)
-            if taps is None:
-                taps = self._route(subject)
+            agent, taps = routes.get(subject) or self._route(subject)
             if taps:
-                arrived = Arrived(delivery)
+                arrived = Arrived(delivery, agent, self._expected.pop(delivery.data, None))
                 for tap in taps:
                     tap._offer(arrived)
         self.seq = deliveries[-1].seq
@@ -240,8 +259,9 @@ class Tap:
         self._past = None  # cancelled or broken: read again from where it stood
         async for delivery in past:
             last = delivery.seq
-            if self._mine is None or self._mine(agent_of(delivery.subject) or ""):
-                found.append(Arrived(delivery))
+            agent = agent_of(delivery.subject) or ""
+            if self._mine is None or self._mine(agent):
+                found.append(Arrived(delivery, agent))
                 if len(found) >= most:
                     self._past = past
                     break

@@ -1,9 +1,10 @@
-"""The runtime of one consumer: decode, handle, publish, acknowledge; in that order, so that a crash repeats work and
+"""The runtime of one consumer: decode, handle, publish, write down; in that order, so that a crash repeats work and
 never loses it.
 
-An agent's events are handled one after the other in stream order; different agents' side by side. Position and states
-are written once a second and at the end: what a crash makes it read again gives the same ids, and what it finds on the
-stream already it does not publish again.
+Events are handled as they come, a batch at a time, and what follows from a batch is published in one piece while the
+next is handled. An agent's events keep their order: behind one that fails, or takes its time, the others of that agent
+wait in its lane, and nobody else. Position and states are written once a second and at the end: what a crash makes it
+read again gives the same ids, and what it finds on the stream already it does not publish again.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ import contextlib
 import inspect
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
-from conch.bus import Arrived, Delivery, Feed, Tap
+from conch.bus import Arrived, Delivery, Feed, Message, Tap
 from conch.bus.feed import decoded
+from conch.consumer.lane import Lane
 from conch.consumer.letters import dead_letter
 from conch.consumer.snapshot import (
-    Held,
+    Partition,
     before_key,
     encode_state,
     load_place,
@@ -37,7 +39,6 @@ from conch_schemas import (
     ConsumerFailed,
     ContractViolationError,
     Event,
-    agent_of,
     encode,
     subject_filter,
     subject_of,
@@ -47,8 +48,12 @@ log = structlog.get_logger(__name__)
 
 RETRY_SECONDS = (0.1, 0.5, 2.0, 8.0)
 """Waits between the tries of a failing event; the last one again and again if there are more."""
-IN_HAND = 1024
-"""Events taken and not yet handled, of all agents; more wait on the stream."""
+BATCH = 256
+"""Events taken at a time, where the consumer names no other number."""
+FLIGHTS = 4
+"""Batches handled and not yet published; more wait on the stream."""
+PARKED = 1024
+"""Events that wait in lanes, of all agents; more wait on the stream."""
 SNAPSHOT_SECONDS = 1.0
 """Time between two writings of position and states: the most work that a crash repeats."""
 
@@ -64,17 +69,6 @@ class Tally:
     letters: int = 0
 
 
-@dataclass
-class _Lane:
-    """One agent's way through: a queue and the task that empties it."""
-
-    agent: str
-    queue: asyncio.Queue[Arrived] = field(default_factory=asyncio.Queue)
-    driver: asyncio.Task[None] | None = None
-    held: Held | None = None
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-
 @dataclass(frozen=True)
 class Before:
     """A fold's state before an event, for its dead letter's retry."""
@@ -83,17 +77,41 @@ class Before:
     seq: int
 
 
-class ConsumerRuntime:
-    """Runs one consumer on a feed."""
+@dataclass(eq=False)
+class _Flight:
+    """A batch that is handled: what followed from it is being published."""
 
-    def __init__(self, feed: Feed, spec: ConsumerSpec, *, retry_seconds: Sequence[float] = RETRY_SECONDS) -> None:
+    first: int
+    ids: list[str]
+    """Of the events that were handled."""
+    messages: list[Message]
+
+
+class ConsumerRuntime:
+    """Runs one consumer on a feed. `partition`: the agents that are its; None: all."""
+
+    def __init__(
+        self,
+        feed: Feed,
+        spec: ConsumerSpec,
+        *,
+        partition: Partition | None = None,
+        retry_seconds: Sequence[float] = RETRY_SECONDS,
+    ) -> None:
         self.spec, self.tally = spec, Tally()
         self._feed, self._bus, self._retry_seconds = feed, feed.bus, retry_seconds
+        self._partition = partition
         self._tap: Tap | None = None
-        self._lanes: dict[str, _Lane] = {}
-        self._open: dict[int, None] = {}
-        """Sequences taken and not yet done, in order."""
-        self._dealt = 0
+        self._lanes: dict[str, Lane] = {}
+        self._busy: dict[str, Lane] = {}
+        """Lanes in which events wait."""
+        self._flights: dict[_Flight, asyncio.Task[None]] = {}
+        self._hot: set[str] = set()
+        """Ids of what is handled, and not yet published."""
+        self._parked = self._dealt = 0
+        self._getting = self._stopping = False
+        self._slow = inspect.iscoroutinefunction(spec.handle)
+        self._room = asyncio.Event()
         self._known: set[str] = set()
         """Ids of its own that stand on the stream behind its position: a run before this one published them."""
         self._wrote = False
@@ -102,7 +120,7 @@ class ConsumerRuntime:
         self._log = log.bind(consumer=spec.name)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop` is set: then what is in hand is finished, written down and acknowledged.
+        """Until `stop` is set: then what is in hand is finished and written down.
 
         Raises FencedError when another copy took over, ContractError for a position or state that cannot be read,
         BusError when the bus refuses for good. Cancelled, it lets go at once; the next run does again what was not
@@ -119,138 +137,281 @@ class ConsumerRuntime:
         self._log.info("consumer.stopped", at=self._place.seq, **vars(self.tally))
 
     async def _run(self, stop: asyncio.Event) -> None:
-        self._lanes.clear()
-        self._open.clear()
-        self._room = asyncio.Semaphore(IN_HAND)
+        for waiting in (self._lanes, self._busy, self._flights, self._hot):
+            waiting.clear()
+        self._parked, self._stopping = 0, False
         self._stream = await self._bus.state()
-        self._place = await load_place(self._bus, self.spec)
+        self._place = await load_place(self._bus, self.spec, self._partition)
         self._dealt = self._place.seq
-        filters = [subject_filter(kind) for kind in self.spec.kinds]
-        self._known = await self._published_before(filters)
+        await self._take_over()
+        self._known = await self._published_before([subject_filter(kind) for kind in self.spec.kinds])
+        mine = self._partition.holds if self._partition is not None else None
         async with (
-            self._feed.tap(self.spec.kinds, after=self._place.seq) as self._tap,
-            self._bus.serve(f"conch.ctl._consumer.{self.spec.name}.retry", self._asked_to_retry),
+            self._feed.tap(self.spec.kinds, after=self._place.seq, mine=mine) as self._tap,
+            self._bus.serve(self._control, self._asked_to_retry),
         ):
             self._log.info("consumer.started", after=self._place.seq)
-            async with asyncio.TaskGroup() as group:
+            async with asyncio.TaskGroup() as self._group:
                 over = asyncio.Event()
-                group.create_task(self._snapshots(over), name=f"conch.{self.spec.name}.snapshots")
-                await self._take(self._tap, group, stop)
-                for lane in tuple(self._lanes.values()):
-                    await lane.queue.join()
+                self._start("snapshots", self._snapshots(over))
+                dealing = self._start("deal", self._deal(self._tap))
+                await stop.wait()
+                self._stopping = True
+                if self._getting:
+                    dealing.cancel()  # what was taken and not dealt out comes again: the position does not pass it
+                await asyncio.wait([dealing])
+                await self._finish_in_hand()
                 over.set()
-                for lane in self._lanes.values():
-                    if lane.driver is not None:
-                        lane.driver.cancel()
             await self._snapshot()
 
-    async def _take(self, tap: Tap, group: asyncio.TaskGroup, stop: asyncio.Event) -> None:
-        """Take until told to stop. What was taken and not dealt out then comes again: the position does not pass it."""
-        dealing = group.create_task(self._deal(tap, group), name=f"conch.{self.spec.name}.deal")
-        await stop.wait()
-        dealing.cancel()
-        await asyncio.wait([dealing])
+    async def _take_over(self) -> None:
+        """Write the position as it is: a copy that runs is fenced from here on, whenever it writes next."""
+        try:
+            await save_place(
+                self._bus, self.spec, self._partition, self._place, self._place.seq, list(self._place.recent)
+            )
+        except FencedError:
+            raise _OvertakenError from None
 
-    async def _deal(self, tap: Tap, group: asyncio.TaskGroup) -> None:
-        while True:
-            deliveries = await tap.get()
+    def _start(self, name: str, work: Any) -> asyncio.Task[None]:
+        return self._group.create_task(work, name=f"conch.{self.spec.name}.{name}")
+
+    @property
+    def _control(self) -> str:
+        """Where a retry of one of its dead letters is asked for."""
+        return control_of(self.spec.name, self._partition)
+
+    async def _finish_in_hand(self) -> None:
+        while at_work := [*self._flights.values(), *(lane.worker for lane in self._busy.values() if lane.worker)]:
+            await asyncio.wait(at_work)
+
+    # -- taking and handling -----------------------------------------------------------------------------------------
+
+    async def _deal(self, tap: Tap) -> None:
+        while not self._stopping:
+            await self._until_room()
+            self._getting = True
+            arrivals = await tap.get(min(self.spec.batch or BATCH, PARKED - self._parked))
+            self._getting = False
             if self.spec.linger:
                 await asyncio.sleep(self.spec.linger)
-            for delivery in deliveries:
-                await self._room.acquire()
-                self._open[delivery.seq] = None
-                self._dealt = delivery.seq
-                lane = self._lane(delivery.subject)
-                if lane.driver is None:
-                    lane.driver = group.create_task(self._drive(lane), name=f"conch.{self.spec.name}.{lane.agent}")
-                lane.queue.put_nowait(delivery)
-
-    def _lane(self, subject: str) -> _Lane:
-        agent = agent_of(subject) or ""
-        return self._lanes.setdefault(agent, _Lane(agent))
-
-    async def _drive(self, lane: _Lane) -> None:
-        while True:
-            delivery = await lane.queue.get()
-            async with lane.lock:
-                await self._settle(lane, delivery)
-            del self._open[delivery.seq]
-            self._room.release()
-            lane.queue.task_done()
-
-    async def _settle(self, lane: _Lane, delivery: Arrived) -> None:
-        """Handle one event to its end: done, a duplicate, or a dead letter."""
-        try:
-            event = delivery.event
-        except ContractViolationError as error:
-            await self._give_up(lane, delivery.delivery, str(error), 0)
-            return
-        if event.id in self._place.recent:
-            self.tally.duplicates += 1
-            return
-        if self.spec.state is not None:
-            held = await self._held(lane)
-            if delivery.seq <= held.seq:
-                return  # in the state already: it was written after the position
-        for tries in range(1, self.spec.tries + 1):
-            try:
-                await self._handle(lane, event, delivery.seq)
-            except (Exception, SystemExit, asyncio.CancelledError) as error:
-                if isinstance(error, BusError) or _cancelled(error):
-                    raise
-                self.tally.failures += 1
-                reason = f"{type(error).__name__}: {error}"
-                if tries == self.spec.tries:
-                    before = Before(lane.held.state, lane.held.seq) if lane.held is not None else None
-                    await self._give_up(lane, delivery.delivery, reason, tries, before)
-                else:
-                    self._log.warning("consumer.retried", seq=delivery.seq, tries=tries, error=reason)
-                    await asyncio.sleep(self._retry_seconds[min(tries, len(self._retry_seconds)) - 1])
+            if self.spec.batch:
+                await self._take_together(arrivals)
             else:
-                break
-        self._place.remember(event.id)
+                await self._take_each(arrivals)
+            self._dealt = arrivals[-1].seq
 
-    async def _handle(self, lane: _Lane, event: Event, seq: int) -> None:
+    async def _until_room(self) -> None:
+        while len(self._flights) >= FLIGHTS or self._parked >= PARKED:
+            self._room.clear()
+            await self._room.wait()
+
+    async def _take_each(self, arrivals: Sequence[Arrived]) -> None:
+        """Handle what can be handled now, in order; the rest waits in the lanes."""
+        flight = _Flight(arrivals[0].seq, [], [])
+        for arrived in arrivals:
+            lane = self._lane(arrived.agent)
+            if lane.worker is not None or lane.free.locked() or self._slow or not await self._is_ready(lane, arrived):
+                self._park(lane, arrived)
+                continue
+            try:
+                self._handle_now(lane, arrived.event, arrived.seq, flight)
+            except (Exception, SystemExit) as error:
+                lane.failed = error
+                self._park(lane, arrived)
+        self._fly(flight)
+
+    async def _is_ready(self, lane: Lane, arrived: Arrived) -> bool:
+        """Whether it can be handled on the spot: it is an event, and a fold has its state."""
+        if self.spec.state is not None and lane.held is None:
+            lane.held = await load_state(self._bus, self.spec, lane.agent, self._stream)
+        return arrived.is_event
+
+    def _handle_now(self, lane: Lane, event: Event, seq: int, flight: _Flight) -> None:
+        """Handle one event on the spot. Whatever this raises, nothing has changed: it is tried again in its lane."""
+        if self._is_done(lane, event.id, seq):
+            return
         if self.spec.state is None:
-            result: Any = self.spec.handle(event)
-            facts = await result if inspect.isawaitable(result) else result
-            await self._publish(facts, self._known)
+            flight.messages += self._said(self.spec.handle(event))
         else:
-            held = await self._held(lane)
-            held.state, held.seq = await self._fold(held.state, event, self._known), seq
+            assert lane.held is not None
+            state, facts = self._folded(lane.held.state, event)
+            flight.messages += self._said(facts)
+            lane.held.state, lane.held.seq = state, seq
+        self._hot.add(event.id)
+        flight.ids.append(event.id)
         self.tally.handled += 1
 
-    async def _fold(self, state: Any, event: Event, known: set[str]) -> Any:
-        """The state after `event`, what follows from it being published. The same state where the handler raises."""
+    def _is_done(self, lane: Lane, id: str, seq: int) -> bool:
+        """Whether this event was handled before, here or in a state that was written after the position."""
+        if id in self._place.recent or id in self._hot:
+            self.tally.duplicates += 1
+            return True
+        return lane.held is not None and seq <= lane.held.seq
+
+    async def _take_together(self, arrivals: Sequence[Arrived]) -> None:
+        """Hand a whole batch to the consumer. Where that fails to the last, each event by itself tells which it is."""
+        taken: dict[str, tuple[Arrived, Event]] = {}
+        for arrived in arrivals:
+            try:
+                event = arrived.event
+            except ContractViolationError as error:
+                await self._give_up(self._lane(arrived.agent), arrived.delivery, str(error), 0)
+                continue
+            if event.id in taken or self._is_done(self._lane(arrived.agent), event.id, arrived.seq):
+                self.tally.duplicates += event.id in taken
+            else:
+                taken[event.id] = arrived, event
+        flight = _Flight(arrivals[0].seq, list(taken), [])
+        if taken and not await self._handled_together(list(taken.values()), flight):
+            for arrived, event in taken.values():
+                if not await self._handled_together([(arrived, event)], flight, tries=1):
+                    await self._give_up(self._lane(arrived.agent), arrived.delivery, self._why, self.spec.tries)
+        self._hot |= set(flight.ids)
+        self._fly(flight)
+
+    async def _handled_together(self, taken: Sequence[tuple[Arrived, Event]], flight: _Flight, tries: int = 0) -> bool:
+        for number in range(1, (tries or self.spec.tries) + 1):
+            try:
+                facts = self.spec.handle([event for _, event in taken])
+                flight.messages += self._said(await facts if inspect.isawaitable(facts) else facts)
+            except (Exception, SystemExit, asyncio.CancelledError) as error:
+                await self._stumbled(error, taken[0][0].seq, number, tries or self.spec.tries)
+            else:
+                self.tally.handled += len(taken)
+                return True
+        return False
+
+    # -- in lanes ----------------------------------------------------------------------------------------------------
+
+    def _lane(self, agent: str) -> Lane:
+        lane = self._lanes.get(agent)
+        if lane is None:
+            lane = self._lanes[agent] = Lane(agent)
+        return lane
+
+    def _park(self, lane: Lane, arrived: Arrived) -> None:
+        lane.queue.append(arrived)
+        self._parked += 1
+        self._busy[lane.agent] = lane
+        if lane.worker is None:
+            lane.worker = self._start(lane.agent, self._empty(lane))
+
+    async def _empty(self, lane: Lane) -> None:
+        while lane.queue:
+            async with lane.free:
+                await self._settle(lane, lane.queue[0])
+            lane.queue.popleft()
+            self._parked -= 1
+            self._room.set()
+        lane.worker = None
+        del self._busy[lane.agent]
+
+    async def _settle(self, lane: Lane, arrived: Arrived) -> None:
+        """Handle one event to its end: done, a duplicate, or a dead letter."""
+        try:
+            event = arrived.event
+        except ContractViolationError as error:
+            await self._give_up(lane, arrived.delivery, str(error), 0)
+            return
+        if self.spec.state is not None and lane.held is None:
+            lane.held = await load_state(self._bus, self.spec, lane.agent, self._stream)
+        if self._is_done(lane, event.id, arrived.seq):
+            return
+        failed, lane.failed = lane.failed, None
+        if failed is not None:
+            await self._stumbled(failed, arrived.seq, 1, self.spec.tries)
+        for tries in range(1 if failed is None else 2, self.spec.tries + 1):
+            try:
+                await self._handle(lane, event, arrived.seq)
+            except (Exception, SystemExit, asyncio.CancelledError) as error:
+                await self._stumbled(error, arrived.seq, tries, self.spec.tries)
+            else:
+                break
+        else:
+            before = Before(lane.held.state, lane.held.seq) if lane.held is not None else None
+            await self._give_up(lane, arrived.delivery, self._why, self.spec.tries, before)
+        self._place.remember(event.id)
+
+    async def _stumbled(self, error: BaseException, seq: int, tries: int, most: int) -> None:
+        """Count a try that failed, and wait for the next one. Raises what is no failure of the handler."""
+        if isinstance(error, BusError) or _cancelled(error):
+            raise error
+        self.tally.failures += 1
+        self._why = f"{type(error).__name__}: {error}"
+        if tries < most:
+            self._log.warning("consumer.retried", seq=seq, tries=tries, error=self._why)
+            await asyncio.sleep(self._retry_seconds[min(tries, len(self._retry_seconds)) - 1])
+
+    async def _handle(self, lane: Lane, event: Event, seq: int) -> None:
+        if self.spec.state is None:
+            result: Any = self.spec.handle([event] if self.spec.batch else event)
+            await self._publish(self._said(await result if inspect.isawaitable(result) else result))
+        else:
+            assert lane.held is not None
+            state, facts = self._folded(lane.held.state, event)
+            await self._publish(self._said(facts))
+            lane.held.state, lane.held.seq = state, seq
+        self.tally.handled += 1
+
+    def _folded(self, state: Any, event: Event) -> tuple[Any, Any]:
+        """(the state after `event`, what follows from it); nothing has changed where the handler raises."""
         assert self.spec.state is not None
         after, facts = self.spec.handle(state, event)
         if not isinstance(after, self.spec.state):
             raise ContractError(f"fold {self.spec.name} returned a state that is no {self.spec.state.__name__}")
-        await self._publish(facts, known)
-        return after
+        return after, facts
 
-    async def _held(self, lane: _Lane) -> Held:
-        if lane.held is None:
-            lane.held = await load_state(self._bus, self.spec, lane.agent, self._stream)
-        return lane.held
+    # -- saying ------------------------------------------------------------------------------------------------------
 
-    async def _publish(self, facts: Event | Sequence[Event] | None, known: set[str]) -> None:
+    def _said(self, facts: Event | Sequence[Event] | None, known: set[str] | None = None) -> list[Message]:
+        """What is to be published of `facts`. Raises ContractError for what is no event, or too large a one."""
         if facts is None:
-            return
+            return []
+        known = self._known if known is None else known
+        messages = []
         for fact in (facts,) if isinstance(facts, Event) else facts:
             if not isinstance(fact, Event):
                 raise ContractError(f"consumer {self.spec.name} returned {type(fact).__name__}, not an event")
-            await self._say(fact, known)
+            if fact.id in known:
+                self.tally.duplicates += 1
+                continue
+            data = encode(fact)
+            self._feed.expect(data, fact)
+            messages.append(Message(subject_of(fact), data, fact.id))
+        return messages
 
-    async def _say(self, fact: Event, known: set[str]) -> None:
-        if fact.id in known:
-            self.tally.duplicates += 1
-            return
-        stored = await self._bus.publish(subject_of(fact), encode(fact), id=fact.id)
-        self.tally.duplicates += stored.duplicate
+    async def _publish(self, messages: Sequence[Message]) -> None:
+        if messages:
+            stored = await self._bus.publish_many(messages)
+            self.tally.duplicates += sum(one.duplicate for one in stored)
+
+    def _fly(self, flight: _Flight) -> None:
+        if flight.messages:
+            self._flights[flight] = self._start("publish", self._land(flight))
+        else:
+            self._remember(flight)
+
+    async def _land(self, flight: _Flight) -> None:
+        await self._publish(flight.messages)
+        self._remember(flight)
+        del self._flights[flight]
+        self._room.set()
+
+    async def _landed(self) -> bool:
+        """Wait until what is handled as of now is published; whether it all was."""
+        flights = list(self._flights.values())
+        if flights:
+            await asyncio.wait(flights)
+        return not any(task.cancelled() or task.exception() for task in flights)
+
+    def _remember(self, flight: _Flight) -> None:
+        for id in flight.ids:
+            self._place.remember(id)
+        self._hot.difference_update(flight.ids)
 
     async def _give_up(
-        self, lane: _Lane, delivery: Delivery, reason: str, tries: int, before: Before | None = None
+        self, lane: Lane, delivery: Delivery, reason: str, tries: int, before: Before | None = None
     ) -> None:
         """The dead letter, then go on; a fold's state before it is kept, for the retry."""
         self.tally.letters += 1
@@ -260,7 +421,7 @@ class ConsumerRuntime:
             return  # a letter about a letter would be read, and fail, without end; the log has it
         if before is not None:
             await self._keep_before(lane.agent, delivery.seq, before)
-        await self._say(letter, self._known)
+        await self._publish(self._said(letter))
 
     async def _keep_before(self, agent: str, seq: int, before: Before) -> None:
         key = before_key(self.spec.name, agent, seq)
@@ -285,6 +446,19 @@ class ConsumerRuntime:
                 continue  # not an event: nobody published it here
         return found
 
+    # -- writing down ------------------------------------------------------------------------------------------------
+
+    @property
+    def handled(self) -> int:
+        """Everything up to this sequence is handled, and what followed from it is published."""
+        open_ = [flight.first for flight in self._flights]
+        open_ += [lane.queue[0].seq for lane in self._busy.values() if lane.queue]
+        if open_:
+            return min(open_) - 1
+        if self._tap is None or self._tap.given > self._dealt:
+            return self._dealt
+        return self._tap.seen
+
     async def _snapshots(self, over: asyncio.Event) -> None:
         while not over.is_set():
             with contextlib.suppress(TimeoutError):
@@ -294,23 +468,28 @@ class ConsumerRuntime:
             await self._snapshot()
 
     async def _snapshot(self) -> None:
-        """States first, then the position, then the acknowledgement: none may lead the one before."""
+        """States first, then the position: it must not lead them."""
         async with self._writing:
-            # Both as of now: while states are written, lanes go on, and what is not in a written state may not be said
-            # to be handled.
+            # All as of now: while they are written lanes go on. A state may hold events whose facts are on their way;
+            # it is written once those have arrived.
             done, recent = self.handled, list(self._place.recent)
             if done <= self._place.seq:
                 return
+            states = [(lane, lane.held.state, lane.held.seq) for lane in self._lanes.values() if lane.held is not None]
+            if not await self._landed():
+                return
             try:
-                for lane in tuple(self._lanes.values()):
-                    if lane.held is not None:
-                        await save_state(self._bus, self.spec, lane.agent, lane.held, self._place.epoch)
-                await save_place(self._bus, self.spec, self._place, done, recent)
+                for lane, state, seq in states:
+                    assert lane.held is not None
+                    await save_state(self._bus, self.spec, lane.agent, lane.held, state, seq, self._place.epoch)
+                await save_place(self._bus, self.spec, self._partition, self._place, done, recent)
             except FencedError:
                 if self._wrote:
                     raise
                 raise _OvertakenError from None
             self._wrote = True
+
+    # -- dead letters, once more -------------------------------------------------------------------------------------
 
     async def _asked_to_retry(self, _subject: str, data: bytes) -> bytes:
         """A dead letter once more, by request: `{"seq": …}`; the reply says `ok` or why not."""
@@ -319,15 +498,6 @@ class ConsumerRuntime:
         except Exception as error:
             return json.dumps({"error": f"{type(error).__name__}: {error}"}).encode()
         return b'{"ok":true}'
-
-    @property
-    def handled(self) -> int:
-        """Everything up to this sequence is handled, and what followed from it is published."""
-        if self._open:
-            return next(iter(self._open)) - 1
-        if self._tap is None or self._tap.given > self._dealt:
-            return self._dealt
-        return self._tap.seen
 
     async def retry(self, seq: int) -> None:
         """Handle a dead letter once more; raises what the handler raises.
@@ -339,11 +509,12 @@ class ConsumerRuntime:
         if delivery is None:
             raise ContractError(f"event {seq} is no longer on the stream")
         event = decoded(delivery.subject, delivery.data)
-        lane = self._lane(delivery.subject)
-        async with lane.lock:
+        lane = self._lane(event.agent)
+        async with lane.free:
             if self.spec.state is None:
                 await self._handle(lane, event, seq)
                 return
+            await self._landed()
             before = await self._bus.get(before_key(self.spec.name, lane.agent, seq))
             found = json.loads(before.value) if before is not None else {}
             if found.get("epoch") != self._stream.epoch:
@@ -355,10 +526,11 @@ class ConsumerRuntime:
         self._stream = await self._bus.state()
         await self.retry(seq)
 
-    async def _rebuild(self, lane: _Lane, state: Any, seq: int) -> None:
+    async def _rebuild(self, lane: Lane, state: Any, seq: int) -> None:
         """The lane's state anew from `state` before event `seq`. What fails on the way behind it gets a letter (or has
         one), and the states before other letters are brought up to date."""
-        held = await self._held(lane)
+        held = lane.held or await load_state(self._bus, self.spec, lane.agent, self._stream)
+        lane.held = held
         upto = max(held.seq, seq)
         known = self._known | await self._published_since(seq)
         prefix = before_key(self.spec.name, lane.agent, 0)[:-1]
@@ -378,7 +550,9 @@ class ConsumerRuntime:
             if delivery.seq in letters - {seq}:
                 await self._keep_before(lane.agent, delivery.seq, Before(state, delivery.seq - 1))
             try:
-                state = await self._fold(state, event, known)
+                after, facts = self._folded(state, event)
+                await self._publish(self._said(facts, known))
+                state = after
             except Exception as error:
                 if delivery.seq == seq or isinstance(error, BusError):
                     raise
@@ -386,7 +560,12 @@ class ConsumerRuntime:
                 await self._give_up(lane, delivery, reason, 1, Before(state, delivery.seq - 1))
         async with self._writing:
             held.state, held.seq, held.saved = state, upto, -1
-            await save_state(self._bus, self.spec, lane.agent, held, self._stream.epoch)
+            await save_state(self._bus, self.spec, lane.agent, held, state, upto, self._stream.epoch)
+
+
+def control_of(consumer: str, partition: Partition | None = None) -> str:
+    """The subject on which a consumer is asked to handle a dead letter once more."""
+    return f"conch.ctl._consumer.{consumer}.{'retry' if partition is None else f'{partition.number}.retry'}"
 
 
 class _OvertakenError(Exception):

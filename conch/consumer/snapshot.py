@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,13 +14,25 @@ from conch.bus import Bus, StreamState
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ContractError
 
-RECENT = 2048
+RECENT = 1024
 """Ids of handled events that a consumer remembers, to tell a repetition that the server has forgotten."""
 
 
-def position_key(consumer: str) -> str:
+@dataclass(frozen=True)
+class Partition:
+    """A share of the agents."""
+
+    number: int
+    of: int
+
+    def holds(self, agent: str) -> bool:
+        """Whether `agent` belongs to it: always the same one, on every machine."""
+        return zlib.crc32(agent.encode()) % self.of == self.number
+
+
+def position_key(consumer: str, partition: Partition | None = None) -> str:
     """The bucket's key of a consumer's position."""
-    return f"position/{consumer}"
+    return f"position/{consumer}" if partition is None else f"position/{consumer}/{partition.number}"
 
 
 def state_key(consumer: str, agent: str) -> str:
@@ -49,9 +62,9 @@ class Place:
             del self.recent[next(iter(self.recent))]
 
 
-async def load_place(bus: Bus, spec: ConsumerSpec) -> Place:
+async def load_place(bus: Bus, spec: ConsumerSpec, partition: Partition | None = None) -> Place:
     """The position last written, taken back where it leads the stream (which was restored, or made anew)."""
-    state, entry = await bus.state(), await bus.get(position_key(spec.name))
+    state, entry = await bus.state(), await bus.get(position_key(spec.name, partition))
     if entry is None or not entry.value:
         begin = min(spec.begin, state.last) if entry is None else 0  # reset: from the start
         return Place(seq=begin, epoch=state.epoch, revision=entry.revision if entry is not None else 0)
@@ -66,11 +79,13 @@ async def load_place(bus: Bus, spec: ConsumerSpec) -> Place:
     return Place(seq, state.epoch, recent, entry.revision)
 
 
-async def save_place(bus: Bus, spec: ConsumerSpec, place: Place, seq: int, recent: Sequence[str]) -> None:
+async def save_place(
+    bus: Bus, spec: ConsumerSpec, partition: Partition | None, place: Place, seq: int, recent: Sequence[str]
+) -> None:
     """Write `seq` as the position, with the ids handled of late. Raises FencedError when another copy wrote since."""
     value = {"seq": seq, "epoch": place.epoch, "version": spec.version, "recent": recent}
     place.revision = await bus.put(
-        position_key(spec.name), json.dumps(value, separators=(",", ":")).encode(), revision=place.revision
+        position_key(spec.name, partition), json.dumps(value, separators=(",", ":")).encode(), revision=place.revision
     )
     place.seq = seq
 
@@ -113,11 +128,13 @@ def encode_state(state: BaseModel, seq: int, epoch: str) -> bytes:
     return b'{"seq":%d,"epoch":%s,"state":%s}' % (seq, json.dumps(epoch).encode(), state.model_dump_json().encode())
 
 
-async def save_state(bus: Bus, spec: ConsumerSpec, agent: str, held: Held, epoch: str) -> None:
-    """Write a fold's state. Raises FencedError when another copy wrote since."""
-    if held.seq == held.saved:
+async def save_state(
+    bus: Bus, spec: ConsumerSpec, agent: str, held: Held, state: BaseModel, seq: int, epoch: str
+) -> None:
+    """Write `state` as of `seq`, unless it is written. Raises FencedError when another copy wrote since."""
+    if seq == held.saved:
         return
-    seq, value = held.seq, encode_state(held.state, held.seq, epoch)
+    value = encode_state(state, seq, epoch)
     held.revision = await bus.put(state_key(spec.name, agent), value, revision=held.revision)
     held.saved = seq
 

@@ -41,6 +41,8 @@ class ConsumerSpec:
     """Sequence behind which it begins when it has no place yet: 0, the start of the stream."""
     linger: float = 0.0
     """Seconds that it lets others go first once something has come: for work that nobody waits for."""
+    batch: int | None = None
+    """Events that `handle` is given at once, at most: `(events) -> facts`, of all agents; None: one by one."""
     tries: int = 5
     """How often a failing event is handled in all before it becomes a dead letter."""
 

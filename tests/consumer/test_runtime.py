@@ -5,18 +5,31 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import uuid
 from functools import partial
 from typing import Any
 
 import pytest
 
-from conch.bus import MemoryBus
+from conch.bus import Feed, MemoryBus, feeding
+from conch.bus.jetstream import publisher
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
 from conch.consumer import run as run_module
 from conch.consumer.letters import letter_named, open_letters, settle
 from conch.consumer.snapshot import position_key, reset, state_key
 from conch.errors import BusError, ConchError, ContractError, FencedError
 from conch_schemas import ActionTaken, ConsumerFailed, CycleReflected, Event, encode, subject_of
+
+
+class Alone(ConsumerRuntime):
+    """A runtime with a feed of its own."""
+
+    def __init__(self, bus: Any, spec: ConsumerSpec) -> None:
+        super().__init__(Feed(bus, 0), spec)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        async with feeding(self._bus) as self._feed:
+            await super().run(stop)
 
 
 async def seen(bus: Any, agent: str = "echo") -> list[int]:
@@ -217,7 +230,7 @@ async def test_a_repetition_that_the_server_has_forgotten_is_counted_not_applied
 
 
 async def test_a_consequence_that_the_server_has_forgotten_is_not_published_twice(
-    world: Any, act: Any, fold: Any, run: Any, publish: Any, facts: Any, until: Any
+    world: Any, act: Any, fold: Any, run: Any, publish: Any, facts: Any, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Position and state are lost, everything is handled again: what stands on the stream is found there."""
     async with world.bus() as bus:
@@ -229,23 +242,13 @@ async def test_a_consequence_that_the_server_has_forgotten_is_not_published_twic
         if world.server is None:
             bus.forget_ids()
         else:
-            bus._connection.ask = _without_ids(bus._connection.ask)
+            monkeypatch.setattr(publisher, "message_id", lambda _: str(uuid.uuid4()).encode())  # known to nobody
         async with run(bus, fold()) as runtime:
             await until(lambda: runtime.tally.handled == 3)
 
         assert runtime.tally.duplicates == 3
         assert [event.reflection for event in await facts(bus, CycleReflected)] == ["1", "2", "3"]
         assert await seen(bus) == [1, 2, 3]
-
-
-def _without_ids(ask: Any) -> Any:
-    """As if the dedupe window were over: the server is told no ids."""
-
-    async def asked(subject: str, data: bytes, *, headers: Any = None, timeout: float = 5.0) -> Any:
-        kept = {key: value for key, value in (headers or {}).items() if key != "Nats-Msg-Id"}
-        return await ask(subject, data, headers=kept or None, timeout=timeout)
-
-    return asked
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -260,7 +263,7 @@ async def test_whatever_dies_the_fold_ends_as_if_nothing_had(
                 await publish(bus, act(cycle, agent))
     while done < 120:
         async with world.bus() as bus:
-            runtime = ConsumerRuntime(bus, fold())
+            runtime = Alone(bus, fold())
             task = asyncio.create_task(runtime.run(asyncio.Event()))
             want = min(done + draw.randrange(5, 40), 120)
             await until(partial(_handled, runtime, want))
@@ -282,7 +285,7 @@ def _handled(runtime: ConsumerRuntime, count: int) -> bool:
 
 
 async def test_shutting_down_finishes_what_is_in_hand(bus: Any, act: Any, run: Any, publish: Any, until: Any) -> None:
-    """Taken events are handled and acknowledged before `run` returns; nothing is taken any more."""
+    """Taken events are handled, and the place is written, before `run` returns; nothing is taken any more."""
     release, handled = asyncio.Event(), []
 
     async def handle(action: ActionTaken) -> None:
@@ -292,21 +295,18 @@ async def test_shutting_down_finishes_what_is_in_hand(bus: Any, act: Any, run: A
     async with run(bus, ConsumerSpec("slow", "1", (ActionTaken,), handle)) as runtime:
         for cycle in range(1, 6):
             await publish(bus, act(cycle))
-        await until(lambda: runtime._taken == 5)
+        await until(lambda: runtime._dealt >= 5)
         asyncio.get_running_loop().call_later(0.02, release.set)
 
-    async def acknowledged() -> bool:
-        return [(state.acknowledged, state.pending) for state in await bus.readers()] == [(5, 0)]
-
     assert handled == [1, 2, 3, 4, 5]
-    await until(acknowledged)
+    assert json.loads((await bus.get(position_key("slow"))).value)["seq"] == 5
 
 
 async def test_what_is_in_hand_is_bounded(
     bus: Any, act: Any, run: Any, publish: Any, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind a handler that waits, no more than the bound is taken from the stream."""
-    monkeypatch.setattr(run_module, "IN_HAND", 4)
+    monkeypatch.setattr(run_module, "PARKED", 4)
     release = asyncio.Event()
 
     async def handle(action: ActionTaken) -> None:
@@ -315,9 +315,9 @@ async def test_what_is_in_hand_is_bounded(
     async with run(bus, ConsumerSpec("slow", "1", (ActionTaken,), handle)) as runtime:
         for cycle in range(1, 21):
             await publish(bus, act(cycle))
-        await until(lambda: runtime._taken == 4)
+        await until(lambda: runtime._parked == 4)
         await publish(bus, act(21))
-        assert runtime._taken == 4
+        assert runtime._parked == 4
         release.set()
         await until(lambda: runtime.tally.handled == 21)
 
@@ -327,17 +327,18 @@ async def test_two_copies_of_a_fold_never_fork_its_state(
 ) -> None:
     """The copy that was taken over stops with FencedError; the state is that of one."""
     async with world.bus() as bus:
-        first = asyncio.create_task(ConsumerRuntime(bus, fold()).run(asyncio.Event()))
+        first = asyncio.create_task(Alone(bus, fold()).run(asyncio.Event()))
         for cycle in range(1, 11):
             await publish(bus, act(cycle))
         await until(lambda: _has(bus, 5))
-        stop, runtime = asyncio.Event(), ConsumerRuntime(bus, fold())
+        stop, runtime = asyncio.Event(), Alone(bus, fold())
         second = asyncio.create_task(runtime.run(stop))
+        await until(lambda: runtime.handled >= 10)
+        for cycle in range(11, 21):
+            await publish(bus, act(cycle))
         with pytest.raises(FencedError):
             async with asyncio.timeout(10):
                 await first
-        for cycle in range(11, 21):
-            await publish(bus, act(cycle))
         await until(lambda: _has(bus, 20))
         stop.set()
         await second
@@ -353,7 +354,7 @@ async def test_a_copy_that_took_over_goes_on_from_the_last_write_of_the_other(
     async with run(bus, fold()) as first:
         await publish(bus, act(1))
         await until(lambda: first.tally.handled == 1)
-    second = ConsumerRuntime(bus, fold())
+    second = Alone(bus, fold())
     monkeypatch.setattr(second, "_published_before", _meanwhile(bus, second._published_before))
     stop = asyncio.Event()
     task = asyncio.create_task(second.run(stop))
@@ -386,7 +387,7 @@ async def _has(bus: Any, count: int) -> bool:
 
 async def test_a_write_of_another_copy_stops_this_one(bus: Any, act: Any, fold: Any, publish: Any, until: Any) -> None:
     """The bucket's compare-and-set is the fence, whoever reads."""
-    task = asyncio.create_task(ConsumerRuntime(bus, fold()).run(asyncio.Event()))
+    task = asyncio.create_task(Alone(bus, fold()).run(asyncio.Event()))
     await publish(bus, act(1))
     await until(lambda: _has(bus, 1))
     entry = await bus.get(state_key("count", "echo"))
@@ -409,7 +410,7 @@ async def test_a_state_that_cannot_be_read_is_not_guessed(
 
     with pytest.raises(ContractError, match="consumer reset count"):
         async with asyncio.timeout(10):
-            await ConsumerRuntime(bus, fold()).run(asyncio.Event())
+            await Alone(bus, fold()).run(asyncio.Event())
     entry = await bus.get(state_key("count", "echo"))
     assert entry.value == bad
 
@@ -421,7 +422,7 @@ async def test_a_position_that_cannot_be_read_is_not_guessed(bad: bytes, bus: An
 
     with pytest.raises(ContractError, match="consumer reset count"):
         async with asyncio.timeout(10):
-            await ConsumerRuntime(bus, fold()).run(asyncio.Event())
+            await Alone(bus, fold()).run(asyncio.Event())
 
 
 async def test_a_bus_that_refuses_is_no_failure_of_the_handler(
@@ -429,19 +430,19 @@ async def test_a_bus_that_refuses_is_no_failure_of_the_handler(
 ) -> None:
     """`run` raises; no letter blames the event, and it is handled the next time."""
     await publish(bus, act(1))
-    real = type(bus).publish
+    real = type(bus).publish_many
 
     async def refuse(*_: Any, **__: Any) -> None:
         raise BusError("no permission")
 
-    monkeypatch.setattr(type(bus), "publish", refuse)
+    monkeypatch.setattr(type(bus), "publish_many", refuse)
     with pytest.raises(BusError, match="no permission"):
         async with asyncio.timeout(10):
-            await ConsumerRuntime(bus, fold()).run(asyncio.Event())
-    monkeypatch.setattr(type(bus), "publish", real)
+            await Alone(bus, fold()).run(asyncio.Event())
+    monkeypatch.setattr(type(bus), "publish_many", real)
 
     assert await facts(bus, ConsumerFailed) == []
-    assert await bus.get(position_key("count")) is None
+    assert json.loads((await bus.get(position_key("count"))).value)["seq"] == 0
 
 
 async def test_a_fold_is_rebuilt_when_its_letter_is_retried(
@@ -615,7 +616,7 @@ async def test_a_snapshot_says_of_no_event_that_it_is_handled_before_its_state_i
             return revision
 
         monkeypatch.setattr(bus, "put", put)
-        runtime = ConsumerRuntime(bus, fold())
+        runtime = Alone(bus, fold())
         await publish(bus, act(1, "delta"))
         await publish(bus, act(1))
         task = asyncio.create_task(runtime.run(asyncio.Event()))
@@ -629,7 +630,7 @@ async def test_a_snapshot_says_of_no_event_that_it_is_handled_before_its_state_i
         await asyncio.gather(task, return_exceptions=True)
         monkeypatch.setattr(bus, "put", real)
 
-        stop, again = asyncio.Event(), ConsumerRuntime(bus, fold())
+        stop, again = asyncio.Event(), Alone(bus, fold())
         task = asyncio.create_task(again.run(stop))
         await until(lambda: again.handled >= 3)
         stop.set()
@@ -643,7 +644,7 @@ async def test_a_consumer_that_lingers_lets_others_go_first(until: Any, act: Any
     spec = ConsumerSpec("slow", "1", (ActionTaken,), lambda action: seen.append(action.cycle), linger=0.05)
     async with MemoryBus() as bus:
         stop = asyncio.Event()
-        running = asyncio.create_task(ConsumerRuntime(bus, spec).run(stop))
+        running = asyncio.create_task(Alone(bus, spec).run(stop))
         began = asyncio.get_running_loop().time()
         for cycle in (1, 2):
             await bus.publish(subject_of(act(cycle)), encode(act(cycle)), id=str(cycle))

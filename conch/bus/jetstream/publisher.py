@@ -27,6 +27,8 @@ log = structlog.get_logger(__name__)
 
 WINDOW_EVENTS, WINDOW_BYTES = 4096, 16 * 2**20
 """Most that is on its way, unacknowledged; the rest waits here."""
+PIECE = 256
+"""Messages written at a time: the server begins while the next ones are made ready."""
 GROUP, LARGEST_GROUP = 16, 1000
 """Messages that must wait for an atomic batch to be worth it, and the server's limit of one."""
 GROUP_BYTES = 8 * 2**20
@@ -141,7 +143,9 @@ class Publisher:
             return
         try:
             if not self._group:
-                self._send_singly(WINDOW_EVENTS)
+                self._send_singly(PIECE)
+                if self._events < WINDOW_EVENTS and self._bytes < WINDOW_BYTES:
+                    self._kick()
             elif not self._flights:
                 self._send_group()
         except LostReplyError:

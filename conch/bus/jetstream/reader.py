@@ -117,10 +117,13 @@ class PullReader:
         while self._acks and self._acks[0][0] <= seq:
             reply = self._acks.popleft()[1]
         if reply:
-            try:
-                self._connection.write(frame(reply.decode(), b"", b"+ACK"))
-            except LostReplyError:
-                log.debug("bus.ack_lost", name=self._name, seq=seq)
+            self._acknowledge(reply)
+
+    def _acknowledge(self, reply: bytes) -> None:
+        try:
+            self._connection.write(frame(reply.decode(), b"", b"+ACK"))
+        except LostReplyError:
+            log.debug("bus.ack_lost", name=self._name)
 
     async def _sign(self) -> None:
         """Wait until something came, or for a heartbeat's time."""
@@ -240,7 +243,10 @@ class PullReader:
         self._expected += 1
         place = int(seq)
         if self._durable is not None:
-            self._acks.append((place, reply))
+            if place <= self._acked:  # acknowledged while the durable was made anew: nobody will say it again
+                self._acknowledge(reply)
+            else:
+                self._acks.append((place, reply))
         if place > self._last:  # else handed out before
             self._last = place
             self._ready.append(Delivery(place, self._text(subject), data, int(time) / _SECOND))

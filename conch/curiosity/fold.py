@@ -35,6 +35,7 @@ from conch.curiosity.rules import (
     success_rate,
 )
 from conch.curiosity.state import FORGOTTEN, GOALS, NAMES, RECENT, TRIES, CuriosityState, Deed, Sighting
+from conch.order import is_new
 from conch.seen import act_fingerprint, new_information
 from conch_schemas import ActionTaken, Drives, GoalSet, MessageReceived, Score
 
@@ -79,7 +80,7 @@ def fold(state: CuriosityState, fact: ActionTaken | GoalSet | MessageReceived) -
         answered = state.messages.get(fact.id, False)
         messages = _latest(state.messages, fact.id, answered, RECENT)
         return state.model_copy(update={"messages": messages}), None
-    if state.place is not None and fact.place <= state.place:
+    if not is_new(state.place, fact):
         return state, None
     fingerprint = act_fingerprint(fact)
     seen, new = new_information(state.seen, fact)

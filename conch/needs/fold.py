@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from conch.config import NeedSettings, NeedsSettings
 from conch.needs.rules import counted_reward, delta_reward, most_pressing
 from conch.needs.table import needs_of
+from conch.order import is_new
 from conch.seen import new_information
 from conch_schemas import ActionTaken, NeedChange, RewardAssigned, Score
 
@@ -84,7 +85,7 @@ def _acted(
     needs: Mapping[str, NeedSettings],
     settings: NeedsSettings,
 ) -> tuple[NeedsState, Change | None]:
-    if state.place is not None and action.place <= state.place:
+    if not is_new(state.place, action):
         return state, None
     cycles = 1 if state.place is None else action.place[0] - state.place[0]
     before = {name: _clamp(level + cycles * needs[name].drift) for name, level in levels.items()}

@@ -7,6 +7,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
+from conch.order import is_new
 from conch.witness.canonical import content_hash, mark_hash
 from conch.witness.words import Witnessed, words_for
 from conch_schemas import ActionTaken, Mark, MarkLink, MarkWitnessed, consequence_id, cycle_event_id
@@ -85,7 +86,7 @@ def _mark_id(fact: Witnessed, sequence: int) -> str:
 
 def _met(state: ChainState, fact: Witnessed) -> bool:
     if isinstance(fact, ActionTaken):
-        return state.place is not None and fact.place <= state.place
+        return not is_new(state.place, fact)
     return _digest(fact.id) in state.witnessed
 
 

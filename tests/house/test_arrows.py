@@ -27,6 +27,7 @@ FLOORS = [
         "witness",
         "experience",
         "leftovers",
+        "order",
         "process",
         "seen",
         "workspace",

@@ -192,6 +192,7 @@ class Agent:
             notes=self._body.notes,
             tools=self._registry.names,
             goals=[active.goal for active in self.memory.goals.values()],
+            senses=self._outlook.senses(self.memory),
         )
         await self._facts.publish(
             self._facts.of_cycle(ThoughtGrounded, number, claims=found.claims, memory=found.memory, ms=found.ms)

@@ -1,4 +1,4 @@
-"""Ground: the thought's claims checked against workspace, memory, tools and goals."""
+"""Ground: the thought's claims checked against workspace, memory, tools, goals and senses."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from conch.text import cut, safe_text
+from conch.cycle.claims import claim, sentence
+from conch.cycle.readings import readings
+from conch.minds import Sense
+from conch.text import cut
 from conch_schemas import Claim, Goal
 
 MOST_CLAIMS = 12
@@ -22,7 +25,6 @@ THOUGHT_READ = 8000
 NOTE_BYTES = 4096
 """Most bytes of a recalled note, encoded: all of them fit an event beside the rest."""
 _MOST_NAMES = 100
-_AROUND = 300
 
 _PATH = re.compile(
     r"(?<![\w/.~-])(?:~?/(?:[\w.-]+/)*[\w.-]*\w|(?:[\w.-]+/)+(?:[\w.-]*\w)?)"  # /etc/hosts, notes/x.md, notes/, ../x
@@ -59,7 +61,6 @@ _NO_TOOL_NAME = re.compile(
 _REMEMBER = re.compile(r"\bI (?:remember|recall|noted|know from my notes)(?: that)?\s+([^.!?\n]{3,200})", re.I)
 _WORDS = re.compile(r"\w{3,}")
 _GOAL = re.compile(r"\bgoal\s+(?:of\s+|to\s+)?[`'\"“]([^`'\"”\n]{3,200})[`'\"”]", re.I)
-_END = re.compile(r"[.!?](?=\s)|\n")
 
 
 class Memories(Protocol):
@@ -79,7 +80,15 @@ class Grounding:
     ms: float
 
 
-def ground(thought: str, *, workspace: Path, notes: Memories, tools: Iterable[str], goals: Iterable[Goal]) -> Grounding:
+def ground(
+    thought: str,
+    *,
+    workspace: Path,
+    notes: Memories,
+    tools: Iterable[str],
+    goals: Iterable[Goal],
+    senses: Iterable[Sense] = (),
+) -> Grounding:
     """The claims of `thought` that can be checked, checked, MOST_CLAIMS at most; and the notes that it calls to mind.
 
     Nothing outside the workspace is looked at. Never raises for what the thought says; linear in its length.
@@ -87,26 +96,15 @@ def ground(thought: str, *, workspace: Path, notes: Memories, tools: Iterable[st
     began = time.perf_counter()
     text = thought[:THOUGHT_READ]
     memory = tuple(cut(note, NOTE_BYTES).text for note in notes.recall(text, 5))
-    kinds = (_paths(text, workspace), _tools(text, set(tools)), _memories(text, notes), _goals(text, tuple(goals)))
+    kinds = (
+        _paths(text, workspace),
+        _tools(text, set(tools)),
+        _memories(text, notes),
+        _goals(text, tuple(goals)),
+        readings(text, tuple(senses)),
+    )
     claims = [claim for kind in kinds for claim in islice(kind, MOST_CLAIMS)]
     return Grounding(tuple(claims[:MOST_CLAIMS]), memory, (time.perf_counter() - began) * 1000)
-
-
-def _claim(words: str, about: Any, verdict: Any, evidence: str) -> Claim:
-    return Claim(
-        claim=safe_text(words, one_line=True)[:300],
-        about=about,
-        verdict=verdict,
-        evidence=safe_text(evidence, one_line=True)[:300],
-    )
-
-
-def _sentence(text: str, match: re.Match[str]) -> tuple[str, str]:
-    """What its sentence says before the match and after it, at most _AROUND characters each."""
-    before, after = text[max(0, match.start() - _AROUND) : match.start()], text[match.end() : match.end() + _AROUND]
-    ends = [end.end() for end in _END.finditer(before)]
-    end = _END.search(after)
-    return before[ends[-1] if ends else 0 :].lstrip(), after[: end.start() if end else _AROUND]
 
 
 def _paths(text: str, workspace: Path) -> Iterator[Claim]:
@@ -117,14 +115,14 @@ def _paths(text: str, workspace: Path) -> Iterator[Claim]:
         if name in seen:
             continue
         seen.add(name)
-        before, after = _sentence(text, match)
+        before, after = sentence(text, match)
         words = f"{before}{name}{after}".strip()
         if name.startswith(("/", "~")) or ".." in name.split("/"):
-            yield _claim(words, "workspace", "unknown", f"{name} lies outside the workspace: not looked at")
+            yield claim(words, "workspace", "unknown", f"{name} lies outside the workspace: not looked at")
             continue
         there = _there(workspace, name)
         if there is None:
-            yield _claim(words, "workspace", "unknown", f"{name} could not be looked at")
+            yield claim(words, "workspace", "unknown", f"{name} could not be looked at")
             continue
         if there == "" and not _names_a_file(name, words):
             continue
@@ -132,7 +130,7 @@ def _paths(text: str, workspace: Path) -> Iterator[Claim]:
         evidence = f"{name} is {there} in the workspace" if there else f"{name} is not in the workspace"
         making = not there and not absent and _MAKING.search(before)
         verdict = "unknown" if making else "verified" if bool(there) != absent else "refuted"
-        yield _claim(words, "workspace", verdict, evidence + (" yet" if making else ""))
+        yield claim(words, "workspace", verdict, evidence + (" yet" if making else ""))
 
 
 def _there(workspace: Path, name: str) -> str | None:
@@ -162,7 +160,7 @@ def _tools(text: str, tools: set[str]) -> Iterator[Claim]:
         there = name in tools
         absent = bool(_NO_TOOL.search(text[max(0, match.start() - 30) : match.start()]))
         evidence = f"{name} is one of the tools" if there else f"the tools are {', '.join(sorted(tools))}"
-        yield _claim(match.group(), "tool", "verified" if there != absent else "refuted", evidence)
+        yield claim(match.group(), "tool", "verified" if there != absent else "refuted", evidence)
 
 
 def _memories(text: str, notes: Memories) -> Iterator[Claim]:
@@ -172,7 +170,7 @@ def _memories(text: str, notes: Memories) -> Iterator[Claim]:
         nearest = notes.recall(match.group(1), 1)
         share = len(words & set(_WORDS.findall(nearest[0].lower()))) / len(words) if nearest and words else 0.0
         evidence = f"the nearest note: {nearest[0]}" if nearest else "no note is near it"
-        yield _claim(match.group(), "memory", "verified" if share >= 0.6 else "unknown", evidence)
+        yield claim(match.group(), "memory", "verified" if share >= 0.6 else "unknown", evidence)
 
 
 def _goals(text: str, goals: tuple[Goal, ...]) -> Iterator[Claim]:
@@ -181,4 +179,4 @@ def _goals(text: str, goals: tuple[Goal, ...]) -> Iterator[Claim]:
         words = match.group(1).casefold()
         there = any(words in statement or statement in words for statement in active)
         evidence = "it is an active goal" if there else f"{len(active)} goals are active, none of them this"
-        yield _claim(match.group(), "goal", "verified" if there else "refuted", evidence)
+        yield claim(match.group(), "goal", "verified" if there else "refuted", evidence)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from conch.cycle.senses import Heard, heard
 from conch.cycle.touch import touched
 from conch.minds.protocol import Recent
 from conch_schemas import (
@@ -23,6 +24,7 @@ from conch_schemas import (
     MessageSent,
     NeedsChanged,
     PolicySet,
+    SenseMeasured,
     ThoughtFormed,
     ThoughtGrounded,
     Usage,
@@ -59,7 +61,10 @@ TOLD_KINDS: tuple[type[Event], ...] = (GoalSet, GoalDropped, MessageReceived)
 """The facts that it is told: published by itself for whoever asks it, or by others while it does not run."""
 
 OWN_KINDS = CYCLE_KINDS + TOLD_KINDS
-"""All of the agent's memory but the needs."""
+"""All of the agent's memory but what others measure."""
+
+MEASURED_KINDS: tuple[type[Event], ...] = (NeedsChanged, SenseMeasured)
+"""The facts of others about the agent's needs and senses."""
 
 
 class _State(BaseModel):
@@ -120,6 +125,8 @@ class Memory(_State):
     answered: tuple[str, ...] = ()
     """Ids of the last messages that were answered."""
     needs: dict[str, float] = Field(default_factory=dict)
+    senses: dict[str, Heard] = Field(default_factory=dict)
+    """The last word of each sense; the one heard last is the last one."""
     recent: tuple[Remembered, ...] = ()
     spent: tuple[Spent, ...] = ()
     policy: str | None = None
@@ -167,7 +174,7 @@ class Memory(_State):
 
 def remember(memory: Memory, event: Event) -> Memory:
     """The memory after `event`. A fact that was remembered before changes nothing, however late it comes again; only
-    the needs and the policy are as the last fact says, so these are read in order.
+    the needs, the senses and the policy are as the last fact says, so these are read in order.
 
     A message beyond MOST_WAITING or WAITING_BYTES does not wait: it stands on the stream without an answer.
     """
@@ -185,6 +192,8 @@ def remember(memory: Memory, event: Event) -> Memory:
             return memory.model_copy(update=_NOTHING_OPEN | _spending(memory, event, event.usage))
         case NeedsChanged():
             return memory.model_copy(update={"needs": dict(event.after)})
+        case SenseMeasured():
+            return memory.model_copy(update={"senses": heard(memory.senses, event)})
         case PolicySet():
             return memory.model_copy(update={"policy": event.policy})
         case MessageReceived() if not memory.knows_message(event.id) and memory.has_room(event.text):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from conch.cycle.body import Body
 from conch.cycle.files import list_files
 from conch.cycle.memory import Memory
-from conch.minds import Situation
+from conch.cycle.senses import perceived
+from conch.minds import Sense, Situation
 from conch.needs import initial_state, most_pressing, pressing, priorities_of
 
 
@@ -32,6 +34,10 @@ class Outlook:
         """Satisfaction per need, 0..1: as last heard of, else as at birth."""
         return {need: memory.needs.get(need, start) for need, start in self._born_with.items()}
 
+    def senses(self, memory: Memory) -> tuple[Sense, ...]:
+        """What sensors said last, by name, the stale ones too."""
+        return perceived(memory.senses, self._body.settings.edge.senses, time.time())
+
     def moment(self, memory: Memory, number: int) -> Moment:
         """The state now, in the cycle of this number."""
         needs, grounded = self.needs(memory), memory.grounded
@@ -50,5 +56,6 @@ class Outlook:
             recent=memory.recall(),
             files=list_files(self._body.workspace),
             tools=self._tools,
+            senses=tuple(sense for sense in self.senses(memory) if not sense.stale),
         )
         return Moment(situation, (waiting.id, waiting.text) if waiting is not None else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from conch.cycle.senses import shown
 from conch.minds.protocol import Prompt, Purpose, Situation
 from conch_schemas import PromptMessage
 
@@ -73,6 +74,8 @@ def _state(situation: Situation) -> str:
         parts.append(f"A person says (answer with the tool reply):\n{situation.message}")
     if situation.goals:
         parts.append("Goals:\n" + "\n".join(f"- {goal.statement}" for goal in situation.goals))
+    if situation.senses:
+        parts.append("What sensors say:\n" + "\n".join(f"- {shown(sense)}" for sense in situation.senses))
     if situation.recent:
         acts = "\n".join(
             f"- cycle {act.cycle}: {act.action.skill} -> {act.status}: {act.output[:SHOWN_OUTPUT]!r}"

@@ -11,14 +11,13 @@ from pydantic import ValidationError
 
 from conch.bus import Bus
 from conch.bus.admit import MAX_BYTES
-from conch.cycle.memory import CYCLE_KINDS, OWN_KINDS, Memory, remember
+from conch.cycle.memory import CYCLE_KINDS, MEASURED_KINDS, OWN_KINDS, Memory, remember
 from conch.errors import BusError, ContractError
 from conch_schemas import (
     ContractViolationError,
     Event,
     ExperienceRecorded,
     MessageReceived,
-    NeedsChanged,
     decode,
     subject_filter,
 )
@@ -50,7 +49,7 @@ def memory_key(agent: str) -> str:
 
 
 def lived_by(agent: str) -> list[str]:
-    """Filters of the facts that the agent lives by: its own, its needs, its experiences."""
+    """Filters of the facts that the agent lives by: its own, its needs and senses, its experiences."""
     return [*_remembered(agent), subject_filter(ExperienceRecorded, agent)]
 
 
@@ -120,8 +119,7 @@ async def save(bus: Bus, agent: str, agentuid: str, recovered: Recovered) -> Non
 
 
 def _remembered(agent: str) -> list[str]:
-    kinds: tuple[type[Event], ...] = (*OWN_KINDS, NeedsChanged)
-    return [subject_filter(kind, agent) for kind in kinds]
+    return [subject_filter(kind, agent) for kind in (*OWN_KINDS, *MEASURED_KINDS)]
 
 
 def _snapshot(agent: str, data: bytes) -> tuple[Memory, dict[str, Any]]:

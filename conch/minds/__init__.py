@@ -7,9 +7,9 @@ from pathlib import Path
 
 from conch.config import MindSettings
 from conch.errors import ConfigError
-from conch.minds.protocol import Completion, Mind, Prompt, Purpose, Recent, ScriptEnded, Situation
+from conch.minds.protocol import Completion, Mind, Prompt, Purpose, Recent, ScriptEnded, Sense, Situation
 
-__all__ = ["Completion", "Mind", "Prompt", "Purpose", "Recent", "ScriptEnded", "Situation", "make_mind"]
+__all__ = ["Completion", "Mind", "Prompt", "Purpose", "Recent", "ScriptEnded", "Sense", "Situation", "make_mind"]
 
 
 def make_mind(settings: MindSettings, *, seed: int, memory: Path, decided: int = 0) -> Mind:

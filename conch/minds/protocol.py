@@ -23,6 +23,21 @@ class Recent:
 
 
 @dataclass(frozen=True)
+class Sense:
+    """What a sensor said last."""
+
+    name: str
+    value: bool | float | str
+    unit: str
+    age: float
+    """Seconds since it came in, not less than 0."""
+    kept: bool = False
+    """Whether the broker had kept it: then it was measured earlier, nobody knows when."""
+    stale: bool = False
+    """Whether it is too old to be evidence."""
+
+
+@dataclass(frozen=True)
 class Situation:
     """The state in which a mind is asked, as values. A model reads it as text (`Prompt.messages`)."""
 
@@ -49,6 +64,8 @@ class Situation:
     """The workspace's files, relative paths, sorted, at most 200, without .git."""
     tools: tuple[str, ...] = ()
     """Names of the tools there are."""
+    senses: tuple[Sense, ...] = ()
+    """What sensors say, by name; none that is stale."""
 
 
 @dataclass(frozen=True)

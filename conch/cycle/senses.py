@@ -1,0 +1,68 @@
+"""Senses: what sensors said last, as the agent remembers it, and in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from conch.config.model import MOST_SENSES, SenseSettings
+from conch.minds import Sense
+from conch.text import safe_text
+from conch_schemas import SenseMeasured, SenseValue
+
+SHOWN_TEXT = 200
+"""Characters of a measured text that are shown."""
+UNCONFIGURED = SenseSettings(topic="-")
+"""How long the word of a sense counts that is not in the settings: a publisher of one's own sends it."""
+
+
+class Heard(BaseModel):
+    """The last word of a sense."""
+
+    model_config = ConfigDict(frozen=True)
+
+    value: SenseValue
+    unit: str
+    received: float
+    """Seconds since the epoch, by the receiver's clock."""
+    kept: bool
+
+
+def heard(known: Mapping[str, Heard], event: SenseMeasured) -> dict[str, Heard]:
+    """The senses after one has spoken. The one that was silent longest is forgotten beyond MOST_SENSES."""
+    last = Heard(value=event.value, unit=event.unit, received=event.received.timestamp(), kept=event.kept)
+    senses = {name: word for name, word in known.items() if name != event.sense} | {event.sense: last}
+    return dict(list(senses.items())[-MOST_SENSES:])
+
+
+def perceived(known: Mapping[str, Heard], settings: Mapping[str, SenseSettings], now: float) -> tuple[Sense, ...]:
+    """The senses as of `now` (seconds since the epoch), by name, the stale ones too."""
+    return tuple(_sense(name, known[name], settings.get(name, UNCONFIGURED), now) for name in sorted(known))
+
+
+def _sense(name: str, word: Heard, settings: SenseSettings, now: float) -> Sense:
+    age = max(0.0, now - word.received)
+    return Sense(name, word.value, word.unit, age, word.kept, stale=age > settings.max_age)
+
+
+def shown(sense: Sense) -> str:
+    """`kitchen_temperature: 21.5 °C, 3 s old`: a harmless line."""
+    unit = f" {sense.unit}" if sense.unit else ""
+    age = f"heard {_span(sense.age)} ago, measured before" if sense.kept else f"{_span(sense.age)} old"
+    stale = ", too old to tell" if sense.stale else ""
+    return safe_text(f"{sense.name}: {_plain(sense.value)}{unit}, {age}{stale}", one_line=True)
+
+
+def _plain(value: SenseValue) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return json.dumps(value[:SHOWN_TEXT], ensure_ascii=False) if isinstance(value, str) else f"{value:.10g}"
+
+
+def _span(seconds: float) -> str:
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{seconds:.0f} s"

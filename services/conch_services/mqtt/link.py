@@ -251,6 +251,7 @@ class Link:
             if file is not None:
                 open(file, "rb").close()  # ssl's own errors name no file
         context = ssl.create_default_context(cafile=tls.ca)
+        context.sslsocket_class = _Socket
         if tls.certificate is not None:
             context.load_cert_chain(tls.certificate, tls.key, password="")
         return context
@@ -269,7 +270,7 @@ class Link:
             return f"{broker} shows a certificate that does not hold: {cause.verify_message} (edge.tls.ca)"
         if isinstance(cause, ssl.SSLError):
             return f"{broker} and we do not agree on TLS: {_words(cause)}"
-        if isinstance(cause, OSError):
+        if isinstance(cause, OSError) and cause.args:  # one without is of aiomqtt's own waiting for an answer
             return f"{broker} cannot be reached: {_words(cause)}"
         self._newest = not self._newest
         tls = "" if self._secure else "; if the port wants TLS, edge.bridge must say mqtts://"
@@ -286,6 +287,8 @@ class _Client(aiomqtt.Client):
     def __init__(self, heard: Heard | None, **arguments: Any) -> None:
         super().__init__(**arguments)
         self._heard = heard
+        self._end = self._disconnected
+        """aiomqtt forgets the end of a connection that ends while it is entered, and makes a new future."""
         self._handed: dict[int, asyncio.Future[None]] = {}
         self._room_for: int | None = None
         self.window = WINDOW
@@ -310,8 +313,8 @@ class _Client(aiomqtt.Client):
 
     async def lost(self) -> str:
         """Returns why once the connection is gone."""
-        await asyncio.wait([self._disconnected])
-        error = self._disconnected.exception()
+        await asyncio.wait([self._end])
+        error = self._end.exception()
         return _words(error) if error is not None else "the broker closed it"
 
     async def leave(self) -> None:
@@ -327,8 +330,8 @@ class _Client(aiomqtt.Client):
                 line.shutdown(socket.SHUT_RDWR)
             with contextlib.suppress(Exception):  # it tells of the end in many ways
                 self._client.loop_read()  # finds the end, and closes
-        if self._disconnected.done():
-            self._disconnected.exception()  # known
+        if self._end.done():
+            self._end.exception()  # known
 
     def _on_connect(self, client: Any, userdata: Any, flags: Any, reason_code: Any, properties: Any = None) -> None:
         self.answered = True
@@ -352,6 +355,17 @@ class _Client(aiomqtt.Client):
     def _on_message(self, client: Any, userdata: Any, message: Any) -> None:
         if self._heard is not None:
             self._heard(message.topic, bytes(message.payload), bool(message.retain))
+
+
+class _Socket(ssl.SSLSocket):
+    """Closes itself when the two do not agree; paho leaves it open."""
+
+    def do_handshake(self, block: bool = False) -> None:
+        try:
+            super().do_handshake(block)
+        except BaseException:
+            self.close()
+            raise
 
 
 def _code(error: aiomqtt.MqttError) -> int | None:

@@ -42,13 +42,16 @@ def test_show_says_every_value_and_its_place(tmp_path: Path, capsys: pytest.Capt
 def test_show_masks_secrets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keys, tokens and what stands before the @ of an address, in both forms."""
-    (tmp_path / "conch.yaml").write_text("bus: {url: 'nats://me:hu/s@hush@host:4222', token: hush}\n")
+    """Keys, tokens, passwords and what stands before the @ of an address, in both forms."""
+    (tmp_path / "conch.yaml").write_text("bus: {url: 'nats://me:hu/s@hush@host:4222'}\n")
+    (tmp_path / "token.yaml").write_text("bus: {token: hush}\n")
+    (tmp_path / "password.yaml").write_text("bus: {user: me, password: hush}\n")
     monkeypatch.setenv("CONCH_MIND__API_KEY", "hush")
     monkeypatch.setenv("CONCH_STORE__URL", "postgresql://me:hush@host/db?x=1")
 
-    config.show(common=Common(home=tmp_path))
-    config.show(common=Common(home=tmp_path, json=True))
+    for file in (None, tmp_path / "token.yaml", tmp_path / "password.yaml"):
+        config.show(common=Common(home=tmp_path, config=file))
+        config.show(common=Common(home=tmp_path, config=file, json=True))
 
     out = capsys.readouterr().out
     assert "hush" not in out

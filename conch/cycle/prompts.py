@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from conch.cycle.senses import shown
+from conch.cycle.senses import in_words
 from conch.minds.protocol import Prompt, Purpose, Situation
 from conch_schemas import PromptMessage
 
@@ -75,7 +75,7 @@ def _state(situation: Situation) -> str:
     if situation.goals:
         parts.append("Goals:\n" + "\n".join(f"- {goal.statement}" for goal in situation.goals))
     if situation.senses:
-        parts.append("What sensors say:\n" + "\n".join(f"- {shown(sense)}" for sense in situation.senses))
+        parts.append("What sensors say:\n" + "\n".join(f"- {in_words(sense)}" for sense in situation.senses))
     if situation.recent:
         acts = "\n".join(
             f"- cycle {act.cycle}: {act.action.skill} -> {act.status}: {act.output[:SHOWN_OUTPUT]!r}"

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Literal
 
 from conch.cycle.claims import claim, sentence
-from conch.cycle.senses import shown
+from conch.cycle.senses import in_words
 from conch.minds import Sense
 from conch_schemas import Claim
 
@@ -94,7 +94,7 @@ def readings(text: str, senses: Sequence[Sense]) -> Iterator[Claim]:
         if verdict is not None:
             open_ = asks or sense.stale or _OPEN.search(before) or _OPEN.search(said)
             words = f"{before}{match.group()}{said}".strip()
-            yield claim(words, "sense", "unknown" if open_ else verdict, f"sense {shown(sense)}")
+            yield claim(words, "sense", "unknown" if open_ else verdict, f"sense {in_words(sense)}")
 
 
 def _words(name: str) -> str:

@@ -47,7 +47,7 @@ def _sense(name: str, word: Heard, settings: SenseSettings, now: float) -> Sense
     return Sense(name, word.value, word.unit, age, word.kept, stale=age > settings.max_age)
 
 
-def shown(sense: Sense) -> str:
+def in_words(sense: Sense) -> str:
     """`kitchen_temperature: 21.5 °C, 3 s old`: a harmless line."""
     unit = f" {sense.unit}" if sense.unit else ""
     age = f"heard {_span(sense.age)} ago, measured before" if sense.kept else f"{_span(sense.age)} old"

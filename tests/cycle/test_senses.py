@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from conch.config.model import MOST_SENSES
 from conch.cycle.memory import Memory, remember
 from conch.cycle.readings import readings
-from conch.cycle.senses import perceived, shown
+from conch.cycle.senses import in_words, perceived
 from conch.minds import Sense
 from conch_schemas import Claim, SenseMeasured, ThoughtGrounded, encode, subject_of
 
@@ -95,8 +95,8 @@ def test_the_evidence_names_value_unit_and_age() -> None:
     [claim] = readings("kitchen_temperature is 30", SENSES)
 
     assert claim.evidence == "sense kitchen_temperature: 21.5 °C, 3 s old"
-    assert shown(Sense("x", "a\x1b\n", "", 130.0, kept=True)) == r'x: "a\u001b\n", heard 2 min ago, measured before'
-    assert shown(SENSES[4]) == "cellar: 5 °C, 2 h old, too old to tell"
+    assert in_words(Sense("x", "a\x1b\n", "", 130.0, kept=True)) == r'x: "a\u001b\n", heard 2 min ago, measured before'
+    assert in_words(SENSES[4]) == "cellar: 5 °C, 2 h old, too old to tell"
 
 
 @given(st.lists(st.sampled_from(["kitchen_temperature", " is ", "not ", "1,", "9" * 20, "between ", "°F", "\n", "é"])))

@@ -15,12 +15,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from conch.rewards.total import total
+from conch.text import cut
 from conch_schemas import (
+    Action,
     ActionTaken,
     Claim,
     ContractViolationError,
     ExperienceRecorded,
     Line,
+    Outcome,
     Part,
     PromptMessage,
     Score,
@@ -33,6 +36,9 @@ from conch_schemas import (
 
 NO_WEIGHTS_DEADLINE = 30.0
 """Seconds from the act that an action waits for its weight set, where none is known."""
+
+_SHORT = 1024
+"""Characters, or bytes of an output, that are left of what is far too long."""
 
 MAX_BESIDE = 100
 """Scores shown beside the parts of one experience at most; the rows keep all of them."""
@@ -206,13 +212,22 @@ def fitting(experience: ExperienceRecorded) -> ExperienceRecorded:
     """The experience as an event that can be published: as it is, or without what makes it too large.
 
     Each fact fits an event by itself, all together need not, and a store that cannot publish one would stand still.
-    Left out, until it fits: what only other facts say, then long explanations, then thought and arguments.
+    Left out, until it fits: what only other facts say, then long explanations, then thought and arguments; of facts
+    that no part of ours has made then long words of any kind, and at the end all that is not the verdict's figures.
     """
     scores = tuple(score.model_copy(update={"explanation": score.explanation[:200]}) for score in experience.scores)
+    action, outcome = experience.action, experience.outcome
     steps: tuple[dict[str, object], ...] = (
         {"messages": ()},
         {"claims": (), "memory": (), "goals": (), "reflection": "", "scores": scores},
-        {"thought": "", "action": experience.action.model_copy(update={"args": {}})},
+        {"thought": "", "action": action.model_copy(update={"args": {}})},
+        {
+            "raw": experience.raw[:_SHORT],
+            "action": Action(kind=action.kind, valid=action.valid, tool=(action.tool or "")[:_SHORT] or None),
+            "outcome": Outcome(status=outcome.status, output=cut(outcome.output.text, _SHORT), ms=outcome.ms),
+        },
+        {"scores": (), "breakdown": (), "weights": experience.weights[:_SHORT], "model": experience.model[:_SHORT]},
+        {"needs_before": None, "needs_after": None, "ms": {}, "policy": None, "episode": None},
     )
     for update in steps:
         if _fits(experience):

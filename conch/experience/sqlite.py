@@ -15,9 +15,11 @@ from conch.experience.assemble import Verdict, assemble, fitting, judge, patienc
 from conch.experience.database import MEMORY, open_writer, told, transaction
 from conch.experience.reader import CLAIMS, MESSAGES, SqliteReader, stored_event
 from conch.experience.store import FACTS
+from conch.order import is_new
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
+    ContractViolationError,
     CycleReflected,
     Event,
     ExperienceRecorded,
@@ -128,6 +130,7 @@ class SqliteStore(SqliteReader):
         facts = [(seq, event) for seq, event in events if isinstance(event, FACTS)]
         for seq, event in facts:
             _refuse_unplaceable(seq, event)
+        self._refuse_leaps(facts)
         with self._writing():
             base, known, touched = self._base(), 0, dict[str, None]()
             for seq, event in facts:
@@ -139,6 +142,19 @@ class SqliteStore(SqliteReader):
             self._set_meta("position", max(self.position(), upto))
         self.duplicates += known
         return recorded
+
+    def _refuse_leaps(self, facts: Iterable[tuple[int, Event]]) -> None:
+        """Raises ContractError for an act from far beyond its agent's last one: the agent would go on behind it."""
+        last: dict[str, int | None] = {}
+        for seq, act in facts:
+            if not isinstance(act, ActionTaken) or act.cycle is None:
+                continue
+            before = last[act.agent] if act.agent in last else self.last_cycle(act.agent)
+            try:
+                is_new((before, 0) if before is not None else None, act)
+            except ContractViolationError as error:
+                raise ContractError(str(error), seq=seq) from None
+            last[act.agent] = max(before or 0, act.cycle)
 
     def expire(self, now: datetime) -> tuple[ExperienceRecorded, ...]:
         clock = _stamp(now)

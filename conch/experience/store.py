@@ -188,7 +188,7 @@ class ExperienceStore(ExperienceReader, Protocol):
         a verdict (scores, total, coverage, completeness) changes. It is complete once every part has come, late or not.
 
         Raises ContractError, with the offending `seq`, for a fact that cannot be placed (no action id, no cycle, a
-        number beyond 64 bits): nothing of the batch is stored then.
+        number beyond 64 bits, an act from far beyond its agent's last one): nothing of the batch is stored then.
         """
         ...
 

@@ -9,7 +9,18 @@ import pytest
 
 from conch.errors import CheckError, ContractError
 from conch.experience import ExperienceStore
-from conch_schemas import MAX_EVENT_BYTES, ExperienceRecorded, MessageReceived, Part, consequence_id, encode
+from conch.order import MOST_LEAP
+from conch_schemas import (
+    MAX_EVENT_BYTES,
+    Action,
+    Cut,
+    ExperienceRecorded,
+    MessageReceived,
+    Outcome,
+    Part,
+    consequence_id,
+    encode,
+)
 
 TOTAL = 0.3 * 0.5 + 0.25 * 0.2 + 0.2 * 0.125 + 0.1 * 0.5
 
@@ -131,6 +142,20 @@ def test_the_place_moves_with_the_rows(store: ExperienceStore, facts: Any, place
     store.set_position(3)
 
     assert (ahead, kept, store.position()) == (7, 7, 3)
+
+
+def test_an_act_from_far_beyond_is_no_act_of_the_agent(store: ExperienceStore, facts: Any, placed: Any) -> None:
+    """Believed, a forged number would be where the agent goes on; the next act is stored as ever."""
+    forged = facts.act(3 + MOST_LEAP)
+
+    with pytest.raises(ContractError, match="right behind cycle 2") as refused:
+        store.apply(placed(facts.act(1), facts.act(2), forged), upto=3, now=facts.noon)
+    store.apply([(1, facts.act(1)), (2, facts.act(2)), (4, facts.act(3))], upto=4, now=facts.noon)
+    with pytest.raises(ContractError, match="right behind cycle 3"):
+        store.apply([(5, facts.act(4 + MOST_LEAP))], upto=5, now=facts.noon)
+
+    assert refused.value.seq == 3
+    assert store.last_cycle("echo") == 3
 
 
 @pytest.mark.parametrize("change", [{"action_id": None}, {"cycle": None}, {"cycle": 2**63}])
@@ -317,6 +342,33 @@ def test_an_experience_always_fits_an_event(store: ExperienceStore, facts: Any, 
     assert len(encode(experience)) < MAX_EVENT_BYTES
     assert experience.total == pytest.approx(TOTAL)
     assert store.unpublished() == (experience,)
+
+
+BIG = "x" * (MAX_EVENT_BYTES - 4096)
+LARGE_ACTS: list[dict[str, Any]] = [
+    {"raw": BIG},
+    {"outcome": Outcome(status="success", output=Cut(text=BIG, length=1, sha256=""))},
+    {"outcome": Outcome(status="error", error=BIG, output=Cut(text="", length=0, sha256=""))},
+    {"action": Action(kind="INVALID", valid=False, reason=BIG)},
+    {"model": BIG},
+    {"policy": BIG},
+    {"episode": BIG},
+    {"ms": {str(number): 1.0 for number in range(40_000)}},
+]
+
+
+@pytest.mark.parametrize("parts", LARGE_ACTS, ids=[next(iter(parts)) for parts in LARGE_ACTS])
+def test_an_act_that_fills_an_event_does_not_stop_the_store(
+    store: ExperienceStore, facts: Any, feed: Any, parts: dict[str, Any]
+) -> None:
+    """Whatever is long in an act that somebody else has made, its experience fits an event."""
+    stranger = facts.reward(1, facts.score("c" * 200_000, scorer="s" * 200_000), scorer="stranger")
+    act, *scores = facts.judged(1)
+
+    (experience,) = feed(store, facts.weights(), *scores, stranger, act.model_copy(update=parts))
+
+    assert len(encode(experience)) < MAX_EVENT_BYTES
+    assert experience.total == pytest.approx(TOTAL)
 
 
 def test_cycles_are_the_last_ones_oldest_first(store: ExperienceStore, facts: Any, feed: Any) -> None:

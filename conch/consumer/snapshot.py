@@ -114,7 +114,9 @@ async def load_state(bus: Bus, spec: ConsumerSpec, agent: str, stream: StreamSta
     try:
         found = json.loads(entry.value)
         state = spec.state.model_validate(found["state"])
-        seq = min(int(found["seq"]), stream.last) if found["epoch"] == stream.epoch else 0
+        seq = int(found["seq"]) if found["epoch"] == stream.epoch else 0
+        if seq > stream.last:  # the stream is shorter than it was, or went on since it was looked at
+            seq = min(seq, (await bus.state()).last)
     except (ValueError, LookupError, TypeError, ValidationError) as error:
         raise ContractError(
             f"consumer {spec.name} version {spec.version} cannot read its state for agent {agent} "

@@ -18,6 +18,7 @@ from nats.errors import Error
 
 from conch.bus.access import Access
 from conch.bus.admit import admit, admit_size
+from conch.bus.jetstream.checks import changed, check_server, check_stream
 from conch.bus.jetstream.connection import Connection, LostReplyError, RefusedError
 from conch.bus.jetstream.publisher import DEDUPE_SECONDS, FULL, Publisher
 from conch.bus.jetstream.reader import BATCH, PullReader
@@ -39,6 +40,8 @@ _NO_STREAM = 10059
 _SECOND = 1_000_000_000
 _EPOCH = "conch-epoch"
 """Metadata key of the stream, and key of the bucket: its identity."""
+_CHANGED = ("max_bytes", "allow_atomic")
+"""Of a stream that is there, what we change ourselves: it is asked for otherwise than when it was made."""
 _FAILED = "Nats-Service-Error"
 """Header of a reply: the responder raised."""
 ANSWERS = 16
@@ -60,7 +63,7 @@ class JetStreamBus:
     ) -> None:
         """`strict`: the server writes to disk before it acknowledges, so events are committed in groups."""
         self._connection = Connection(access, name=name, connect_timeout=connect_timeout)
-        self._max_bytes, self._replicas = max_bytes, replicas
+        self._max_bytes, self._replicas, self._strict = max_bytes, replicas, strict
         self._publisher = Publisher(self._connection, STREAM, group=strict, find=self._find)
 
     async def __aenter__(self) -> Self:
@@ -274,9 +277,12 @@ class JetStreamBus:
 
     async def _ensure(self) -> None:
         """Stream and bucket, made where they are missing and left as they are where they are not."""
-        level = (await self._connection.api("INFO", patience=JETSTREAM_SECONDS))["api"].get("level", 0)
-        if level < 1:
-            raise BusError("the nats-server is too old (it ignores settings that it does not know): 2.11 or newer")
+        said = self._connection.said
+        try:
+            info = await self._connection.api("INFO", patience=JETSTREAM_SECONDS if said.get("jetstream") else 1.0)
+        except RefusedError as error:
+            raise BusUnreachableError(f"the bus lets us have no JetStream ({error}): enable it there") from error
+        check_server(info, version=str(said.get("version")), strict=self._strict)
         await self._made(
             {
                 "name": f"KV_{BUCKET}",
@@ -293,9 +299,10 @@ class JetStreamBus:
                 "subjects": list(STREAM_SUBJECTS),
                 "max_bytes": self._max_bytes,
                 "duplicate_window": DEDUPE_SECONDS * _SECOND,
-                "allow_atomic": True,
+                "max_msgs_per_subject": -1,
                 "metadata": {_EPOCH: str(uuid.uuid4())},
             }
+            | ({"allow_atomic": True} if self._strict else {})
         )
         await self._name_epoch(stream)
 
@@ -334,16 +341,12 @@ class JetStreamBus:
                 info = await self._found(name)  # somebody who entered at the same moment made it
                 if info is None:
                     raise BusError(f"the stream {name} could not be made: {refused}") from refused
-        for key in ("retention", "discard", "storage"):
-            if info["config"].get(key) != asked[key]:
-                raise BusError(
-                    f"the stream {name} on the server has {key} {info['config'].get(key)!r}, "
-                    f"Conch needs {asked[key]!r}: remove that stream or use another account"
-                )
-        if 0 < asked["max_bytes"] != info["config"]["max_bytes"]:
-            info = await self._connection.api(
-                f"STREAM.UPDATE.{name}", info["config"] | {"max_bytes": asked["max_bytes"]}
-            )
+        config = info["config"]
+        news = changed(asked, config, _CHANGED)
+        check_stream(asked | {field: config.get(field) for field in news}, config)  # before we change a stranger's
+        if news:
+            info = await self._connection.api(f"STREAM.UPDATE.{name}", config | news)
+            check_stream(asked, info["config"])
         return info
 
     async def _found(self, name: str) -> dict[str, Any] | None:

@@ -37,6 +37,8 @@ REPLY_TIMEOUT = 5.0
 PING_SECONDS = 2.0
 """Between two signs of life; after three that were not answered the connection is given up."""
 NO_RESPONDERS = "503"
+_NO_JETSTREAM = 10039
+"""The server has it, for other accounts than ours."""
 _DENIED = re.compile(r"permissions violation for (publish|subscription) to \"?([^\"]+)", re.IGNORECASE)
 
 
@@ -233,6 +235,11 @@ class Connection:
         """Whether the server was there when last heard of."""
         return self._up.is_set() and not self._closed and self.client.is_connected
 
+    @property
+    def said(self) -> dict[str, Any]:
+        """What the server says of itself: `version`, `jetstream` and more."""
+        return self.client._server_info
+
     async def wait(self) -> None:
         """Until there is a connection. Raises BusError once it was left."""
         await self._up.wait()
@@ -309,7 +316,7 @@ class Connection:
                 reply: dict[str, Any] = json.loads((await self.ask(f"$JS.API.{call}", data)).data)
                 if (error := reply.get("error")) is None:
                     return reply
-                if error.get("code") != 503:
+                if error.get("code") != 503 or error.get("err_code") == _NO_JETSTREAM:
                     raise RefusedError(f"{call}: {error.get('description')}", int(error.get("err_code", 0)))
             except LostReplyError:
                 pass

@@ -126,6 +126,10 @@ class MemoryBus:
             if event is not None and any(matches(pattern, event.subject) for pattern in filters):
                 yield event
 
+    async def count(self, filters: Sequence[str], *, after: int) -> int:
+        """How many events behind `after` match."""
+        return len([1 async for _ in self.read(filters, after=after)])
+
     async def last(self, subject: str) -> Delivery | None:
         """The newest event of exactly this subject."""
         return next((event for event in reversed(self.journal.events.values()) if event.subject == subject), None)
@@ -146,9 +150,9 @@ class MemoryBus:
             ReaderState(
                 name,
                 durable.acknowledged,
-                len([1 async for _ in self.read(durable.filters, after=durable.acknowledged)]),
+                await self.count(durable.filters, after=durable.acknowledged),
                 durable.delivered,
-                len([1 async for _ in self.read(durable.filters, after=durable.delivered)]),
+                await self.count(durable.filters, after=durable.delivered),
             )
             for name, durable in sorted(self.journal.durables.items())
         ]

@@ -134,6 +134,10 @@ class Bus(Protocol):
         """What the stream holds behind `after`, in order, up to its end as of now. Leaves no trace."""
         ...
 
+    async def count(self, filters: Sequence[str], *, after: int) -> int:
+        """How many events behind `after` match any of the filters, counted where they are: none is sent."""
+        ...
+
     async def last(self, subject: str) -> Delivery | None:
         """The newest event of exactly this subject."""
         ...

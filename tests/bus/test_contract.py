@@ -298,6 +298,20 @@ async def test_last_at_and_state_tell_the_same_story(bus: Bus) -> None:
     assert state.bytes > 0
 
 
+async def test_events_are_counted_where_they_are(bus: Bus) -> None:
+    """Those behind a place that a filter matches, trimmed ones not; nobody is left behind who counted."""
+    await fill(bus, 4)
+    await fill(bus, 3, OTHER)
+    await bus.trim(3)
+
+    assert await bus.count([SUBJECT], after=0) == 2
+    assert await bus.count([SUBJECT, OTHER], after=3) == 4
+    assert await bus.count(["conch.v1.>"], after=6) == 1
+    assert await bus.count([OTHER], after=7) == 0
+    assert await bus.count(["conch.v1.delta.>"], after=0) == 0
+    assert await bus.readers() == []
+
+
 async def test_trimming_drops_what_is_before(bus: Bus) -> None:
     """The numbers go on after it, also when nothing is left."""
     await fill(bus, 5)

@@ -128,6 +128,21 @@ class JetStreamBus:
                         return
                     yield delivery
 
+    async def count(self, filters: Sequence[str], *, after: int) -> int:
+        """How many events behind `after` match: as the server tells it of a reader that is made and taken back."""
+        config = {
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": after + 1,
+            "filter_subjects": list(filters),
+            "ack_policy": "none",
+            "mem_storage": True,
+            "num_replicas": 1,
+            "inactive_threshold": 5 * _SECOND,
+        }
+        made = await self._connection.api(f"CONSUMER.CREATE.{STREAM}", {"stream_name": STREAM, "config": config})
+        await self.forget(made["name"])
+        return int(made["num_pending"])
+
     async def last(self, subject: str) -> Delivery | None:
         """The newest event of exactly this subject."""
         return await self._message(STREAM, {"last_by_subj": subject})

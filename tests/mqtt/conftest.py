@@ -20,6 +20,8 @@ import pytest
 import trustme
 
 PATIENCE = 10.0
+ECHO = "hub/echo"
+"""What the hub says to itself."""
 
 
 def free_port() -> int:
@@ -84,6 +86,7 @@ class Hub:
     def __init__(self, port: int, **secrets: str) -> None:
         self.heard: list[Heard] = []
         self.there = threading.Event()
+        self._echoed = threading.Event()
         self._client = paho.Client(paho.CallbackAPIVersion.VERSION2)
         self._client.on_connect, self._client.on_message = self._subscribe, self._take
         self._client.on_subscribe = lambda *_: self.there.set()
@@ -99,7 +102,21 @@ class Hub:
         client.subscribe("#", qos=0)
 
     def _take(self, _client: Any, _data: Any, message: paho.MQTTMessage) -> None:
-        self.heard.append(Heard(message.topic, message.payload, message.retain))
+        if message.topic == ECHO:
+            self._echoed.set()
+        else:
+            self.heard.append(Heard(message.topic, message.payload, message.retain))
+
+    def level(self) -> None:
+        """Returns when all that the broker has acknowledged is heard."""
+        self._echoed.clear()
+        self.say(ECHO, b"")
+        assert self._echoed.wait(PATIENCE)
+
+    @property
+    def topics(self) -> set[str]:
+        """All topics on which something came."""
+        return {one.topic for one in self.heard}
 
     def listens(self) -> None:
         """Returns when it hears what is published from now on."""

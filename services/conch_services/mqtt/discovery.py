@@ -48,9 +48,7 @@ def announce_agent(prefix: str, agent: str, host: str) -> Iterator[Retained]:
 def announce_need(prefix: str, agent: str, host: str, need: str) -> Retained:
     """The sensor of one need, from 0 starved to 1 satisfied; its name may be any text."""
     changed = f"conch/{agent}/{NeedsChanged.TYPE.replace('.', '/')}"
-    # json.dumps writes a literal that Jinja reads as the same text; the braces too, lest a search for `{{` finds them.
-    literal = json.dumps(need).replace("{", "\\u007b").replace("}", "\\u007d").replace("%", "\\u0025")
-    template = f"{{{{ value_json.data.after[{literal}] }}}}"
+    template = f"{{{{ value_json.data.after[{_literal(need)}] }}}}"
     shown = safe_text(need, one_line=True)[:NAME_LETTERS] or "?"
     return _sensor(
         prefix, agent, host, f"need_{_token(need)}", shown[:1].upper() + shown[1:], changed, template, "measurement"
@@ -89,6 +87,11 @@ def _config(prefix: str, component: str, agent: str, object: str, name: str, abo
         "origin": {"name": "Conch", "sw_version": version("conch-agent")},
     }
     return Retained(f"{prefix}/{component}/{unique}/config", json.dumps(config).encode())
+
+
+def _literal(text: str) -> str:
+    """`text` as a string of Jinja's, which reads Python's escapes: whatever it holds, it stays text."""
+    return '"' + re.sub(r"[^A-Za-z0-9_-]", lambda one: f"\\U{ord(one[0]):08x}", text) + '"'
 
 
 def _token(text: str) -> str:

@@ -69,7 +69,7 @@ class Wire:
     """A connection as long as it lasts; made by `Link`."""
 
     def __init__(self, client: _Client, proven: Callable[[], None]) -> None:
-        """`proven`: told at each message that the broker acknowledges."""
+        """`proven`: told at each message that the broker takes or refuses."""
         self._client, self._proven = client, proven
         self._room = asyncio.Semaphore(client.window)
 
@@ -87,7 +87,7 @@ class Wire:
 
     def _settled(self, handed: asyncio.Future[None]) -> None:
         self._room.release()
-        if not handed.cancelled() and handed.exception() is None:
+        if not handed.cancelled() and not isinstance(handed.exception(), LostError):
             self._proven()
 
     async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
@@ -129,7 +129,7 @@ class Link:
         self._newest = True
         """Whether MQTT 5 is tried; a broker that does not answer to it is asked in 3.1.1 the next time."""
         self.connected = False
-        """Whether there is a connection on which the broker has acknowledged something."""
+        """Whether there is a connection on which the broker has answered to something."""
         self.trouble, self.since = "", 0.0
         """Why there is none, in one sentence, and since when (monotonic); "" until the first try has failed."""
 

@@ -1,0 +1,137 @@
+"""The server ends, is killed or stands still under a load: everything acknowledged is there, once, and is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from typing import Any
+
+import pytest
+
+from conch.bus import Message, feeding
+from conch.bus.server import EmbeddedServer
+from tests.faults.conftest import either_way
+from tests.faults.load import message
+from tests.faults.proxy import Proxy
+
+pytestmark = [pytest.mark.torture, pytest.mark.usefixtures("quick_pings")]
+
+
+@either_way
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["restarted", "killed"])
+async def test_a_server_that_comes_back_has_lost_nothing(
+    how: signal.Signals, nats_server: EmbeddedServer, load_at: Any, audit: Any, kill: Any
+) -> None:
+    """Ended in order or not, its clients come back by themselves, and what they had on their way is stored once."""
+    draw = random.Random(how)
+    async with load_at(nats_server.url) as load:
+        for _ in range(8):
+            await asyncio.wait([asyncio.ensure_future(load.recovered())], timeout=draw.random() * 0.05)
+            await kill(nats_server, how)
+            await load.recovered()
+
+    found = await audit(load)
+    assert found.messages > 80
+    assert (found.lost, found.doubled, found.astray) == (0, 0, 0)
+
+
+async def test_a_server_that_stands_still_is_waited_for(
+    nats_server: EmbeddedServer, load_at: Any, audit: Any, until: Any
+) -> None:
+    """SIGSTOP until its clients have given the connection up, then SIGCONT: what it had received and had not read it
+    stores now, beside what is sent again: each once."""
+    async with load_at(nats_server.url) as load:
+        for _ in range(2):
+            assert nats_server.pid is not None
+            os.kill(nats_server.pid, signal.SIGSTOP)
+            try:
+                await until(lambda: not load.bus.connected, seconds=5)
+            finally:
+                os.kill(nats_server.pid, signal.SIGCONT)
+            await load.recovered()
+
+    found = await audit(load)
+    assert load.repeated > 0
+    assert (found.lost, found.doubled, found.astray) == (0, 0, 0)
+
+
+async def test_a_server_that_is_away_for_long_is_waited_for(
+    nats_server: EmbeddedServer, load_at: Any, audit: Any, until: Any
+) -> None:
+    """Nobody gives up, nothing is refused: publishers wait without an end, and go on."""
+    async with load_at(nats_server.url) as load:
+        await nats_server.stop()
+        await until(lambda: not load.bus.connected)
+        before = len(load.acknowledged)
+        waiting = asyncio.ensure_future(load.recovered())
+        await asyncio.wait([waiting], timeout=1.5)
+        assert (waiting.done(), len(load.acknowledged)) == (False, before)
+        await nats_server.start()
+        await waiting
+
+    found = await audit(load)
+    assert (found.lost, found.doubled, found.astray) == (0, 0, 0)
+
+
+async def test_one_tap_that_stands_still_holds_up_no_other(
+    nats_server: EmbeddedServer, bus_at: Any, kill: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow consumer's queue is bounded; it reads the rest by itself when it goes on, over a kill of the server too,
+    and has missed and doubled nothing."""
+    monkeypatch.setattr("conch.bus.feed.QUEUE_EVENTS", 100)
+    async with (
+        bus_at(nats_server.url) as bus,
+        bus_at(nats_server.url) as theirs,
+        feeding(theirs) as feed,
+        feed.tap(None, after=0) as quick,
+        feed.tap(None, after=0) as slow,
+    ):
+        await bus.publish_many([message("echo", number) for number in range(1, 501)])
+        first = [arrived.seq for arrived in await asyncio.wait_for(slow.get(10), 10)]
+        seen = await _taken(quick, 500)
+        await kill(nats_server)
+        await bus.publish_many([message("echo", number) for number in range(501, 1001)])
+        seen += await _taken(quick, 500)
+        late = first + await _taken(slow, 1000 - len(first))
+
+    assert seen == late == list(range(1, 1001))
+
+
+async def _taken(tap: Any, count: int) -> list[int]:
+    found: list[int] = []
+    async with asyncio.timeout(10):
+        while len(found) < count:
+            found += [arrived.seq for arrived in await tap.get()]
+    return found
+
+
+class Impatient(EmbeddedServer):
+    """A server that hangs up on whoever does not take what it sends within a moment."""
+
+    def _write_config(self) -> None:
+        super()._write_config()
+        with self._config_file.open("a") as file:
+            file.write('write_deadline: "50ms"\nmax_pending: 1MB\n')
+
+
+async def test_a_reader_that_the_server_hangs_up_on_misses_nothing(tmp_path: Any, bus_at: Any, until: Any) -> None:
+    """A slow consumer in the server's sense, cut off again and again: it comes back, and has each event once."""
+    server = Impatient(tmp_path / "nats", token="a-token-of-the-tests", strict=False, max_bytes=2**30)
+    await server.start()
+    found: list[int] = []
+    async with bus_at(server.url) as near, Proxy(server.url) as proxy, bus_at(proxy.url) as far:
+        await near.publish_many([Message("conch.v1.echo.goal.set", b"x" * 50_000, str(n)) for n in range(300)])
+        async with far.follow(["conch.v1.>"], after=0) as reader:
+            proxy.down.hold()
+            waiting = asyncio.create_task(reader.get())
+            await until(lambda: "Slow Consumer" in server.log_file.read_text())
+            proxy.down.release()
+            found += [delivery.seq for delivery in await waiting]
+            async with asyncio.timeout(10):
+                while len(found) < 300:
+                    found += [delivery.seq for delivery in await reader.get()]
+    await server.stop()
+
+    assert found == list(range(1, 301))

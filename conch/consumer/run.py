@@ -29,6 +29,7 @@ from conch.consumer.snapshot import (
     encode_state,
     load_place,
     load_state,
+    position_key,
     save_place,
     save_state,
 )
@@ -114,7 +115,6 @@ class ConsumerRuntime:
         self._room = asyncio.Event()
         self._known: set[str] = set()
         """Ids of its own that stand on the stream behind its position: a run before this one published them."""
-        self._wrote = False
         self._writing = asyncio.Lock()
         """Held by whoever writes states or the position: crossed, our own writes would look like another copy's."""
         self._log = log.bind(consumer=spec.name)
@@ -484,10 +484,15 @@ class ConsumerRuntime:
                     await save_state(self._bus, self.spec, lane.agent, lane.held, state, seq, self._place.epoch)
                 await save_place(self._bus, self.spec, self._partition, self._place, done, recent)
             except FencedError:
-                if self._wrote:
-                    raise
-                raise _OvertakenError from None
-            self._wrote = True
+                if await self._is_ours():
+                    # The copy that we took over from was just writing its states: begin again from those.
+                    raise _OvertakenError from None
+                raise
+
+    async def _is_ours(self) -> bool:
+        """Whether the position is as we wrote it: whoever wrote it last is the one copy that goes on."""
+        entry = await self._bus.get(position_key(self.spec.name, self._partition))
+        return entry is not None and entry.revision == self._place.revision
 
     # -- dead letters, once more -------------------------------------------------------------------------------------
 
@@ -569,7 +574,7 @@ def control_of(consumer: str, partition: Partition | None = None) -> str:
 
 
 class _OvertakenError(Exception):
-    """The copy that we took over from wrote once more after we had read: begin again from there."""
+    """Another copy wrote after we had read: begin again from there."""
 
 
 def _cancelled(error: BaseException) -> bool:

@@ -350,12 +350,12 @@ async def test_two_copies_of_a_fold_never_fork_its_state(
 async def test_a_copy_that_took_over_goes_on_from_the_last_write_of_the_other(
     bus: Any, act: Any, fold: Any, run: Any, publish: Any, facts: Any, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other wrote once more after this one had read: it begins again from there, and is not fenced itself."""
+    """The other was just writing its states: this one begins again from those, and is not fenced itself."""
     async with run(bus, fold()) as first:
         await publish(bus, act(1))
         await until(lambda: first.tally.handled == 1)
     second = Alone(bus, fold())
-    monkeypatch.setattr(second, "_published_before", _meanwhile(bus, second._published_before))
+    monkeypatch.setattr(second, "_snapshot", _meanwhile(bus, second._snapshot))
     stop = asyncio.Event()
     task = asyncio.create_task(second.run(stop))
     await publish(bus, act(2))
@@ -368,14 +368,14 @@ async def test_a_copy_that_took_over_goes_on_from_the_last_write_of_the_other(
 
 
 def _meanwhile(bus: Any, call: Any) -> Any:
-    """Between its reading and its first write, once, the other copy writes its position again."""
+    """Between its reading and its first write, once, the other copy writes its state again."""
     written = False
 
     async def called(*arguments: Any) -> Any:
         nonlocal written
         if not written:
-            written, entry = True, await bus.get(position_key("count"))
-            await bus.put(position_key("count"), entry.value, revision=entry.revision)
+            written, entry = True, await bus.get(state_key("count", "echo"))
+            await bus.put(state_key("count", "echo"), entry.value, revision=entry.revision)
         return await call(*arguments)
 
     return called
@@ -389,15 +389,21 @@ async def test_a_write_of_another_copy_stops_this_one(bus: Any, act: Any, fold: 
     """The bucket's compare-and-set is the fence, whoever reads."""
     task = asyncio.create_task(Alone(bus, fold()).run(asyncio.Event()))
     await publish(bus, act(1))
-    await until(lambda: _has(bus, 1))
-    entry = await bus.get(state_key("count", "echo"))
-    await bus.put(state_key("count", "echo"), entry.value, revision=entry.revision)
+    await until(lambda: _stands(bus, 1))
+    entry = await bus.get(position_key("count"))
+    await bus.put(position_key("count"), entry.value, revision=entry.revision)
     await publish(bus, act(2))
 
     with pytest.raises(FencedError):
         async with asyncio.timeout(10):
             await task
-    assert await seen(bus) == [1]
+    assert await _stands(bus, 1)
+
+
+async def _stands(bus: Any, seq: int) -> bool:
+    """Whether that is the place that is written down."""
+    entry = await bus.get(position_key("count"))
+    return entry is not None and json.loads(entry.value)["seq"] == seq
 
 
 @pytest.mark.parametrize("bad", [b"garbage", b"[]", b'{"seq":1,"epoch":"x","state":{"cycles":"no"}}'])

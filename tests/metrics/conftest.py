@@ -22,6 +22,7 @@ from conch_schemas import (
     ExperienceRecorded,
     ScoredPart,
     action_id,
+    cycle_event_id,
     encode,
     source_of,
     subject_of,
@@ -43,10 +44,10 @@ _REPLY: dict[str, Any] = {
 
 
 def make(kind: type[Event], *, agent: str = "echo", cycle: int = 0, id: str | None = None, **data: Any) -> Any:
-    """One fact of a cycle; with an id of its own unless one is given."""
+    """One fact of a cycle; an act with its derived id, anything else with one of its own, unless one is given."""
     action = action_id(UID, cycle)
     envelope = {
-        "id": id or str(uuid.uuid4()),
+        "id": id or (cycle_event_id(action, kind) if kind is ActionTaken else str(uuid.uuid4())),
         "source": source_of(agent, UID),
         "agent": agent,
         "cycle": cycle,

@@ -326,13 +326,23 @@ class Publisher:
 
     async def _look_and_send(self) -> None:
         try:
-            await self._look()
+            while not await self._looked():  # noqa: ASYNC110 - the server is asked
+                await asyncio.sleep(WAITS[-1])
         except LostReplyError:
             return  # again after the next reconnect
         finally:
             if self._resuming is asyncio.current_task():
                 self._resuming = None
         self._send()
+
+    async def _looked(self) -> bool:
+        """Whether that could be found out: a server that is not ready is asked again, else one might be stored twice."""
+        try:
+            await self._look()
+        except BusError as error:
+            log.warning("bus.publish_waits", why=str(error))
+            return False
+        return True
 
     async def _look(self) -> None:
         """Of what was sent so long ago that the server may have forgotten its id: is it on the stream?"""

@@ -14,19 +14,22 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from conch.config import Settings
 from conch.consumer.declare import spec_of
 from conch.consumer.spec import ConsumerSpec, RuleSpec
 from conch.errors import ContractError, UsageError
 
 BUILTIN_GROUP = "conch.builtin"
-"""Entry points of the services that come with Conch: `(Settings) -> ConsumerSpec | Service`."""
+"""Entry points of the services that come with Conch: `(ServiceContext) -> ConsumerSpec | Service`."""
+EDGE = frozenset({"mqtt", "devices"})
+"""Those that run only where `edge.bridge` names a broker, and need the extra `edge`."""
 PLUGIN_GROUPS = ("conch.rules", "conch.consumers")
 """Entry points of plug-ins: a decorated function, or a module of them."""
 LOOK_SECONDS = 20.0
@@ -74,9 +77,39 @@ def builtin_names() -> tuple[str, ...]:
     return tuple(point.name for point in entry_points(group=BUILTIN_GROUP))
 
 
-def builtin_services() -> dict[str, Callable[..., Any]]:
-    """The services that come with Conch by name, loaded: each makes its ConsumerSpec or Service from the settings."""
-    return {point.name: point.load() for point in entry_points(group=BUILTIN_GROUP)}
+def wanted_builtin(settings: Settings, skipped: Container[str]) -> list[str]:
+    """Names of those that a run with these settings hosts, less the skipped ones.
+
+    Raises UsageError where one needs a package that is not installed.
+    """
+    wanted = [name for name in builtin_names() if name not in skipped]
+    if settings.edge.bridge is None:
+        return [name for name in wanted if name not in EDGE]
+    for name in EDGE.intersection(wanted):
+        if importlib.util.find_spec("aiomqtt") is None:
+            raise _not_installed(name)
+    return wanted
+
+
+def builtin_services(names: Container[str]) -> dict[str, Callable[..., Any]]:
+    """Those of the services that come with Conch, loaded: each makes its ConsumerSpec or Service from the settings.
+
+    Raises UsageError where one needs a package that is not installed.
+    """
+    return {point.name: _loaded(point) for point in entry_points(group=BUILTIN_GROUP) if point.name in names}
+
+
+def _loaded(point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except ModuleNotFoundError as missing:
+        if point.name in EDGE and missing.name == "aiomqtt":
+            raise _not_installed(point.name) from None
+        raise
+
+
+def _not_installed(name: str) -> UsageError:
+    return UsageError(f"{name} needs the package aiomqtt: pip install 'conch-agent[edge]', or unset edge.bridge")
 
 
 def _plugin_points() -> list[EntryPoint]:

@@ -100,7 +100,7 @@ def _is_done(one: Running, last: int) -> bool:
 
 def builtin(context: ServiceContext, names: Sequence[str], feed: Feed) -> list[Running]:
     """The consumers that come with Conch, of these names."""
-    found = builtin_services()
+    found = builtin_services(names)
     return [Running(name, _maker(found[name], context, feed)) for name in names]
 
 
@@ -140,7 +140,7 @@ async def live(child: Child) -> None:
     finish = asyncio.Event()
     child.on("stop", stop.set)
     child.on("finish", finish.set)
-    context = ServiceContext(child.settings, child.home)
+    context = ServiceContext(child.settings, child.home, child.report)
     async with (
         JetStreamBus(child.access, name=child.spec["name"], strict=child.strict) as bus,
         feeding(bus) as feed,

@@ -24,7 +24,7 @@ from conch.cli.run.opening import claim, found, ready, reconciled, refuse_strang
 from conch.cli.run.voice import Voice
 from conch.cli.run.winding import Kept, Tree, wind_up
 from conch.config import Settings
-from conch.consumer.discover import Found, Plugin, builtin_names
+from conch.consumer.discover import Found, Plugin, wanted_builtin
 from conch.home import Home, write_whole
 from conch.leftovers import end_stale_sandboxes
 from conch.supervisor import DEATHS, ChildProcess, Watched, ended, keep_server
@@ -196,7 +196,7 @@ class Run:
         return self._spec(name="conch-consumers", builtin=self._wanted_builtin(), plugins=plugins, keeps=True)
 
     def _wanted_builtin(self) -> list[str]:
-        return [name for name in builtin_names() if name not in self._skipped]
+        return wanted_builtin(self._settings, self._skipped)
 
     def _wanted_rules(self) -> list[Plugin]:
         return [rule for rule in self._found.of("rule") if not {rule.name, f"rule-{rule.name}"} & self._skipped]
@@ -230,6 +230,11 @@ class Run:
             self._write_down()
         elif "state" in line and line.get("why"):
             self._voice.warn(f"{self._settings.agent}: {line['state']}: {line['why']}")
+        elif "waits" in line:
+            if line["waits"]:
+                self._voice.warn(f"{line['consumer']} waits: {line['waits']}")
+            watched.why = str(line["waits"])
+            self._write_down()
         elif "consumer" in line:
             watched.why = str(line.get("down") or line.get("broke"))
             how = "stays down" if "down" in line else "broke"

@@ -1,4 +1,4 @@
-"""Retention: what everybody has read is trimmed after a while; nothing unread ever is."""
+"""Retention: what everybody has read is trimmed after a while; nothing that one of ours has not read ever is."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from conch.bus.protocol import Bus, ReaderState, StreamState
 
 log = structlog.get_logger(__name__)
 
+OUTWARD = frozenset({"mqtt"})
+"""Consumers that wait for somebody outside, who may be away for good: what they have not read is kept however old it
+is, but not beyond the room that there is for what is read. They go on behind it, and say what they missed."""
 _DAY = 86_400.0
 _GIB = 2**30
 
@@ -21,16 +24,20 @@ async def keep(bus: Bus, *, days: float, gib: float, floor: int, now: float | No
     """Trim once: the events that are older than `days` or beyond `gib` of the newest, as far as every durable reader
     has acknowledged and the store has joined (`floor`, a sequence) them. The number trimmed.
 
+    Those beyond `gib` go though one of OUTWARD has not read them.
+
     Without a durable reader nothing is trimmed: nobody can say what is read. `now`: seconds since the epoch.
     """
     stream = await bus.state()  # before the readers: what comes between is nobody's to count as read
     readers = await bus.readers()
     if not readers or not stream.messages:
         return 0
-    read = min(floor, stream.last, *(_read_up_to(reader, stream) for reader in readers), *await _absent(bus, readers))
+    places = await _absent(bus, readers)
+    inside = [place for name, place in places.items() if name not in OUTWARD]
+    read = min(floor, stream.last, *(_read_up_to(reader, stream) for reader in readers), *inside)
     oldest = (now if now is not None else time.time()) - days * _DAY
-    before = max(await _first_younger(bus, stream, oldest), _first_within(stream, gib * _GIB))
-    before = min(before, read + 1)
+    young, within = await _first_younger(bus, stream, oldest), _first_within(stream, gib * _GIB)
+    before = max(min(young, read + 1, *(place + 1 for place in places.values())), min(within, read + 1))
     if before <= stream.first:
         return 0
     await bus.trim(before)
@@ -44,15 +51,16 @@ def _read_up_to(reader: ReaderState, stream: StreamState) -> int:
     return reader.acknowledged if reader.pending else stream.last
 
 
-async def _absent(bus: Bus, readers: Sequence[ReaderState]) -> list[int]:
+async def _absent(bus: Bus, readers: Sequence[ReaderState]) -> dict[str, int]:
     """Positions of consumers whose durable is not there now: it is being made anew, or was lost with a file."""
     names = {reader.name for reader in readers}
-    positions = []
+    positions = {}
     for key in await bus.keys():
-        if key.startswith("position/") and key.removeprefix("position/") not in names:
+        name = key.removeprefix("position/")
+        if name != key and name not in names:
             entry = await bus.get(key)
             if entry is not None and entry.value:
-                positions.append(_place(entry.value))
+                positions[name] = _place(entry.value)
     return positions
 
 

@@ -131,3 +131,26 @@ async def test_exactly_what_is_old_and_read_goes(ages: list[float], missing: set
     unread = [seq for seq in range(read + 1, len(ages) + 1) if seq not in missing]
     left = {seq for seq, age in enumerate(ages, 1) if seq not in missing and (age <= 30 or (unread and seq > read))}
     assert set(journal.events) == left
+
+
+async def test_what_the_bridge_has_not_read_is_kept_however_old(bus: Bus, until: Any) -> None:
+    """A broker that is away for long finds everything that there is room for."""
+    await fill(bus, 10)
+    await read_up_to(bus, "reader", 10, until)
+    await bus.put("position/mqtt", b'{"seq": 4}', revision=0)
+
+    await keep(bus, days=30, gib=MUCH, floor=10, now=time.time() + 31 * 86400)
+
+    assert (await bus.state()).first == 5
+
+
+async def test_what_the_bridge_has_not_read_takes_no_more_than_the_room(bus: Bus, until: Any) -> None:
+    """A broker that is away for good fills no disk: beyond the room the oldest go."""
+    await fill(bus, 100, size=2000)
+    await read_up_to(bus, "reader", 100, until)
+    await bus.put("position/mqtt", b'{"seq": 4}', revision=0)
+    half = (await bus.state()).bytes / 2 / 2**30
+
+    await keep(bus, days=30, gib=half, floor=100, now=time.time() + 31 * 86400)
+
+    assert 45 <= (await bus.state()).messages <= 50

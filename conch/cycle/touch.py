@@ -18,6 +18,7 @@ READ_ONLY = frozenset(
         "notes.remember",
         "notes.recall",
         "reply",
+        "device",
     }
 )
 """Skills that leave the workspace as it is."""

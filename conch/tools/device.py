@@ -1,0 +1,81 @@
+"""The tool `device`: a command to one of the devices that the settings allow, by way of the bridge to their broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Awaitable, Mapping
+from typing import Protocol
+
+from conch.actions import Argument, ToolSpec
+from conch.config.model import ActuatorSettings
+from conch.errors import BusError, ToolError
+from conch.tools.declare import Tool, ToolContext, ToolResult
+from conch_schemas import control_subject
+
+ACTUATE = control_subject("_edge", "actuate")
+"""Whom the bridge answers; no agent can be called so. Asked with JSON: `device`, `payload`, and `until` (seconds since
+the epoch), after which the command must not be sent any more. Answered `{"ok": true}`, or `{"error": one sentence}`
+with `"timeout": true` where the command was sent and nobody knows whether it came through."""
+PATIENCE = 0.8
+"""Share of a tool's time that the broker has: the rest is for its answer to come back."""
+
+_NUMBER = re.compile(r"[-+]?\d{1,15}(\.\d{1,15})?", re.ASCII)
+
+
+class Ask(Protocol):
+    """A request on the bus: `Bus.request`."""
+
+    def __call__(self, subject: str, data: bytes, *, timeout: float) -> Awaitable[bytes]:
+        """The reply. Raises BusError where there is none."""
+        ...
+
+
+def payload_of(actuators: Mapping[str, ActuatorSettings], device: str, value: str) -> str:
+    """What a device is sent for `value`. Raises ToolError for all that the settings do not allow."""
+    if (actuator := actuators.get(device)) is None:
+        raise ToolError(f"there is no device {device[:60]}; there are {', '.join(actuators)}")
+    said = value.strip()
+    if actuator.range is None:
+        if said in actuator.payloads:
+            return said
+    elif _NUMBER.fullmatch(said) and actuator.range[0] <= float(said) <= actuator.range[1]:
+        return f"{float(said):.15g}"
+    raise ToolError(f"{device} takes {_takes(actuator)}, not {said[:60]!r}")
+
+
+def device_tools(actuators: Mapping[str, ActuatorSettings], ask: Ask) -> tuple[Tool, ...]:
+    """The tool, where there is a device; it is done when the broker has acknowledged the command."""
+    if not actuators:
+        return ()
+
+    async def device(context: ToolContext, name: str, value: str) -> ToolResult:
+        payload, limit = payload_of(actuators, name, value), context.settings.timeout
+        body = {"device": name, "payload": payload, "until": time.time() + PATIENCE * limit}
+        try:
+            async with asyncio.timeout(limit):
+                reply = json.loads(await ask(ACTUATE, json.dumps(body).encode(), timeout=limit + 1))
+        except TimeoutError:
+            why = f"no word from the bridge to the devices within {limit:g} s: nobody knows whether {name} was told"
+            return ToolResult(status="timeout", error=why)
+        except BusError as error:
+            raise ToolError(f"{name} was not told: the bridge to the devices does not answer ({error})") from None
+        if (why := reply.get("error")) is not None:
+            return ToolResult(status="timeout" if reply.get("timeout") else "error", error=str(why))
+        return ToolResult(f"{name} was told {payload}: its broker has it")
+
+    known = "; ".join(f"{name}: {_takes(actuator)}" for name, actuator in actuators.items())
+    spec = ToolSpec(
+        "device",
+        f"Tells a device what to do ({known}).",
+        (Argument("name", choices=tuple(actuators)), Argument("value", doc="what to tell it, as text")),
+    )
+    return (Tool(spec, device, wants_context=True),)
+
+
+def _takes(actuator: ActuatorSettings) -> str:
+    if actuator.range is not None:
+        return f"a number from {actuator.range[0]:g} to {actuator.range[1]:g}"
+    return ", ".join(actuator.payloads)

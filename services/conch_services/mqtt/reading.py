@@ -1,0 +1,121 @@
+"""What a sensor's payload says: a pure function, and every way in which it says nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from conch.text import well_formed
+from conch_schemas import SenseValue
+from conch_schemas.sense import MOST_TEXT
+
+MOST_BYTES = 64 * 1024
+"""Bytes of a payload that is looked at."""
+_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
+
+
+class NoReadingError(Exception):
+    """A payload says nothing. `reason`: its kind, a word for counting; the message is one sentence."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a payload says."""
+
+    value: SenseValue
+    id: str | None = None
+    """Of a CloudEvent: its source and id, the same whenever it comes again."""
+
+
+def read(payload: bytes, path: str | None) -> Reading:
+    """The value at `path` of a JSON payload, or all of it: a number, a truth or a text, as JSON or plain.
+
+    Raises NoReadingError for any other; never anything else, and takes no longer than MOST_BYTES of JSON do.
+    """
+    if len(payload) > MOST_BYTES:
+        _refuse("too_large", f"the payload has {len(payload)} bytes, {MOST_BYTES} are looked at")
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError:
+        _refuse("not_text", "the payload is no text (UTF-8)")
+    if not text.strip():
+        _refuse("empty", "the payload is empty")
+    try:
+        document = json.loads(text, parse_constant=float)
+    except (ValueError, RecursionError):
+        if path is not None:
+            _refuse("not_json", f"the payload is not JSON, so nothing stands at {path}")
+        return Reading(_plain(text.strip()))
+    return Reading(_value(document if path is None else _at(document, path)), _event_id(document))
+
+
+def _plain(text: str) -> SenseValue:
+    """Of a payload that is not JSON."""
+    return _finite(float(text)) if _NUMBER.fullmatch(text) else _short(text)
+
+
+def _value(found: Any) -> SenseValue:
+    if found is None:
+        _refuse("empty", "the value is null")
+    if isinstance(found, dict | list):
+        _refuse("not_a_value", "the value is a whole object or list: name a path into it")
+    if isinstance(found, bool):
+        return found
+    if isinstance(found, int | float):
+        return _finite(found)
+    text = str(found).strip()
+    return _finite(float(text)) if _NUMBER.fullmatch(text) else _short(text)
+
+
+def _finite(number: float) -> float:
+    try:
+        if math.isfinite(whole := float(number)):
+            return whole
+    except OverflowError:
+        pass
+    _refuse("not_finite", "the value is no finite number")
+
+
+def _short(text: str) -> str:
+    text = well_formed(text)
+    if not text:
+        _refuse("empty", "the value is an empty text")
+    if text.casefold() in ("nan", "inf", "-inf", "infinity", "-infinity"):
+        _refuse("not_finite", "the value is no finite number")
+    if len(text.encode()) > MOST_TEXT:
+        _refuse("too_long", f"the value is a text of more than {MOST_TEXT} bytes")
+    return text
+
+
+def _at(document: Any, path: str) -> Any:
+    """What stands at a path: keys, and places in lists; a key that has dots itself is found whole."""
+    if isinstance(document, dict) and path in document:
+        return document[path]
+    found = document
+    for part in path.split("."):
+        if isinstance(found, dict) and part in found:
+            found = found[part]
+        elif isinstance(found, list) and part.isdecimal() and len(part) < 6 and int(part) < len(found):
+            found = found[int(part)]
+        else:
+            _refuse("missing", f"nothing stands at {path}")
+    return found
+
+
+def _event_id(document: Any) -> str | None:
+    """Other payloads' `id` is as often the device's as the message's: only a CloudEvent's can be trusted."""
+    if not isinstance(document, dict) or "specversion" not in document:
+        return None
+    source, identity = document.get("source"), document.get("id")
+    return f"{source} {identity}" if isinstance(source, str) and isinstance(identity, str) else None
+
+
+def _refuse(reason: str, message: str) -> NoReturn:
+    raise NoReadingError(reason, message)

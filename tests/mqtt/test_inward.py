@@ -1,0 +1,216 @@
+"""The bridge inward, at a real Mosquitto: sensors heard as facts, devices told at once or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch.bus import Bus, MemoryBus, MemoryJournal, feeding
+from conch.config import Settings
+from conch.consumer import ServiceContext
+from conch.errors import BusError
+from conch.home import Home
+from conch.tools.device import ACTUATE
+from conch_schemas import SenseMeasured, decode
+from conch_services.mqtt.inward import InwardService
+
+SENSES = {
+    "kitchen": {"topic": "home/+/climate", "path": "t", "unit": "°C", "every": 0.1},
+    "door": {"topic": "home/door", "every": 0.1},
+}
+ACTUATORS = {
+    "light": {"topic": "home/light/set", "payloads": ["on", "off"]},
+    "blind": {"topic": "home/blind/set", "range": [0, 100], "retain": True},
+}
+
+
+class Inward:
+    """The service on a bus of the test's own."""
+
+    def __init__(self, home: Path, url: str, **edge: Any) -> None:
+        self.home = Home(home)
+        self.home.make()
+        edge = {"bridge": url, "senses": SENSES, "actuators": ACTUATORS} | edge
+        self.settings = Settings.model_validate({"edge": edge})
+        self.journal, self.troubles = MemoryJournal(), []
+        self.bus: Bus
+
+    @asynccontextmanager
+    async def runs(self) -> AsyncIterator[None]:
+        context = ServiceContext(self.settings, self.home.path, lambda **line: self.troubles.append(line["waits"]))
+        stop = asyncio.Event()
+        async with MemoryBus(self.journal) as self.bus, feeding(self.bus) as feed:
+            self.service = InwardService(context)
+            task = asyncio.create_task(self.service.run(feed, stop))
+            try:
+                yield
+            finally:
+                stop.set()
+                await task
+
+    async def there(self) -> bool:
+        """Whether it is connected, and hears."""
+        return self.service._actuators.wire is not None
+
+    def facts(self, sense: str) -> list[SenseMeasured]:
+        events = [decode(delivery.data) for delivery in self.journal.events.values()]
+        return [event for event in events if isinstance(event, SenseMeasured) and event.sense == sense]
+
+    def values(self, sense: str) -> list[Any]:
+        return [event.value for event in self.facts(sense)]
+
+    async def tell(self, device: str, payload: str, *, seconds: float = 5.0) -> dict[str, Any]:
+        body = {"device": device, "payload": payload, "until": time.time() + seconds}
+        found: dict[str, Any] = json.loads(await self.bus.request(ACTUATE, json.dumps(body).encode(), timeout=10))
+        return found
+
+
+@pytest.fixture
+def inward(tmp_path: Path) -> Callable[..., Inward]:
+    """Make one for a broker's address."""
+    return lambda url, **edge: Inward(tmp_path / "home", url, **edge)
+
+
+async def test_what_sensors_say_becomes_facts(inward: Any, broker: Any, hub: Any, until: Any) -> None:
+    """Value, unit, topic; garbage between them is counted and harms nothing."""
+    made = inward(broker.url)
+
+    async with made.runs():
+        await until(made.there)
+        for payload in (b"\xff\x00", b"{", b'{"t": NaN}', b"x" * 1_000_000, b'{"t": 21.5}'):
+            hub.say("home/kitchen/climate", payload)
+        hub.say("home/door", b"open")
+        await until(lambda: made.facts("kitchen") and made.facts("door"))
+        refused = made.service.tally.failures
+
+    [fact], [door] = made.facts("kitchen"), made.facts("door")
+    assert (fact.value, fact.unit, fact.topic, fact.kept) == (21.5, "°C", "home/kitchen/climate", False)
+    assert (fact.agent, fact.agentuid) == ("echo", made.home.agentuid("echo"))
+    assert (door.value, refused) == ("open", 4)
+
+
+async def test_what_the_broker_keeps_is_heard_once_for_all_connections(
+    inward: Any, broker: Any, hub: Any, line: Any, until: Any
+) -> None:
+    """A connection that breaks brings the kept value again, and no second fact; what is new is heard."""
+    hub.say("home/door", b"closed", retain=True)
+    made = inward(line.url)
+
+    async with made.runs():
+        await until(lambda: made.facts("door"))
+        await line.cut()
+        await line.open()
+        await until(lambda: made.troubles and made.troubles[-1] == "")
+        await until(made.there)
+        hub.say("home/door", b"open", retain=True)
+        await until(lambda: len(made.facts("door")) > 1)
+
+    assert [(one.value, one.kept) for one in made.facts("door")] == [("closed", True), ("open", False)]
+    assert any("is lost" in why for why in made.troubles)
+
+
+async def test_the_agents_that_a_sense_is_for_hear_it(inward: Any, broker: Any, hub: Any, until: Any) -> None:
+    """All of the home, or the one that is named."""
+    senses = {
+        "all": {"topic": "all"},
+        "own": {"topic": "own", "agent": "echo-2"},
+        "strange": {"topic": "own", "agent": "x"},
+    }
+    made = inward(broker.url, senses=senses)
+    made.home.agentuid("echo-2")
+
+    async with made.runs():
+        await until(made.there)
+        hub.say("own", b"1")
+        hub.say("all", b"1")
+        await until(lambda: len(made.facts("all")) == 2)
+
+    assert {one.agent for one in made.facts("all")} == {"echo", "echo-2"}
+    assert [one.agent for one in made.facts("own")] == ["echo-2"]
+    assert made.facts("strange") == []
+    assert sorted(made.home.agents()) == ["echo", "echo-2"]
+
+
+async def test_a_device_is_told_what_is_allowed_and_nothing_else(
+    inward: Any, broker: Any, hub: Any, until: Any
+) -> None:
+    """Success is the broker's acknowledgement; what is not in the settings never reaches it."""
+    made = inward(broker.url)
+
+    async with made.runs():
+        await until(made.there)
+        done = [await made.tell("light", "on"), await made.tell("blind", "50.0")]
+        refused = [
+            await made.tell(*command)
+            for command in (("light", "explode"), ("blind", "101"), ("blind", "nan"), ("oven", "on"), ("home/+", "on"))
+        ]
+        garbage = [json.loads(await made.bus.request(ACTUATE, data, timeout=5)) for data in (b"\xff", b"[]", b"{}")]
+        await until(lambda: len(hub.heard) == 2)
+
+    assert done == [{"ok": True}] * 2
+    assert [(one.topic, one.payload) for one in hub.heard] == [("home/light/set", b"on"), ("home/blind/set", b"50")]
+    assert [one["error"] for one in refused] == [
+        "light takes on, off, not 'explode'",
+        "blind takes a number from 0 to 100, not '101'",
+        "blind takes a number from 0 to 100, not 'nan'",
+        "there is no device oven; there are light, blind",
+        "there is no device home/+; there are light, blind",
+    ]
+    assert all("error" in one for one in garbage)
+
+
+async def test_a_command_that_is_late_or_has_no_broker_is_refused_and_not_kept(
+    inward: Any, broker: Any, make_hub: Any, until: Any
+) -> None:
+    """Nothing is sent once the broker is back."""
+    made = inward(broker.url)
+
+    async with made.runs():
+        await until(made.there)
+        late = await made.tell("light", "on", seconds=-1.0)
+        broker.stop()
+        await until(lambda: made.service._actuators.wire is None and made.troubles)
+        gone = await made.tell("light", "on")
+        broker.start()
+        hub = make_hub(broker.port)
+        await until(made.there)
+        again = await made.tell("light", "off")
+        await until(lambda: hub.heard)
+
+    assert "too late" in late["error"]
+    assert "light was not told: the connection to the MQTT broker" in gone["error"]
+    assert again == {"ok": True}
+    assert hub.payloads("home/light/set") == [b"off"]
+
+
+async def test_a_command_that_is_not_acknowledged_is_told_to_be_uncertain(
+    inward: Any, broker: Any, line: Any, until: Any
+) -> None:
+    """A line that went dead: nobody knows, the connection is given up, and nothing is sent again later."""
+    made = inward(line.url)
+
+    async with made.runs():
+        await until(made.there)
+        line.dead = True
+        reply = await made.tell("light", "on", seconds=0.2)
+        await until(lambda: made.service._actuators.wire is None)
+
+    assert reply["timeout"] is True
+    assert "nobody knows whether light was told" in reply["error"]
+
+
+async def test_without_devices_nobody_answers(inward: Any, broker: Any, until: Any) -> None:
+    """No allow-list, no commands."""
+    made = inward(broker.url, actuators={})
+
+    async with made.runs():
+        await until(made.there)
+        with pytest.raises(BusError, match="nobody answers"):
+            await made.tell("light", "on")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
 
 from conch.text import fingerprint
 from conch_schemas import ActionTaken
@@ -13,6 +16,27 @@ SEEN_LIMIT = 1000
 
 _DIGITS = 8
 """Of a fingerprint, while it only tells seen from unseen: 1,000 of them mistake one new output in four million."""
+
+
+def _one_text(found: Any) -> Any:
+    """States once held a list."""
+    return "".join(map(str, found)) if isinstance(found, list | tuple) else found
+
+
+Digests = Annotated[str, BeforeValidator(_one_text)]
+"""Digests of one length, one behind the other, oldest first: as one text they are searched and copied at once."""
+
+
+def holds(digests: Digests, digest: str) -> bool:
+    """Whether `digest` is one of them."""
+    return _place(digests, digest) >= 0
+
+
+def with_latest(digests: Digests, digest: str, limit: int) -> Digests:
+    """The digests with this one as the last, where it stood before as well; at most `limit` of them."""
+    width, at = len(digest), _place(digests, digest)
+    rest = digests if at < 0 else digests[:at] + digests[at + width :]
+    return (rest + digest)[-limit * width :]
 
 
 def act_fingerprint(action: ActionTaken) -> str:
@@ -31,7 +55,7 @@ def act_fingerprint(action: ActionTaken) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def new_information(seen: tuple[str, ...], action: ActionTaken) -> tuple[tuple[str, ...], bool]:
+def new_information(seen: Digests, action: ActionTaken) -> tuple[Digests, bool]:
     """Whether the act brought an output not in `seen`, and `seen` after it: at most SEEN_LIMIT, last met last.
 
     Only a valid tool call that succeeded brings any, and a blank output is none.
@@ -39,8 +63,15 @@ def new_information(seen: tuple[str, ...], action: ActionTaken) -> tuple[tuple[s
     output = action.outcome.output.text
     if not (action.action.kind == "TOOL" and action.action.valid and action.outcome.status == "success"):
         return seen, False
-    if not output.strip():
+    if not output or output.isspace():
         return seen, False
     mark = fingerprint(output)[:_DIGITS]
-    rest = tuple(other for other in seen if other != mark)
-    return (*rest, mark)[-SEEN_LIMIT:], len(rest) == len(seen)
+    return with_latest(seen, mark, SEEN_LIMIT), not holds(seen, mark)
+
+
+def _place(digests: Digests, digest: str) -> int:
+    """Where it begins; −1: nowhere. The end of one digest and the start of the next are no digest."""
+    at = digests.find(digest)
+    while at > 0 and at % len(digest):
+        at = digests.find(digest, at + 1)
+    return at

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import unicodedata
+from functools import lru_cache
 
 from conch_schemas import Cut
 
@@ -74,12 +75,19 @@ def cut(text: str, limit: int = CUT_BYTES) -> Cut:
 
 
 _MASKS = (
-    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<id>"),
-    (re.compile(r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b"), "<id>"),
-    (re.compile(r"\b\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?(?:z|[+-]\d\d:?\d\d)?"), "<time>"),
-    (re.compile(r"\b\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?\b"), "<time>"),
-    (re.compile(r"\d+(?:\.\d+)?"), "<n>"),
+    ("-", r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<id>"),
+    ("", r"\b(?=[0-9a-f]{7,64}\b)(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]+", "<id>"),
+    ("-", r"\b\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?(?:z|[+-]\d\d:?\d\d)?", "<time>"),
+    (":", r"\b\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?\b", "<time>"),
+    ("", r"\d+(?:\.\d+)?", "<n>"),
 )
+"""(a sign that every match has, the pattern, what stands in its place), one after the other. All but the first need a
+digit."""
+_MASKS_OF_ANY = tuple((sign, re.compile(pattern), mask) for sign, pattern, mask in _MASKS)
+_MASKS_OF_ASCII = tuple((sign, re.compile(pattern, re.ASCII), mask) for sign, pattern, mask in _MASKS)
+_DIGIT = re.compile(r"\d")
+_SHORT = 4096
+"""Characters of a text whose fingerprint is remembered: several consumers ask for the same one."""
 
 
 def fingerprint(text: str) -> str:
@@ -87,7 +95,18 @@ def fingerprint(text: str) -> str:
 
     One pure function for novelty, repetition and new information. Only the first 64 KiB count.
     """
-    normal = unicodedata.normalize("NFC", well_formed(text[:CUT_BYTES])).casefold()
-    for pattern, mask in _MASKS:
-        normal = pattern.sub(mask, normal)
+    return _remembered(text) if len(text) <= _SHORT else _computed(text[:CUT_BYTES])
+
+
+def _computed(text: str) -> str:
+    if text.isascii():
+        normal, masks = text.lower(), _MASKS_OF_ASCII
+    else:
+        normal, masks = unicodedata.normalize("NFC", well_formed(text)).casefold(), _MASKS_OF_ANY
+    for sign, pattern, mask in masks if _DIGIT.search(normal) else masks[:1]:
+        if sign in normal:
+            normal = pattern.sub(mask, normal)
     return hashlib.sha256(" ".join(normal.split()).encode()).hexdigest()[:16]
+
+
+_remembered = lru_cache(maxsize=2048)(_computed)

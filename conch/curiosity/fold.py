@@ -34,9 +34,10 @@ from conch.curiosity.rules import (
     novelty,
     success_rate,
 )
-from conch.curiosity.state import FORGOTTEN, GOALS, NAMES, RECENT, TRIES, CuriosityState, Deed, Sighting
+from conch.curiosity.state import FORGOTTEN, GOALS, HALF_LIFE, NAMES, RECENT, TRIES, CuriosityState, Deed, Sighting
+from conch.evolve import evolve
 from conch.order import is_new
-from conch.seen import act_fingerprint, new_information
+from conch.seen import Digests, act_fingerprint, new_information
 from conch_schemas import ActionTaken, Drives, GoalSet, MessageReceived, Score
 
 SCORER: Final = "curiosity"
@@ -75,11 +76,11 @@ def fold(state: CuriosityState, fact: ActionTaken | GoalSet | MessageReceived) -
     """
     if isinstance(fact, GoalSet):
         goals = _latest(state.goals, fact.goal.id, fact.by == "agent", GOALS)
-        return state.model_copy(update={"goals": goals}), None
+        return evolve(state, goals=goals), None
     if isinstance(fact, MessageReceived):
         answered = state.messages.get(fact.id, False)
         messages = _latest(state.messages, fact.id, answered, RECENT)
-        return state.model_copy(update={"messages": messages}), None
+        return evolve(state, messages=messages), None
     if not is_new(state.place, fact):
         return state, None
     fingerprint = act_fingerprint(fact)
@@ -88,15 +89,16 @@ def fold(state: CuriosityState, fact: ActionTaken | GoalSet | MessageReceived) -
     return after, _measure(state, after, fact, fingerprint, new=new)
 
 
-def _remember(state: CuriosityState, action: ActionTaken, fingerprint: str, seen: tuple[str, ...]) -> CuriosityState:
+def _remember(state: CuriosityState, action: ActionTaken, fingerprint: str, seen: Digests) -> CuriosityState:
     skill, tool, success = _skill(action), _tool_used(action), _success(action)
-    messages = dict(state.messages)
+    messages = state.messages
     if action.outcome.answered in messages:
-        messages[action.outcome.answered] = True
+        messages = messages | {action.outcome.answered: True}
     tries = state.tries
     if success is not None:
         tries = _latest(tries, skill, (*tries.get(skill, ()), success)[-TRIES:], NAMES)
-    return CuriosityState(
+    return evolve(
+        state,
         place=action.place,
         acts=state.acts + 1,
         sightings=_sightings(state, fingerprint),
@@ -104,7 +106,6 @@ def _remember(state: CuriosityState, action: ActionTaken, fingerprint: str, seen
         uses=_latest(state.uses, tool, state.uses.get(tool, 0) + 1, NAMES) if tool else state.uses,
         tries=tries,
         deeds=(*state.deeds, _deed(state, action, success))[-RECENT:],
-        goals=state.goals,
         messages=messages,
     )
 
@@ -188,10 +189,14 @@ def _deed(state: CuriosityState, action: ActionTaken, success: bool | None) -> D
 
 
 def _sightings(state: CuriosityState, fingerprint: str) -> dict[str, Sighting]:
-    """The counts with this act's one more, without those that have faded."""
+    """The counts with this act's one more; now and then those that have faded are swept out."""
     now = state.acts + 1
     met = state.sightings.get(fingerprint)
-    kept = {other: sighting for other, sighting in state.sightings.items() if sighting.faded(now) >= FORGOTTEN}
+    if met is not None and met.faded(state.acts) < FORGOTTEN:
+        met = None
+    kept = state.sightings
+    if now % HALF_LIFE == 0:
+        kept = {other: sighting for other, sighting in kept.items() if sighting.faded(now) >= FORGOTTEN}
     return kept | {fingerprint: Sighting(count=1.0 + (met.faded(now) if met else 0.0), at=now)}
 
 

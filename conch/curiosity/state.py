@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
+
+from conch.seen import Digests
 
 HALF_LIFE: Final = 50
 """Acts after which having met something counts half."""
 
 FORGOTTEN: Final = 0.05
-"""A count below this is forgotten; at the half-life above, after 216 acts: so many fingerprints at most are kept."""
+"""A count below this is forgotten: at the half-life above, after 216 acts. It is swept out every HALF_LIFE acts, so
+that 266 fingerprints at most are kept."""
 
 RECENT: Final = 50
 """Acts in the window of entropy, success, autonomy; messages in that of social."""
@@ -25,12 +28,10 @@ NAMES: Final = 200
 """Skills and tools that are remembered; the one used longest ago is forgotten first."""
 
 
-class Sighting(BaseModel):
+class Sighting(NamedTuple):
     """How often a fingerprint was met, and when last."""
 
-    model_config = ConfigDict(frozen=True)
-
-    count: float
+    count: float  # type: ignore[assignment]  # the name in states of before; a tuple's own method is not missed
     """Decayed to the act `at`."""
     at: int
     """Number of that act."""
@@ -40,10 +41,8 @@ class Sighting(BaseModel):
         return float(self.count * 0.5 ** ((now - self.at) / HALF_LIFE))
 
 
-class Deed(BaseModel):
+class Deed(NamedTuple):
     """What the windows need of one act."""
-
-    model_config = ConfigDict(frozen=True)
 
     skill: str
     success: bool | None
@@ -65,7 +64,7 @@ class CuriosityState(BaseModel):
     """Acts so far: the clock of the decay."""
     sightings: dict[str, Sighting] = {}
     """By fingerprint of skill, arguments and result."""
-    seen: tuple[str, ...] = ()
+    seen: Digests = ""
     """Outputs that were met, so that only a new one is information."""
     uses: dict[str, int] = {}
     """Uses by tool, the one used longest ago first."""

@@ -2,7 +2,7 @@
 
 from conch.needs.fold import SCORER, VERSION, Change, NeedsState, fold, initial_state
 from conch.needs.rules import counted_reward, delta_reward, most_pressing, pressing
-from conch.needs.table import EVENTS, needs_of, priorities_of
+from conch.needs.table import EVENTS, NeedsTable, needs_of, priorities_of, table_of
 
 __all__ = [
     "EVENTS",
@@ -10,6 +10,7 @@ __all__ = [
     "VERSION",
     "Change",
     "NeedsState",
+    "NeedsTable",
     "counted_reward",
     "delta_reward",
     "fold",
@@ -18,4 +19,5 @@ __all__ = [
     "needs_of",
     "pressing",
     "priorities_of",
+    "table_of",
 ]

@@ -8,11 +8,12 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from conch.config import NeedSettings, NeedsSettings
+from conch.config import NeedsSettings
+from conch.evolve import evolve
 from conch.needs.rules import counted_reward, delta_reward, most_pressing
-from conch.needs.table import needs_of
+from conch.needs.table import NeedsTable, needs_of
 from conch.order import is_new
-from conch.seen import new_information
+from conch.seen import Digests, new_information
 from conch_schemas import ActionTaken, NeedChange, RewardAssigned, Score
 
 SCORER: Final = "needs"
@@ -38,7 +39,7 @@ class NeedsState(BaseModel):
     """(cycle, step) of the last act; an act at or before it changes nothing."""
     rested: bool = False
     """Whether the last act was DO_NOTHING: a second one in a row gives nothing."""
-    seen: tuple[str, ...] = ()
+    seen: Digests = ""
     """Outputs that were met, so that only a new one is information."""
     praised: tuple[str, ...] = ()
     """Ids of a person's scores that were counted."""
@@ -62,61 +63,54 @@ def initial_state(settings: NeedsSettings) -> NeedsState:
     return NeedsState(levels={name: need.start for name, need in needs_of(settings).items()})
 
 
-def fold(
-    state: NeedsState, fact: ActionTaken | RewardAssigned, settings: NeedsSettings
-) -> tuple[NeedsState, Change | None]:
+def fold(state: NeedsState, fact: ActionTaken | RewardAssigned, table: NeedsTable) -> tuple[NeedsState, Change | None]:
     """The needs after `fact`, and what it changed; None where it concerns no need or was met before.
 
     An act first takes the drift of the cycles since the last one, then its own events; only these are scored. A
-    person's positive score of an act satisfies, and is not scored. Needs that the settings no longer name are
+    person's positive score of an act satisfies, and is not scored. Needs that the table no longer names are
     forgotten, new ones start at their start.
     """
-    needs = needs_of(settings)
-    levels = {name: state.levels.get(name, need.start) for name, need in needs.items()}
     if isinstance(fact, ActionTaken):
-        return _acted(state, fact, levels, needs, settings)
-    return _praised(state, fact, levels, needs)
+        return _acted(state, fact, table)
+    return _praised(state, fact, table)
 
 
-def _acted(
-    state: NeedsState,
-    action: ActionTaken,
-    levels: Mapping[str, float],
-    needs: Mapping[str, NeedSettings],
-    settings: NeedsSettings,
-) -> tuple[NeedsState, Change | None]:
+def _levels(state: NeedsState, table: NeedsTable) -> dict[str, float]:
+    return {name: state.levels.get(name, need.start) for name, need in table.needs.items()}
+
+
+def _acted(state: NeedsState, action: ActionTaken, table: NeedsTable) -> tuple[NeedsState, Change | None]:
     if not is_new(state.place, action):
         return state, None
     cycles = 1 if state.place is None else action.place[0] - state.place[0]
-    before = {name: _clamp(level + cycles * needs[name].drift) for name, level in levels.items()}
+    levels = _levels(state, table)
+    before = {name: _clamp(level + cycles * table.needs[name].drift) for name, level in levels.items()}
     seen, new = new_information(state.seen, action)
     happened = _events(action, rested=state.rested, new=new)
-    after, changes = _apply(before, happened, needs)
+    after, changes = _apply(before, happened, table)
     known = action.outcome.status != "unknown"
     change = Change(
         before=before,
         after=after,
         drift={name: before[name] - level for name, level in levels.items() if before[name] != level},
         changes=changes,
-        most_pressing=_leader(after, needs),
-        score=_score(before, after, happened, needs, settings) if known else _NOT_KNOWN,
+        most_pressing=most_pressing(after, table.priorities),
+        score=_score(before, after, happened, table) if known else _NOT_KNOWN,
     )
     rested = action.action.kind == "DO_NOTHING" if known else state.rested
-    return state.model_copy(update={"levels": after, "place": action.place, "rested": rested, "seen": seen}), change
+    return evolve(state, levels=after, place=action.place, rested=rested, seen=seen), change
 
 
-def _praised(
-    state: NeedsState, reward: RewardAssigned, levels: dict[str, float], needs: Mapping[str, NeedSettings]
-) -> tuple[NeedsState, Change | None]:
-    positive = any(score.value is not None and score.value > 0.0 for score in reward.scores)
-    if reward.scorer != HUMAN_SCORER or not positive or reward.id in state.praised:
+def _praised(state: NeedsState, reward: RewardAssigned, table: NeedsTable) -> tuple[NeedsState, Change | None]:
+    if reward.scorer != HUMAN_SCORER or reward.id in state.praised:
         return state, None
-    after, changes = _apply(levels, ("user_satisfied",), needs)
-    change = Change(
-        before=levels, after=after, drift={}, changes=changes, most_pressing=_leader(after, needs), score=None
-    )
-    praised = (*state.praised, reward.id)[-_PRAISE_LIMIT:]
-    return state.model_copy(update={"levels": after, "praised": praised}), change
+    if not any(score.value is not None and score.value > 0.0 for score in reward.scores):
+        return state, None
+    levels = _levels(state, table)
+    after, changes = _apply(levels, ("user_satisfied",), table)
+    leader = most_pressing(after, table.priorities)
+    change = Change(before=levels, after=after, drift={}, changes=changes, most_pressing=leader, score=None)
+    return evolve(state, levels=after, praised=(*state.praised, reward.id)[-_PRAISE_LIMIT:]), change
 
 
 def _events(action: ActionTaken, *, rested: bool, new: bool) -> tuple[str, ...]:
@@ -140,34 +134,22 @@ def _events(action: ActionTaken, *, rested: bool, new: bool) -> tuple[str, ...]:
 
 
 def _apply(
-    levels: Mapping[str, float], events: Sequence[str], needs: Mapping[str, NeedSettings]
+    levels: Mapping[str, float], events: Sequence[str], table: NeedsTable
 ) -> tuple[dict[str, float], tuple[NeedChange, ...]]:
-    changes = tuple(
-        NeedChange(need=name, delta=need.events[event], why=event)
-        for event in events
-        for name, need in needs.items()
-        if need.events.get(event)
-    )
+    changes = tuple(change for event in events for change in table.changes[event])
     after = dict(levels)
     for change in changes:
         after[change.need] = _clamp(after[change.need] + change.delta)
     return after, changes
 
 
-def _score(
-    before: Mapping[str, float],
-    after: Mapping[str, float],
-    events: Sequence[str],
-    needs: Mapping[str, NeedSettings],
-    settings: NeedsSettings,
-) -> Score:
-    priorities = {name: need.priority for name, need in needs.items()}
-    reward = counted_reward if settings.mode == "counted" else delta_reward
+def _score(before: Mapping[str, float], after: Mapping[str, float], events: Sequence[str], table: NeedsTable) -> Score:
+    reward = counted_reward if table.mode == "counted" else delta_reward
     moved = [f"{name} {after[name] - level:+.2f}" for name, level in before.items() if after[name] != level]
     return Score(
         component="needs",
         # Priorities sum to 1 within a tolerance, so the sum may lie a hair outside.
-        value=max(NEEDS_RANGE[0], min(NEEDS_RANGE[1], reward(before, after, priorities))),
+        value=max(NEEDS_RANGE[0], min(NEEDS_RANGE[1], reward(before, after, table.priorities))),
         range=NEEDS_RANGE,
         status="scored",
         explanation=f"{', '.join(events) or 'nothing'}: {', '.join(moved) or 'no need changed'}.",
@@ -184,10 +166,6 @@ _NOT_KNOWN: Final = Score(
     scorer=SCORER,
     version=VERSION,
 )
-
-
-def _leader(levels: Mapping[str, float], needs: Mapping[str, NeedSettings]) -> str:
-    return most_pressing(levels, {name: need.priority for name, need in needs.items()})
 
 
 def _clamp(level: float) -> float:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, Literal
 
 from conch.config import NeedSettings, NeedsSettings
 from conch.errors import ConfigError
+from conch_schemas import NeedChange
 
 _PRESETS: Final = {
     "balanced": (0.25, 0.30, 0.25, 0.20),
@@ -38,7 +41,32 @@ EVENTS: Final[Mapping[str, Mapping[str, float]]] = {
 """Change of satisfaction per event and need, for the four needs by default."""
 
 
-def needs_of(settings: NeedsSettings) -> dict[str, NeedSettings]:
+@dataclass(frozen=True)
+class NeedsTable:
+    """The settings, laid out for a fold that looks into them for every fact."""
+
+    needs: Mapping[str, NeedSettings]
+    priorities: Mapping[str, float]
+    changes: Mapping[str, tuple[NeedChange, ...]]
+    """What an event does to each need that it moves, in the order of the needs."""
+    mode: Literal["counted", "delta"]
+
+
+def table_of(settings: NeedsSettings) -> NeedsTable:
+    """The table of these settings. Raises what `needs_of` raises."""
+    needs = needs_of(settings)
+    changes = {
+        event: tuple(
+            NeedChange(need=name, delta=delta, why=event)
+            for name, need in needs.items()
+            if (delta := need.events.get(event))
+        )
+        for event in EVENTS
+    }
+    return NeedsTable(needs, {name: need.priority for name, need in needs.items()}, changes, settings.mode)
+
+
+def needs_of(settings: NeedsSettings) -> Mapping[str, NeedSettings]:
     """Every need by name, in a fixed order, with priority, start, drift and events.
 
     Raises ConfigError for a need of the person's own that names an event which there is not.
@@ -58,7 +86,8 @@ def priorities_of(settings: NeedsSettings) -> dict[str, float]:
     return {name: need.priority for name, need in needs_of(settings).items()}
 
 
-def _default(preset: str) -> dict[str, NeedSettings]:
+@cache
+def _default(preset: str) -> Mapping[str, NeedSettings]:
     return {
         name: NeedSettings(
             priority=priority,

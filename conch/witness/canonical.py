@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Final
+import re
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import Any, Final
 
+import msgspec
 import rfc8785
 
-from conch_schemas import Event, Mark
+from conch_schemas import Event, Mark, wire_form
 
 _GREATEST: Final = 2**53 - 1
 _DIGITS: Final = 17
@@ -20,12 +24,13 @@ def canonical(text: str | bytes) -> bytes:
     A whole number beyond ±(2^53 − 1), which RFC 8785 cannot carry, stands as the text of its digits, as its
     appendix D advises. Raises ValueError for what is no JSON.
     """
-    return rfc8785.dumps(json.loads(text, parse_int=_integer))
+    raw = text.encode() if isinstance(text, str) else text
+    return _quickly(raw) or rfc8785.dumps(json.loads(raw, parse_int=_integer))
 
 
 def content_hash(event: Event) -> str:
     """SHA-256 of the event's canonical wire form, hexadecimal."""
-    return _sha256(event.model_dump_json())
+    return _sha256(wire_form(event))
 
 
 def mark_hash(mark: Mark) -> str:
@@ -36,7 +41,12 @@ def mark_hash(mark: Mark) -> str:
     return _sha256(mark.model_dump_json(exclude={"hash"}, exclude_unset=True))
 
 
-def _sha256(text: str) -> str:
+def said_hash(said: Mapping[str, Any]) -> str:
+    """What `mark_hash` will find of the mark that says exactly this, a field each; no number but its sequence."""
+    return hashlib.sha256(_write(said)).hexdigest()
+
+
+def _sha256(text: str | bytes) -> str:
     return hashlib.sha256(canonical(text)).hexdigest()
 
 
@@ -46,3 +56,50 @@ def _integer(digits: str) -> int | str:
         return digits
     value = int(digits)
     return value if -_GREATEST <= value <= _GREATEST else digits
+
+
+# What follows is RFC 8785 at a twentieth of the price, for the texts where it is nothing but sorted keys and the
+# shortest digits of each number. Any other text is left to the library.
+
+
+class _Number(dict[str, Any]):
+    """A decimal's text -> the number whose shortest digits are the canonical ones; the last few thousand met."""
+
+    def __missing__(self, text: str) -> int | float:
+        value = float(text)
+        size = abs(value)
+        if not (size < 1e-6 or 1e-5 <= size <= _GREATEST):
+            raise _NotSimpleError(text)
+        number = int(value) if value.is_integer() else value
+        if len(self) >= _NUMBERS:
+            self.clear()
+        self[text] = number
+        return number
+
+
+class _NotSimpleError(ValueError):
+    """A number to which msgspec gives an exponent and RFC 8785 none, or a great one."""
+
+
+_NUMBERS: Final = 4096
+_LONG_INTEGER: Final = re.compile(rb"[-:,\[ \t\r\n]\d{16}")
+"""In an object or a list a number stands behind one of these."""
+_ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
+_LONG: Final = b"0" * 16
+_BEYOND_BMP: Final = bytes(range(0xF0, 0x100))
+"""First bytes of characters that UTF-16 sorts elsewhere than their code points do."""
+_read: Final = msgspec.json.Decoder(float_hook=_Number().__getitem__).decode
+_write: Final = msgspec.json.Encoder(enc_hook=attrgetter("__dict__"), order="sorted").encode
+
+
+def _quickly(raw: bytes) -> bytes | None:
+    """The canonical form of an object or a list without great numbers and rare characters; of any other text None."""
+    if raw[:1] not in (b"{", b"[") or b"\0" in raw:
+        return None
+    if _LONG in raw.translate(_ZEROS).replace(b"." + _LONG, b"") and _LONG_INTEGER.search(raw):
+        return None
+    try:
+        found = _write(_read(raw))
+    except (ValueError, RecursionError):
+        return None
+    return found if found.isascii() or len(found.translate(None, _BEYOND_BMP)) == len(found) else None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
+from conch.evolve import evolve
 from conch.order import is_new
-from conch.witness.canonical import content_hash, mark_hash
+from conch.seen import Digests, holds, with_latest
+from conch.witness.canonical import content_hash, said_hash
 from conch.witness.words import Witnessed, words_for
 from conch_schemas import ActionTaken, Mark, MarkLink, MarkWitnessed, consequence_id, cycle_event_id
 
@@ -35,7 +38,7 @@ class ChainState(BaseModel):
     """(cycle, step) of the first act that was witnessed."""
     place: tuple[int, int] | None = None
     """(cycle, step) of the last one; an act at or before it makes no mark."""
-    witnessed: tuple[str, ...] = ()
+    witnessed: Digests = ""
     """Digests of the ids of the last score sets, oldest first."""
 
 
@@ -48,28 +51,27 @@ def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
     words = words_for(fact)
     if words is None or _met(state, fact):
         return state, None
-    unsealed = Mark(
-        id=_mark_id(fact, state.sequence),
-        agent=fact.agent,
-        action_id=fact.action_id,
-        origin=words.origin,
-        domain=words.domain,
-        stimulus=words.stimulus,
-        response=words.response,
-        reasoning=words.reasoning,
+    said: dict[str, Any] = {
+        "id": _mark_id(fact, state.sequence),
+        "agent": fact.agent,
+        "action_id": fact.action_id,
+        "origin": words.origin,
+        "domain": words.domain,
+        "stimulus": words.stimulus,
+        "response": words.response,
+        "reasoning": words.reasoning,
         # Every field is said, the empty ones too: the hash is taken over what is said, the wire carries all.
-        principles={},
-        evidence=words.evidence,
-        links=_links(state, fact),
-        tags=(),
-        values="",
-        event=fact.id,
-        content=content_hash(fact),
-        sequence=state.sequence,
-        previous=state.previous,
-        hash=GENESIS,
-    )
-    mark = unsealed.model_copy(update={"hash": mark_hash(unsealed)})
+        "principles": {},
+        "evidence": words.evidence,
+        "links": _links(state, fact),
+        "tags": (),
+        "values": "",
+        "event": fact.id,
+        "content": content_hash(fact),
+        "sequence": state.sequence,
+        "previous": state.previous,
+    }
+    mark = Mark(**said, hash=said_hash(said))
     return _advanced(state, fact, mark), mark
 
 
@@ -87,7 +89,7 @@ def _mark_id(fact: Witnessed, sequence: int) -> str:
 def _met(state: ChainState, fact: Witnessed) -> bool:
     if isinstance(fact, ActionTaken):
         return not is_new(state.place, fact)
-    return _digest(fact.id) in state.witnessed
+    return holds(state.witnessed, _digest(fact.id))
 
 
 def _links(state: ChainState, fact: Witnessed) -> tuple[MarkLink, ...]:
@@ -96,15 +98,22 @@ def _links(state: ChainState, fact: Witnessed) -> tuple[MarkLink, ...]:
         return ()
     if state.first is None or state.place is None or not state.first[0] <= fact.cycle <= state.place[0]:
         return ()
-    act = cycle_event_id(fact.action_id, ActionTaken)
-    return (MarkLink(source=consequence_id(act, CONSUMER, VERSION, MarkWitnessed), relation="CAUSES"),)
+    return (_from_the_act(fact.action_id),)
+
+
+@lru_cache(maxsize=1024)
+def _from_the_act(action: str) -> MarkLink:
+    act = cycle_event_id(action, ActionTaken)
+    return MarkLink(source=consequence_id(act, CONSUMER, VERSION, MarkWitnessed), relation="CAUSES")
 
 
 def _advanced(state: ChainState, fact: Witnessed, mark: Mark) -> ChainState:
-    moved = {"sequence": mark.sequence + 1, "previous": mark.hash}
+    sequence, previous = mark.sequence + 1, mark.hash
     if isinstance(fact, ActionTaken):
-        return state.model_copy(update=moved | {"first": state.first or fact.place, "place": fact.place})
-    return state.model_copy(update=moved | {"witnessed": (*state.witnessed, _digest(fact.id))[-_RING:]})
+        first = state.first or fact.place
+        return evolve(state, sequence=sequence, previous=previous, first=first, place=fact.place)
+    witnessed = with_latest(state.witnessed, _digest(fact.id), _RING)
+    return evolve(state, sequence=sequence, previous=previous, witnessed=witnessed)
 
 
 def _digest(identity: str) -> str:

@@ -28,7 +28,7 @@ from conch_schemas.goal import Check, CommandCheck, FileCheck, Goal, GoalDropped
 from conch_schemas.message import MessageReceived, MessageSent
 from conch_schemas.needs import NeedChange, NeedsChanged
 from conch_schemas.novelty import Drives, NoveltyMeasured
-from conch_schemas.registry import EVENTS, AnyEvent, ContractViolationError, decode, encode
+from conch_schemas.registry import EVENTS, AnyEvent, ContractViolationError, decode, encode, wire_form
 from conch_schemas.reward import BUILTIN_SCORER, Part, RewardAssigned, Score, WeightsSet
 from conch_schemas.sense import SenseMeasured, SenseValue
 from conch_schemas.subjects import STREAM_SUBJECTS, agent_of, control_subject, subject_filter, subject_of
@@ -103,4 +103,5 @@ __all__ = [
     "trace_of",
     "traceparent_of",
     "verify_ids",
+    "wire_form",
 ]

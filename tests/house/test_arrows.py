@@ -29,6 +29,7 @@ FLOORS = [
         "leftovers",
         "order",
         "process",
+        "evolve",
         "seen",
         "workspace",
     },

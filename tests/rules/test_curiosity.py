@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +25,7 @@ from conch.curiosity import (
     novelty,
 )
 from conch.curiosity.state import GOALS, RECENT, TRIES
-from conch.seen import SEEN_LIMIT, act_fingerprint, new_information
+from conch.seen import SEEN_LIMIT, act_fingerprint, holds, new_information, with_latest
 from conch_schemas import ActionTaken, FileCheck, Goal, GoalCheck, GoalSet, MessageReceived, decode, encode
 from conch_services.curiosity.consumer import curiosity_consumer
 
@@ -68,7 +69,7 @@ def test_what_was_met_long_ago_is_new_again(act: Act) -> None:
     state, measures = _run(act(0, "REFLECT"), *others, act(300, "REFLECT"))
 
     assert measures[-1].novelty == 1.0
-    assert len(state.sightings) <= 217
+    assert len(state.sightings) <= 266
 
 
 def test_skill_arguments_result_and_status_make_the_fingerprint(act: Act) -> None:
@@ -88,12 +89,12 @@ def test_skill_arguments_result_and_status_make_the_fingerprint(act: Act) -> Non
 def test_only_a_successful_output_is_information(act: Act) -> None:
     """Failures, quiet acts and blank outputs bring none; nothing is remembered of them."""
     for words in ({"status": "error", "output": "x"}, {"kind": "REFLECT", "output": "x"}, {"output": " "}):
-        assert new_information((), act(0, **words)) == ((), False)
+        assert new_information("", act(0, **words)) == ("", False)
 
 
 def test_outputs_met_again_are_remembered_longest(act: Act) -> None:
     """The memory of outputs is bounded; what is met again moves to its young end."""
-    seen: tuple[str, ...] = ()
+    seen = ""
     seen, _ = new_information(seen, act(0, output="daily"))
     assert new_information(seen, act(0, output="daily")) == (seen, False)
     for cycle in range(SEEN_LIMIT - 1):
@@ -102,9 +103,32 @@ def test_outputs_met_again_are_remembered_longest(act: Act) -> None:
     seen, _ = new_information(seen, act(0, output="one more"))
 
     assert not again
-    assert len(seen) == SEEN_LIMIT
+    assert len(seen) == SEEN_LIMIT * 8
     assert new_information(seen, act(0, output="daily"))[1] is False
     assert new_information(seen, act(0, output="x"))[1] is True
+
+
+def test_a_digest_is_found_where_one_begins() -> None:
+    """What two neighbours make together is no digest of theirs."""
+    digests = with_latest(with_latest("", "00001111", 3), "22223333", 3)
+
+    assert holds(digests, "00001111")
+    assert holds(digests, "22223333")
+    assert not holds(digests, "11112222")
+    assert with_latest(with_latest(digests, "00001111", 3), "44445555", 2) == "0000111144445555"
+
+
+def test_a_history_from_before_goes_on(act: Act) -> None:
+    """A state that kept lists of digests and named every figure is read as what it says."""
+    after, _ = _run(act(0, output="news"), act(1, "REFLECT"))
+    fields = after.model_dump(mode="json")
+    before = fields | {
+        "seen": [after.seen[:8]],
+        "sightings": {name: {"count": count, "at": at} for name, (count, at) in fields["sightings"].items()},
+        "deeds": [dict(zip(("skill", "success", "own", "asked"), deed, strict=True)) for deed in fields["deeds"]],
+    }
+
+    assert CuriosityState.model_validate_json(json.dumps(before)) == after
 
 
 def test_the_largest_discovery_pays(act: Act, check: Check) -> None:

@@ -22,6 +22,7 @@ from conch.needs import (
     most_pressing,
     pressing,
     priorities_of,
+    table_of,
 )
 from conch_schemas import ActionTaken, RewardAssigned, Score, decode, encode
 from conch_services.needs.consumer import needs_consumer
@@ -33,9 +34,9 @@ BORN = {"sustainability": 0.7, "reliability": 0.7, "curiosity": 0.5, "excellence
 
 
 def _run(*facts: ActionTaken | RewardAssigned, settings: NeedsSettings = SETTINGS) -> tuple[NeedsState, list[Change]]:
-    state, changes = initial_state(settings), []
+    state, changes, table = initial_state(settings), [], table_of(settings)
     for fact in facts:
-        state, change = fold(state, fact, settings)
+        state, change = fold(state, fact, table)
         changes += [change] if change else []
     return state, changes
 
@@ -186,7 +187,7 @@ def test_a_need_that_was_renamed_starts_anew(act: Act) -> None:
     """A state from other settings keeps the levels of the needs that are left."""
     old = NeedsState(levels={"reliability": 0.1, "gone": 0.9})
 
-    state, _ = fold(old, act(0, "REFLECT"), SETTINGS)
+    state, _ = fold(old, act(0, "REFLECT"), table_of(SETTINGS))
 
     assert set(state.levels) == set(BORN)
     assert state.levels["reliability"] == 0.1

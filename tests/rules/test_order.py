@@ -11,7 +11,7 @@ from conch.config import NeedsSettings
 from conch.curiosity import CuriosityState
 from conch.curiosity import fold as curiosity
 from conch.needs import fold as needs
-from conch.needs import initial_state
+from conch.needs import initial_state, table_of
 from conch.order import MOST_LEAP, is_new
 from conch.witness import ChainState, seal
 from conch_schemas import ActionTaken, ContractViolationError
@@ -21,7 +21,7 @@ Fold = Callable[[Any, ActionTaken], tuple[Any, Any]]
 SETTINGS = NeedsSettings()
 
 FOLDS: dict[str, tuple[Any, Fold]] = {
-    "needs": (initial_state(SETTINGS), lambda state, act: needs(state, act, SETTINGS)),
+    "needs": (initial_state(SETTINGS), lambda state, act: needs(state, act, table_of(SETTINGS))),
     "curiosity": (CuriosityState(), curiosity),
     "witness": (ChainState(), seal),
 }

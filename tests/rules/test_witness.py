@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -257,6 +258,42 @@ def test_great_integers_are_hashed_as_their_digits(act: Act) -> None:
 
     assert canonical(text).decode() == f'{{"a":"{longest}","b":["{great}","-{great}",{great - 1},1]}}'
     assert seal(ChainState(), act(0, args={"n": 2**70}))[1] is not None
+
+
+_NUMBERS = (
+    st.floats(allow_nan=False, allow_infinity=False)
+    | st.floats(-1e-4, 1e-4)
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.integers(-(2**53) + 1, 2**53 - 1).map(float)
+)
+_JSON = st.recursive(
+    st.none() | st.booleans() | _NUMBERS | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300)
+@given(value=_JSON, escaped=st.booleans())
+def test_the_canonical_form_is_the_librarys(value: object, escaped: bool) -> None:
+    """Whatever a text holds and however it is written, its form is what another implementation of RFC 8785 makes."""
+    text = json.dumps(value, ensure_ascii=escaped)
+
+    assert canonical(text) == canonical(text.encode()) == rfc8785.dumps(json.loads(text))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1,]", "{} {}", '{"a":1}\0', "[NaN]", "nul", '["\\ud800"]'])
+def test_what_is_no_json_has_no_canonical_form(text: str) -> None:
+    """Anything else is refused in one way."""
+    with pytest.raises(ValueError):
+        canonical(text)
+
+
+def test_a_chain_from_before_goes_on() -> None:
+    """A state that kept its digests as a list is read as the text that it is now."""
+    before = {"sequence": 2, "previous": "1" * 64, "witnessed": ["0123456789ab", "ba9876543210"]}
+
+    assert ChainState.model_validate(before).witnessed == "0123456789abba9876543210"
 
 
 def test_the_consumer_publishes_the_mark_under_its_own_id(facts: list[Event], marks: list[Mark]) -> None:

@@ -29,7 +29,7 @@ from conch.errors import ContractError, UsageError
 BUILTIN_GROUP = "conch.builtin"
 """Entry points of the services that come with Conch: `(ServiceContext) -> ConsumerSpec | Service`."""
 EDGE = frozenset({"mqtt", "devices"})
-"""Those that run only where `edge.bridge` names a broker, and need the extra `edge`."""
+"""Those that run only where `edge.bridge` names a broker (devices: and there are some); they need the extra `edge`."""
 PLUGIN_GROUPS = ("conch.rules", "conch.consumers")
 """Entry points of plug-ins: a decorated function, or a module of them."""
 LOOK_SECONDS = 20.0
@@ -82,9 +82,9 @@ def wanted_builtin(settings: Settings, skipped: Container[str]) -> list[str]:
 
     Raises UsageError where one needs a package that is not installed.
     """
-    wanted = [name for name in builtin_names() if name not in skipped]
-    if settings.edge.bridge is None:
-        return [name for name in wanted if name not in EDGE]
+    edge = settings.edge
+    idle = EDGE if edge.bridge is None else () if edge.senses or edge.actuators else ("devices",)
+    wanted = [name for name in builtin_names() if name not in skipped and name not in idle]
     for name in EDGE.intersection(wanted):
         if importlib.util.find_spec("aiomqtt") is None:
             raise _not_installed(name)

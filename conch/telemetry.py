@@ -26,7 +26,8 @@ def configure(settings: LogSettings, file: Path | None, *, process: str) -> None
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    logging.getLogger("conch").setLevel(settings.level.upper())
+    for ours in ("conch", "conch_services"):
+        logging.getLogger(ours).setLevel(settings.level.upper())
     logging.getLogger("nats").setLevel(logging.CRITICAL)  # it prints tracebacks of what it survives
     logging.raiseExceptions = False  # a full disk under the log ends no run
     renderer: Any = (

@@ -1,0 +1,107 @@
+"""How far everybody is who reads the stream, as their places in the bucket say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from conch.bus import Bus, StreamState
+from conch.consumer.snapshot import position_key
+from conch.errors import FencedError
+from conch_schemas import STREAM_SUBJECTS, Event
+
+_POSITIONS = position_key("")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far one reader is."""
+
+    name: str
+    seq: int
+    """Everything up to this place in the stream is done."""
+    lag: int
+    """Events behind that which concern it; of a consumer that workers share an estimate: each has its part of them."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    seq: int
+    filters: tuple[str, ...]
+    """Of the events that concern it."""
+    of: int
+    """Workers that share them."""
+
+
+async def standings(bus: Bus) -> list[Standing]:
+    """Every consumer that has a place on the bus, and every durable reader, by name; partitions taken together.
+
+    Lags are counted by the server. A place that cannot be read, or is of a stream before this one, is its start.
+    """
+    stream = await bus.state()
+    places = await _places(bus, stream)
+    found = await asyncio.gather(*(_standing(bus, stream, name, parts) for name, parts in places.items()))
+    durable = [Standing(one.name, one.acknowledged, one.pending) for one in await bus.readers()]
+    return sorted([*found, *(one for one in durable if one.name not in places)], key=lambda one: one.name)
+
+
+async def _places(bus: Bus, stream: StreamState) -> dict[str, list[_Place]]:
+    """The places of each consumer, one a partition."""
+    found: dict[str, list[_Place]] = defaultdict(list)
+    for key in await bus.keys():
+        entry = await bus.get(key) if key.startswith(_POSITIONS) else None
+        if entry is not None and entry.value:  # empty: it was reset, or forgotten
+            found[key.removeprefix(_POSITIONS).partition("/")[0]].append(_place(entry.value, stream))
+    return found
+
+
+def _place(value: bytes, stream: StreamState) -> _Place:
+    try:
+        told: Any = json.loads(value)
+        seq = min(int(told["seq"]), stream.last) if told["epoch"] == stream.epoch else 0
+        kinds = [f"conch.v1.*.{kind}" for kind in told.get("kinds") or ()]
+        return _Place(seq, tuple(kinds) or STREAM_SUBJECTS, int(told.get("of", 1)))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return _Place(0, STREAM_SUBJECTS, 1)
+
+
+async def _standing(bus: Bus, stream: StreamState, name: str, parts: Sequence[_Place]) -> Standing:
+    lags = await asyncio.gather(*(_lag(bus, stream, part) for part in parts))
+    return Standing(name, min(part.seq for part in parts), sum(lags))
+
+
+async def _lag(bus: Bus, stream: StreamState, place: _Place) -> int:
+    if place.seq >= stream.last:
+        return 0
+    return -(-await bus.count(place.filters, after=place.seq) // place.of)
+
+
+async def say_place(bus: Bus, name: str, kinds: Sequence[type[Event]], seq: int) -> None:
+    """Let others see how far `name` is, which keeps its place elsewhere. Who writes last is right."""
+    key, epoch = position_key(name), (await bus.state()).epoch
+    entry = await bus.get(key)
+    value = {"seq": seq, "epoch": epoch, "kinds": [kind.TYPE for kind in kinds]}
+    try:
+        await bus.put(key, json.dumps(value).encode(), revision=entry.revision if entry is not None else 0)
+    except FencedError:
+        return  # another copy said it in this moment
+
+
+async def forget(bus: Bus, name: str) -> bool:
+    """Take away everything that the bus keeps of `name`; whether there was anything. Not while it runs.
+
+    It holds up no trimming any more; should it come back, it begins at the start of what there is then.
+    """
+    prefixes = (f"{position_key(name)}/", f"state/{name}/", f"before/{name}/")
+    known = any(one.name == name for one in await bus.readers())
+    await bus.forget(name)
+    for key in await bus.keys():
+        entry = await bus.get(key) if key == position_key(name) or key.startswith(prefixes) else None
+        if entry is not None and entry.value:
+            known = True
+            await bus.put(key, b"", revision=entry.revision)
+    return known

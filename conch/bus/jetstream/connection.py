@@ -11,6 +11,7 @@ ever (here: without end); a black-holed link goes unnoticed for minutes (here: p
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import random
@@ -73,7 +74,8 @@ class _Client(Client):
         """Tell at once, and drop what is unsent: waiting for a stopped server to take it would never end."""
         self._lost()
         self._drop()
-        await super()._attempt_reconnect()
+        with contextlib.suppress(asyncio.InvalidStateError):  # its own end, told twice when it is closed meanwhile
+            await super()._attempt_reconnect()
 
     async def _connect_to_server(self, s: Any) -> None:
         """Nor is a connection that led nowhere left open."""

@@ -25,7 +25,7 @@ class Standing:
     seq: int
     """Everything up to this place in the stream is done."""
     lag: int
-    """Events behind that which concern it; of a consumer that workers share an estimate: each has its part of them."""
+    """Events behind that which concern it; of a consumer that workers share an estimate, and 0 only where none waits."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,6 @@ class _Place:
     seq: int
     filters: tuple[str, ...]
     """Of the events that concern it."""
-    of: int
-    """Workers that share them."""
 
 
 async def standings(bus: Bus) -> list[Standing]:
@@ -64,20 +62,18 @@ def _place(value: bytes, stream: StreamState) -> _Place:
         told: Any = json.loads(value)
         seq = min(int(told["seq"]), stream.last) if told["epoch"] == stream.epoch else 0
         kinds = [f"conch.v1.*.{kind}" for kind in told.get("kinds") or ()]
-        return _Place(seq, tuple(kinds) or STREAM_SUBJECTS, int(told.get("of", 1)))
+        return _Place(seq, tuple(kinds) or STREAM_SUBJECTS)
     except (ValueError, LookupError, TypeError, AttributeError):
-        return _Place(0, STREAM_SUBJECTS, 1)
+        return _Place(0, STREAM_SUBJECTS)
 
 
 async def _standing(bus: Bus, stream: StreamState, name: str, parts: Sequence[_Place]) -> Standing:
-    lags = await asyncio.gather(*(_lag(bus, stream, part) for part in parts))
-    return Standing(name, min(part.seq for part in parts), sum(lags))
-
-
-async def _lag(bus: Bus, stream: StreamState, place: _Place) -> int:
-    if place.seq >= stream.last:
-        return 0
-    return -(-await bus.count(place.filters, after=place.seq) // place.of)
+    last = min(parts, key=lambda part: part.seq)
+    lag = await bus.count(last.filters, after=last.seq) if last.seq < stream.last else 0
+    if lag and len(parts) > 1:
+        # Whose of these events which are is not counted: taking all partitions for equally busy, it is the mean place.
+        lag = max(1, await bus.count(last.filters, after=sum(part.seq for part in parts) // len(parts)))
+    return Standing(name, last.seq, lag)
 
 
 async def say_place(bus: Bus, name: str, kinds: Sequence[type[Event]], seq: int) -> None:

@@ -28,7 +28,7 @@ Bridging = Callable[..., AbstractAsyncContextManager[MqttService]]
 def _in_haste(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries to connect follow each other at once, statuses their cause."""
     monkeypatch.setattr(links, "REST_SECONDS", (0.01,))
-    monkeypatch.setattr(services, "SAVE_SECONDS", 0.05)
+    monkeypatch.setattr(services, "STATUS_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -366,7 +366,7 @@ async def test_an_end_with_no_broker_is_not_waited_for(
     why = "the MQTT broker 127.0.0.1:1 cannot be reached: Connection refused"
     assert reports == [
         {"consumer": "mqtt", "waits": why},
-        {"consumer": "mqtt", "waits": f"2 facts wait on the stream for the next run: {why}"},
+        {"consumer": "mqtt", "waits": f"2 facts are left on the stream for the next run: {why}"},
     ]
 
 

@@ -291,6 +291,7 @@ class _Client(aiomqtt.Client):
         """aiomqtt forgets the end of a connection that ends while it is entered, and makes a new future."""
         self._handed: dict[int, asyncio.Future[None]] = {}
         self._room_for: int | None = None
+        self._why = "the line broke"
         self.window = WINDOW
         self.answered = False
         self._client.connect_timeout = ANSWER_SECONDS
@@ -314,8 +315,7 @@ class _Client(aiomqtt.Client):
     async def lost(self) -> str:
         """Returns why once the connection is gone."""
         await asyncio.wait([self._end])
-        error = self._end.exception()
-        return _words(error) if error is not None else "the broker closed it"
+        return self._why
 
     async def leave(self) -> None:
         """Close the connection in order: the broker does not say our last will."""
@@ -339,6 +339,13 @@ class _Client(aiomqtt.Client):
             self.window = min(WINDOW, getattr(properties, "ReceiveMaximum", WINDOW))
             self._room_for = getattr(properties, "MaximumPacketSize", None)
         super()._on_connect(client, userdata, flags, reason_code, properties)
+
+    def _on_disconnect(self, client: Any, userdata: Any, flags: Any, reason_code: Any, properties: Any = None) -> None:
+        if flags.is_disconnect_packet_from_server:
+            self._why = f"the broker says: {_words(reason_code)}"
+        elif reason_code == "Keep alive timeout":
+            self._why = "the broker says nothing any more"
+        super()._on_disconnect(client, userdata, flags, reason_code, properties)
 
     def _on_publish(self, client: Any, userdata: Any, mid: int, reason_code: Any, properties: Any) -> None:
         handed = self._handed.pop(mid, None)

@@ -1,7 +1,7 @@
 """The bridge: every fact of the stream to the MQTT broker of `edge.bridge`, in order, at QoS 1.
 
-The stream is the spool. What the broker has not acknowledged waits there, and the place of the bridge, written once a
-second, moves on with the acknowledgements: a broker that is away loses nothing, and what a crash sends once more is the
+The stream is the spool. What the broker has not acknowledged waits there, and the place of the bridge, written as it
+moves, moves on with the acknowledgements: a broker that is away loses nothing, and what a crash sends once more is the
 same event with the same id.
 """
 
@@ -34,11 +34,13 @@ log = structlog.get_logger(__name__)
 
 BATCH = 256
 """Facts taken from the stream at a time."""
-SAVE_SECONDS = 1.0
-"""Between two writings of the place, and of the statuses: the most that a crash sends again, and that a status lags."""
+SAVE_SECONDS = 0.2
+"""Between two writings of the place: what the broker acknowledged since is sent once more after a crash."""
+STATUS_SECONDS = 1.0
+"""Between two statuses of an agent."""
 LAST_SECONDS = 3.0
 """Time for the broker to acknowledge what is in hand when the run ends; the rest waits on the stream."""
-LOST_SECONDS, PATIENCE_SECONDS, END_SECONDS = 2.0, 5.0, 30.0
+LOST_SECONDS, PATIENCE_SECONDS, END_SECONDS = 1.0, 5.0, 30.0
 """At the end of a run: a broker that is away for so long, or acknowledges nothing for so long, is not waited for; and
 none is for longer than the last."""
 BREAKS = 3
@@ -251,7 +253,7 @@ class MqttService:
 
     async def _statuses(self, wire: Wire) -> None:
         while True:
-            await asyncio.sleep(SAVE_SECONDS)
+            await asyncio.sleep(STATUS_SECONDS)
             for retained in self._presence.changed():
                 await self._keep(wire, retained)
 
@@ -277,7 +279,7 @@ class MqttService:
         if left > 0:
             why = self._link.trouble or f"the MQTT broker {self._link.address} is slow"
             log.warning("mqtt.left", facts=left, why=why)
-            self._report(consumer=self.name, waits=f"{left} facts wait on the stream for the next run: {why}")
+            self._report(consumer=self.name, waits=f"{left} facts are left on the stream for the next run: {why}")
         log.info("mqtt.stopped", at=self._done, **vars(self.tally))
 
 

@@ -14,11 +14,13 @@ import pytest
 from conch.bus import MemoryBus, MemoryJournal, feeding
 from conch.config import RewardSettings, Settings
 from conch.consumer import ServiceContext
+from conch.consumer.standing import standings
 from conch.experience import SqliteReader
 from conch.rewards import weight_set, weights_version
 from conch_schemas import (
     ActionTaken,
     ConsumerFailed,
+    ContractViolationError,
     Event,
     ExperienceRecorded,
     RewardAssigned,
@@ -31,6 +33,7 @@ from conch_schemas import (
 from conch_services.curiosity.consumer import curiosity_consumer
 from conch_services.needs.consumer import needs_consumer
 from conch_services.reward.consumer import reward_consumer
+from conch_services.store import consumer
 from conch_services.store.consumer import store_service
 
 Until = Callable[..., Awaitable[None]]
@@ -72,7 +75,10 @@ async def weights(bus: MemoryBus, own: ServiceContext, action: ActionTaken) -> N
 
 async def recorded(bus: MemoryBus) -> list[ExperienceRecorded]:
     """Every experience on the bus."""
-    events = [decode(found.data) async for found in bus.read([subject_filter(ExperienceRecorded)])]
+    events = []
+    async for found in bus.read([subject_filter(ExperienceRecorded)]):
+        with contextlib.suppress(ContractViolationError):
+            events.append(decode(found.data))
     return [event for event in events if isinstance(event, ExperienceRecorded)]
 
 
@@ -143,6 +149,8 @@ async def test_what_was_written_and_not_said_is_said_at_the_next_start(
             with pytest.raises(ConnectionError):
                 await task
         assert await recorded(bus) == []
+        for number, garbage in enumerate((b"{", b'{"id":null}', b"[" * 100_000)):  # where experiences are looked for
+            await bus.publish("conch.v1.echo.experience.recorded", garbage, id=f"garbage{number}")
 
     for _ in range(2):
         async with MemoryBus(journal) as bus:
@@ -155,6 +163,36 @@ async def test_what_was_written_and_not_said_is_said_at_the_next_start(
 
 async def _dying(*_: Any, **__: Any) -> None:
     raise ConnectionError("the process dies here")
+
+
+async def test_others_see_on_the_bus_how_far_the_store_is(
+    tmp_path: Path, act: Act, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it runs and after; where its file was put back to an earlier state, that is said before it reads on."""
+    monkeypatch.setattr(consumer, "SETTLE_SECONDS", 0.01)
+    own = context(tmp_path)
+    async with MemoryBus() as bus:
+
+        async def told() -> int:
+            [found] = await standings(bus)
+            return found.seq
+
+        await weights(bus, own, act())
+        async with serving(bus, own):
+            await publish(bus, *facts(own, act()))
+            await until(lambda: _count(bus, 1))
+            await until(lambda: _equal(told(), bus.journal.last))
+        (tmp_path / "store.db").unlink()
+        stop = asyncio.Event()
+        stop.set()
+        async with feeding(bus) as feed:
+            await store_service(own).run(feed, stop)
+
+        assert await told() == 0
+
+
+async def _equal(told: Awaitable[int], wanted: int) -> bool:
+    return await told == wanted
 
 
 async def test_a_part_that_does_not_come_is_a_timeout_at_its_deadline(tmp_path: Path, act: Act, until: Until) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from conch.consumer.letters import dead_letter, publish_letter
 from conch.consumer.run import Tally
 from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
+from conch.consumer.standing import say_place
 from conch.errors import ContractError
 from conch.experience import FACTS, SqliteStore, store_path
 from conch_schemas import ContractViolationError, Event, ExperienceRecorded, encode, subject_filter, subject_of
@@ -29,7 +31,8 @@ T = TypeVar("T")
 BATCH = 500
 """Facts to a transaction, at most."""
 SETTLE_SECONDS = 1.0
-"""Time between two tidyings of the outbox; a crash says at most this much again, under the same ids."""
+"""Time between two tidyings of the outbox, and between two words of how far it is; a crash says at most this much
+again, under the same ids."""
 
 SPEC = ConsumerSpec("store", "1", FACTS, lambda _: None, emits=(ExperienceRecorded,))
 
@@ -47,7 +50,8 @@ class StoreService:
     def __init__(self, context: ServiceContext) -> None:
         self._path = store_path(context.settings.store.url, context.home)
         self.tally = Tally()
-        self._waiting = self._handled = 0
+        self._waiting = self._handled = self._told = 0
+        self._told_at = 0.0
         self._said: list[str] = []
         self._tap: Tap | None = None
 
@@ -74,8 +78,10 @@ class StoreService:
             async with feed.tap(FACTS, after=after) as self._tap:
                 self._waiting = self._store.pending()
                 log.info("store.started", after=after, waiting=self._waiting)
+                await self._tell()
                 await self._take(self._tap, stop)
                 await self._settle()
+                await self._tell()
         finally:
             await asyncio.to_thread(self._store.close)
 
@@ -94,6 +100,8 @@ class StoreService:
                 else:
                     await self._expire()
                     await self._settle()
+                if time.monotonic() - self._told_at > SETTLE_SECONDS:
+                    await self._tell()
         finally:
             stopped.cancel()
             if getting is not None:
@@ -101,10 +109,10 @@ class StoreService:
                 await asyncio.gather(getting, return_exceptions=True)
 
     def _patience(self) -> float:
-        """Seconds until something is due: a deadline, or the tidying of the outbox."""
+        """Seconds until something is due: a deadline, the tidying of the outbox, a word of how far it is."""
         due = self._store.next_deadline()
         seconds = (due - datetime.now(UTC)).total_seconds() if due is not None else 60.0
-        return max(0.0, min(seconds, SETTLE_SECONDS if self._said else 60.0))
+        return max(0.0, min(seconds, SETTLE_SECONDS if self._said or self._handled > self._told else 60.0))
 
     async def _apply(self, deliveries: Sequence[Arrived]) -> None:
         facts: list[tuple[int, Event]] = []
@@ -156,6 +164,11 @@ class StoreService:
             said, self._said = self._said, []
             await self._in_thread(self._store.mark_published, said)
 
+    async def _tell(self) -> None:
+        """Let others see on the bus how far it is. What counts for itself is the place beside its rows."""
+        self._told, self._told_at = self.handled, time.monotonic()
+        await say_place(self._bus, self.name, FACTS, self._told)
+
     async def _say_the_unsaid(self) -> None:
         """The outbox of the run before; what stands on the stream already is not said twice."""
         while unsaid := await self._in_thread(self._store.unpublished):
@@ -168,9 +181,12 @@ class StoreService:
         """Which of these stand on the stream, looked for behind the place of the last settled one."""
         found = []
         async for delivery in self._bus.read([subject_filter(ExperienceRecorded)]):
-            id = json.loads(delivery.data).get("id") if delivery.data.startswith(b"{") else None
+            try:
+                id = str(json.loads(delivery.data)["id"])
+            except (ValueError, LookupError, TypeError, RecursionError):
+                continue  # not an event: nobody published it here
             if id in ids:
-                found.append(str(id))
+                found.append(id)
         return found
 
     async def _in_thread(self, call: Callable[..., T], *arguments: Any, **named: Any) -> T:

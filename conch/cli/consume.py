@@ -16,6 +16,7 @@ from conch.cli.common import Common, open_bus, say, warn
 from conch.cli.options import COMMON
 from conch.config import BUILTIN_WEIGHTS, Settings
 from conch.consumer.discover import Plugin, builtin_names, discover
+from conch.consumer.members import joined
 from conch.consumer.process import builtin, host_until, plugin, weighed
 from conch.consumer.service import ServiceContext
 from conch.errors import UsageError
@@ -57,11 +58,16 @@ async def _alone(home: Home, settings: Settings, name: str, found: Plugin | None
     for one in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(one, stop.set)
     context = ServiceContext(settings, home.path)
-    async with open_bus(home, settings) as bus, feeding(bus) as feed, AsyncExitStack() as stack:
+    async with (
+        open_bus(home, settings) as bus,
+        feeding(bus) as feed,
+        joined(bus, [name]) as members,
+        AsyncExitStack() as stack,
+    ):
         if found is not None:
-            running = [plugin(found, context, feed, stack, begin=await weighed(bus, settings.agent))]
+            running = [plugin(found, context, members, stack, begin=await weighed(bus, settings.agent))]
         else:
-            running = builtin(context, [name], feed)
+            running = builtin(context, [name], members)
         say(f"{running[0].name} reads; Ctrl-C ends it")
         await host_until(feed, running, stop, lambda **line: warn(str(line)))
     if running[0].down:

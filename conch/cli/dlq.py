@@ -131,8 +131,12 @@ def _done(common: Common, letter: ConsumerFailed, how: str) -> None:
 
 
 async def _asked(bus: Bus, letter: ConsumerFailed) -> None:
-    """By the run in progress. Raises BusUnreachableError where the consumer does not run there."""
-    subject = f"conch.ctl._consumer.{letter.consumer}.retry"
+    """By whoever handles that agent's events now. Raises BusUnreachableError where nobody does."""
+    from conch.consumer.run import control_of
+    from conch.consumer.snapshot import Partition, partition_of
+    from conch_schemas import agent_of
+
+    subject = control_of(letter.consumer, Partition(partition_of(agent_of(letter.letter_subject) or "")))
     try:
         await ask(bus, subject, {"seq": letter.letter_seq}, timeout=RETRY_SECONDS)
     except BusError as error:
@@ -156,18 +160,21 @@ async def _hosted(
     """The consumer, not reading, only here to be asked. Raises ConchError where there is none that takes letters."""
     from conch.consumer import ConsumerRuntime, ServiceContext
     from conch.consumer.discover import builtin_names, discover
+    from conch.consumer.members import Members
     from conch.consumer.process import builtin, plugin
+    from conch.consumer.share import SharedConsumer
 
+    members = Members(feed.bus, "dlq")  # it takes part in nothing
     context = ServiceContext(common.settings(), common.existing().path)
     if consumer in builtin_names():
-        [running] = builtin(context, [consumer], feed)
+        [running] = builtin(context, [consumer], members)
     else:
         found = discover([str(rule) for rule in rules], taken=builtin_names())
         named = [one for one in found.plugins if consumer == (f"rule-{one.name}" if one.kind == "rule" else one.name)]
         if not named:
             raise ConchError(f"there is no consumer {consumer!r} here: name its file with --rules, or drop the letter")
-        running = plugin(named[0], context, feed, stack)
+        running = plugin(named[0], context, members, stack)
     made = running.make()
-    if not isinstance(made, ConsumerRuntime):
+    if not isinstance(made, SharedConsumer):
         raise ConchError(f"the {consumer} takes no letter again: conch dlq drop gives it up")
-    return made
+    return ConsumerRuntime(feed, made.spec)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import sys
+import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -15,10 +17,11 @@ import structlog
 from conch.bus import Bus, Feed, feeding
 from conch.bus.jetstream import JetStreamBus
 from conch.consumer.discover import Plugin, builtin_services, load_one
+from conch.consumer.members import Members, joined
 from conch.consumer.retention import keep_trimmed
 from conch.consumer.rule import RuleWorker, rule_consumer
-from conch.consumer.run import ConsumerRuntime
 from conch.consumer.service import Exporter, Service, ServiceContext
+from conch.consumer.share import SharedConsumer
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, ContractError, FencedError
 from conch.experience import store_path
@@ -39,8 +42,8 @@ class Running:
     """One consumer of this process."""
 
     name: str
-    make: Callable[[], ConsumerRuntime | Service]
-    now: ConsumerRuntime | Service | None = None
+    make: Callable[[], Service]
+    now: Service | None = None
     down: str = ""
     """Why it was left down."""
 
@@ -61,7 +64,7 @@ async def _keep(feed: Feed, one: Running, stop: asyncio.Event, report: Callable[
     while not stop.is_set():
         one.now = one.make()
         try:
-            await one.now.run(feed, stop) if not isinstance(one.now, ConsumerRuntime) else await one.now.run(stop)
+            await one.now.run(feed, stop)
             return
         except (FencedError, ContractError) as error:
             one.down = str(error)
@@ -94,20 +97,19 @@ def _is_done(one: Running, last: int) -> bool:
         return False
     if (handled := one.now.handled) is None:
         return True
-    waits = not isinstance(one.now, ConsumerRuntime) and one.now.busy
-    return handled >= last and not waits
+    return handled >= last and not one.now.busy
 
 
-def builtin(context: ServiceContext, names: Sequence[str], feed: Feed) -> list[Running]:
+def builtin(context: ServiceContext, names: Sequence[str], members: Members) -> list[Running]:
     """The consumers that come with Conch, of these names."""
     found = builtin_services(names)
-    return [Running(name, _maker(found[name], context, feed)) for name in names]
+    return [Running(name, _maker(found[name], context, members)) for name in names]
 
 
-def _maker(factory: Callable[..., Any], context: ServiceContext, feed: Feed) -> Callable[[], ConsumerRuntime | Service]:
-    def make() -> ConsumerRuntime | Service:
+def _maker(factory: Callable[..., Any], context: ServiceContext, members: Members) -> Callable[[], Service]:
+    def make() -> Service:
         made = factory(context)
-        return ConsumerRuntime(feed, made) if isinstance(made, ConsumerSpec) else made
+        return SharedConsumer(made, members) if isinstance(made, ConsumerSpec) else made
 
     return make
 
@@ -118,7 +120,9 @@ async def weighed(bus: Bus, agent: str) -> int:
     return found.seq if found is not None else 0
 
 
-def plugin(plugin: Plugin, context: ServiceContext, feed: Feed, stack: AsyncExitStack, *, begin: int = 0) -> Running:
+def plugin(
+    plugin: Plugin, context: ServiceContext, members: Members, stack: AsyncExitStack, *, begin: int = 0
+) -> Running:
     """A plug-in: a rule scores in a process of its own, a consumer runs in this one."""
     if plugin.kind == "rule":
         rewards = context.settings.rewards
@@ -129,7 +133,7 @@ def plugin(plugin: Plugin, context: ServiceContext, feed: Feed, stack: AsyncExit
         loaded = load_one(plugin.origin, plugin.name)
         assert isinstance(loaded, ConsumerSpec)
         spec = loaded
-    return Running(spec.name, lambda: ConsumerRuntime(feed, spec))
+    return Running(spec.name, lambda: SharedConsumer(spec, members))
 
 
 async def live(child: Child) -> None:
@@ -144,12 +148,13 @@ async def live(child: Child) -> None:
     async with (
         JetStreamBus(child.access, name=child.spec["name"], strict=child.strict) as bus,
         feeding(bus) as feed,
+        joined(bus, _names(child), _worker(child)) as members,
         AsyncExitStack() as stack,
     ):
-        running = builtin(context, child.spec["builtin"], feed)
+        running = builtin(context, child.spec["builtin"], members)
         begin = await weighed(bus, child.settings.agent)
         for described in child.spec["plugins"]:
-            running.append(plugin(Plugin(**described), context, feed, stack, begin=begin))
+            running.append(plugin(Plugin(**described), context, members, stack, begin=begin))
         beside = [
             asyncio.create_task(_finish(bus, running, finish, stop), name="conch.finish"),
             asyncio.create_task(_introduce(running, child.report), name="conch.introduce"),
@@ -162,6 +167,18 @@ async def live(child: Child) -> None:
         finally:
             for task in beside:
                 task.cancel()
+
+
+def _names(child: Child) -> list[str]:
+    """What runs here, as the others know it."""
+    plugins = [Plugin(**described) for described in child.spec["plugins"]]
+    return [*child.spec["builtin"], *(f"rule-{one.name}" if one.kind == "rule" else one.name for one in plugins)]
+
+
+def _worker(child: Child) -> str:
+    """The same name whenever this process of this home is started: what it held before is its own again at once."""
+    place = uuid.uuid5(uuid.NAMESPACE_URL, f"{socket.gethostname()}{child.home.resolve()}")
+    return f"{child.spec['name']}-{place.hex[:8]}"
 
 
 async def host_until(feed: Feed, running: Sequence[Running], stop: asyncio.Event, report: Callable[..., None]) -> None:

@@ -89,7 +89,8 @@ class _Flight:
 
 
 class ConsumerRuntime:
-    """Runs one consumer on a feed. `partition`: the agents that are its; None: all."""
+    """Runs one consumer on a feed. `partition`: the agents that are its; None: all. `holder`: the worker it is held by,
+    written beside its position while it runs."""
 
     def __init__(
         self,
@@ -97,11 +98,12 @@ class ConsumerRuntime:
         spec: ConsumerSpec,
         *,
         partition: Partition | None = None,
+        holder: str = "",
         retry_seconds: Sequence[float] = RETRY_SECONDS,
     ) -> None:
         self.spec, self.tally = spec, Tally()
         self._feed, self._bus, self._retry_seconds = feed, feed.bus, retry_seconds
-        self._partition = partition
+        self._partition, self._holder = partition, holder
         self._tap: Tap | None = None
         self._lanes: dict[str, Lane] = {}
         self._busy: dict[str, Lane] = {}
@@ -163,9 +165,16 @@ class ConsumerRuntime:
                 await self._finish_in_hand()
                 over.set()
             await self._snapshot()
+            if self._holder:
+                await self._let_go()
+
+    async def _let_go(self) -> None:
+        self._place.holder = ""
+        await save_place(self._bus, self.spec, self._partition, self._place, self._place.seq, list(self._place.recent))
 
     async def _take_over(self) -> None:
         """Write the position as it is: a copy that runs is fenced from here on, whenever it writes next."""
+        self._place.holder = self._holder
         try:
             await save_place(
                 self._bus, self.spec, self._partition, self._place, self._place.seq, list(self._place.recent)

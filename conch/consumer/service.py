@@ -28,7 +28,11 @@ class Service(Protocol):
     """Something that reads facts and keeps its own position."""
 
     name: str
-    tally: Tally
+
+    @property
+    def tally(self) -> Tally:
+        """What it has counted since it started."""
+        ...
 
     async def run(self, feed: Feed, stop: asyncio.Event) -> None:
         """Read `feed` until `stop` is set: then finish what is in hand and write it down. Cancelled: let go at once."""

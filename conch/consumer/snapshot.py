@@ -18,16 +18,24 @@ RECENT = 1024
 """Ids of handled events that a consumer remembers, to tell a repetition that the server has forgotten."""
 
 
+PARTITIONS = 16
+"""Shares that the agents fall into: as many workers can share a consumer. Places on the bus rest on it: it stays."""
+
+
+def partition_of(agent: str) -> int:
+    """The partition of an agent: always the same one, on every machine."""
+    return zlib.crc32(agent.encode()) % PARTITIONS
+
+
 @dataclass(frozen=True)
 class Partition:
     """A share of the agents."""
 
     number: int
-    of: int
 
     def holds(self, agent: str) -> bool:
-        """Whether `agent` belongs to it: always the same one, on every machine."""
-        return zlib.crc32(agent.encode()) % self.of == self.number
+        """Whether `agent` belongs to it."""
+        return partition_of(agent) == self.number
 
 
 def position_key(consumer: str, partition: Partition | None = None) -> str:
@@ -54,6 +62,8 @@ class Place:
     recent: dict[str, None] = field(default_factory=dict)
     """Ids handled of late, oldest first; at most RECENT."""
     revision: int = 0
+    holder: str = ""
+    """The worker that handles it; empty: nobody, or one that is told by nobody."""
 
     def remember(self, id: str) -> None:
         """Put `id` among the recent ones."""
@@ -84,6 +94,9 @@ async def save_place(
 ) -> None:
     """Write `seq` as the position, with the ids handled of late. Raises FencedError when another copy wrote since."""
     value = {"seq": seq, "epoch": place.epoch, "version": spec.version, "recent": recent}
+    value["kinds"] = [kind.TYPE for kind in spec.kinds]
+    if place.holder:
+        value["holder"] = place.holder
     place.revision = await bus.put(
         position_key(spec.name, partition), json.dumps(value, separators=(",", ":")).encode(), revision=place.revision
     )
@@ -143,8 +156,9 @@ async def save_state(
 
 async def reset(bus: Bus, consumer: str) -> None:
     """Let `consumer` begin at the start of the stream, with the states it was born with. Not while it runs."""
+    own = position_key(consumer)
     for key in await bus.keys():
-        if key == position_key(consumer) or key.startswith(f"state/{consumer}/"):
+        if key == own or key.startswith((f"{own}/", f"state/{consumer}/")):
             entry = await bus.get(key)
             assert entry is not None
             await bus.put(key, b"", revision=entry.revision)

@@ -1,0 +1,151 @@
+"""Who else works: the processes whose consumers share the agents, each known by a sign of life in the bucket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import time
+import uuid
+import zlib
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from conch.bus import Bus, Entry
+from conch.errors import BusError, FencedError
+
+log = structlog.get_logger(__name__)
+
+BEAT_SECONDS = 1.0
+"""Between two signs of life."""
+LEASE_SECONDS = 5.0
+"""A worker that gave none for so long is taken for dead, and its agents go to the others. Nobody's wall clock matters:
+each watches the others' signs by its own."""
+_PREFIX = "worker/"
+
+
+@dataclass
+class _Other:
+    """A worker as it was last heard of."""
+
+    entry: Entry
+    heard: float
+    """By our own monotonic clock."""
+    consumers: frozenset[str]
+
+
+class Members:
+    """The workers on a bus, this one among them. Made by `joined`."""
+
+    def __init__(self, bus: Bus, name: str) -> None:
+        self.name = name
+        """This worker's own."""
+        self.consumers: set[str] = set()
+        """What this worker takes part in; shown to the others with the next sign of life."""
+        self.changed = asyncio.Event()
+        """Set whenever workers came, went, or were heard of for the first time."""
+        self._bus = bus
+        self._others: dict[str, _Other] = {}
+        self._revision = 0
+        self._shown: set[str] = set()
+        self._beating = asyncio.Lock()
+
+    def owner(self, consumer: str, partition: int) -> str:
+        """Whose a consumer's partition is: the same answer wherever the same workers are alive (rendezvous hashing)."""
+        alive = [name for name, other in self._others.items() if consumer in other.consumers]
+        return max([*alive, self.name], key=lambda name: (zlib.crc32(f"{consumer}/{partition}/{name}".encode()), name))
+
+    def is_gone(self, name: str) -> bool:
+        """Whether a worker that holds something is no more; this one is."""
+        return name not in self._others and name != self.name
+
+    async def beat(self) -> None:
+        """Give a sign of life, and look at the others'."""
+        async with self._beating:
+            await self._beat()
+
+    async def _beat(self) -> None:
+        value = {"consumers": sorted(self.consumers), "host": socket.gethostname(), "pid": os.getpid()}
+        value |= {"beat": str(uuid.uuid4())}
+        await self._write(json.dumps(value).encode())
+        self._shown = set(self.consumers)
+        await self._look()
+
+    async def show(self) -> None:
+        """Tell the others at once what this worker takes part in, where they do not know yet."""
+        if self._shown != self.consumers:
+            await self.beat()
+
+    async def leave(self) -> None:
+        """Be gone for the others at once."""
+        await self._write(b"")
+
+    async def _write(self, value: bytes) -> None:
+        while True:
+            try:
+                self._revision = await self._bus.put(_PREFIX + self.name, value, revision=self._revision)
+                return
+            except FencedError:  # a process before this one bore the name
+                entry = await self._bus.get(_PREFIX + self.name)
+                self._revision = entry.revision if entry is not None else 0
+
+    async def _look(self) -> None:
+        now, met = time.monotonic(), set(self._others)
+        keys = {key.removeprefix(_PREFIX) for key in await self._bus.keys() if key.startswith(_PREFIX)}
+        for name in keys - {self.name}:
+            entry = await self._bus.get(_PREFIX + name)
+            if entry is None or not entry.value:
+                self._others.pop(name, None)
+                continue
+            known = self._others.get(name)
+            if known is None or known.entry.revision != entry.revision:
+                self._others[name] = _Other(entry, now, _consumers(entry.value))
+            elif now - known.heard > LEASE_SECONDS:
+                await self._bury(name, entry)
+        if set(self._others) != met:
+            self.changed.set()
+
+    async def _bury(self, name: str, entry: Entry) -> None:
+        log.warning("worker.gone", worker=name, silent_seconds=LEASE_SECONDS)
+        self._others.pop(name, None)
+        try:
+            await self._bus.put(_PREFIX + name, b"", revision=entry.revision)
+        except FencedError:
+            log.info("worker.back", worker=name)
+
+
+def _consumers(value: bytes) -> frozenset[str]:
+    try:
+        return frozenset(map(str, json.loads(value)["consumers"]))
+    except (ValueError, LookupError, TypeError):
+        return frozenset()  # somebody else's writing: it takes part in nothing
+
+
+@asynccontextmanager
+async def joined(bus: Bus, consumers: Collection[str], name: str | None = None) -> AsyncIterator[Members]:
+    """This process as a worker of `consumers`, named `name`, or by its host and number; left in order, it is gone at
+    once."""
+    members = Members(bus, name or f"{socket.gethostname()}-{os.getpid()}".replace(".", "-"))
+    members.consumers |= set(consumers)
+    await members.beat()
+    beating = asyncio.create_task(_beat(members), name="conch.members")
+    try:
+        yield members
+    finally:
+        beating.cancel()
+        await asyncio.wait([beating])
+        if bus.connected:
+            await members.leave()
+
+
+async def _beat(members: Members) -> None:
+    while True:
+        await asyncio.sleep(BEAT_SECONDS)
+        try:
+            await members.beat()
+        except BusError as error:
+            log.warning("worker.beat_failed", error=str(error))

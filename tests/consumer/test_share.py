@@ -1,0 +1,186 @@
+"""One consumer, several workers: who handles what, and what happens when workers come, go and die."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from conch.bus import feeding
+from conch.consumer import members as members_module
+from conch.consumer.members import Members, joined
+from conch.consumer.share import SharedConsumer
+from conch.consumer.snapshot import PARTITIONS, partition_of
+from conch_schemas import CycleReflected
+
+AGENTS = [f"agent-{number}" for number in range(12)]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch, quick_snapshots: None) -> None:
+    monkeypatch.setattr(members_module, "BEAT_SECONDS", 0.02)
+    monkeypatch.setattr(members_module, "LEASE_SECONDS", 0.3)
+
+
+class Worker:
+    """A worker of the fold `count`: it runs from its making on."""
+
+    def __init__(self, bus: Any, spec: Any, name: str) -> None:
+        self.stop, self.name = asyncio.Event(), name
+        self.shared: SharedConsumer | None = None
+        self.task = asyncio.create_task(self._run(bus, spec, name))
+
+    async def _run(self, bus: Any, spec: Any, name: str) -> None:
+        async with feeding(bus) as feed, joined(bus, [spec.name], name) as members:
+            self.shared = SharedConsumer(spec, members)
+            await self.shared.run(feed, self.stop)
+
+    @property
+    def count(self) -> int:
+        """Events that it handled."""
+        return self.shared.tally.handled if self.shared is not None else 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether it has its share of the agents."""
+        shares = self.shared._shares.values() if self.shared is not None else ()
+        return any(share.runtime is not None for share in shares)
+
+    async def end(self) -> None:
+        """In order."""
+        self.stop.set()
+        await self.task
+
+
+@pytest.fixture
+async def worker(fold: Any) -> AsyncIterator[Callable[..., Worker]]:
+    """Make a worker; those that are left at the end are cancelled."""
+    made: list[Worker] = []
+
+    def make(bus: Any, name: str) -> Worker:
+        made.append(Worker(bus, fold(), name))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.task.cancel()
+    await asyncio.gather(*(one.task for one in made), return_exceptions=True)
+
+
+@asynccontextmanager
+async def acting(bus: Any, act: Any, publish: Any) -> AsyncIterator[Callable[[int], Any]]:
+    """`await cycles(n)`: every agent acts n more times."""
+    done = 0
+
+    async def cycles(count: int) -> None:
+        nonlocal done
+        for cycle in range(done + 1, done + count + 1):
+            for agent in AGENTS:
+                await publish(bus, act(cycle, agent))
+        done += count
+
+    yield cycles
+
+
+async def in_order(bus: Any, facts: Any, cycles: int) -> bool:
+    """Whether every agent's acts were handled, each once, in order."""
+    for agent in AGENTS:
+        said = [int(event.reflection) for event in await facts(bus, CycleReflected, agent)]
+        assert said == list(range(1, len(said) + 1))
+        if len(said) < cycles:
+            return False
+    return True
+
+
+async def test_two_workers_share_the_agents(
+    bus: Any, act: Any, publish: Any, facts: Any, until: Any, worker: Any
+) -> None:
+    """Each handles some; together all, once each, in each agent's order."""
+    first, second = worker(bus, "one"), worker(bus, "two")
+    async with acting(bus, act, publish) as cycles:
+        await cycles(1)
+        await until(lambda: first.holds and second.holds)
+        await cycles(4)
+        await until(lambda: in_order(bus, facts, 5))
+
+    assert min(first.count, second.count) > 0
+    assert first.count + second.count == 5 * len(AGENTS)
+
+
+async def test_who_joins_takes_its_share_and_who_leaves_gives_it_back(
+    bus: Any, act: Any, publish: Any, facts: Any, until: Any, worker: Any
+) -> None:
+    """Agents move without a gap: nothing is left out, nothing is out of order."""
+    async with acting(bus, act, publish) as cycles:
+        first = worker(bus, "one")
+        await cycles(3)
+        await until(lambda: in_order(bus, facts, 3))
+        second = worker(bus, "two")
+        await until(lambda: second.holds)
+        await cycles(3)
+        await until(lambda: in_order(bus, facts, 6))
+        assert second.count > 0
+        handled = first.count
+
+        await second.end()
+        await cycles(3)
+        await until(lambda: in_order(bus, facts, 9))
+
+    assert first.count == handled + 3 * len(AGENTS)
+
+
+async def test_a_dead_workers_agents_go_to_the_others(
+    bus: Any, act: Any, publish: Any, facts: Any, until: Any, worker: Any
+) -> None:
+    """It let go of nothing and said nothing: after the lease the others take over."""
+    async with acting(bus, act, publish) as cycles:
+        first, second = worker(bus, "one"), worker(bus, "two")
+        await cycles(3)
+        await until(lambda: in_order(bus, facts, 3))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Members, "leave", _nothing)
+            second.task.cancel()
+            await asyncio.gather(second.task, return_exceptions=True)
+        await cycles(3)
+        await until(lambda: in_order(bus, facts, 6))
+
+    assert not first.task.done()
+
+
+async def _nothing(_: Members) -> None:
+    """It died: it said nothing."""
+
+
+async def test_a_worker_of_the_same_name_goes_on_at_once(
+    bus: Any, act: Any, publish: Any, facts: Any, until: Any, worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it held before it was killed is its own; nobody's lease is waited for."""
+    monkeypatch.setattr(members_module, "LEASE_SECONDS", 3600.0)
+    async with acting(bus, act, publish) as cycles:
+        first = worker(bus, "one")
+        await cycles(2)
+        await until(lambda: in_order(bus, facts, 2))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Members, "leave", _nothing)
+            first.task.cancel()
+            await asyncio.gather(first.task, return_exceptions=True)
+        worker(bus, "one")
+        await cycles(2)
+
+        await until(lambda: in_order(bus, facts, 4))
+
+
+async def test_an_agents_partition_is_the_same_everywhere(bus: Any) -> None:
+    """By its name alone; and every worker knows the same owner of it."""
+    assert [partition_of(agent) for agent in ("echo", "echo-1", "echo-2")] == [2, 3, 9]
+    async with joined(bus, ["needs"], "one") as one, joined(bus, ["needs"], "two") as two:
+        await one.beat()
+        await two.beat()
+
+        owners = [one.owner("needs", number) for number in range(PARTITIONS)]
+
+        assert owners == [two.owner("needs", number) for number in range(PARTITIONS)]
+        assert set(owners) == {"one", "two"}

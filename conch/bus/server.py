@@ -20,6 +20,8 @@ from pathlib import Path
 import psutil
 import structlog
 
+from conch.bus.access import Access
+from conch.bus.listener import OWNER, Listener, quoted
 from conch.errors import BusUnreachableError, HomeError
 
 log = structlog.get_logger(__name__)
@@ -50,13 +52,23 @@ class EmbeddedServer:
     """One nats-server. `start` returns when it takes connections; `stop` when it is gone. Started again after it died
     it keeps its port and token, so that clients come back by themselves."""
 
-    def __init__(self, directory: Path, *, token: str, strict: bool, max_bytes: int) -> None:
-        self.directory, self.token = directory, token
+    def __init__(
+        self, directory: Path, *, token: str, strict: bool, max_bytes: int, listener: Listener | None = None
+    ) -> None:
+        """`listener`: for MQTT clients, beside."""
+        self.directory, self.token, self.listener = directory, token, listener
         self._strict, self._max_bytes = strict, max_bytes
         self._process: asyncio.subprocess.Process | None = None
         self._port = -1
         self._said = 0
         self.url = ""
+
+    @property
+    def access(self) -> Access:
+        """How it is reached."""
+        if self.listener is None:
+            return Access(self.url, token=self.token)
+        return Access(self.url, user=OWNER, password=self.token)
 
     @property
     def pid(self) -> int | None:
@@ -69,13 +81,15 @@ class EmbeddedServer:
         return self.directory / "nats-server.log"
 
     async def start(self) -> None:
-        """Start it, ending a stale one first. Raises BusUnreachableError with the end of its log when it will not."""
+        """Start it, ending a stale one first. Raises BusUnreachableError with the end of its log when it will not,
+        ConchError when the listener's port cannot be had."""
         binary = find_binary()
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             await end_stale(self.directory)
             for old in self.directory.glob("*.ports"):
                 old.unlink()
+            self.listener = self.listener.settled() if self.listener is not None else None
             self._write_config()
             self._said = self.log_file.stat().st_size if self.log_file.exists() else 0
             complaints = self._error_file.open("wb")  # what it says before it has a log, and a panic
@@ -130,13 +144,13 @@ class EmbeddedServer:
     def _write_config(self) -> None:
         # "1s", not the default of two minutes: what `fast` may lose when power fails is said in seconds.
         sync = "always" if self._strict else '"1s"'
-        quoted = json.dumps(str(self.directory))
+        place, alone = quoted(str(self.directory)), f"authorization {{ token: {quoted(self.token)} }}\n"
         text = (
-            f'listen: "127.0.0.1:{self._port}"\nserver_name: conch\nports_file_dir: {quoted}\n'
-            f"pid_file: {json.dumps(str(self._pid_file))}\nmax_payload: 1MB\n"
-            f"authorization {{ token: {json.dumps(self.token)} }}\n"
-            f"log_file: {json.dumps(str(self.log_file))}\nlogfile_size_limit: 10MB\nlogfile_max_num: 3\n"
-            f"jetstream {{ store_dir: {quoted}, max_mem: 64MB, max_file: {self._max_bytes + 2**30}, "
+            f'listen: "127.0.0.1:{self._port}"\nserver_name: conch\nports_file_dir: {place}\n'
+            f"pid_file: {quoted(str(self._pid_file))}\nmax_payload: 1MB\n"
+            f"{alone if self.listener is None else self.listener.config(self.token)}"
+            f"log_file: {quoted(str(self.log_file))}\nlogfile_size_limit: 10MB\nlogfile_max_num: 3\n"
+            f"jetstream {{ store_dir: {place}, max_mem: 64MB, max_file: {self._max_bytes + 2**30}, "
             f"sync_interval: {sync} }}\n"
         )
         handle = os.open(self._config_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

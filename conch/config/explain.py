@@ -28,7 +28,7 @@ def explain(error: ValidationError, sources: Sequence[Source]) -> ConfigError:
     path, holder = located(first["loc"])
     place = _place(path, sources, of_parts=first["type"] == "value_error")
     more = f" (and {len(others)} more)" if others else ""
-    sentence = f"{dotted(path)} {_what(first, path, holder)}{more}"
+    sentence = f"{dotted(path)} {_what(first, path, holder)}{more}".lstrip()
     return ConfigError(f"{place}: {sentence}" if place else sentence)
 
 
@@ -45,7 +45,8 @@ def _what(error: Any, path: KeyPath, holder: Any) -> str:
         meant = " or ".join(dotted(key) for key in nearest(path, holder))
         return f"is no setting; did you mean {meant}?" if meant else "is no setting (conch config show lists all)"
     if kind == "value_error":
-        return f"cannot be: {message.removeprefix('Value error, ')}"
+        said = message.removeprefix("Value error, ")
+        return f"cannot be: {said}" if path else said
     if kind in _WORDS:
         return _WORDS[kind]
     words = re.sub(r"^(Input|String|Value) should ", "must ", message)

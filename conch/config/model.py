@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
@@ -26,6 +27,19 @@ def _is_word(name: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,47}", name):
         raise ValueError("the name is small letters, digits and `_`, at most 48, a letter first")
     return name
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """Of `host:port`. Raises ValueError for a port beyond 65535."""
+    parts = urlsplit(f"//{address}")
+    return parts.hostname or "", parts.port or 0
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 EdgeName = Annotated[str, AfterValidator(_is_word)]
@@ -308,6 +322,10 @@ class EdgeSettings(Section):
     """Sensors by name, at the broker of `bridge`: {name: {topic: …, unit: …}}."""
     actuators: Annotated[dict[EdgeName, ActuatorSettings], Field(max_length=64)] = Field(default_factory=dict)
     """Devices by name that the agent may command with its tool `device`; nothing else is ever sent for it."""
+    listen: Annotated[str, Field(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+):\d{1,5}$")] | None = None
+    """host:port (0: a free one) where the embedded server lets MQTT clients hear conch/v1/<agent>/…, at best effort."""
+    listen_password: SecretStr | None = None
+    """Password of the user `edge` at `listen`; none: anybody on this machine comes in, and nobody from outside."""
 
     @model_validator(mode="after")
     def _address(self) -> Self:
@@ -317,6 +335,16 @@ class EdgeSettings(Section):
                 raise ValueError("edge.bridge names a user, and so do edge.user or edge.password: leave one of them")
         elif self.senses or self.actuators:
             raise ValueError("senses and actuators are at a broker: say in edge.bridge at which")
+        return self
+
+    @model_validator(mode="after")
+    def _listens(self) -> Self:
+        if self.listen is not None:
+            host, _ = host_and_port(self.listen)  # raises for a port that there cannot be
+            if self.listen_password is None and not _is_loopback(host):
+                raise ValueError(
+                    "edge.listen is open to other machines: set edge.listen_password, or listen on 127.0.0.1"
+                )
         return self
 
 
@@ -371,3 +399,9 @@ class Settings(Section):
     """Log lines."""
     seed: int = 0
     """Seed of everything that is drawn: the same seed, the same draws."""
+
+    @model_validator(mode="after")
+    def _listens_itself(self) -> Self:
+        if self.edge.listen is not None and self.bus.url is not None:
+            raise ValueError("edge.listen is the embedded server's: with bus.url, let your own server listen for MQTT")
+        return self

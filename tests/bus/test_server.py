@@ -57,6 +57,16 @@ async def test_it_comes_back_after_a_kill_with_port_token_and_events(tmp_path: P
     await server.stop()
 
 
+async def test_a_home_may_have_any_name(tmp_path: Path) -> None:
+    """Letters beyond ASCII and quotes in its path are no matter to the server."""
+    server = server_on(tmp_path / 'Größe "1"')
+
+    await server.start()
+
+    assert server.pid is not None
+    await server.stop()
+
+
 async def test_it_is_gone_after_stop_and_stopping_twice_is_once(tmp_path: Path) -> None:
     """The log is kept, and goes on in the next start."""
     server = server_on(tmp_path / "nats")

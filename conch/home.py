@@ -115,6 +115,14 @@ class Home:
         finally:
             os.close(handle)
 
+    def agents(self) -> dict[str, str]:
+        """The UUIDs of the agents that were ever made, by name; one whose file cannot be read is left out."""
+        found: dict[str, str] = {}
+        for file in sorted((self.path / "agents").glob("*/agentuid")):
+            with contextlib.suppress(OSError, ValueError):
+                found[file.parent.name] = str(uuid.UUID(file.read_text().strip()))
+        return found
+
     def agentuid(self, agent: str) -> str:
         """The agent's own UUID: drawn when it is made, the same for ever."""
         file = self.agent_dir(agent) / "agentuid"

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
 
 
-def end_stale_sandboxes(workspace: Path) -> int:
-    """End sandboxes of this workspace that nobody waits for; how many there were.
+def end_stale_sandboxes(workspaces: Iterable[Path]) -> int:
+    """End sandboxes of these workspaces that nobody waits for; how many there were.
 
     Bubblewrap ties its inner process to its outer one a moment after it made it. An agent that is killed in that
     moment takes the outer one along, and the inner one waits for its orders for ever. It has run nothing yet.
     """
-    ended = 0
+    ended, places = 0, {str(workspace.resolve()) for workspace in workspaces}
     for process in psutil.process_iter(["name", "cmdline"]):
-        if process.info["name"] == "bwrap" and str(workspace.resolve()) in (process.info["cmdline"] or ()):
+        if process.info["name"] == "bwrap" and not places.isdisjoint(process.info["cmdline"] or ()):
             with contextlib.suppress(OSError, psutil.Error):
                 if not psutil.pid_exists(os.getsid(process.pid)):  # its session began with the outer one
                     process.kill()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid5
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=Event)
 
+SHOWN = 5
+"""Names of agents that a sentence shows."""
+
 
 async def hand_over(
     common: Common,
@@ -27,35 +30,57 @@ async def hand_over(
 ) -> dict[str, Any]:
     """A request to the agent; its reply. Where it does not run, the fact of `otherwise` is published: `{}` then.
 
-    Without `otherwise`, raises BusUnreachableError when there is no run to ask.
+    Without `otherwise` it is for all agents of the run where none is named; raises BusUnreachableError when there is
+    no run to ask.
     """
     home, settings = common.existing(), common.settings()
-    running, name = home.running(), agent_named(home, settings, agent)
+    running = home.running()
+    every = otherwise is None and agent is None
+    name = names_in(home, settings)[0] if every else agent_named(home, settings, agent)
     reachable = running is not None or settings.bus.url is not None
     if not reachable and otherwise is None:
         raise BusUnreachableError(f"no run is in progress in {home.path}: conch run starts one, --home names another")
     async with open_bus(home, settings) as bus:
-        if reachable:
+        if reachable and not _rests(running, name):
             try:
-                return await ask(bus, control_subject(name, verb), body)
+                return await ask(bus, control_subject(name, verb), {**body, "all": True} if every else body)
             except BusError as error:
                 if running is not None or otherwise is None:
                     raise BusUnreachableError(f"the agent {name} does not answer ({error}): see conch status") from None
-        assert otherwise is not None
+        if otherwise is None:
+            raise UsageError(f"the agent {name} does not run: the run in progress has others (conch status)")
         fact = await otherwise(bus, home, name)
         await bus.publish(subject_of(fact), encode(fact), id=fact.id)
         return {}
 
 
-def agent_named(home: Home, settings: Settings, named: str | None) -> str:
-    """The agent that is meant: named, else the one that runs, else that of the settings.
+def _rests(running: Mapping[str, Any] | None, agent: str) -> bool:
+    return running is not None and agent not in running["agents"]
 
-    Raises UsageError for one that the home does not know.
+
+def names_in(home: Home, settings: Settings) -> list[str]:
+    """The agents of the run in progress, else the one of the settings."""
+    running = home.running()
+    return list(running["agents"]) if running is not None and running.get("agents") else [settings.agent]
+
+
+def agent_named(home: Home, settings: Settings, named: str | None) -> str:
+    """The agent that is meant: named, else the only one that runs, else that of the settings.
+
+    Raises UsageError for one that the home does not know, or where several run and none is named.
     """
-    usual = str((home.running() or {}).get("agent", settings.agent))
-    if named is not None and named != usual and not (home.agent_dir(named) / "agentuid").exists():
+    usual = names_in(home, settings)
+    if named is None and len(usual) > 1:
+        raise several(usual)
+    if named is not None and named not in usual and not (home.agent_dir(named) / "agentuid").exists():
         raise UsageError(f"there is no agent {named!r} in {home.path} (--agent)")
-    return named or usual
+    return named or usual[0]
+
+
+def several(names: Sequence[str]) -> UsageError:
+    """What is said where one agent is meant and none is named."""
+    shown = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
+    return UsageError(f"there are {len(names)} agents ({shown}): name one with --agent")
 
 
 def told_by_person(home: Home, agent: str, kind: type[E], key: str, **data: Any) -> E:

@@ -59,11 +59,11 @@ def check_words(check: Check) -> str:
 
 async def active_goals(bus: Bus, home: Home, agent: str) -> list[ActiveGoal]:
     """The goals as of the end of the stream; none for an agent that was never made."""
-    from conch.cycle.recover import recover
+    from conch.cycle.recover import Origin, recover
 
     if not (home.agent_dir(agent) / "agentuid").exists():
         return []
-    found = await recover(bus, agent, home.agentuid(agent), beyond=0)
+    found = await recover(bus, agent, Origin(home.agentuid(agent)))
     return list(found.memory.goals.values())
 
 

@@ -45,10 +45,11 @@ def init(
         say(f"{home.path} is there already; nothing was changed")
 
 
-def make_home(home: Home, workspace: Path | None) -> None:
+def make_home(home: Home, workspace: Path | None, *, several: bool = False) -> None:
     """Make the home, with conch.yaml and a filled workspace (`workspace`, else the home's own). Twice is once.
 
-    A workspace with anything in it is somebody's own: it stays as it is, and no goals are set on it. conch.yaml comes
+    A workspace with anything in it is somebody's own: it stays as it is, and no goals are set on it. `several`: the
+    agents will each fill a directory of their own in it, so it stays as it is, and there are goals. conch.yaml comes
     last and whole, so a home without one is not made yet; where there is one, it and the workspace are left alone.
     Raises HomeError.
     """
@@ -58,9 +59,10 @@ def make_home(home: Home, workspace: Path | None) -> None:
     if os.path.lexists(home.config_file):
         return
     from conch.config.commented import commented
+    from conch.workspace import default_goals
 
     named = workspace.expanduser().absolute() if workspace is not None else None
-    goals = _furnish(named or home.workspace)
+    goals = default_goals() if several else _furnish(named or home.workspace)
     try:
         write_whole(home.config_file, commented(workspace=named, goals=goals))
     except OSError as error:

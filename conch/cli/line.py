@@ -9,12 +9,13 @@ ACTION_WIDTH = 40
 _SHORT = {"DO_NOTHING": "do nothing", "REFLECT": "reflect", "INVALID": "invalid"}
 
 
-def cycle_line(experience: ExperienceRecorded) -> str:
-    """Number, most urgent need, action, outcome, total, milliseconds of all phases.
+def cycle_line(experience: ExperienceRecorded, agent_width: int = 0) -> str:
+    """Number, most urgent need, action, outcome, total, milliseconds of all phases; before them the agent's name in so
+    many characters, where there are several agents.
 
     With `n of m scored` where a part is missing or could not be scored.
     """
-    line = (
+    line = (f"{experience.agent:<{agent_width}}  " if agent_width else "") + (
         f"{experience.cycle:>6}  {urgent_need(experience):<14}  {action_words(experience.action):<{ACTION_WIDTH}}  "
         f"{experience.outcome.status:<7}  {experience.total:+.3f}  {total_ms(experience):6.0f} ms"
     )

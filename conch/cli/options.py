@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from conch.cli.common import Common, open_store
+from conch.cli.facts import SHOWN, names_in, several
 from conch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,19 +27,32 @@ Limit = Annotated[int, Parameter(validator=Number(gte=1), help="The last N, prin
 def reading(common: Common, agent: str | None) -> Iterator[tuple[ExperienceReader, str]]:
     """The home's experiences and the name of the agent that is meant, with or without a run.
 
-    Raises StoreError when there are none yet, UsageError for an agent that is not there.
+    Raises StoreError when there are none yet, UsageError for an agent that is not there, or where one of several must
+    be named.
     """
+    with reading_all(common, agent) as (store, name):
+        if name is None:
+            raise several(store.agents() or names_in(common.where(), common.settings()))
+        yield store, name
+
+
+@contextmanager
+def reading_all(common: Common, agent: str | None) -> Iterator[tuple[ExperienceReader, str | None]]:
+    """The same, where all agents may be meant: None."""
     home, settings = common.existing(), common.settings()
     store = open_store(home, settings)
     try:
-        yield store, _meant(agent, store.agents(), settings.agent)
+        yield store, _meant(agent, store.agents(), names_in(home, settings))
     finally:
         store.close()
 
 
-def _meant(named: str | None, there: tuple[str, ...], usual: str) -> str:
+def _meant(named: str | None, there: tuple[str, ...], usual: Sequence[str]) -> str | None:
     if named is None:
-        return there[0] if len(there) == 1 else usual
-    if named not in (*there, usual):
-        raise UsageError(f"there is no agent {named!r} here, but {', '.join(there) or 'none has acted yet'} (--agent)")
+        if len(there) == 1:
+            return there[0]
+        return usual[0] if len(usual) == 1 and (usual[0] in there or not there) else None
+    if named not in (*there, *usual):
+        shown = ", ".join(there[:SHOWN]) + (", …" if len(there) > SHOWN else "")
+        raise UsageError(f"there is no agent {named!r} here, but {shown or 'none has acted yet'} (--agent)")
     return named

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from conch.bus import Delivery
+from conch.bus import Arrived
 from conch.cycle.act import Deed, act, cut_short, taken
 from conch.cycle.body import Body
 from conch.cycle.control import Control, StoppedError
@@ -28,8 +28,9 @@ from conch.cycle.outlook import Moment, Outlook
 from conch.cycle.patience import Patience
 from conch.cycle.people import People
 from conch.cycle.prompts import system_prompt
-from conch.cycle.recover import Recovered, save
+from conch.cycle.recover import Recovered
 from conch.cycle.reflect import Reflection, due, reflect
+from conch.cycle.rhythm import Rhythm
 from conch.cycle.think import Thought, think
 from conch.errors import ModelError
 from conch.minds import Mind, Situation
@@ -52,8 +53,6 @@ from conch_schemas import (
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
-SNAPSHOT_CYCLES, SNAPSHOT_SECONDS = 25, 5.0
-"""Most cycles and most seconds between two writings of the memory: what a start has to read again."""
 PROMPT_BYTES = 64 * 1024
 """Of the messages that the mind was given, as the decision carries them."""
 STATUS_MESSAGES, STATUS_TEXT = 20, 200
@@ -61,20 +60,20 @@ STATUS_MESSAGES, STATUS_TEXT = 20, 200
 
 
 class Agent:
-    """One agent on one bus. `run` is its life."""
+    """One agent on one bus. `run` is its life; what it reads meanwhile is brought to it by `hear`."""
 
-    def __init__(self, body: Body, recovered: Recovered, control: Control) -> None:
+    def __init__(self, body: Body, recovered: Recovered, control: Control, rhythm: Rhythm | None = None) -> None:
         settings, mind, registry = body.settings, body.mind, body.toolbox.registry
         self.name, self.control = settings.agent, control
         self._body, self._at, self._registry = body, recovered, registry
         self._system = system_prompt(self.name, registry.describe())
         self.policy = _digest(mind.kind, mind.model, self._system)
-        self._facts = Facts(body.bus, self.name, body.agentuid, recovered, control, self.policy)
+        self._facts = Facts(body.feed, self.name, body.agentuid, recovered, control, self.policy)
         self._patience = Patience(control, settings.mind.max_tokens_per_hour)
         self._baseline = Baseline()
         self._outlook = Outlook(body)
         self.people = People(self._facts, recovered)
-        self._saved = time.monotonic()
+        self._rhythm = rhythm or Rhythm(settings.cycle.interval, None)
 
     async def run(self, until: int | None) -> None:
         """Every cycle below `until` (None: until told to stop). Raises ModelError when the mind never spoke and cannot.
@@ -82,7 +81,6 @@ class Agent:
         Raises StoppedError, ScriptEnded when it ends for that; the cycle in hand is finished by the next run.
         """
         await self._announce()
-        await self.save()
         await self._patience.leave(lambda: self.memory)
         if not self.control.stopping:
             await self._finish_open()
@@ -90,23 +88,16 @@ class Agent:
             await self._patience.leave(lambda: self.memory)
             if self.control.stopping:
                 return
-            began = time.monotonic()
+            self._rhythm.begin()
             number = self.memory.next_cycle
             await self._cycle(number)
-            if (number + 1) % SNAPSHOT_CYCLES == 0 or time.monotonic() - self._saved > SNAPSHOT_SECONDS:
-                await self.save()
-                self._saved = time.monotonic()
             if until is None or number + 1 < until:
-                await self.control.sleep(self._body.settings.cycle.interval - (time.monotonic() - began))
+                await self.control.sleep(self._rhythm.rest())
 
-    async def save(self) -> None:
-        """Write the memory down. Raises FencedError when another copy of the agent did."""
-        await save(self._body.bus, self.name, self._body.agentuid, self._at)
-
-    def hear(self, delivery: Delivery) -> None:
-        """Take what the agent's reader brings. Raises FencedError when another copy of the agent runs, BusError when
-        another agent has its name."""
-        event = self._facts.heard(delivery)
+    def hear(self, arrived: Arrived) -> None:
+        """Take what the reader brings. Raises FencedError when another copy of the agent runs, BusError when another
+        agent has its name."""
+        event = self._facts.heard(arrived)
         if isinstance(event, ExperienceRecorded):
             self._body.mind.learn(event)
 

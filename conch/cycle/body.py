@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.bus import Bus
+from conch.bus import Bus, Feed
 from conch.config import Settings
 from conch.minds import Mind
 from conch.tools import Notes, Sandbox, Toolbox, ToolContext
@@ -15,7 +15,7 @@ from conch.tools import Notes, Sandbox, Toolbox, ToolContext
 class Body:
     """One agent's means. Whoever makes it closes what it opened."""
 
-    bus: Bus
+    feed: Feed
     mind: Mind
     toolbox: Toolbox
     sandbox: Sandbox
@@ -23,6 +23,11 @@ class Body:
     workspace: Path
     settings: Settings
     agentuid: str
+
+    @property
+    def bus(self) -> Bus:
+        """What the feed reads."""
+        return self.feed.bus
 
     def context(self, message: tuple[str, str] | None) -> ToolContext:
         """What its tools work with; `message`: id and text of the one that waits for an answer."""

@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from conch.cycle.interrupt import Interrupt
+
 T = TypeVar("T")
 
 
@@ -17,7 +19,8 @@ class StoppedError(Exception):
 class Control:
     """The agent's switches. `report` is told every change of state, as (state, sentence).
 
-    The state is the first of these that holds: stopping; the latest trouble (bus, mind, budget); paused; running.
+    The state is the first of these that holds: stopping; the latest trouble (bus, mind, budget, failed); paused;
+    ended; running.
     """
 
     def __init__(self, report: Callable[[str, str], None], *, batch: bool = False) -> None:
@@ -26,12 +29,19 @@ class Control:
         """Whether the run has a set number of cycles: then nobody waits for a mind that never spoke."""
         self.stopping = False
         self.paused = False
+        self._ended = False
         self.state, self.why = "starting", ""
         self._troubles: dict[str, str] = {}
         self._changed, self._stopped = asyncio.Event(), asyncio.Event()
+        self._end = Interrupt()
 
     def running(self) -> None:
         """The agent has begun."""
+        self._say()
+
+    def ended(self) -> None:
+        """It has done all that it was to do, while others go on."""
+        self._ended = True
         self._say()
 
     def trouble(self, state: str, why: str) -> None:
@@ -62,20 +72,11 @@ class Control:
         self._say()
         self._stopped.set()
         self._changed.set()
+        self._end.end(StoppedError)
 
     async def unless_stopped(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`; told to stop meanwhile, it is cancelled and StoppedError raised."""
-        task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(self._stopped.wait())
-        try:
-            await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-            raise StoppedError
-        finally:
-            stopped.cancel()
-            if not task.done():
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        return await self._end.around(work)
 
     async def sleep(self, seconds: float) -> None:
         """That long; told to stop, no longer."""
@@ -105,4 +106,6 @@ class Control:
             return "stopping", "by request"
         if self._troubles:
             return next(reversed(self._troubles.items()))
-        return ("paused", "by request") if self.paused else ("running", "")
+        if self.paused:
+            return "paused", "by request"
+        return ("ended" if self._ended else "running"), ""

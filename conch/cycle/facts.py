@@ -9,12 +9,13 @@ from uuid import UUID, uuid5
 
 import structlog
 
-from conch.bus import Bus, Delivery, Stored
+from conch.bus import Arrived, Feed, Stored
 from conch.cycle.control import Control
 from conch.cycle.memory import CYCLE_KINDS, OWN_KINDS, remember
-from conch.cycle.recover import Recovered, decoded, refuse_stranger
+from conch.cycle.recover import Recovered, refuse_stranger
 from conch.errors import BusError, FencedError
 from conch_schemas import (
+    ContractViolationError,
     Event,
     MessageReceived,
     action_id,
@@ -32,15 +33,15 @@ E = TypeVar("E", bound=Event)
 
 SILENCE_SECONDS = 8.0
 """How long a fact may take to be stored before that is said; a bus that is gone is said at once."""
-RETURNED = 1000
+RETURNED = 100
 """Own facts that the reader handed back lately: one that the stream has twice is still ours."""
 
 
 class Facts:
     """One agent's facts. `at` is its memory, which this changes as facts are stored."""
 
-    def __init__(self, bus: Bus, agent: str, agentuid: str, at: Recovered, control: Control, policy: str) -> None:
-        self._bus, self.agent, self.agentuid = bus, agent, agentuid
+    def __init__(self, feed: Feed, agent: str, agentuid: str, at: Recovered, control: Control, policy: str) -> None:
+        self._feed, self._bus, self.agent, self.agentuid = feed, feed.bus, agent, agentuid
         self._at, self._control, self._policy = at, control, policy
         self._said: set[str] = set()
         """Ids that the reader has still to hand back to us."""
@@ -76,6 +77,7 @@ class Facts:
         if not self._bus.connected:
             self._control.trouble("bus", "the bus is gone; the agent waits for it before it goes on")
         self._said.add(event.id)  # before: the reader may hand it back before the bus has acknowledged it
+        self._feed.expect(data, event)
         stored = await self._stored(subject_of(event), data, event.id)
         self._control.over("bus")
         if stored.duplicate:
@@ -85,27 +87,32 @@ class Facts:
 
     async def _stored(self, subject: str, data: bytes, id: str) -> Stored:
         """What the bus says of it; that it says nothing for SILENCE_SECONDS (a full disk) is told."""
-        publishing = asyncio.ensure_future(self._bus.publish(subject, data, id=id))
+        late = asyncio.get_running_loop().call_later(SILENCE_SECONDS, self._say_silent)
         try:
-            if not (await asyncio.wait({publishing}, timeout=SILENCE_SECONDS))[0]:
-                why = f"the bus has stored nothing for {SILENCE_SECONDS:g} s: is its disk full? The agent waits for it"
-                self._control.trouble("bus", why)
-            return await publishing
+            return await self._bus.publish(subject, data, id=id)
         finally:
-            publishing.cancel()
+            late.cancel()
 
-    def heard(self, delivery: Delivery) -> Event | None:
-        """Take what the agent's reader brings: what others said, or came while nobody listened, is remembered now.
+    def _say_silent(self) -> None:
+        why = f"the bus has stored nothing for {SILENCE_SECONDS:g} s: is its disk full? The agent waits for it"
+        self._control.trouble("bus", why)
+
+    def heard(self, arrived: Arrived) -> Event | None:
+        """Take what the reader brings: what others said, or came while nobody listened, is remembered now; and what
+        the agent said itself, which may come before the bus has acknowledged it.
 
         Raises FencedError when another copy of the agent runs, BusError when another agent has its name.
         """
-        event, seq = decoded(delivery.data, self.agent), delivery.seq
-        if event is not None and event.id in self._said:
+        try:
+            event = arrived.event
+        except ContractViolationError:
+            return None  # its consumers make a dead letter of it
+        if event.id in self._said:
             self._said.discard(event.id)
             self._returned.append(event.id)
-        elif event is not None and seq > self._at.end and event.id not in self._returned:
-            self._take(event, seq)
-        self._at.read = max(self._at.read, seq)
+            self._at.memory = remember(self._at.memory, event)
+        elif arrived.seq > self._at.end and event.id not in self._returned:
+            self._take(event, arrived.seq)
         return event
 
     def _take(self, event: Event, seq: int) -> None:

@@ -1,28 +1,49 @@
-"""Recover: the agent's memory from its snapshot and its own facts, read to the end of the stream."""
+"""Recover: agents' memories from their snapshots and their own facts, read to the end of the stream in one pass."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import Any
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import structlog
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from conch.bus import Bus
+from conch.bus import Arrived, Bus, Entry
 from conch.bus.admit import MAX_BYTES
 from conch.cycle.memory import CYCLE_KINDS, MEASURED_KINDS, OWN_KINDS, Memory, remember
-from conch.errors import BusError, ContractError
+from conch.errors import BusError, ConchError, ContractError
 from conch_schemas import (
     ContractViolationError,
     Event,
     ExperienceRecorded,
     MessageReceived,
-    decode,
+    agent_of,
     subject_filter,
 )
 
 log = structlog.get_logger(__name__)
+
+
+LIVED_KINDS: tuple[type[Event], ...] = (*OWN_KINDS, *MEASURED_KINDS, ExperienceRecorded)
+"""The facts that an agent lives by: its own, its needs and senses, its experiences."""
+AT_ONCE = 64
+"""Snapshots asked for side by side."""
+FEW = 8
+"""Agents whose facts alone are read; of more everybody's are, and the others' passed over."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What is known of an agent before the stream is looked at."""
+
+    agentuid: str
+    beyond: int = 0
+    """What the store has joined lies below this cycle: none below it begins or acts again, whatever is there."""
+    born: int | None = None
+    """Where nothing is written of it: no fact up to this sequence is its own. None: that is not known."""
+    rests: bool = False
+    """It does not act in this run: where nothing is written of it, it is not looked for."""
 
 
 @dataclass
@@ -38,9 +59,18 @@ class Recovered:
     epoch: str
     """Of the stream."""
     revision: int
-    """Of the snapshot in the bucket."""
-    written: int = 0
-    """The snapshot holds everything up to here: the stream need not keep it for this agent."""
+    """Of the snapshot in the bucket; 0: there is none."""
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the memory is written: crossed, our own writings would look like another copy's."""
+
+
+class _Written(BaseModel):
+    """A memory as it stands in the bucket."""
+
+    agentuid: str
+    epoch: str
+    seq: int
+    memory: Memory
 
 
 def memory_key(agent: str) -> str:
@@ -48,45 +78,101 @@ def memory_key(agent: str) -> str:
     return f"agent/{agent}"
 
 
-def lived_by(agent: str) -> list[str]:
-    """Filters of the facts that the agent lives by: its own, its needs and senses, its experiences."""
-    return [*_remembered(agent), subject_filter(ExperienceRecorded, agent)]
-
-
-async def recover(bus: Bus, agent: str, agentuid: str, *, beyond: int) -> Recovered:
-    """The memory as of the end of the stream. `beyond`: what the store has joined lies below this cycle, so no cycle
-    below it begins or acts again, whatever is there.
+async def recover(bus: Bus, agent: str, origin: Origin) -> Recovered:
+    """The memory as of the end of the stream.
 
     Raises BusError when the stream's agent of this name is another one, ContractError for an unreadable snapshot.
     """
+    found = (await recover_all(bus, {agent: origin}))[agent]
+    if isinstance(found, ConchError):
+        raise found
+    return found
+
+
+async def recover_all(bus: Bus, origins: Mapping[str, Origin]) -> dict[str, Recovered | ConchError]:
+    """The memories as of the end of the stream, by name; for one that cannot be had, why.
+
+    One pass for all that were written down, from the one written longest ago; another for those that were not.
+    """
     state = await bus.state()
-    recovered = Recovered(Memory(), end=state.last, read=0, epoch=state.epoch, revision=0)
-    if (entry := await bus.get(memory_key(agent))) is not None:
-        memory, found = _snapshot(agent, entry.value)
-        refuse_stranger(agent, agentuid, found["agentuid"])
-        recovered.memory, recovered.revision = memory, entry.revision
-        if found["epoch"] == state.epoch:
-            recovered.read = recovered.written = min(found["seq"], state.last)
-    async for delivery in bus.read(_remembered(agent), after=recovered.read):
-        recovered.end = max(recovered.end, delivery.seq)
-        if (event := decoded(delivery.data, agent)) is None:
+    found: dict[str, Recovered | ConchError] = {}
+    for agent, entry in zip(origins, await _entries(bus, [memory_key(agent) for agent in origins]), strict=True):
+        at = Recovered(Memory(), end=state.last, read=0, epoch=state.epoch, revision=0)
+        if entry is None and origins[agent].rests:
             continue
-        if isinstance(event, CYCLE_KINDS):
-            refuse_stranger(agent, agentuid, event.agentuid)
-        recovered.memory = remember(recovered.memory, event)
-        if isinstance(event, MessageReceived) and not recovered.memory.knows_message(event.id):
-            log.warning("message.beyond_bounds", message=event.id, seq=delivery.seq)
-    recovered.memory = _not_below(recovered.memory, beyond)
-    return recovered
+        try:
+            found[agent] = _begun(at, agent, origins[agent], entry)
+        except ConchError as error:
+            found[agent] = error
+    going = {agent: at for agent, at in found.items() if isinstance(at, Recovered) and at.read < at.end}
+    for some in ({agent: at for agent, at in going.items() if bool(at.revision) is known} for known in (True, False)):
+        found |= await _read_on(bus, origins, some)
+    for agent, at_ in found.items():
+        if isinstance(at_, Recovered):
+            at_.memory = _not_below(at_.memory, origins[agent].beyond)
+    return found
 
 
-def decoded(data: bytes, agent: str) -> Event | None:
-    """The agent's fact in these bytes; None for what is none: its consumers make dead letters of it."""
+async def _entries(bus: Bus, keys: Sequence[str]) -> list[Entry | None]:
+    found: list[Entry | None] = []
+    for start in range(0, len(keys), AT_ONCE):
+        found += await asyncio.gather(*(bus.get(key) for key in keys[start : start + AT_ONCE]))
+    return found
+
+
+def _begun(at: Recovered, agent: str, origin: Origin, entry: Entry | None) -> Recovered:
+    """With what was written down. Raises BusError for another agent's, ContractError for what cannot be read."""
+    if entry is None:
+        at.read = min(origin.born or 0, at.end)
+        return at
+    written = _snapshot(agent, entry.value)
+    refuse_stranger(agent, origin.agentuid, written.agentuid)
+    at.memory, at.revision = written.memory, entry.revision
+    if written.epoch == at.epoch:
+        at.read = min(written.seq, at.end)
+    return at
+
+
+async def _read_on(bus: Bus, origins: Mapping[str, Origin], some: dict[str, Recovered]) -> dict[str, ConchError]:
+    """Add what stands behind the snapshots. Why those fail that do, by name."""
+    if not some:
+        return {}
+    filters = [
+        subject_filter(kind, who)
+        for kind in (*OWN_KINDS, *MEASURED_KINDS)
+        for who in (some if len(some) <= FEW else ("*",))
+    ]
+    failed: dict[str, ConchError] = {}
+    end = 0
+    async for delivery in bus.read(filters, after=min(at.read for at in some.values())):
+        end = delivery.seq
+        agent = agent_of(delivery.subject) or ""
+        at = some.get(agent)
+        if at is not None and delivery.seq > at.read and agent not in failed:
+            try:
+                _add(at, agent, origins[agent].agentuid, Arrived(delivery, agent))
+            except BusError as error:
+                failed[agent] = error
+    for at in some.values():
+        at.end = max(at.end, end)
+    return failed
+
+
+def _add(at: Recovered, agent: str, agentuid: str, arrived: Arrived) -> None:
     try:
-        event = decode(data)
+        event = arrived.event
     except ContractViolationError:
-        return None
-    return event if event.agent == agent else None
+        return  # its consumers make a dead letter of it
+    if isinstance(event, CYCLE_KINDS):
+        refuse_stranger(agent, agentuid, event.agentuid)
+    take(at, event, arrived.seq)
+
+
+def take(at: Recovered, event: Event, seq: int) -> None:
+    """Remember what others said, or what was said while nobody listened."""
+    at.memory = remember(at.memory, event)
+    if isinstance(event, MessageReceived) and not at.memory.knows_message(event.id):
+        log.warning("message.beyond_bounds", message=event.id, seq=seq)
 
 
 def refuse_stranger(agent: str, agentuid: str, found: str) -> None:
@@ -98,36 +184,23 @@ def refuse_stranger(agent: str, agentuid: str, found: str) -> None:
         )
 
 
-async def save(bus: Bus, agent: str, agentuid: str, recovered: Recovered) -> None:
+async def save(bus: Bus, agent: str, agentuid: str, at: Recovered) -> None:
     """Write the memory down. Raises FencedError when another copy of the agent did since.
 
     A memory too large for the bus is not written, and said so: the stream keeps what it was made of.
     """
-    read = recovered.read
-    value = {
-        "agentuid": agentuid,
-        "epoch": recovered.epoch,
-        "seq": read,
-        "memory": recovered.memory.model_dump(mode="json"),
-    }
-    data = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
-    if len(data) > MAX_BYTES:
-        log.error("memory.too_large", bytes=len(data), most=MAX_BYTES, goals=len(recovered.memory.goals))
-        return
-    recovered.revision = await bus.put(memory_key(agent), data, revision=recovered.revision)
-    recovered.written = read
+    async with at.writing:
+        data = _Written(agentuid=agentuid, epoch=at.epoch, seq=at.read, memory=at.memory).model_dump_json().encode()
+        if len(data) > MAX_BYTES:
+            log.error("memory.too_large", bytes=len(data), most=MAX_BYTES, goals=len(at.memory.goals))
+            return
+        at.revision = await bus.put(memory_key(agent), data, revision=at.revision)
 
 
-def _remembered(agent: str) -> list[str]:
-    return [subject_filter(kind, agent) for kind in (*OWN_KINDS, *MEASURED_KINDS)]
-
-
-def _snapshot(agent: str, data: bytes) -> tuple[Memory, dict[str, Any]]:
+def _snapshot(agent: str, data: bytes) -> _Written:
     try:
-        found = json.loads(data)
-        place = {"agentuid": str(found["agentuid"]), "epoch": str(found["epoch"]), "seq": int(found["seq"])}
-        return Memory.model_validate(found["memory"]), place
-    except (ValueError, LookupError, TypeError, ValidationError) as error:
+        return _Written.model_validate_json(data)
+    except ValidationError as error:
         raise ContractError(
             f"the memory of agent {agent} on the bus cannot be read by this version ({type(error).__name__}): "
             "run the version that wrote it"

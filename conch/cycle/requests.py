@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
-from conch.cycle.agent import Agent
+from conch.cycle.hosted import Hosted
 from conch.errors import ConchError, UsageError
 from conch_schemas import Goal
 
+SHOWN = 100
+"""Agents that one status shows; those that wait for something before the others."""
+_AT_EASE = ("running", "starting", "ended")
+
 
 class Requests:
-    """The answers of one agent."""
+    """The answers of one agent. With `"all": true` what is asked of it is asked of all that its process hosts."""
 
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
+    def __init__(self, beside: Mapping[str, Hosted], one: Hosted) -> None:
+        self._beside, self._one = beside, one
         self._known = {
             "pause": self._pause,
             "resume": self._resume,
@@ -47,16 +53,22 @@ class Requests:
             raise UsageError("the request must be a JSON object")
         return await do(body)
 
-    async def _pause(self, _: dict[str, Any]) -> dict[str, Any]:
-        self._agent.control.pause()
+    def _meant(self, body: Mapping[str, Any]) -> list[Hosted]:
+        return list(self._beside.values()) if body.get("all") is True else [self._one]
+
+    async def _pause(self, body: dict[str, Any]) -> dict[str, Any]:
+        for one in self._meant(body):
+            one.control.pause()
         return {}
 
-    async def _resume(self, _: dict[str, Any]) -> dict[str, Any]:
-        self._agent.control.resume()
+    async def _resume(self, body: dict[str, Any]) -> dict[str, Any]:
+        for one in self._meant(body):
+            one.control.resume()
         return {}
 
-    async def _stop(self, _: dict[str, Any]) -> dict[str, Any]:
-        self._agent.control.stop()
+    async def _stop(self, body: dict[str, Any]) -> dict[str, Any]:
+        for one in self._meant(body):
+            one.control.stop()
         return {}
 
     async def _say(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -64,21 +76,25 @@ class Requests:
         if not isinstance(text, str) or not text.strip():
             raise UsageError("a message needs a text")
         key = str(body.get("id") or uuid.uuid4())
-        return {"id": await self._agent.people.tell(text, str(body.get("sender", "user")), key)}
+        return {"id": await self._one.agent.people.tell(text, str(body.get("sender", "user")), key)}
 
     async def _goal(self, body: dict[str, Any]) -> dict[str, Any]:
         if "drop" in body:
             goal = str(body["drop"])
-            await self._agent.people.drop_goal(goal, str(body.get("why", "")))
+            await self._one.agent.people.drop_goal(goal, str(body.get("why", "")))
             return {"goal": goal}
         if not isinstance(body.get("add"), dict):
             raise UsageError('a request about goals has "add", a goal, or "drop", a goal\'s id')
         new = _goal(body["add"])
-        await self._agent.people.set_goal(new, by="user")
+        await self._one.agent.people.set_goal(new, by="user")
         return {"goal": new.id}
 
-    async def _status(self, _: dict[str, Any]) -> dict[str, Any]:
-        return self._agent.status()
+    async def _status(self, body: dict[str, Any]) -> dict[str, Any]:
+        if body.get("all") is not True:
+            return self._one.status()
+        rows = [one.row() for one in self._beside.values()]
+        states = Counter(row["state"] for row in rows)
+        return {"agents": sorted(rows, key=lambda row: row["state"] in _AT_EASE)[:SHOWN], "states": dict(states)}
 
 
 def _goal(said: dict[str, Any]) -> Goal:

@@ -22,9 +22,10 @@ from conch.bus.jetstream import JetStreamBus
 from conch.cli.common import Common, embedded_server
 from conch.config import Settings
 from conch.consumer import follow
+from conch.consumer.follow import follow_as
 from conch.experience import SqliteStore
 from conch.home import Home, write_whole
-from conch.witness import CONSUMER, VERSION, ChainState, mark_index, seal
+from conch.witness import ChainState, seal
 from conch_schemas import (
     Action,
     ActionTaken,
@@ -138,7 +139,7 @@ class Life:
         """The next mark of the chain."""
         self.chain, mark = seal(self.chain, fact)
         assert mark is not None
-        return follow(fact, MarkWitnessed, consumer=CONSUMER, version=VERSION, index=mark_index(mark), mark=mark)
+        return follow_as(fact, MarkWitnessed, mark.id, mark=mark)
 
     def cycle(self, cycle: int, text: str = "a file") -> list[Event]:
         act = self.act(cycle, text)
@@ -216,7 +217,7 @@ async def run_of(home: Home) -> AsyncIterator[Bus]:
         await server.start()
         state = {
             "pid": os.getpid(),
-            "agent": "echo",
+            "agents": ["echo"],
             "started": "2026-11-20T12:00:00+00:00",
             "bus": {"url": server.url, "token": server.token, "embedded": True},
             "metrics": "http://127.0.0.1:9464/metrics",

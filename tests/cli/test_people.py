@@ -15,7 +15,7 @@ from conch.cli import goal, talk
 from conch.cli.common import Common, open_bus
 from conch.cli.facts import agent_named
 from conch.config import Settings
-from conch.cycle.recover import recover
+from conch.cycle.recover import Origin, recover
 from conch.errors import BusUnreachableError, ConchError, UsageError
 from conch.home import Home
 from conch_schemas import CommandCheck, FileCheck, TestsCheck
@@ -41,7 +41,7 @@ async def test_a_message_without_a_run_waits_for_the_agent(home: Home, common: C
 
     told = json.loads(printed())
     async with open_bus(home, Settings()) as bus:
-        found = await recover(bus, "echo", home.agentuid("echo"), beyond=0)
+        found = await recover(bus, "echo", Origin(home.agentuid("echo")))
     assert [(one.id, one.text) for one in found.memory.waiting] == [(told["id"], "how is\x00 the tide?")]
     assert told["running"] is False
 

@@ -6,18 +6,21 @@ import asyncio
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
-from conch.bus import MemoryBus, MemoryJournal, Stored
+from conch.bus import Feed, MemoryBus, MemoryJournal, Stored, feeding
 from conch.config import Settings
 from conch.cycle.agent import Agent
 from conch.cycle.body import Body
 from conch.cycle.control import Control
-from conch.cycle.process import go_on
-from conch.cycle.recover import recover
+from conch.cycle.host import Host
+from conch.cycle.hosted import Begun, Hosted
+from conch.cycle.recover import Origin, Recovered, recover, save
+from conch.cycle.rhythm import Rhythm
 from conch.minds import Completion, Prompt, Situation
 from conch.tools import BUILTIN_TOOLS, Notes, Sandbox, Tool, Toolbox
 from conch_schemas import Event, ExperienceRecorded, Usage, control_subject, decode, encode, subject_of
@@ -103,23 +106,45 @@ class Life:
         self.tools.append(tool)
 
     async def agent(self, bus: MemoryBus, *, beyond: int = 0) -> Agent:
-        """A new process's agent, recovered from the journal."""
-        recovered = await recover(bus, self.settings.agent, self.agentuid, beyond=beyond)
-        control = Control(lambda state, why: self.said.append((state, why)), batch=self.batch)
+        """A new process's agent, recovered from the journal; nothing is brought to it."""
+        self.at = await recover(bus, self.settings.agent, Origin(self.agentuid, beyond))
+        return self._made(Feed(bus, self.at.end), self._control(), self.at)
+
+    def hosted(self, feed: Feed, until: int | None, *, beyond: int = 0) -> Hosted:
+        """A new process's agent, to be hosted."""
+        control = self._control()
+
+        def make(at: Recovered, _: Begun) -> Agent:
+            self.at = at
+            return self._made(feed, control, at)
+
+        rhythm = Rhythm(self.settings.cycle.interval, None)
+        origin = Origin(self.agentuid, beyond)
+        return Hosted(self.settings.agent, origin, control, rhythm, make, self.furnish, begun=Begun(until, 0))
+
+    async def save(self, bus: MemoryBus) -> None:
+        """Write down the memory of the agent that was made last."""
+        await save(bus, self.settings.agent, self.agentuid, self.at)
+
+    async def furnish(self) -> None:
+        """There is nothing to be done."""
+
+    def _control(self) -> Control:
+        return Control(lambda state, why: self.said.append((state, why)), batch=self.batch)
+
+    def _made(self, feed: Feed, control: Control, at: Recovered) -> Agent:
         body = Body(
-            bus, self.mind, Toolbox(self.tools), Sandbox(self.settings.tools), self.notes, self.workspace,
+            feed, self.mind, Toolbox(self.tools), Sandbox(self.settings.tools), self.notes, self.workspace,
             self.settings, self.agentuid,
         )  # fmt: skip
-        agent = Agent(body, recovered, control)
-        self.at = recovered
-        return agent
+        return Agent(body, at, control)
 
     async def run(self, until: int | None, bus: MemoryBus | None = None, *, beyond: int = 0) -> Agent:
         """A process from its start to its end: every cycle below `until`."""
-        async with bus if bus is not None else MemoryBus(self.journal) as entered:
-            agent = await self.agent(entered, beyond=beyond)
-            await go_on(agent, entered, self.at, until)
-            return agent
+        async with bus if bus is not None else MemoryBus(self.journal) as entered, feeding(entered) as feed:
+            one = self.hosted(feed, until, beyond=beyond)
+            await Host(feed, [one]).run()
+            return one.agent
 
     async def crash(self, until: int, at: int, *, stored: bool) -> None:
         """A process that dies at the publish of this number. The server forgets the ids until the next one."""
@@ -149,8 +174,9 @@ def life(tmp_path: Path) -> Iterator[Life]:
 class Running:
     """An agent that runs beside the test."""
 
-    def __init__(self, life: Life, bus: MemoryBus, agent: Agent, task: asyncio.Task[None]) -> None:
-        self.life, self.bus, self.agent, self.task = life, bus, agent, task
+    def __init__(self, life: Life, bus: MemoryBus, one: Hosted, task: asyncio.Task[None]) -> None:
+        self.life, self.bus, self.one, self.task = life, bus, one, task
+        self.agent = one.agent
 
     async def ask(self, verb: str, body: Any = None) -> dict[str, Any]:
         """A person's request, and the reply."""
@@ -177,22 +203,20 @@ class Running:
 async def start(life: Life) -> Any:
     """`running = await start()`: an agent without an end, until the test is over."""
     tasks: list[asyncio.Task[None]] = []
-    buses: list[MemoryBus] = []
+    stack = AsyncExitStack()
 
     async def begin(until: int | None = None) -> Running:
-        bus = MemoryBus(life.journal)
-        await bus.__aenter__()
-        buses.append(bus)
-        agent = await life.agent(bus)
-        task = asyncio.create_task(go_on(agent, bus, life.at, until), name="life")
+        bus = await stack.enter_async_context(MemoryBus(life.journal))
+        feed = await stack.enter_async_context(feeding(bus))
+        one = life.hosted(feed, until)
+        task = asyncio.create_task(Host(feed, [one]).run(), name="life")
         tasks.append(task)
-        while agent.control.state == "starting" and not task.done():
+        while one.control.state == "starting" and not task.done():
             await asyncio.sleep(0)
-        return Running(life, bus, agent, task)
+        return Running(life, bus, one, task)
 
     yield begin
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    for bus in buses:
-        await bus.__aexit__()
+    await stack.aclose()

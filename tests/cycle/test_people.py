@@ -77,7 +77,7 @@ async def test_a_flood_of_messages_is_refused_at_a_bound(life: Any) -> None:
             await agent.people.tell(f"message {number}", "user", str(number))
         with pytest.raises(UsageError, match="1000 messages wait for an answer already"):
             await agent.people.tell("one more", "user", "more")
-        await agent.save()
+        await life.save(bus)
         assert agent.memory == (await life.agent(bus)).memory
 
     assert len(life.facts(MessageReceived)) == MOST_WAITING
@@ -91,7 +91,7 @@ async def test_large_messages_are_cut_and_bounded_together(life: Any) -> None:
             await agent.people.tell("\x01" * 1_000_000, "user", str(len(agent.memory.waiting)))
         with pytest.raises(UsageError, match="wait for an answer already"):
             await agent.people.tell("\x01" * 1_000_000, "user", "more")
-        await agent.save()
+        await life.save(bus)
         written = Memory.model_validate(json.loads(life.journal.bucket["agent/echo"].value)["memory"])
 
     assert written == agent.memory

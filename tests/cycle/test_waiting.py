@@ -11,9 +11,9 @@ import pytest
 from conch.bus import MemoryBus
 from conch.cycle import patience
 from conch.cycle.control import Control
+from conch.cycle.host import beside
 from conch.cycle.memory import HOUR
 from conch.cycle.patience import Patience
-from conch.cycle.process import beside
 from conch.errors import FencedError, ModelError
 from conch.minds import ScriptEnded
 from conch_schemas import ActionTaken, CycleReflected, ThoughtFormed, Usage

@@ -59,7 +59,7 @@ def test_an_agent_that_is_killed_goes_on_in_its_script(house: Any) -> None:
 
 def test_a_run_of_some_cycles_makes_no_more_of_them_after_a_restart(house: Any) -> None:
     """`--cycles` counts from the run's start, however often its agent died."""
-    live = house.begin("--script", house.endless(), "--cycles", "40", interval=0.02)
+    live = house.begin("--script", house.endless(), "--cycles", "40", interval=0.05)
     live.recorded(3)
 
     os.kill(house.process("agent")["pid"], signal.SIGKILL)

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from conch.cli.common import Common
 from conch.cli.options import COMMON
+from conch.cli.run.crew import names_of
 from conch.cli.run.tree import Run
 from conch.errors import UsageError
 from conch.telemetry import configure
@@ -19,6 +20,9 @@ from conch.telemetry import configure
 def run(
     *,
     common: Common = COMMON,
+    agents: Annotated[
+        int | None, Parameter(help="So many agents in one process, each with a workspace of its own.")
+    ] = None,
     workspace: Annotated[Path | None, Parameter(help="Directory the agent works in.")] = None,
     cycles: Annotated[int | None, Parameter(help="End after so many more cycles, all recorded.")] = None,
     interval: Annotated[float | None, Parameter(help="Seconds from one cycle to the next.")] = None,
@@ -50,11 +54,12 @@ def run(
             "metrics": {"port": metrics_port},
         }
     )
+    names = names_of(settings.agent, agents)
     home = common.where()
     skipped = _skipped(without or ())
     with home.owned():
         configure(settings.log, home.logs / "run.log", process="run")
-        running = Run(home, settings, cycles, [str(rule) for rule in rules or ()], skipped, as_json=common.json)
+        running = Run(home, settings, names, cycles, [str(rule) for rule in rules or ()], skipped, as_json=common.json)
         try:
             asyncio.run(running.live(common))
         except asyncio.CancelledError:

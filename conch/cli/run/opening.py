@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
-from conch.bus import Bus
+from conch.bus import Bus, Delivery, Message
 from conch.cli.common import Common, warn
+from conch.cli.run.crew import Member
 from conch.config import BUILTIN_WEIGHTS, Settings
 from conch.config.mask import masked
 from conch.consumer.discover import Found, builtin_names, discover
-from conch.errors import BusError, UsageError
+from conch.errors import BusError, ConchError, UsageError
 from conch.home import Home
 
 if TYPE_CHECKING:
@@ -22,10 +24,15 @@ if TYPE_CHECKING:
 
 OWNER_KEY = "home"
 """The bucket's key that says whose consumers read the stream: the UUID of that home's agent."""
+AT_ONCE = 64
+"""Agents whose last facts are asked for side by side."""
 
 
-def ready(home: Home, settings: Settings, common: Common) -> Settings:
-    """Make the home where there is none, and the workspace. The settings as they are then."""
+def ready(home: Home, settings: Settings, common: Common, *, several: bool) -> Settings:
+    """Make the home where there is none, and the workspace. The settings as they are then.
+
+    `several`: each agent furnishes a directory of its own in the workspace.
+    """
     from conch.cli.init import make_home
 
     place = Path(settings.workspace) if settings.workspace is not None else home.workspace
@@ -35,7 +42,7 @@ def ready(home: Home, settings: Settings, common: Common) -> Settings:
             "name another --workspace"
         )
     if not home.config_file.exists() and common.config is None:
-        make_home(home, Path(settings.workspace) if settings.workspace is not None else None)
+        make_home(home, Path(settings.workspace) if settings.workspace is not None else None, several=several)
         goals = common.settings().goals
         settings = settings.model_copy(update={"goals": goals})
     try:
@@ -62,13 +69,32 @@ def found(rules: Sequence[str], skipped: frozenset[str]) -> Found:
     return found
 
 
-async def refuse_stranger(bus: Bus, home: Home, agent: str) -> None:
-    """Before anything is said on a stream or read from it in this agent's name. Raises BusError."""
+async def without_strangers(bus: Bus, crew: Sequence[Member]) -> tuple[list[Member], dict[str, ConchError]]:
+    """Before anything is said on a stream or read from it in an agent's name: those whose name is not another's there,
+    and why the others are left out."""
     from conch.cycle.recover import refuse_stranger
     from conch_schemas import PolicySet, decode, subject_filter
 
-    if (first := await bus.last(subject_filter(PolicySet, agent))) is not None:
-        refuse_stranger(agent, home.agentuid(agent), decode(first.data).agentuid)
+    ours: list[Member] = []
+    failed: dict[str, ConchError] = {}
+    for member, first in zip(
+        crew, await _last(bus, [subject_filter(PolicySet, one.name) for one in crew]), strict=True
+    ):
+        try:
+            if first is not None:
+                refuse_stranger(member.name, member.agentuid, decode(first.data).agentuid)
+            ours.append(member)
+        except BusError as error:
+            failed[member.name] = error
+    return ours, failed
+
+
+async def _last(bus: Bus, subjects: Sequence[str]) -> list[Delivery | None]:
+    """The newest event of each subject."""
+    found: list[Delivery | None] = []
+    for start in range(0, len(subjects), AT_ONCE):
+        found += await asyncio.gather(*(bus.last(subject) for subject in subjects[start : start + AT_ONCE]))
+    return found
 
 
 async def claim(bus: Bus, own: str, consumers: Sequence[str], url: str) -> None:
@@ -88,16 +114,16 @@ async def claim(bus: Bus, own: str, consumers: Sequence[str], url: str) -> None:
         )
 
 
-async def reconciled(bus: Bus, store: Path, agent: str, warn: Callable[[str], None]) -> int:
-    """The number that the next cycle has at least; and what the stream lost, said."""
+async def reconciled(bus: Bus, store: Path, crew: Sequence[Member], warn: Callable[[str], None]) -> list[Member]:
+    """The agents with the number that the next cycle of each has at least; and what the stream lost, said."""
     from conch.bus.reconcile import reconcile
 
     opened = await asyncio.to_thread(_opened, store)
     if opened is None:
         await reconcile(bus, 0, "")
-        return 0
+        return list(crew)
     try:
-        last = opened.last_cycle(agent)
+        last = {member: opened.last_cycle(member.name) for member in crew}
         found = await reconcile(bus, opened.position(), opened.epoch() or "")
         if found.sentence:
             warn(found.sentence)
@@ -105,7 +131,7 @@ async def reconciled(bus: Bus, store: Path, agent: str, warn: Callable[[str], No
             opened.set_position(found.position)
     finally:
         await asyncio.to_thread(opened.close)
-    return last + 1 if last is not None else 0
+    return [replace(member, beyond=0 if cycle is None else cycle + 1) for member, cycle in last.items()]
 
 
 def _opened(store: Path) -> SqliteStore | None:
@@ -114,27 +140,29 @@ def _opened(store: Path) -> SqliteStore | None:
     return SqliteStore(store) if store.exists() else None
 
 
-async def set_weights(bus: Bus, home: Home, settings: Settings, plugins: Found) -> None:
-    """Say which parts an experience of this agent waits for, if that is news."""
+async def set_weights(bus: Bus, crew: Sequence[Member], settings: Settings, plugins: Found) -> None:
+    """Say which parts an experience of each agent waits for, where that is news."""
     from conch.rewards import PluginPart, weight_set, weights_version
     from conch_schemas import WeightsSet, decode, encode, source_of, subject_filter, subject_of
 
-    agent = settings.agent
     added = [PluginPart(rule.name, rule.weight, (rule.low, rule.high), scorer=rule.name) for rule in plugins.of("rule")]
     parts = weight_set(added, settings.rewards)
     version = weights_version(parts)
-    last = await bus.last(subject_filter(WeightsSet, agent))
-    if last is not None:
-        before = decode(last.data)
+    news: list[Message] = []
+    for member, last in zip(
+        crew, await _last(bus, [subject_filter(WeightsSet, one.name) for one in crew]), strict=True
+    ):
+        before = decode(last.data) if last is not None else None
         if isinstance(before, WeightsSet) and before.version == version:
-            return
-    agentuid = home.agentuid(agent)
-    event = WeightsSet(
-        id=str(uuid5(UUID(agentuid), f"weights.set/{version}/{last.seq if last is not None else 0}")),
-        source=source_of(agent, agentuid),
-        agent=agent,
-        version=version,
-        parts=parts,
-        why="conch run",
-    )
-    await bus.publish(subject_of(event), encode(event), id=event.id)
+            continue
+        event = WeightsSet(
+            id=str(uuid5(UUID(member.agentuid), f"weights.set/{version}/{last.seq if last is not None else 0}")),
+            source=source_of(member.name, member.agentuid),
+            agent=member.name,
+            version=version,
+            parts=parts,
+            why="conch run",
+        )
+        news.append(Message(subject_of(event), encode(event), event.id))
+    if news:
+        await bus.publish_many(news)

@@ -17,14 +17,17 @@ from typing import Any
 from pydantic import SecretStr
 from pydantic_core import to_jsonable_python
 
+from conch.bus import Bus
 from conch.bus.access import Access
 from conch.bus.server import EmbeddedServer
 from conch.cli.common import Common, embedded_server
-from conch.cli.run.opening import claim, found, ready, reconciled, refuse_stranger, set_weights
+from conch.cli.run.crew import Member, members, workspace_of
+from conch.cli.run.opening import claim, found, ready, reconciled, set_weights, without_strangers
 from conch.cli.run.voice import Voice
 from conch.cli.run.winding import Kept, Tree, wind_up
 from conch.config import Settings
 from conch.consumer.discover import Found, Plugin, wanted_builtin
+from conch.errors import ConchError
 from conch.home import Home, write_whole
 from conch.leftovers import end_stale_sandboxes
 from conch.supervisor import DEATHS, ChildProcess, Watched, ended, keep_server
@@ -39,6 +42,7 @@ class Run:
         self,
         home: Home,
         settings: Settings,
+        agents: Sequence[str],
         cycles: int | None,
         rules: Sequence[str],
         skipped: frozenset[str],
@@ -46,18 +50,22 @@ class Run:
         as_json: bool,
     ) -> None:
         self._home, self._settings, self._cycles, self._rules = home, settings, cycles, rules
+        self._agents, self._alone = list(agents), len(agents) == 1
+        """Their names; those that cannot act in this run have been told of and taken out."""
         self._skipped = skipped
         self._watched: list[Watched] = []
         self._children: list[ChildProcess] = []
-        self._begun: dict[str, Any] | None = None
-        """Of the agent's first start: the cycle to end before, and the decisions that there were already."""
+        self._begun: dict[str, Any] = {}
+        """Of each agent's first start: the cycle to end before, and the decisions that there were already."""
+        self._failed: dict[str, ConchError] = {}
+        """What agents failed of that did not go on."""
         self._metrics: str | None = None
         self._found = Found()
         self._access = Access("")
         self._embedded = True
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._stop = asyncio.Event()
-        self._voice = Voice(self._stop, as_json=as_json)
+        self._voice = Voice(self._stop, agents, as_json=as_json)
 
     async def live(self, common: Common) -> None:
         """From the first process to the last. Raises ConchError with the exit code of what ended it."""
@@ -72,8 +80,8 @@ class Run:
         try:
             await asyncio.gather(agent.begin(), consumers.begin())  # they import while the rest is made ready
             discovering = asyncio.create_task(asyncio.to_thread(found, self._rules, self._skipped))
-            self._settings = ready(self._home, self._settings, common)
-            end_stale_sandboxes(self._workspace)
+            self._settings = ready(self._home, self._settings, common, several=len(self._agents) > 1)
+            end_stale_sandboxes(self._workspaces)
             if self._settings.bus.url is None:
                 server = embedded_server(self._home, self._settings)
                 watched = Watched("nats-server")
@@ -92,7 +100,7 @@ class Run:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await asyncio.gather(*(child.gone() for child in self._children))
-            end_stale_sandboxes(self._workspace)
+            end_stale_sandboxes(self._workspaces)
             if server is not None:
                 await server.stop()
             self._home.run_file.unlink(missing_ok=True)
@@ -102,7 +110,6 @@ class Run:
         from conch.cli.common import stream_bytes
         from conch.experience import store_path
 
-        name = self._settings.agent
         async with JetStreamBus(
             self._access,
             name="conch-run",
@@ -110,14 +117,16 @@ class Run:
             replicas=1 if self._embedded else self._settings.bus.replicas,
             strict=self._settings.bus.durability == "strict",
         ) as bus:
-            await refuse_stranger(bus, self._home, name)
-            await claim(bus, self._home.agentuid(name), self._wanted_builtin(), self._access.shown)
+            crew = await self._crew(bus)
+            own = self._home.agentuid(self._settings.agent)
+            await claim(bus, own, self._wanted_builtin(), self._access.shown)
             store = store_path(self._settings.store.url, self._home.path)
-            beyond = await reconciled(bus, store, name, self._voice.warn)
-            await set_weights(bus, self._home, self._settings, self._found)
+            born = (await bus.state()).last
+            crew = await reconciled(bus, store, crew, self._voice.warn)
+            await set_weights(bus, crew, self._settings, self._found)
             self._introduce()
             end = (await bus.state()).last
-            printing = asyncio.create_task(self._voice.cycles(bus, name, end), name="conch.print")
+            printing = asyncio.create_task(self._voice.cycles(bus, end), name="conch.print")
             tasks.append(printing)
             start = asyncio.create_task
             scoring = start(consumers.live(self._consumers_spec), name="consumers")
@@ -125,16 +134,32 @@ class Run:
                 Kept(child, start(child.live(self._plugin_spec(plugin)), name=plugin.name))
                 for plugin, child in self._plugins()
             ]
-            acting = start(agent.live(functools.partial(self._agent_spec, beyond)), name="agent")
+            acting = start(agent.live(functools.partial(self._agent_spec, crew, born)), name="agent")
             tree = Tree(Kept(agent, acting), Kept(consumers, scoring), plugins)
             tasks += [*(kept.living for kept in tree.scoring), acting]
             await self._until_over(tree, tasks)
             counted = self._cycles is not None
             await wind_up(tree, self._settings, self._stop, self._home.logs, counted=counted)
             await asyncio.sleep(0)
+            self._voice.say_states()
             printing.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await printing
+            if counted and self._failed:
+                raise next(iter(self._failed.values()))
+
+    async def _crew(self, bus: Bus) -> list[Member]:
+        """The agents that can act. Raises what keeps out the first, where none can."""
+        crew, homeless = await asyncio.to_thread(members, self._home, self._agents)
+        crew, strangers = await without_strangers(bus, crew)
+        left_out: dict[str, ConchError] = {**homeless, **strangers}
+        if not crew:
+            raise left_out[self._agents[0]]
+        for name, error in left_out.items():
+            self._voice.warn(f"{name} is left out: {error}")
+        self._failed |= left_out
+        self._agents = [member.name for member in crew]
+        return crew
 
     async def _until_over(self, tree: Tree, tasks: Sequence[asyncio.Task[Any]]) -> None:
         """Until the agent has ended, somebody asked to stop, or something cannot go on."""
@@ -183,13 +208,28 @@ class Run:
             **more,
         }
 
-    async def _agent_spec(self, beyond: int) -> dict[str, Any]:
-        workspace = str(self._workspace)
-        return self._spec(cycles=self._cycles, begun=self._begun, beyond=beyond, workspace=workspace)
+    async def _agent_spec(self, crew: Sequence[Member], born: int) -> dict[str, Any]:
+        agents = [
+            {
+                "name": one.name,
+                "agentuid": one.agentuid,
+                "beyond": one.beyond,
+                "born": born if one.fresh else None,
+                "begun": self._begun.get(one.name),
+            }
+            for one in crew
+        ]
+        resting = {name: agentuid for name, agentuid in self._home.agents().items() if name not in self._agents}
+        base = str(self._workspace)
+        return self._spec(cycles=self._cycles, agents=agents, resting=resting, workspace=base, alone=self._alone)
 
     @property
     def _workspace(self) -> Path:
         return Path(self._settings.workspace) if self._settings.workspace is not None else self._home.workspace
+
+    @property
+    def _workspaces(self) -> list[Path]:
+        return [workspace_of(self._workspace, name, alone=self._alone) for name in self._agents]
 
     async def _consumers_spec(self) -> dict[str, Any]:
         plugins = [asdict(rule) for rule in self._wanted_rules()]
@@ -211,8 +251,12 @@ class Run:
 
     def _introduce(self) -> None:
         mind = self._settings.mind
-        line = f"agent {self._settings.agent} · mind {mind.kind} · home {self._home.path} · workspace {self._workspace}"
-        self._voice.tell(line)
+        who = (
+            f"agent {self._agents[0]}"
+            if self._alone
+            else f"{len(self._agents)} agents, {self._agents[0]} to {self._agents[-1]}"
+        )
+        self._voice.tell(f"{who} · mind {mind.kind} · home {self._home.path} · workspace {self._workspace}")
         for rule in self._found.of("rule"):
             self._voice.tell(f"rule {rule.name} (asks for weight {rule.weight:g}) from {rule.origin}")
         for broken in self._found.broken:
@@ -220,16 +264,19 @@ class Run:
 
     def _hear(self, watched: Watched, line: dict[str, Any]) -> None:
         """A line from a child."""
-        if "decisions" in line:
-            self._begun = line
+        if "begun" in line:
+            self._begun[line["agent"]] = line["begun"]
+        elif "failed" in line:
+            self._failed[line["agent"]] = error = ConchError(f"{line['agent']}: {line['failed']}")
+            error.exit_code = int(line["code"])
         elif "metrics" in line:
             self._metrics = str(line["metrics"])
             moved = self._settings.metrics.port is None and f":{DEFAULT_METRICS_PORT}/" not in self._metrics
             note = f" (port {DEFAULT_METRICS_PORT} is taken)" if moved else ""
             self._voice.tell(f"metrics {self._metrics}{note}")
             self._write_down()
-        elif "state" in line and line.get("why"):
-            self._voice.warn(f"{self._settings.agent}: {line['state']}: {line['why']}")
+        elif "state" in line:
+            self._voice.state(line["agent"], line["state"], line["why"])
         elif "waits" in line:
             if line["waits"]:
                 self._voice.warn(f"{line['consumer']} waits: {line['waits']}")
@@ -247,7 +294,7 @@ class Run:
 
         state = {
             "pid": os.getpid(),
-            "agent": self._settings.agent,
+            "agents": self._agents,
             "started": self._started,
             "bus": self._address(),
             "metrics": self._metrics,

@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from conch.bus import Bus
 from conch.cli.common import emit, say, warn
 
+MOMENT = 0.3
+"""Seconds in which agents that say the same are gathered."""
+
 
 class Voice:
-    """Says things on stdout and stderr. `stop` is set when whoever read stdout has gone."""
+    """Says things of these agents on stdout and stderr. `stop` is set when whoever read stdout has gone."""
 
-    def __init__(self, stop: asyncio.Event, *, as_json: bool) -> None:
-        self._stop, self._json = stop, as_json
+    def __init__(self, stop: asyncio.Event, agents: Sequence[str], *, as_json: bool) -> None:
+        self._stop, self._json, self._agents = stop, as_json, frozenset(agents)
+        self._width = max(map(len, agents)) if len(agents) > 1 else 0
+        self._states: dict[tuple[str, str], list[str]] = {}
+        """(state, why) -> the agents that said so in this moment."""
 
     def tell(self, text: str) -> None:
         """A line about the run itself: beside the rows with --json."""
@@ -26,22 +32,39 @@ class Voice:
         """A line on stderr."""
         self._write(warn, text)
 
-    async def cycles(self, bus: Bus, agent: str, after: int) -> None:
+    def state(self, agent: str, state: str, why: str) -> None:
+        """What an agent waits for; what many say in one moment is one line."""
+        if self._width and not self._states:
+            asyncio.get_running_loop().call_later(MOMENT, self.say_states)
+        self._states.setdefault((state, why), []).append(agent)
+        if not self._width:
+            self.say_states()
+
+    def say_states(self) -> None:
+        """Say what was gathered so far."""
+        said, self._states = self._states, {}
+        for (state, why), agents in said.items():
+            others = f" and {len(agents) - 1} more" if len(agents) > 1 else ""
+            self.warn(f"{agents[0]}{others}: {state}: {why}")
+
+    async def cycles(self, bus: Bus, after: int) -> None:
         """A line for every experience when it is first recorded, for ever."""
         from conch.cli.line import cycle_line
         from conch.experience import cycle_row
         from conch_schemas import ExperienceRecorded, decode, subject_filter
 
-        async with bus.follow([subject_filter(ExperienceRecorded, agent)], after=after) as reader:
+        one = "*" if self._width else next(iter(self._agents))
+        async with bus.follow([subject_filter(ExperienceRecorded, one)], after=after) as reader:
             while True:
                 for delivery in await reader.get():
                     with contextlib.suppress(ValueError):
                         event = decode(delivery.data)
-                        if isinstance(event, ExperienceRecorded) and event.revision == 1:
-                            if self._json:
-                                self._write(emit, cycle_row(event))
-                            else:
-                                self._write(say, cycle_line(event))
+                        if not isinstance(event, ExperienceRecorded) or event.agent not in self._agents:
+                            continue
+                        if event.revision == 1 and self._json:
+                            self._write(emit, cycle_row(event))
+                        elif event.revision == 1:
+                            self._write(say, cycle_line(event, self._width))
 
     def _write(self, write: Callable[[Any], None], what: Any) -> None:
         """Whoever read us may have gone (`conch run | head`): then the run ends in order."""

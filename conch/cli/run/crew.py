@@ -1,0 +1,63 @@
+"""Who acts in a run: the one agent of the settings, or several named after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from conch.errors import HomeError, UsageError
+from conch.home import Home
+
+MOST_AGENTS = 10_000
+"""Agents of one process."""
+MOST_NAME = 63
+"""Characters of an agent's name."""
+WRITERS = 16
+"""Ids written side by side: each waits for the disk."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One agent of a run."""
+
+    name: str
+    agentuid: str
+    fresh: bool
+    """Whether it was made just now: nothing on any stream is its own."""
+    beyond: int = 0
+    """What the store has joined of it lies below this cycle."""
+
+
+def names_of(agent: str, number: int | None) -> list[str]:
+    """`agent` alone, or so many named after it. Raises UsageError for a number that cannot be."""
+    if number is None or number == 1:
+        return [agent]
+    if not 1 <= number <= MOST_AGENTS:
+        raise UsageError(f"--agents {number}: 1 to {MOST_AGENTS} agents")
+    if len(f"{agent}-{number}") > MOST_NAME:
+        raise UsageError(f"--agents {number}: {agent}-{number} is longer than {MOST_NAME} characters, shorten agent")
+    return [f"{agent}-{place}" for place in range(1, number + 1)]
+
+
+def members(home: Home, names: Sequence[str]) -> tuple[list[Member], dict[str, HomeError]]:
+    """The agents of these names, made where they are new, in this order; and why others cannot be had."""
+    fresh = {name for name in names if not (home.agent_dir(name) / "agentuid").exists()}
+    failed: dict[str, HomeError] = {}
+
+    def one(name: str) -> Member | None:
+        try:
+            return Member(name, home.agentuid(name), name in fresh)
+        except HomeError as error:
+            failed[name] = error
+            return None
+
+    with ThreadPoolExecutor(WRITERS) as writers:
+        found = list(writers.map(one, names))
+    return [member for member in found if member is not None], failed
+
+
+def workspace_of(base: Path, name: str, *, alone: bool) -> Path:
+    """Where an agent works: in `base`, or beneath it where there are several."""
+    return base if alone else base / name

@@ -1,0 +1,39 @@
+"""When an agent's cycles begin: an interval apart, and among several agents not all in the same instant."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+STALLED = 2.0
+"""Intervals that a cycle took, after which an agent among several goes back to its own place: what held it up (the
+bus) has held up all of them, and they would go on in step for ever."""
+
+
+class Rhythm:
+    """One agent's rhythm: a cycle every `interval` seconds, the first one `place` of an interval after the start.
+
+    `place`: 0..1, its own among several; None: the agent is alone.
+    """
+
+    def __init__(self, interval: float, place: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._interval, self._clock = interval, clock
+        self._alone = place is None
+        self._offset = interval * (place or 0.0)
+        self._origin = self._began = clock()
+
+    def first(self) -> float:
+        """Seconds from the start to the first cycle."""
+        return self._offset
+
+    def begin(self) -> None:
+        """A cycle begins now."""
+        self._began = self._clock()
+
+    def rest(self) -> float:
+        """Seconds until the next cycle; at most 0 where it is due."""
+        now = self._clock()
+        took = now - self._began
+        if self._alone or not self._interval or took < STALLED * self._interval:
+            return self._interval - took
+        return (self._origin + self._offset - now) % self._interval

@@ -9,7 +9,12 @@ from conch.errors import BusError
 MAX_BYTES = 1024 * 1024 - 4096
 """Most bytes of a message: the server takes a megabyte, headers included."""
 
+LONGEST_NAME = 512
+"""Characters of a key, or of a subject of a request."""
+
 _SUBJECT = re.compile(r"conch\.v1(\.[^\s.*>\x00-\x1f\x7f]+)+")
+_REQUEST = re.compile(r"[^\s.*>\x00-\x1f\x7f]+(\.[^\s.*>\x00-\x1f\x7f]+)*")
+_KEY = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
 
 
 def admit(subject: str, data: bytes) -> None:
@@ -17,6 +22,18 @@ def admit(subject: str, data: bytes) -> None:
     if not _SUBJECT.fullmatch(subject):
         raise BusError(f"no event can stand on the subject {subject[:200]!r}")
     admit_size(subject, data)
+
+
+def admit_request(subject: str) -> None:
+    """Raises BusError for a subject that nobody can be asked on: what is not one word would be read as commands."""
+    if len(subject) > LONGEST_NAME or not _REQUEST.fullmatch(subject):
+        raise BusError(f"nobody can be asked on {subject[:200]!r}")
+
+
+def admit_key(key: str) -> None:
+    """Raises BusError for what can be no key of the bucket."""
+    if len(key) > LONGEST_NAME or not _KEY.fullmatch(key):
+        raise BusError(f"{key[:200]!r} can be no key: letters, digits, `-`, `_`, parts with `/` between them")
 
 
 def admit_size(name: str, data: bytes) -> None:

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Self
 
-from conch.bus.admit import admit, admit_size
+from conch.bus.admit import admit, admit_key, admit_request, admit_size
 from conch.bus.protocol import Delivery, Entry, Message, Reader, ReaderState, Responder, Stored, StreamState
 from conch.errors import BusError, FencedError
 
@@ -177,6 +177,7 @@ class MemoryBus:
 
     async def put(self, key: str, value: bytes, *, revision: int) -> int:
         """Write if the key is still at `revision`; see the protocol."""
+        admit_key(key)
         admit_size(key, value)
         now = self.journal.bucket.get(key)
         if (now.revision if now is not None else 0) != revision:
@@ -191,6 +192,7 @@ class MemoryBus:
 
     async def request(self, subject: str, data: bytes, *, timeout: float) -> bytes:
         """Ask whoever serves `subject`."""
+        admit_request(subject)
         for pattern, respond in self._responders:
             if matches(pattern, subject):
                 try:

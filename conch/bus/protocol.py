@@ -163,11 +163,12 @@ class Bus(Protocol):
         ...
 
     async def get(self, key: str) -> Entry | None:
-        """A value of the bucket. Keys: letters, digits, `-`, `_`, `.`, `/`."""
+        """A value of the bucket. Keys: letters, digits, `-`, `_`; parts, with `/` between them."""
         ...
 
     async def put(self, key: str, value: bytes, *, revision: int) -> int:
-        """Write if the key is still at `revision` (0: absent); the new revision. Raises FencedError otherwise."""
+        """Write if the key is still at `revision` (0: absent); the new revision. Raises FencedError otherwise,
+        BusError for a key that cannot be."""
         ...
 
     async def keys(self) -> Sequence[str]:

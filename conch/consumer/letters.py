@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import json
 import re
 import uuid
@@ -25,6 +26,7 @@ from conch_schemas import (
 )
 from conch_schemas.envelope import AGENT_PATTERN
 
+_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LETTER_BYTES = 64 * 1024
 NOBODY = "unknown"
 """The agent of a letter whose subject names none."""
@@ -57,18 +59,19 @@ async def publish_letter(bus: Bus, letter: ConsumerFailed) -> None:
 
 def settled_key(letter: str) -> str:
     """The bucket's key that says what became of a letter."""
-    return f"letter/{letter}"
+    # An id is anybody's to choose.
+    return f"letter/{letter if _PLAIN.fullmatch(letter) else hashlib.sha256(letter.encode()).hexdigest()}"
 
 
 async def open_letters(bus: Bus, *, settled: bool = False) -> AsyncIterator[ConsumerFailed]:
     """The dead letters that nobody has retried with success or dropped yet, oldest first; with `settled`, all."""
-    done = {key.removeprefix("letter/") for key in await bus.keys() if key.startswith("letter/")}
+    done = set(await bus.keys())
     async for delivery in bus.read([subject_filter(ConsumerFailed)]):
         try:
             letter = decode(delivery.data)
         except ContractViolationError:
             continue
-        if isinstance(letter, ConsumerFailed) and (settled or letter.id not in done):
+        if isinstance(letter, ConsumerFailed) and (settled or settled_key(letter.id) not in done):
             yield letter
 
 

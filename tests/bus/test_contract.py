@@ -376,6 +376,32 @@ async def test_the_bucket_lists_its_keys(bus: Bus) -> None:
     assert list(await bus.keys()) == ["position/needs", "state/needs/echo"]
 
 
+@pytest.mark.parametrize("key", ["", "a.b", "a b", "a/", "/a", "a//b", "a\r\nPUB x 0", "*", "é", "a" * 600])
+async def test_what_can_be_no_key_is_refused(key: str, bus: Bus) -> None:
+    """A key may hold what somebody else chose: nothing of it reaches the server as a command."""
+    with pytest.raises(BusError, match="can be no key"):
+        await bus.put(key, b"", revision=0)
+
+    assert not await bus.keys()
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a\r\nPUB conch.ctl.echo.stop 0\r\n\r\n", "*", ">", "a..b", "a" * 600])
+async def test_nobody_is_asked_on_what_is_no_subject(name: str, bus: Bus) -> None:
+    """Nor is anybody else."""
+    heard: list[str] = []
+
+    async def hear(subject: str, data: bytes) -> bytes:
+        heard.append(subject)
+        return b""
+
+    async with bus.serve("conch.ctl.>", hear):
+        with pytest.raises(BusError, match="nobody can be asked"):
+            await bus.request(f"conch.ctl.{name}", b"", timeout=5)
+        await bus.request("conch.ctl.echo.status", b"", timeout=5)
+
+    assert heard == ["conch.ctl.echo.status"]
+
+
 async def test_of_many_writers_one_wins(bus: Bus) -> None:
     """Side by side at one revision: one succeeds, all others are fenced."""
     results = await asyncio.gather(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import uuid
 from collections.abc import AsyncIterator, Sequence
@@ -17,7 +18,7 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error
 
 from conch.bus.access import Access
-from conch.bus.admit import admit, admit_size
+from conch.bus.admit import admit, admit_key, admit_request, admit_size
 from conch.bus.jetstream.checks import changed, check_server, check_stream
 from conch.bus.jetstream.connection import Connection, LostReplyError, RefusedError
 from conch.bus.jetstream.publisher import DEDUPE_SECONDS, FULL, Publisher
@@ -40,7 +41,9 @@ _NO_STREAM = 10059
 _SECOND = 1_000_000_000
 _EPOCH = "conch-epoch"
 """Metadata key of the stream, and key of the bucket: its identity."""
-_CHANGED = ("max_bytes", "allow_atomic")
+_WORDS = "conch-words"
+"""Metadata key of the bucket: each part of a key is a word of its subject, so that a server can tell whose it is."""
+_CHANGED = ("max_bytes", "allow_atomic", "allow_rollup_hdrs")
 """Of a stream that is there, what we change ourselves: it is asked for otherwise than when it was made."""
 _FAILED = "Nats-Service-Error"
 """Header of a reply: the responder raised."""
@@ -197,11 +200,12 @@ class JetStreamBus:
 
     async def get(self, key: str) -> Entry | None:
         """A value of the bucket."""
-        found = await self._message(f"KV_{BUCKET}", {"last_by_subj": f"$KV.{BUCKET}.{key}"})
+        found = await self._message(f"KV_{BUCKET}", {"last_by_subj": _place(key)})
         return Entry(found.data, found.seq) if found is not None else None
 
     async def put(self, key: str, value: bytes, *, revision: int) -> int:
         """Write if the key is still at `revision`; see the protocol."""
+        admit_key(key)
         admit_size(key, value)
         headers = b"Nats-Expected-Last-Subject-Sequence:%d\r\n" % revision
         tries = 0
@@ -209,7 +213,7 @@ class JetStreamBus:
             tries += 1
             await self._connection.wait()
             try:
-                reply = await self._connection.ask(f"$KV.{BUCKET}.{key}", value, headers=headers)
+                reply = await self._connection.ask(_place(key), value, headers=headers)
                 return _sequence(reply.data)
             except LostReplyError:
                 await asyncio.sleep(0.01)
@@ -225,18 +229,22 @@ class JetStreamBus:
 
     async def keys(self) -> Sequence[str]:
         """The keys there are."""
-        prefix = f"$KV.{BUCKET}."
+        return sorted({_key(subject) for subject in await self._places()} - {_EPOCH})
+
+    async def _places(self) -> list[str]:
+        """The bucket's subjects."""
         found: list[str] = []
         while True:
-            body = {"subjects_filter": prefix + ">", "offset": len(found)}
+            body = {"subjects_filter": _place(">"), "offset": len(found)}
             info = await self._connection.api(f"STREAM.INFO.KV_{BUCKET}", body)
             subjects = info["state"].get("subjects") or {}
-            found += [subject[len(prefix) :] for subject in subjects]
+            found += subjects
             if not subjects or len(found) >= info.get("total", len(found)):
-                return sorted(set(found) - {_EPOCH})
+                return found
 
     async def request(self, subject: str, data: bytes, *, timeout: float) -> bytes:
         """Ask whoever serves `subject`."""
+        admit_request(subject)
         try:
             reply = await self._connection.ask(subject, data, timeout=timeout)
         except LostReplyError as error:
@@ -298,16 +306,19 @@ class JetStreamBus:
         except RefusedError as error:
             raise BusUnreachableError(f"the bus lets us have no JetStream ({error}): enable it there") from error
         check_server(info, version=str(said.get("version")), strict=self._strict)
-        await self._made(
+        bucket = await self._made(
             {
                 "name": f"KV_{BUCKET}",
-                "subjects": [f"$KV.{BUCKET}.>"],
+                "subjects": [_place(">")],
                 "max_msgs_per_subject": 1,
                 "max_bytes": -1,
-                "allow_rollup_hdrs": True,
+                "allow_rollup_hdrs": False,  # a roll-up on one key can take all keys away
                 "deny_delete": True,
+                "metadata": {_WORDS: "1"},
             }
         )
+        if _WORDS not in (bucket["config"].get("metadata") or {}):
+            await self._part_keys(bucket["config"])
         stream = await self._made(
             {
                 "name": STREAM,
@@ -315,11 +326,23 @@ class JetStreamBus:
                 "max_bytes": self._max_bytes,
                 "duplicate_window": DEDUPE_SECONDS * _SECOND,
                 "max_msgs_per_subject": -1,
+                "allow_rollup_hdrs": False,
                 "metadata": {_EPOCH: str(uuid.uuid4())},
             }
             | ({"allow_atomic": True} if self._strict else {})
         )
         await self._name_epoch(stream)
+
+    async def _part_keys(self, config: dict[str, Any]) -> None:
+        """Move each key of a bucket from before keys had parts; the second time there is none."""
+        for subject in [place for place in await self._places() if "/" in place]:
+            found = await self._message(f"KV_{BUCKET}", {"last_by_subj": subject})
+            if found is not None:
+                with contextlib.suppress(FencedError):  # somebody who entered at the same moment did it
+                    await self.put(_key(subject), found.data, revision=0)
+            await self._connection.api(f"STREAM.PURGE.KV_{BUCKET}", {"filter": subject})
+        metadata = (config.get("metadata") or {}) | {_WORDS: "1"}
+        await self._connection.api(f"STREAM.UPDATE.KV_{BUCKET}", config | {"metadata": metadata})
 
     async def _name_epoch(self, info: dict[str, Any]) -> None:
         """Keep the stream's epoch in the bucket too: a server that finds the stream's own description damaged forgets
@@ -371,6 +394,16 @@ class JetStreamBus:
             if error.code == _NO_STREAM:
                 return None
             raise BusUnreachableError(f"the server refused JetStream: {error}") from error
+
+
+def _place(key: str) -> str:
+    """The subject of a key."""
+    return f"$KV.{BUCKET}.{key.replace('/', '.')}"
+
+
+def _key(place: str) -> str:
+    """The key of a subject."""
+    return place.removeprefix(_place("")).replace(".", "/")
 
 
 def _sequence(acknowledgement: bytes) -> int:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, TypeVar
 
 from conch_schemas import Event, consequence_id, passed_on
 
 E = TypeVar("E", bound=Event)
-
-_INHERITED = ("source", "agent", "cycle", "action_id", "subject", "policy")
 
 
 def follow(cause: Event, kind: type[E], *, consumer: str, version: str, index: int = 0, **data: Any) -> E:
@@ -19,9 +18,30 @@ def follow(cause: Event, kind: type[E], *, consumer: str, version: str, index: i
     It is a span of its own in the cause's trace; everything else of the envelope is the cause's. Raises
     ValidationError for data that are not of the kind.
     """
-    if "version" in kind.model_fields:
+    if _names_a_version(kind):
         data["version"] = version
-    envelope = {name: getattr(cause, name) for name in _INHERITED}
-    identity = consequence_id(cause.id, consumer, version, kind, index)
-    envelope |= {"causation_id": cause.id, "traceparent": passed_on(cause.traceparent, identity)}
-    return kind.model_validate({**envelope, "id": identity, **data})
+    return follow_as(cause, kind, consequence_id(cause.id, consumer, version, kind, index), **data)
+
+
+def follow_as(cause: Event, kind: type[E], identity: str, **data: Any) -> E:
+    """As `follow`, under an id that was derived before."""
+    made: E = kind.__pydantic_validator__.validate_python(
+        {
+            "id": identity,
+            "source": cause.source,
+            "subject": cause.subject,
+            "agent": cause.agent,
+            "cycle": cause.cycle,
+            "action_id": cause.action_id,
+            "causation_id": cause.id,
+            "traceparent": passed_on(cause.traceparent, identity),
+            "policy": cause.policy,
+            **data,
+        }
+    )
+    return made
+
+
+@cache
+def _names_a_version(kind: type[Event]) -> bool:
+    return "version" in kind.model_fields

@@ -16,8 +16,9 @@ Each input of the drives is in 0..1 and comes from these windows:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeVar
 
 from conch.curiosity.rules import (
@@ -115,10 +116,11 @@ def _measure(
 ) -> Measure:
     skill = _skill(action)
     tries = after.tries.get(skill, ())
-    how_new, progress = novelty(after.sightings[fingerprint].count), learning_progress(tries)
+    how_new, progress = novelty(after.sightings[fingerprint].count), _progress(tries)
     is_tool = action.action.kind == "TOOL" and action.action.valid
     bonus = exploration_bonus(before.uses.get(action.action.tool or "", 0), is_tool)
     events = _discoveries(before, action, new=new)
+    skills, outcomes, own, asked = zip(*after.deeds, strict=True)
     return Measure(
         fingerprint=fingerprint,
         skill=skill,
@@ -128,8 +130,13 @@ def _measure(
         success_rate=success_rate(tries),
         exploration_bonus=bonus,
         events=events,
-        drives=drives(curiosity_drive(how_new, bonus, progress), _competence(after), _autonomy(after), _social(after)),
-        entropy=entropy(deed.skill for deed in after.deeds),
+        drives=drives(
+            curiosity_drive(how_new, bonus, progress),
+            _competence(after, skills, outcomes),
+            _autonomy(after, own, asked),
+            _social(after),
+        ),
+        entropy=entropy(skills),
         score=_score(action, events),
     )
 
@@ -161,20 +168,22 @@ def _score(action: ActionTaken, events: tuple[Discovery, ...]) -> Score:
     )
 
 
-def _competence(state: CuriosityState) -> float:
-    tried = [deed.success for deed in state.deeds if deed.success is not None]
-    skills = {deed.skill for deed in state.deeds if deed.success is not None}
+def _competence(state: CuriosityState, skills: Sequence[str], outcomes: Sequence[bool | None]) -> float:
+    tried = [success for success in outcomes if success is not None]
     if not tried:
         return 0.0
-    improvement = sum(learning_progress(state.tries.get(skill, ())) for skill in sorted(skills)) / len(skills)
+    of_tries = {skill for skill, success in zip(skills, outcomes, strict=True) if success is not None}
+    improvement = sum(_progress(state.tries.get(skill, ())) for skill in sorted(of_tries)) / len(of_tries)
     rate = success_rate(tried)
     return competence_drive(rate, improvement, challenge_level(rate))
 
 
-def _autonomy(state: CuriosityState) -> float:
-    own = success_rate([deed.own for deed in state.deeds])
-    independence = success_rate([not deed.asked for deed in state.deeds])
-    return autonomy_drive(own, success_rate(list(state.goals.values())), independence)
+_progress = lru_cache(maxsize=4096)(learning_progress)
+
+
+def _autonomy(state: CuriosityState, own: Sequence[bool], asked: Sequence[bool]) -> float:
+    independence = success_rate([not asking for asking in asked])
+    return autonomy_drive(success_rate(own), success_rate(list(state.goals.values())), independence)
 
 
 def _social(state: CuriosityState) -> float:

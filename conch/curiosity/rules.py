@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import Final, Literal
 
 from conch_schemas import Drives
@@ -103,8 +104,13 @@ def entropy(skills: Iterable[str]) -> float:
     acts = counts.total()
     if acts < 2:
         return 0.0
-    shares = (count / acts for count in counts.values())
-    return _unit(-math.fsum(share * math.log(share) for share in shares) / math.log(acts))
+    return _unit(-math.fsum(_surprise(count, acts) for count in counts.values()) / math.log(acts))
+
+
+@lru_cache(maxsize=4096)
+def _surprise(count: int, acts: int) -> float:
+    share = count / acts
+    return share * math.log(share)
 
 
 def _unit(value: float) -> float:

@@ -1,7 +1,7 @@
 """Witness: a hash-chained mark for every act and every score set."""
 
 from conch.witness.canonical import canonical, content_hash, mark_hash
-from conch.witness.chain import CONSUMER, GENESIS, VERSION, ChainState, mark_index, seal
+from conch.witness.chain import CONSUMER, GENESIS, VERSION, ChainState, seal
 from conch.witness.verify import Problem, verify
 from conch.witness.words import Witnessed
 
@@ -15,7 +15,6 @@ __all__ = [
     "canonical",
     "content_hash",
     "mark_hash",
-    "mark_index",
     "seal",
     "verify",
 ]

@@ -75,11 +75,6 @@ def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
     return _advanced(state, fact, mark), mark
 
 
-def mark_index(mark: Mark) -> int:
-    """The index under which the event of `mark` follows from the witnessed one: so that its id is the mark's."""
-    return 0 if mark.domain == "action" else mark.sequence
-
-
 def _mark_id(fact: Witnessed, sequence: int) -> str:
     # Not the cause alone for a score set: a second mark of it must not share the first one's id.
     index = 0 if isinstance(fact, ActionTaken) else sequence

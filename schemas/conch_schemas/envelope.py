@@ -67,6 +67,8 @@ class Event(BaseModel):
         alias_generator=AliasGenerator(validation_alias=_wire_name),
     )
 
+    __slots__ = ("_wire",)  # the bytes that it travels as, once they were made; a copy with changes has none
+
     TYPE: ClassVar[str]
     """The noun and verb of the event, e.g. `action.taken`: the end of its type, its subject and its log line."""
 

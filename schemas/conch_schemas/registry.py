@@ -86,11 +86,16 @@ def _data_of(kind: type[Event]) -> tuple[str, ...]:
 
 
 def wire_form(event: Event) -> bytes:
-    """What `encode` gives, of an event however large."""
+    """What `encode` gives, of an event however large. Made once: an event does not change."""
+    made: bytes | None = getattr(event, "_wire", None)
+    if made is not None:
+        return made
     flat = event.__dict__
     whole: dict[str, Any] = {theirs: value for ours, theirs in _ENVELOPE if (value := flat[ours]) is not None}
     whole["data"] = {name: flat[name] for name in _data_of(type(event))}
-    return _write(whole)
+    made = _write(whole)
+    object.__setattr__(event, "_wire", made)
+    return made
 
 
 def encode(event: Event) -> bytes:

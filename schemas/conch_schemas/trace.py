@@ -6,6 +6,7 @@ Both are derived, as ids are: the same fact twice has the same span, and nothing
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from uuid import UUID, uuid5
 
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-((?!0{32})[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
@@ -31,6 +32,7 @@ def passed_on(traceparent: str | None, event_id: str) -> str | None:
     return f"00-{trace}-{_span(event_id)}-01" if trace is not None else None
 
 
+@lru_cache(maxsize=1024)
 def trace_id(traceparent: str | None) -> str | None:
     """The trace that a `traceparent` names; None where it is none."""
     found = _TRACEPARENT.fullmatch(traceparent) if traceparent is not None else None

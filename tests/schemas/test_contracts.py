@@ -103,6 +103,16 @@ def test_the_encoder_says_what_pydantic_would_say(args: Any, text: str, ms: dict
     assert decode(encode(event)) == event
 
 
+def test_a_copy_with_changes_is_encoded_anew() -> None:
+    """What was encoded once is not said of another event."""
+    event = an_act()
+
+    before, after = encode(event), encode(event.model_copy(update={"raw": "DO_NOTHING: rest"}))
+
+    assert encode(event) is before
+    assert json.loads(after)["data"]["raw"] == "DO_NOTHING: rest"
+
+
 @pytest.mark.parametrize("place", [(), ("data",), ("data", "action"), ("data", "outcome", "output")])
 def test_a_reader_of_this_version_ignores_fields_of_a_later_one(place: tuple[str, ...]) -> None:
     """An unknown field at any depth changes nothing."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from conch.consumer.follow import follow
+from conch.consumer.follow import follow_as
 from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
-from conch.witness import CONSUMER, VERSION, ChainState, Witnessed, mark_index, seal
+from conch.witness import CONSUMER, VERSION, ChainState, Witnessed, seal
 from conch_schemas import ActionTaken, MarkWitnessed, NeedsChanged, NoveltyMeasured, RewardAssigned
 
 LINGER = 0.03
@@ -30,5 +30,4 @@ def _witness(state: ChainState, fact: Witnessed) -> tuple[ChainState, MarkWitnes
     state, mark = seal(state, fact)
     if mark is None:
         return state, None
-    index = mark_index(mark)
-    return state, follow(fact, MarkWitnessed, consumer=CONSUMER, version=VERSION, index=index, mark=mark)
+    return state, follow_as(fact, MarkWitnessed, mark.id, mark=mark)

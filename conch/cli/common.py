@@ -70,7 +70,6 @@ async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
 
     Raises BusUnreachableError, or HomeError when the home is owned by something that is no run.
     """
-    from conch.bus.access import Access
     from conch.bus.jetstream import JetStreamBus
 
     quiet()
@@ -83,9 +82,7 @@ async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
             server = embedded_server(home, settings)
             await server.start()
             try:
-                async with JetStreamBus(
-                    Access(server.url, token=server.token), max_bytes=stream_bytes(settings), strict=strict
-                ) as bus:
+                async with JetStreamBus(server.access, max_bytes=stream_bytes(settings), strict=strict) as bus:
                     yield bus
             finally:
                 await server.stop()
@@ -107,8 +104,9 @@ def quiet() -> None:
         )
 
 
-def embedded_server(home: Home, settings: Settings) -> EmbeddedServer:
-    """The embedded server of this home, with a fresh token; not started."""
+def embedded_server(home: Home, settings: Settings, *, listens: bool = False) -> EmbeddedServer:
+    """The embedded server of this home, with a fresh token; not started. `listens`: for MQTT clients, if it is to."""
+    from conch.bus.listener import Listener
     from conch.bus.server import EmbeddedServer
 
     return EmbeddedServer(
@@ -116,6 +114,7 @@ def embedded_server(home: Home, settings: Settings) -> EmbeddedServer:
         token=secrets.token_urlsafe(24),
         strict=settings.bus.durability == "strict",
         max_bytes=stream_bytes(settings),
+        listener=Listener.of(settings.edge) if listens else None,
     )
 
 
@@ -135,8 +134,9 @@ def access_to(home: Home, settings: Settings) -> Access | None:
     if (running := home.running()) is None:
         return own
     bus = running["bus"]
-    if bus.get("token") is not None:
-        return Access(bus["url"], token=bus["token"])
+    if (token := bus.get("token")) is not None:
+        user = bus.get("user")
+        return Access(bus["url"], token=token) if user is None else Access(bus["url"], user=user, password=token)
     return own if own is not None and own.address == bus["url"] else Access.of(settings.bus, bus["url"])
 
 

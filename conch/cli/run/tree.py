@@ -19,6 +19,7 @@ from pydantic_core import to_jsonable_python
 
 from conch.bus import Bus
 from conch.bus.access import Access
+from conch.bus.listener import LISTENER, Listener
 from conch.bus.server import EmbeddedServer
 from conch.cli.common import Common, embedded_server
 from conch.cli.run.crew import Member, members, workspace_of
@@ -63,6 +64,7 @@ class Run:
         self._found = Found()
         self._access = Access("")
         self._embedded = True
+        self._listener: Listener | None = None
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._stop = asyncio.Event()
         self._voice = Voice(self._stop, agents, as_json=as_json)
@@ -83,7 +85,7 @@ class Run:
             self._settings = ready(self._home, self._settings, common, several=len(self._agents) > 1)
             end_stale_sandboxes(self._workspaces)
             if self._settings.bus.url is None:
-                server = embedded_server(self._home, self._settings)
+                server = embedded_server(self._home, self._settings, listens=True)
                 watched = Watched("nats-server")
                 self._watched.insert(0, watched)
                 await server.start()
@@ -91,7 +93,8 @@ class Run:
                 tasks.append(asyncio.create_task(keep_server(server, watched, self._write_down), name="nats-server"))
             self._embedded = server is not None
             settings = self._settings.bus
-            self._access = Access(server.url, token=server.token) if server is not None else Access.of(settings)
+            self._access = server.access if server is not None else Access.of(settings)
+            self._listener = server.listener if server is not None else None
             self._found = await discovering
             await self._with_bus(agent, consumers, tasks)
         finally:
@@ -257,6 +260,9 @@ class Run:
             else f"{len(self._agents)} agents, {self._agents[0]} to {self._agents[-1]}"
         )
         self._voice.tell(f"{who} · mind {mind.kind} · home {self._home.path} · workspace {self._workspace}")
+        if self._listener is not None:
+            who = f"as {LISTENER}" if self._listener.password is not None else "from this machine"
+            self._voice.tell(f"{self._listener.address} · MQTT clients hear conch/v1/… there, {who}")
         for rule in self._found.of("rule"):
             self._voice.tell(f"rule {rule.name} (asks for weight {rule.weight:g}) from {rule.origin}")
         for broken in self._found.broken:
@@ -298,6 +304,7 @@ class Run:
             "started": self._started,
             "bus": self._address(),
             "metrics": self._metrics,
+            "mqtt": self._listener.address if self._listener is not None else None,
             "store": str(store_path(self._settings.store.url, self._home.path)),
             "workspace": str(self._workspace),
             "processes": [
@@ -317,7 +324,8 @@ class Run:
 
     def _address(self) -> dict[str, Any]:
         """Where the bus is; the embedded server's token was made for this run, of another's no secret is said."""
-        embedded = {"token": self._access.token} if self._embedded else {}
+        own = {"user": self._access.user, "token": self._access.token or self._access.password}
+        embedded = own if self._embedded else {}
         return {"url": self._access.address, "embedded": self._embedded} | embedded
 
     def _asked_to_stop(self, run: asyncio.Task[Any]) -> None:

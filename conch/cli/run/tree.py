@@ -236,7 +236,9 @@ class Run:
 
     async def _consumers_spec(self) -> dict[str, Any]:
         plugins = [asdict(rule) for rule in self._wanted_rules()]
-        return self._spec(name="conch-consumers", builtin=self._wanted_builtin(), plugins=plugins, keeps=True)
+        return self._spec(
+            name="conch-consumers", agents=self._agents, builtin=self._wanted_builtin(), plugins=plugins, keeps=True
+        )
 
     def _wanted_builtin(self) -> list[str]:
         return wanted_builtin(self._settings, self._skipped)
@@ -246,7 +248,9 @@ class Run:
 
     def _plugin_spec(self, plugin: Plugin) -> Any:
         async def spec() -> dict[str, Any]:
-            return self._spec(name=f"conch-{plugin.name}", builtin=[], plugins=[asdict(plugin)], keeps=False)
+            return self._spec(
+                name=f"conch-{plugin.name}", agents=self._agents, builtin=[], plugins=[asdict(plugin)], keeps=False
+            )
 
         return spec
 

@@ -10,17 +10,21 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from conch.bus import feeding
 from conch.cli.common import Common, open_bus, say, warn
 from conch.cli.options import COMMON
+from conch.cli.workers import run_workers
 from conch.config import BUILTIN_WEIGHTS, Settings
 from conch.consumer.discover import Plugin, builtin_names, discover
 from conch.consumer.members import joined
 from conch.consumer.process import builtin, host_until, plugin, weighed
 from conch.consumer.service import ServiceContext
+from conch.consumer.snapshot import PARTITIONS
 from conch.errors import UsageError
 from conch.home import Home
+from conch.process import run_loop
 
 
 def consume(
@@ -28,9 +32,13 @@ def consume(
     /,
     *,
     rules: Annotated[list[Path] | None, Parameter(help="Python file of plug-ins; repeatable.")] = None,
+    workers: Annotated[int, Parameter(validator=Number(gte=1, lte=PARTITIONS), help="Processes that share it.")] = 1,
     common: Common = COMMON,
 ) -> None:
-    """Run the consumer NAME alone until Ctrl-C, on the bus of the run in progress, of bus.url, or of this home."""
+    """Run the consumer NAME until Ctrl-C, on the bus of the run in progress, of bus.url, or of this home.
+
+    Whoever runs the same consumer on the same bus, here or elsewhere, shares the agents with it.
+    """
     from conch.telemetry import configure
 
     home, settings = common.where(), common.settings()
@@ -42,22 +50,30 @@ def consume(
         known = sorted({*plugins, *builtin_names()})
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
         raise UsageError(f"there is no consumer {name}; the nearest name is {near[0]} (--rules names plug-ins)")
-    running = home.running()
-    if running is not None and name in running["consumers"]:
-        raise UsageError(f"the run in progress has {name} already: start it with conch run --without {name}")
     configure(settings.log, None, process=name)
-    asyncio.run(_alone(home, settings, name, plugins.get(name)))
+    if workers > 1:
+        if home.running() is None and settings.bus.url is None:
+            raise UsageError("--workers needs a bus that is there for all of them: start conch run, or set bus.url")
+        run_workers(name, workers, common, rules or ())
+    else:
+        run_loop(_alone(home, settings, name, plugins.get(name)))
 
 
 def _names(one: Plugin) -> tuple[str, ...]:
     return (one.name, f"rule-{one.name}") if one.kind == "rule" else (one.name,)
 
 
+def _report(**line: str) -> None:
+    """What a service waits for outside."""
+    if line["waits"]:
+        warn(f"{line['consumer']} waits: {line['waits']}")
+
+
 async def _alone(home: Home, settings: Settings, name: str, found: Plugin | None) -> None:
     stop = asyncio.Event()
     for one in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(one, stop.set)
-    context = ServiceContext(settings, home.path)
+    context = ServiceContext(settings, home.path, _report)
     async with (
         open_bus(home, settings) as bus,
         feeding(bus) as feed,

@@ -14,6 +14,7 @@ from cyclopts.validators import Number
 
 from conch.bus import feeding
 from conch.cli.common import Common, open_bus, say, warn
+from conch.cli.facts import names_in
 from conch.cli.options import COMMON
 from conch.cli.workers import run_workers
 from conch.config import BUILTIN_WEIGHTS, Settings
@@ -81,7 +82,7 @@ async def _alone(home: Home, settings: Settings, name: str, found: Plugin | None
         AsyncExitStack() as stack,
     ):
         if found is not None:
-            running = [plugin(found, context, members, stack, begin=await weighed(bus, settings.agent))]
+            running = [plugin(found, context, members, stack, begin=await weighed(bus, names_in(home, settings)[0]))]
         else:
             running = builtin(context, [name], members)
         say(f"{running[0].name} reads; Ctrl-C ends it")

@@ -19,6 +19,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 NAME = re.compile(r"^[a-z][a-z0-9_-]{0,47}$")
 """Names of rules and consumers: they become durable names and labels."""
 
+LARGEST_BATCH = 1000
+
 SPEC_ATTRIBUTE = "__conch__"
 
 
@@ -60,12 +62,18 @@ def rule(
 
 
 def consumer(
-    *kinds: type[Event], name: str | None = None, version: str = "1", state: type[BaseModel] | None = None
+    *kinds: type[Event],
+    name: str | None = None,
+    version: str = "1",
+    state: type[BaseModel] | None = None,
+    batch: int | None = None,
 ) -> Callable[[F], F]:
     """Declare a consumer of `kinds`: `(event) -> facts`, or with `state` a fold `(state, event) -> (state, facts)`.
 
-    `facts` is an event made with `follow`, several, or None. A fold's state starts as `state()` for each agent.
-    Raises ContractError without kinds or with an unusable name.
+    `facts` is an event made with `follow`, several, or None. A fold's state starts as `state()` for each agent. With
+    `batch` the function is given up to so many events at once, of all agents, each agent's in order: `(events) ->
+    facts`; where it raises to the last, each event is tried by itself, and those that fail become dead letters.
+    Raises ContractError without kinds, with an unusable name, or for a batch that cannot be.
     """
 
     if len(kinds) == 1 and inspect.isfunction(kinds[0]):
@@ -79,7 +87,11 @@ def consumer(
             raise ContractError(f"consumer {own}: name the events it reads, e.g. @consumer(ActionTaken)")
         if state is not None and inspect.iscoroutinefunction(function):
             raise ContractError(f"consumer {own}: a fold is a pure function, it cannot be async")
-        setattr(function, SPEC_ATTRIBUTE, ConsumerSpec(own, version, kinds, function, state, state))
+        if batch is not None and not 1 <= batch <= LARGEST_BATCH:
+            raise ContractError(f"consumer {own}: a batch has 1 to {LARGEST_BATCH} events, not {batch}")
+        if batch is not None and state is not None:
+            raise ContractError(f"consumer {own}: a fold takes its events one by one, it has no batch")
+        setattr(function, SPEC_ATTRIBUTE, ConsumerSpec(own, version, kinds, function, state, state, batch=batch))
         return function
 
     return declare

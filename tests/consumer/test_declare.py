@@ -116,6 +116,16 @@ def test_an_async_fold_is_refused() -> None:
             return state, None
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [({"batch": 0}, "1 to 1000"), ({"batch": 1001}, "1 to"), ({"batch": 2, "state": State}, "one by one")],
+)
+def test_a_batch_that_cannot_be_is_refused(words: Any, says: str) -> None:
+    """Of no events, of too many, or for a fold."""
+    with pytest.raises(ContractError, match=says):
+        consumer(ActionTaken, name="joy", **words)(brevity)
+
+
 def test_what_was_not_declared_is_nothing() -> None:
     """Also when it only looks like it."""
     assert spec_of(print) is None

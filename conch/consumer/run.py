@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import inspect
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ from conch.bus.feed import decoded
 from conch.consumer.lane import Lane
 from conch.consumer.letters import dead_letter
 from conch.consumer.snapshot import (
+    Held,
     Partition,
     before_key,
     encode_state,
@@ -57,6 +59,10 @@ PARKED = 1024
 """Events that wait in lanes, of all agents; more wait on the stream."""
 SNAPSHOT_SECONDS = 1.0
 """Time between two writings of position and states: the most work that a crash repeats."""
+SNAPSHOT_SHARE, SNAPSHOT_LONGEST = 0.05, 30.0
+"""Most of the time that may be spent on it: with many agents it is done more seldom, in seconds at most so seldom."""
+STATES_AT_ONCE = 64
+"""States that are on their way to the bucket."""
 
 
 @dataclass
@@ -469,12 +475,16 @@ class ConsumerRuntime:
         return self._tap.seen
 
     async def _snapshots(self, over: asyncio.Event) -> None:
+        pause = SNAPSHOT_SECONDS
         while not over.is_set():
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SNAPSHOT_SECONDS):
+                async with asyncio.timeout(pause):
                     await over.wait()
                     return
+            began = time.monotonic()
             await self._snapshot()
+            took = time.monotonic() - began
+            pause = max(SNAPSHOT_SECONDS, min(took / SNAPSHOT_SHARE, SNAPSHOT_LONGEST))
 
     async def _snapshot(self) -> None:
         """States first, then the position: it must not lead them."""
@@ -484,19 +494,25 @@ class ConsumerRuntime:
             done, recent = self.handled, list(self._place.recent)
             if done <= self._place.seq:
                 return
-            states = [(lane, lane.held.state, lane.held.seq) for lane in self._lanes.values() if lane.held is not None]
+            states = [
+                (lane.agent, held, held.state, held.seq)
+                for lane in self._lanes.values()
+                if (held := lane.held) is not None and held.seq != held.saved
+            ]
             if not await self._landed():
                 return
             try:
-                for lane, state, seq in states:
-                    assert lane.held is not None
-                    await save_state(self._bus, self.spec, lane.agent, lane.held, state, seq, self._place.epoch)
+                for first in range(0, len(states), STATES_AT_ONCE):
+                    await asyncio.gather(*(self._save(*one) for one in states[first : first + STATES_AT_ONCE]))
                 await save_place(self._bus, self.spec, self._partition, self._place, done, recent)
             except FencedError:
                 if await self._is_ours():
                     # The copy that we took over from was just writing its states: begin again from those.
                     raise _OvertakenError from None
                 raise
+
+    async def _save(self, agent: str, held: Held, state: Any, seq: int) -> None:
+        await save_state(self._bus, self.spec, agent, held, state, seq, self._place.epoch)
 
     async def _is_ours(self) -> bool:
         """Whether the position is as we wrote it: whoever wrote it last is the one copy that goes on."""

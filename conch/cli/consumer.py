@@ -1,17 +1,38 @@
-"""`conch consumer list | lag | reset`."""
+"""`conch consumer list | lag | reset | forget`."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import sys
 from collections import Counter
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from conch.cli.common import Common, emit, open_bus, say, table
 from conch.cli.options import COMMON
-from conch.errors import ConchError
+from conch.errors import BusError, ConchError, UsageError
+from conch.text import safe_text
+
+if TYPE_CHECKING:
+    from conch.bus import Bus, Entry
+    from conch.config import Settings
+    from conch.home import Home
 
 app = App(name="consumer", help="Who reads the facts, and how far each has come.")
+
+STORE = "store"
+"""Keeps its place beside its rows; what stands on the bus is its word to others."""
+AGENT = "agent/"
+"""How an agent's written memory is named beside the consumers."""
+WORKER = "worker/"
+"""How a worker's sign of life is named in the bucket."""
+SIGN_SECONDS = 2.5
+"""A worker that lives gives a sign every second."""
+
+Yes = Annotated[bool, Parameter(name="--yes", negative="", help="Do not ask.")]
 
 
 @dataclass(frozen=True)
@@ -22,25 +43,25 @@ class Standing:
     acknowledged: int
     """Everything up to this place in the stream is done; written once a second."""
     lag: int
-    """Events that wait for it, by what is acknowledged."""
+    """Events that concern it behind that, counted by the server."""
     letters: int
     """Its dead letters that are open."""
 
 
 @app.command(name="list")
 async def list_(*, common: Common = COMMON) -> None:
-    """Every consumer that has ever read from this bus."""
+    """Every consumer that has a place on this bus, whether it runs or not."""
     last, found = await standings(common)
     if common.json:
         emit({"schema": "conch.v1.consumers", "last": last, "consumers": [vars(one) for one in found]})
     else:
         rows = [(one.name, f"{one.acknowledged} of {last}", one.lag, one.letters or "") for one in found]
-        table(("consumer", "acknowledged", "lag", "dead letters"), rows)
+        table(("consumer", "done", "lag", "dead letters"), rows)
 
 
 @app.command
 async def lag(*, common: Common = COMMON) -> None:
-    """How many events wait for each consumer, the most first. Acknowledgements are written once a second."""
+    """How many events wait for each consumer, the most first. Places are written once a second."""
     last, found = await standings(common)
     found = sorted(found, key=lambda one: -one.lag)
     if common.json:
@@ -61,15 +82,16 @@ async def reset(name: str, /, *, common: Common = COMMON) -> None:
     name
         The consumer's name, as `conch consumer list` shows it.
     """
-    from conch.consumer.snapshot import position_key, reset
+    from conch.consumer.snapshot import reset
 
     home, settings = common.existing(), common.settings()
     if home.running() is not None:
         raise ConchError(f"{home.path} has a run in progress: conch stop, then reset {name}")
     async with open_bus(home, settings) as bus:
-        there = [key.removeprefix(position_key("")) for key in await bus.keys() if key.startswith(position_key(""))]
-        if name not in there:
-            raise ConchError(f"no consumer {name!r} keeps its place on the bus: {', '.join(there) or 'none does yet'}")
+        await _refuse_unknown(bus, name)
+        await _refuse_at_work(bus, name)
+        if name == STORE:
+            _reset_store(home, settings)
         await reset(bus, name)
     if common.json:
         emit({"schema": "conch.v1.reset", "consumer": name})
@@ -77,11 +99,115 @@ async def reset(name: str, /, *, common: Common = COMMON) -> None:
         say(f"{name} begins at the start of the stream when it runs again")
 
 
+@app.command
+async def forget(name: str, /, *, yes: Yes = False, common: Common = COMMON) -> None:
+    """Give up the place of a consumer that is gone for good, so that the stream is trimmed without it.
+
+    Its states go too. Should it come back, it begins at the start of what there is then.
+
+    Parameters
+    ----------
+    name
+        The consumer's name, as `conch consumer list` shows it, or `agent/NAME`: what that agent's written memory lacks
+        is given up then, and the memory stays.
+    """
+    from conch.consumer.standing import forget
+
+    home, settings = common.existing(), common.settings()
+    if name == STORE:
+        raise ConchError("without the store nobody knows what is recorded, and nothing is trimmed: it is not forgotten")
+    async with open_bus(home, settings) as bus:
+        await (_refuse_unknown_agent(bus, name) if name.startswith(AGENT) else _refuse_unknown(bus, name))
+        await _refuse_at_work(bus, name)
+        _confirm(f"Give up the place of {name} and what it has not read?", yes=yes)
+        await (_give_up_unread(bus, name) if name.startswith(AGENT) else forget(bus, name))
+    if common.json:
+        emit({"schema": "conch.v1.forgotten", "consumer": name})
+    else:
+        say(f"{name} holds up no trimming any more")
+
+
 async def standings(common: Common) -> tuple[int, list[Standing]]:
-    """(the stream's last sequence, every durable reader); starts the embedded server for a while without a run."""
+    """(the stream's last sequence, every consumer); starts the embedded server for a while without a run."""
     from conch.consumer.letters import open_letters
+    from conch.consumer.standing import standings
 
     async with open_bus(common.existing(), common.settings()) as bus:
-        readers, last = await bus.readers(), (await bus.state()).last
+        found, last = await standings(bus), (await bus.state()).last
         letters = Counter([letter.consumer async for letter in open_letters(bus)])
-    return last, [Standing(one.name, one.acknowledged, one.pending, letters[one.name]) for one in readers]
+    return last, [Standing(one.name, one.seq, one.lag, letters[one.name]) for one in found]
+
+
+async def _refuse_unknown(bus: Bus, name: str) -> None:
+    """Raises ConchError for a name that has no place on the bus, and never had."""
+    from conch.consumer.snapshot import position_key
+
+    prefix = position_key("")
+    places = {key.removeprefix(prefix).partition("/")[0] for key in await bus.keys() if key.startswith(prefix)}
+    known = sorted(places | {reader.name for reader in await bus.readers()})
+    if name not in known:
+        raise ConchError(f"no consumer {name!r} keeps its place on the bus: {', '.join(known) or 'none does yet'}")
+
+
+async def _refuse_unknown_agent(bus: Bus, key: str) -> None:
+    known = [one for one in await bus.keys() if one.startswith(AGENT)]
+    if key not in known:
+        raise ConchError(f"no memory stands on the bus under {key!r}: {', '.join(known) or 'there is none'}")
+
+
+async def _refuse_at_work(bus: Bus, name: str) -> None:
+    """Raises ConchError for a consumer that a worker says it takes part in, or an agent that answers."""
+    from conch_schemas import control_subject
+
+    if name.startswith(AGENT):
+        try:
+            await bus.request(control_subject(name.removeprefix(AGENT), "status"), b"{}", timeout=1.0)
+        except BusError:
+            return
+        raise ConchError(f"{name} is at work: conch stop, then again")
+    signs = {key: entry for key in await bus.keys() if (entry := await _sign(bus, key, name)) is not None}
+    if signs:
+        await asyncio.sleep(SIGN_SECONDS)  # a worker that was killed left its last sign
+    for key, before in signs.items():
+        if (now := await _sign(bus, key, name)) is not None and now.revision != before.revision:
+            raise ConchError(f"{name} is at work in {key.removeprefix(WORKER)}: end that first")
+
+
+async def _sign(bus: Bus, key: str, name: str) -> Entry | None:
+    """The sign of life of a worker that takes part in this consumer."""
+    entry = await bus.get(key) if key.startswith(WORKER) else None
+    return entry if entry is not None and entry.value and name in json.loads(entry.value)["consumers"] else None
+
+
+def _confirm(question: str, *, yes: bool) -> None:
+    """Go on only where a person says so. Raises UsageError where nobody can be asked, ConchError for a no."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("nobody is there to be asked: add --yes")
+    sys.stderr.write(f"{safe_text(question, one_line=True)} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise ConchError("nothing was done")
+
+
+async def _give_up_unread(bus: Bus, key: str) -> None:
+    """Say of an agent's memory that it holds everything up to now."""
+    entry, state = await bus.get(key), await bus.state()
+    assert entry is not None
+    try:
+        value = json.loads(entry.value) | {"seq": state.last, "epoch": state.epoch}
+    except (ValueError, TypeError):
+        raise ConchError(f"the memory under {key} cannot be read: conch doctor") from None
+    await bus.put(key, json.dumps(value, ensure_ascii=False).encode(), revision=entry.revision)
+
+
+def _reset_store(home: Home, settings: Settings) -> None:
+    """The store's own place; what it has joined stays."""
+    from conch.experience import SqliteStore, store_path
+
+    path = store_path(settings.store.url, home.path)
+    if not path.exists():
+        raise ConchError(f"there is no store at {path}: one that is made begins at the start of the stream")
+    with SqliteStore(path) as store:
+        store.set_position(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
@@ -100,16 +99,14 @@ def _tell(common: Common, name: str, kept: Kept, problems: Sequence[object], wai
 
 async def _waiting(common: Common, agent: str, kept: Kept) -> set[str]:
     """Actions with a mark that is not there *yet*: the witness has not read the fact, or the store not the mark."""
-    from conch.consumer.snapshot import position_key
+    from conch.consumer.standing import standings
     from conch.witness import CONSUMER
     from conch_schemas import ActionTaken, MarkWitnessed, NeedsChanged, NoveltyMeasured, RewardAssigned, subject_filter
 
     async with open_bus(common.existing(), common.settings()) as bus:
         # The witness first: a mark that it publishes meanwhile is on the stream when that is read.
-        read = next((reader.acknowledged for reader in await bus.readers() if reader.name == CONSUMER), 0)
+        read = next((one.seq for one in await standings(bus) if one.name == CONSUMER), 0)
         stored = kept.position if kept.epoch == (await bus.state()).epoch else 0
-        if (place := await bus.get(position_key(CONSUMER))) is not None and place.value:
-            read = max(read, int(json.loads(place.value)["seq"]))  # acknowledgements may be lost with a server
         unread = [
             event
             for kind in (ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured)

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from conch.bus import Bus, feeding
-from conch.cli import consumer, dlq
+from conch.cli import dlq
 from conch.cli.common import Common, open_bus
 from conch.config import Settings
 from conch.consumer import ConsumerRuntime, ConsumerSpec, ServiceContext
 from conch.consumer.letters import dead_letter, open_letters, publish_letter
 from conch.consumer.run import control_of
-from conch.consumer.snapshot import Partition, partition_of, position_key
+from conch.consumer.snapshot import Partition, partition_of
 from conch.errors import BusUnreachableError, ConchError, UsageError
 from conch.home import Home
 from conch_schemas import ActionTaken, ConsumerFailed, MessageReceived, NeedsChanged, decode, subject_filter
@@ -205,46 +205,6 @@ async def test_a_letter_of_a_consumer_that_is_gone_stays(
 
     with pytest.raises(ConchError, match="name its file with --rules"):
         await dlq.retry(letter.id, common=common)
-
-
-async def test_consumers_are_listed_with_their_lag(
-    life: Any, common: Common, in_progress: Any, publish: Any, printed: Printed
-) -> None:
-    """`consumer list` and `lag` say what each reader has acknowledged and what waits for it."""
-    async with in_progress() as bus:
-        await fail(bus, publish, life.act(0), "reward")
-        await publish(bus, life.act(1))
-        for name, after in (("needs", 3), ("reward", 1)):
-            async with bus.consume(name, [subject_filter(ActionTaken)], after=after):
-                pass
-        await consumer.list_(common=replace(common, json=True))
-        await consumer.lag(common=replace(common, json=True))
-
-    listed, lag = (json.loads(line) for line in printed().splitlines())
-    assert listed["last"] == 3
-    assert [(one["name"], one["lag"], one["letters"]) for one in listed["consumers"]] == [
-        ("needs", 0, 0),
-        ("reward", 1, 1),
-    ]
-    assert lag["consumers"] == [{"name": "reward", "lag": 1}, {"name": "needs", "lag": 0}]
-
-
-async def test_a_reset_consumer_begins_again(home: Home, common: Common, in_progress: Any) -> None:
-    """`consumer reset` empties a consumer's place, not during a run, and not one that is not there."""
-    async with in_progress() as bus:
-        await bus.put(position_key("reward"), b'{"seq":5}', revision=0)
-        with pytest.raises(ConchError, match="run in progress") as refusal:
-            await consumer.reset("reward", common=common)
-    with pytest.raises(ConchError, match="no consumer 'rewards' keeps its place on the bus: reward"):
-        await consumer.reset("rewards", common=common)
-
-    await consumer.reset("reward", common=common)
-
-    assert refusal.value.exit_code == 1
-    async with open_bus(home, Settings()) as bus:
-        entry = await bus.get(position_key("reward"))
-    assert entry is not None
-    assert entry.value == b""
 
 
 def test_nothing_but_the_document_is_on_stdout(

@@ -146,6 +146,8 @@ class Line:
         self._tasks: set[asyncio.Task[None]] = set()
         self.dead = False
         """Whether what is sent vanishes, and nobody is told."""
+        self.swallowed = 0
+        """Bytes that vanished."""
 
     @property
     def url(self) -> str:
@@ -186,9 +188,11 @@ class Line:
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
-                if not self.dead:
-                    writer.write(data)
-                    await writer.drain()
+                if self.dead:
+                    self.swallowed += len(data)
+                    continue
+                writer.write(data)
+                await writer.drain()
         writer.close()
 
 

@@ -57,7 +57,7 @@ class Inward:
 
     async def there(self) -> bool:
         """Whether it is connected, and hears."""
-        return self.service._actuators.wire is not None
+        return self.service.ready
 
     def facts(self, sense: str) -> list[SenseMeasured]:
         events = [decode(delivery.data) for delivery in self.journal.events.values()]
@@ -176,7 +176,7 @@ async def test_a_command_that_is_late_or_has_no_broker_is_refused_and_not_kept(
         await until(made.there)
         late = await made.tell("light", "on", seconds=-1.0)
         broker.stop()
-        await until(lambda: made.service._actuators.wire is None and made.troubles)
+        await until(lambda: not made.service.ready and made.troubles)
         gone = await made.tell("light", "on")
         broker.start()
         hub = make_hub(broker.port)
@@ -200,10 +200,27 @@ async def test_a_command_that_is_not_acknowledged_is_told_to_be_uncertain(
         await until(made.there)
         line.dead = True
         reply = await made.tell("light", "on", seconds=0.2)
-        await until(lambda: made.service._actuators.wire is None)
+        await until(lambda: not made.service.ready)
 
     assert reply["timeout"] is True
     assert "nobody knows whether light was told" in reply["error"]
+
+
+async def test_a_command_under_way_when_the_connection_ends_is_uncertain_at_once(
+    inward: Any, broker: Any, line: Any, until: Any
+) -> None:
+    """Its time need not run out."""
+    made = inward(line.url)
+
+    async with made.runs(), asyncio.timeout(10):
+        await until(made.there)
+        line.dead = True
+        telling = asyncio.create_task(made.tell("light", "on", seconds=50))
+        await until(lambda: line.swallowed)
+        await line.cut()
+        reply = await telling
+
+    assert reply["timeout"] is True
 
 
 async def test_without_devices_nobody_answers(inward: Any, broker: Any, until: Any) -> None:

@@ -22,18 +22,33 @@ MOST_SECONDS = 60.0
 
 
 class Actuators:
-    """Answers on `conch.tools.device.ACTUATE`. `wire`: the connection there is, else None.
+    """Answers on `conch.tools.device.ACTUATE`.
 
     A command that cannot be sent now is refused, never kept: one that comes late is worse than none. One that the
-    broker has not acknowledged in time breaks the connection off (`broken`), so that it is not sent again later.
+    broker does not acknowledge in time ends the connection, so that it is not sent again.
     """
 
     def __init__(self, settings: Mapping[str, ActuatorSettings]) -> None:
         self._settings = settings
-        self.wire: Wire | None = None
+        self._wire: Wire | None = None
+        self._over = asyncio.Event()
         self.trouble = ""
-        """Why there is none."""
-        self.broken = asyncio.Event()
+        """Why there is no connection, where that is known."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether a command can be sent now."""
+        return self._wire is not None
+
+    async def command(self, wire: Wire) -> None:
+        """Send by this connection, until cancelled. Raises LostError once it is of no use."""
+        self._wire, self._over = wire, asyncio.Event()
+        try:
+            await self._over.wait()
+            raise LostError("the MQTT broker has not acknowledged a command: the connection is made anew")
+        finally:
+            self._wire = None
+            self._over.set()
 
     async def answer(self, _: str, data: bytes) -> bytes:
         """The reply to a request. Never raises but for cancellation."""
@@ -44,23 +59,32 @@ class Actuators:
         return json.dumps(reply).encode()
 
     async def _told(self, device: str, value: str, until: float) -> dict[str, Any]:
-        payload, wire = payload_of(self._settings, device, value), self.wire
+        payload = payload_of(self._settings, device, value)
         left = min(until - time.time(), MOST_SECONDS)
         if left <= 0:
             raise ToolError(f"{device} was not told: the command came {-left:.1f} s too late")
-        if wire is None:
-            why = self.trouble or "the connection to the MQTT broker is being made"
-            raise ToolError(f"{device} was not told: {why}")
-        actuator = self._settings[device]
+        if self._wire is None:
+            raise ToolError(f"{device} was not told: {self.trouble or 'the MQTT broker is being connected to'}")
+        if await self._sent(self._wire, self._settings[device], payload, left):
+            log.info("device.told", device=device, payload=payload)
+            return {"ok": True}
+        why = f"the MQTT broker has not acknowledged it: nobody knows whether {device} was told"
+        return {"error": why, "timeout": True}
+
+    async def _sent(self, wire: Wire, actuator: ActuatorSettings, payload: str, seconds: float) -> bool:
+        """Whether the broker acknowledged it in time, and before the connection ended."""
+        publishing = asyncio.ensure_future(wire.publish(actuator.topic, payload.encode(), retain=actuator.retain))
+        over, ending = self._over, asyncio.ensure_future(self._over.wait())
         try:
-            async with asyncio.timeout(left):
-                await wire.publish(actuator.topic, payload.encode(), retain=actuator.retain)
-        except TimeoutError:
-            self.broken.set()
-            why = f"the MQTT broker has not acknowledged it within {left:.1f} s: nobody knows whether {device} was told"
-            return {"error": why, "timeout": True}
-        log.info("device.told", device=device, payload=payload)
-        return {"ok": True}
+            await asyncio.wait({publishing, ending}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if not publishing.done():
+                over.set()
+                return False
+            publishing.result()
+            return True
+        finally:
+            publishing.cancel()
+            ending.cancel()
 
 
 def _asked(data: bytes) -> tuple[str, str, float]:

@@ -18,9 +18,9 @@ from conch.consumer.run import Tally
 from conch.errors import UsageError
 from conch.home import Home
 from conch.tools.device import ACTUATE
-from conch_schemas import encode, subject_of
+from conch_schemas import SenseMeasured, encode, subject_of
 from conch_services.mqtt.actuators import Actuators
-from conch_services.mqtt.link import Link, LostError, RefusedError, Wire
+from conch_services.mqtt.link import Link, RefusedError, Wire
 from conch_services.mqtt.senses import Measurement, Senses, fact
 from conch_services.mqtt.topics import status_topic
 
@@ -36,6 +36,7 @@ class InwardService:
     """See `conch.consumer.service.Service`. It reads no facts, and nobody need wait for it."""
 
     name = "devices"
+    emits, serves = (SenseMeasured,), (ACTUATE,)
     handled: int | None = None
     busy = False
 
@@ -50,6 +51,11 @@ class InwardService:
         self._news = asyncio.Event()
         self._agents: dict[str, str] = {}
         """UUIDs of the home's agents as last looked at, by name."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether sensors are heard and devices can be told now."""
+        return self._actuators.ready
 
     async def run(self, feed: Feed, stop: asyncio.Event) -> None:
         """Until `stop`. What a sensor said and is not yet a fact is left: it came too soon after the one before."""
@@ -67,7 +73,8 @@ class InwardService:
                 for task in (saying, linked, stopped):
                     task.cancel()
                 await asyncio.wait({saying, linked, stopped})
-        log.info("devices.stopped", refused=sum(self._senses.refused.values()), **vars(self.tally))
+        refused = {f"{sense}/{reason}": count for (sense, reason), count in self._senses.refused.items()}
+        log.info("devices.stopped", refused=refused, **vars(self.tally))
 
     async def _live(self, wire: Wire) -> None:
         """Hear and command by this connection, until it is lost or a command was not acknowledged."""
@@ -77,12 +84,7 @@ class InwardService:
             except RefusedError as error:
                 log.warning("sense.not_heard", filter=filter, why=str(error))
                 self._report(consumer=self.name, waits=str(error))
-        self._actuators.wire, self._actuators.broken = wire, asyncio.Event()
-        try:
-            await self._actuators.broken.wait()
-            raise LostError("the MQTT broker has not acknowledged a command: the connection is made anew")
-        finally:
-            self._actuators.wire = None
+        await self._actuators.command(wire)
 
     def _troubled(self, why: str) -> None:
         self._actuators.trouble = why

@@ -288,9 +288,12 @@ class Run:
         elif "state" in line:
             self._voice.state(line["agent"], line["state"], line["why"])
         elif "waits" in line:
+            waits = f"{line['consumer']} waits: "
             if line["waits"]:
-                self._voice.warn(f"{line['consumer']} waits: {line['waits']}")
-            watched.why = str(line["waits"])
+                watched.why = f"{waits}{line['waits']}"
+                self._voice.warn(watched.why)
+            elif watched.why.startswith(waits):
+                watched.why = ""
             self._write_down()
         elif "consumer" in line:
             watched.why = str(line.get("down") or line.get("broke"))

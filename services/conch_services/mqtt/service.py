@@ -34,6 +34,8 @@ log = structlog.get_logger(__name__)
 
 BATCH = 256
 """Facts taken from the stream at a time."""
+REST_SECONDS = 0.02
+"""Between two batches: facts are that much late at the broker, and acts are scored the sooner for it."""
 SAVE_SECONDS = 0.2
 """Between two writings of the place: what the broker acknowledged since is sent once more after a crash."""
 STATUS_SECONDS = 1.0
@@ -137,18 +139,19 @@ class MqttService:
                 await self._bridge(feed.bus)
             except* ConchError as failed:
                 raise failed.exceptions[0] from None
-            await self._save(feed.bus)
         await self._say_what_waits(feed.bus)
 
     async def _bridge(self, bus: Bus) -> None:
+        over = asyncio.Event()
         async with asyncio.TaskGroup() as group:
-            saving = group.create_task(self._saves(bus), name="conch.mqtt.save")
+            group.create_task(self._saves(bus, over), name="conch.mqtt.save")
             linked = group.create_task(self._link.keep(self._live), name="conch.mqtt.link")
             await self._stop.wait()
             if self._link.connected:  # then it ends by itself
                 await asyncio.wait([linked], timeout=2 * LAST_SECONDS)
-            for task in (linked, saving):
-                task.cancel()
+            linked.cancel()
+            await asyncio.wait([linked])
+            over.set()
 
     # -- while there is a connection ---------------------------------------------------------------------------------
 
@@ -195,6 +198,8 @@ class MqttService:
                 await self._send(wire, fact, handed)
                 if self._breaks:
                     await handed.join()  # one at a time: which is it that the broker hangs up at?
+            if len(again) < BATCH:
+                await asyncio.sleep(REST_SECONDS)
             again = tuple(self._take(arrived) for arrived in await self._tap.get(BATCH))
 
     def _take(self, arrived: Arrived) -> _Fact:
@@ -265,14 +270,14 @@ class MqttService:
 
     # -- the place ---------------------------------------------------------------------------------------------------
 
-    async def _saves(self, bus: Bus) -> None:
-        while True:
-            await asyncio.sleep(SAVE_SECONDS)
-            await self._save(bus)
-
-    async def _save(self, bus: Bus) -> None:
-        if (done := self._done) > self._place.seq:
-            await save_place(bus, SPEC, None, self._place, done, ())
+    async def _saves(self, bus: Bus, over: asyncio.Event) -> None:
+        """Until `over`, and then once more. Never cut off in a write: the next would find its own as another's."""
+        while not over.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SAVE_SECONDS):
+                    await over.wait()
+            if (done := self._done) > self._place.seq:
+                await save_place(bus, SPEC, None, self._place, done, ())
 
     async def _say_what_waits(self, bus: Bus) -> None:
         left = (await bus.state()).last - self._done

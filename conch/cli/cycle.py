@@ -9,7 +9,7 @@ from cyclopts import App
 
 from conch.cli.common import Common, emit, say, table
 from conch.cli.line import action_words, scored_words, total_ms, urgent_need
-from conch.cli.options import COMMON, AgentName, Limit, reading
+from conch.cli.options import COMMON, AgentName, Limit, reading, reading_all
 from conch.errors import ConchError
 from conch.text import safe_text
 from conch_schemas import ExperienceRecorded, Mark, trace_id
@@ -22,15 +22,19 @@ OUTPUT_LINES = 40
 
 @app.command(name="list")
 def list_(*, limit: Limit = 20, agent: AgentName = None, common: Common = COMMON) -> None:
-    """The last cycles with their outcomes and totals."""
+    """The last cycles with their outcomes and totals; of all agents where there are several and none is named."""
     from conch.experience import cycle_row
 
-    with reading(common, agent) as (store, name):
+    with reading_all(common, agent) as (store, name):
         found = store.cycles(name, limit)
     if common.json:
         emit({"schema": "conch.v1.cycles", "cycles": [cycle_row(experience) for experience in found]})
+        return
+    columns = ("cycle", "need", "action", "outcome", "total", "ms", "")
+    if name is None:
+        table(("agent", *columns), [(experience.agent, *_cells(experience)) for experience in found])
     else:
-        table(("cycle", "need", "action", "outcome", "total", "ms", ""), [_cells(experience) for experience in found])
+        table(columns, [_cells(experience) for experience in found])
 
 
 @app.command

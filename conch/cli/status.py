@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from conch.cli.common import Common, ask, emit, open_bus, open_store, say
-from conch.cli.facts import agent_named
+from conch.cli.facts import agent_named, names_in
 from conch.cli.options import COMMON, AgentName
 from conch.errors import BusError
 from conch.text import safe_text
@@ -23,6 +24,8 @@ LAST = 100
 """Cycles that the figures are over."""
 BUS_SECONDS = 4.0
 """Time for the bus to answer all that is asked here."""
+SHOWN_AGENTS = 10
+"""Of several; those that wait for something before the others."""
 SHOWN = 5
 """Goals, whys and plug-ins of each kind that fit one screen."""
 WIDTH = 64
@@ -30,18 +33,39 @@ WIDTH = 64
 
 
 async def status(*, agent: AgentName = None, common: Common = COMMON) -> None:
-    """Processes, the agent, its rewards, needs and goals, and how far the consumers are. Without a run: the store's."""
+    """Processes, the agent, its rewards, needs and goals, and how far the consumers are. Without a run: the store's.
+
+    Of several agents a table; --agent shows one of them.
+    """
     home, settings = common.existing(), common.settings()
-    found = await gather(home, settings, agent_named(home, settings, agent))
+    found = await gather(home, settings, _who(home, settings, agent))
     if common.json:
         emit({"schema": "conch.v1.status"} | found)
     else:
         say("\n".join(screen(found)))
 
 
-async def gather(home: Home, settings: Settings, agent: str) -> dict[str, Any]:
-    """Everything that the screen shows, as JSON values. What cannot be asked is None and `bus_error` says why."""
+def _who(home: Home, settings: Settings, named: str | None) -> list[str]:
+    """The agents that are meant: of the run, else of the settings where it has acted, else of the store."""
+    from conch.experience import store_path
+
+    if named is not None or home.running() is not None:
+        return names_in(home, settings) if named is None else [agent_named(home, settings, named)]
+    if not store_path(settings.store.url, home.path).exists():
+        return [settings.agent]
+    store = open_store(home, settings)
+    try:
+        there = store.agents()
+    finally:
+        store.close()
+    return [settings.agent] if settings.agent in there or not there else list(there)
+
+
+async def gather(home: Home, settings: Settings, names: Sequence[str]) -> dict[str, Any]:
+    """Everything that the screen shows of these agents, as JSON values. What cannot be asked is None and `bus_error`
+    says why."""
     run = home.running()
+    silent = "not answering" if run else "not running"
     found: dict[str, Any] = {
         "home": str(home.path),
         "running": run is not None,
@@ -52,7 +76,7 @@ async def gather(home: Home, settings: Settings, agent: str) -> dict[str, Any]:
         "processes": run["processes"] if run else [],
         "rules": run["rules"] if run else [],
         "set_aside": run["set_aside"] if run else [],
-        "agent": {"agent": agent, "state": "not answering" if run else "not running", "why": ""},
+        **_of_agents([{"agent": name, "state": silent, "why": ""} for name in names], {silent: len(names)}),
         "bus_error": None,
         "stream": None,
         "consumers": None,
@@ -61,42 +85,54 @@ async def gather(home: Home, settings: Settings, agent: str) -> dict[str, Any]:
     if run is not None:
         try:
             async with asyncio.timeout(BUS_SECONDS), open_bus(home, settings) as bus:
-                found |= await _of_bus(bus, agent, found["agent"])
+                found |= await _of_bus(bus, names)
         except (BusError, TimeoutError) as error:
             found["bus_error"] = str(error) or f"no answer from {run['bus']['url']} within {BUS_SECONDS:g} s"
-    return found | _of_store(home, settings, agent)
+    return found | _of_store(home, settings, names, found["agents"])
 
 
-async def _of_bus(bus: Bus, agent: str, silent: Mapping[str, Any]) -> dict[str, Any]:
+def _of_agents(rows: Sequence[dict[str, Any]], states: Mapping[str, int]) -> dict[str, Any]:
+    """`agent` where there is one, `agents` and how many are in each state where there are several."""
+    if len(rows) == 1:
+        return {"agent": rows[0], "agents": [], "states": {}}
+    return {"agent": None, "agents": list(rows[:SHOWN_AGENTS]), "states": dict(states)}
+
+
+async def _of_bus(bus: Bus, names: Sequence[str]) -> dict[str, Any]:
     from conch.consumer.letters import open_letters
 
     stream = await bus.state()
     consumers = [{"name": one.name, "lag": one.pending} for one in await bus.readers()]
     letters = len([1 async for _ in open_letters(bus)])
-    try:
-        answer: Mapping[str, Any] = await ask(bus, control_subject(agent, "status"), {}, timeout=1.0)
-    except BusError:
-        answer = silent
+    answer: dict[str, Any] = {}
+    with contextlib.suppress(BusError):
+        answer = await ask(bus, control_subject(names[0], "status"), {"all": len(names) > 1}, timeout=1.0)
+        answer.pop("ok")
+        answer = _of_agents(answer["agents"], answer["states"]) if len(names) > 1 else {"agent": answer}
     return {
-        "agent": {name: value for name, value in answer.items() if name != "ok"},
+        **answer,
         "stream": {"first": stream.first, "last": stream.last, "messages": stream.messages, "bytes": stream.bytes},
         "consumers": consumers,
         "dead_letters": letters,
     }
 
 
-def _of_store(home: Home, settings: Settings, agent: str) -> dict[str, Any]:
+def _of_store(home: Home, settings: Settings, names: Sequence[str], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Of one agent, else of all together, with each row's own figures added to it."""
     from conch.experience import store_path
 
     if not store_path(settings.store.url, home.path).exists():
         return {"figures": None, "components": [], "last_cycle": None, "unscored": 0, "needs": {}}
     store = open_store(home, settings)
+    agent = names[0] if len(names) == 1 else None
     try:
-        needs = store.needs_history(agent, 1)
+        needs = store.needs_history(agent, 1) if agent is not None else ()
+        for row in rows:
+            row |= {"last_cycle": store.last_cycle(row["agent"]), "mean": store.figures(row["agent"], LAST).mean_total}
         return {
             "figures": asdict(store.figures(agent, LAST)),
             "components": [asdict(one) for one in store.component_stats(agent, LAST)],
-            "last_cycle": store.last_cycle(agent),
+            "last_cycle": store.last_cycle(agent) if agent is not None else None,
             "unscored": store.pending(agent),
             "needs": needs[-1].after if needs else {},
         }
@@ -106,13 +142,10 @@ def _of_store(home: Home, settings: Settings, agent: str) -> dict[str, Any]:
 
 def screen(found: Mapping[str, Any]) -> Iterator[str]:
     """The status for a person, at most some 30 lines. Free text is cut; print it with `say`."""
-    agent = found["agent"]
     run = f"run in progress since {found['started']} (process {found['pid']})"
     yield f"home         {found['home']}: {run if found['running'] else 'no run in progress'}"
-    why = f": {_short(agent['why'])}" if agent.get("why") else ""
-    cycle = "no cycle yet" if found["last_cycle"] is None else f"last cycle {found['last_cycle']}"
-    tokens = f", {agent['tokens_in_hour']} tokens in the last hour" if agent.get("tokens_in_hour") else ""
-    yield f"agent        {agent['agent']} {agent['state']}{why}, {cycle}{tokens}"
+    agent = found["agent"] or {}
+    yield from _agent(agent, found["last_cycle"]) if agent else _agents(found)
     yield from _processes(found)
     yield from _rewards(found)
     needs = agent.get("needs") or found["needs"]
@@ -122,6 +155,30 @@ def screen(found: Mapping[str, Any]) -> Iterator[str]:
     yield from _stream(found)
     if found["metrics"]:
         yield f"metrics      {found['metrics']}"
+
+
+def _agent(agent: Mapping[str, Any], last: int | None) -> Iterator[str]:
+    tokens = f", {agent['tokens_in_hour']} tokens in the last hour" if agent.get("tokens_in_hour") else ""
+    yield f"agent        {agent['agent']} {agent['state']}{_why(agent)}, {_last(last)}{tokens}"
+
+
+def _agents(found: Mapping[str, Any]) -> Iterator[str]:
+    states, rows = found["states"], found["agents"]
+    total = sum(states.values())
+    yield f"agents       {total}: " + ", ".join(f"{count} {state}" for state, count in states.items())
+    for row in rows:
+        mean = "" if row.get("mean") is None else f", mean total {row['mean']:+.3f}"
+        yield f"             {row['agent']} {row['state']}{_why(row)}, {_last(row.get('last_cycle'))}{mean}"
+    if total > len(rows):
+        yield f"             and {total - len(rows)} more: --agent NAME shows one"
+
+
+def _why(agent: Mapping[str, Any]) -> str:
+    return f": {_short(agent['why'])}" if agent.get("why") else ""
+
+
+def _last(cycle: int | None) -> str:
+    return "no cycle yet" if cycle is None else f"last cycle {cycle}"
 
 
 def _processes(found: Mapping[str, Any]) -> Iterator[str]:

@@ -8,7 +8,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from conch.cli.common import Common, emit, open_bus, say
-from conch.cli.facts import hand_over, told_by_person
+from conch.cli.facts import hand_over, names_in, told_by_person
 from conch.cli.options import COMMON, AgentName
 from conch.errors import UsageError
 from conch.home import Home
@@ -76,20 +76,24 @@ async def _answer(common: Common, message: str, behind: int, seconds: float) -> 
 
 
 async def pause(*, agent: AgentName = None, common: Common = COMMON) -> None:
-    """Let the agent wait before its next cycle."""
+    """Let the agent wait before its next cycle; of several all, or the one that is named."""
     await hand_over(common, agent, "pause", {})
     _done(common, "paused")
 
 
 async def resume(*, agent: AgentName = None, common: Common = COMMON) -> None:
-    """Let a paused agent go on."""
+    """Let a paused agent go on, or one that was set aside; of several all, or the one that is named."""
     await hand_over(common, agent, "resume", {})
     _done(common, "running")
 
 
 async def stop(*, agent: AgentName = None, common: Common = COMMON) -> None:
-    """End the run after the cycle in hand, and wait for its end."""
+    """End the run after the cycle in hand, and wait for its end. Of several agents one that is named ends alone."""
+    others = agent is not None and len(names_in(common.existing(), common.settings())) > 1
     await hand_over(common, agent, "stop", {})
+    if others:
+        _done(common, "stopping")
+        return
     _done(common, "stopped" if await asyncio.to_thread(_ended, common.existing()) else "stopping")
 
 

@@ -7,14 +7,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from conch.cli.common import Common, emit, open_bus, say
-from conch.cli.facts import agent_named
+from conch.cli.facts import agent_named, names_in
 from conch.cli.line import cycle_line
 from conch.cli.options import COMMON, AgentName
 from conch.errors import BusUnreachableError
 from conch_schemas import ContractViolationError, ExperienceRecorded, decode, subject_filter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from conch.bus import Bus
     from conch.home import Home
@@ -31,20 +31,22 @@ async def watch(*, agent: AgentName = None, common: Common = COMMON) -> None:
     running = home.running() is not None
     if not running and settings.bus.url is None:
         raise BusUnreachableError(f"no run is in progress in {home.path}: conch run starts one, --home names another")
-    name = agent_named(home, settings, agent)
+    names = names_in(home, settings) if agent is None else [agent_named(home, settings, agent)]
+    width = max(map(len, names)) if len(names) > 1 else 0
     as_json = common.json or not sys.stdout.isatty()
     async with open_bus(home, settings) as bus:
-        async for experience in recorded(bus, name, home if running else None):
+        async for experience in recorded(bus, names, home if running else None):
             if as_json:
                 emit(cycle_row(experience))
             else:
-                say(cycle_line(experience))
+                say(cycle_line(experience, width))
 
 
-async def recorded(bus: Bus, agent: str, home: Home | None) -> AsyncIterator[ExperienceRecorded]:
-    """Experiences from now on, later revisions too; until the home's run ends, for ever without a home."""
+async def recorded(bus: Bus, agents: Sequence[str], home: Home | None) -> AsyncIterator[ExperienceRecorded]:
+    """Experiences of these agents from now on, later revisions too; until the home's run ends, without one for ever."""
     after = (await bus.state()).last
-    async with bus.follow([subject_filter(ExperienceRecorded, agent)], after=after) as reader:
+    one, wanted = agents[0] if len(agents) == 1 else "*", frozenset(agents)
+    async with bus.follow([subject_filter(ExperienceRecorded, one)], after=after) as reader:
         getting: asyncio.Future[Any] = asyncio.ensure_future(reader.get())
         try:
             while home is None or home.running() is not None or getting.done():
@@ -56,7 +58,7 @@ async def recorded(bus: Bus, agent: str, home: Home | None) -> AsyncIterator[Exp
                         event = decode(delivery.data)
                     except ContractViolationError:
                         continue
-                    if isinstance(event, ExperienceRecorded):
+                    if isinstance(event, ExperienceRecorded) and event.agent in wanted:
                         yield event
                 getting = asyncio.ensure_future(reader.get())
         finally:

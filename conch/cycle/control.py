@@ -19,8 +19,8 @@ class StoppedError(Exception):
 class Control:
     """The agent's switches. `report` is told every change of state, as (state, sentence).
 
-    The state is the first of these that holds: stopping; the latest trouble (bus, mind, budget, failed); paused;
-    ended; running.
+    The state is the first of these that holds: ended; stopping; the latest trouble (bus, mind, budget, failed); paused;
+    running.
     """
 
     def __init__(self, report: Callable[[str, str], None], *, batch: bool = False) -> None:
@@ -102,10 +102,10 @@ class Control:
             self._report(*found)
 
     def _found(self) -> tuple[str, str]:
+        if self._ended:
+            return "ended", ""
         if self.stopping:
             return "stopping", "by request"
         if self._troubles:
             return next(reversed(self._troubles.items()))
-        if self.paused:
-            return "paused", "by request"
-        return ("ended" if self._ended else "running"), ""
+        return ("paused", "by request") if self.paused else ("running", "")

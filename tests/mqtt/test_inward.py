@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiomqtt
 import pytest
 
 from conch.bus import Bus, MemoryBus, MemoryJournal, feeding
@@ -188,6 +189,27 @@ async def test_a_command_that_is_late_or_has_no_broker_is_refused_and_not_kept(
     assert "light was not told: the connection to the MQTT broker" in gone["error"]
     assert again == {"ok": True}
     assert hub.payloads("home/light/set") == [b"off"]
+
+
+async def test_a_command_does_not_wait_for_a_device_at_the_broker(inward: Any, broker: Any, until: Any) -> None:
+    """A broker of MQTT 5 is told when to forget it; one that is kept on purpose, never."""
+    made = inward(broker.url)
+    newest, expiry = aiomqtt.ProtocolVersion.V5, []
+
+    async with (
+        made.runs(),
+        asyncio.timeout(10),
+        aiomqtt.Client("127.0.0.1", broker.port, protocol=newest, identifier="device") as device,
+    ):
+        await device.subscribe("home/+/set")
+        await until(made.there)
+        await made.tell("light", "on", seconds=30)
+        await made.tell("blind", "1", seconds=30)
+        for _ in range(2):
+            message = await anext(device.messages)
+            expiry.append(getattr(message.properties, "MessageExpiryInterval", None))
+
+    assert (25 <= expiry[0] <= 30, expiry[1]) == (True, None)
 
 
 async def test_a_command_that_is_not_acknowledged_is_told_to_be_uncertain(

@@ -73,7 +73,10 @@ class Actuators:
 
     async def _sent(self, wire: Wire, actuator: ActuatorSettings, payload: str, seconds: float) -> bool:
         """Whether the broker acknowledged it in time, and before the connection ended."""
-        publishing = asyncio.ensure_future(wire.publish(actuator.topic, payload.encode(), retain=actuator.retain))
+        expires = None if actuator.retain else seconds  # a device that sleeps is not told long after
+        publishing = asyncio.ensure_future(
+            wire.publish(actuator.topic, payload.encode(), retain=actuator.retain, expires=expires)
+        )
         over, ending = self._over, asyncio.ensure_future(self._over.wait())
         try:
             await asyncio.wait({publishing, ending}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

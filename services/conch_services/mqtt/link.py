@@ -21,6 +21,8 @@ from urllib.parse import unquote, urlsplit
 import aiomqtt
 import structlog
 from aiomqtt.exceptions import MqttConnectError
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
 from conch.config.model import EdgeSettings
 from conch.text import safe_text
@@ -73,15 +75,19 @@ class Wire:
         self._client, self._proven = client, proven
         self._room = asyncio.Semaphore(client.window)
 
-    async def send(self, topic: str, payload: bytes, *, retain: bool = False) -> asyncio.Future[None]:
+    async def send(
+        self, topic: str, payload: bytes, *, retain: bool = False, expires: float | None = None
+    ) -> asyncio.Future[None]:
         """Hand one message over at QoS 1, behind those before it; waits while WINDOW are in flight.
+
+        `expires`: seconds after which the broker gives it to nobody any more. Of MQTT 5; 3.1.1 knows no such thing.
 
         The future is done once the broker has the message. It raises RefusedError when the broker does not take this
         one, LostError when it takes none for now. When the connection is lost it is never done: whoever waits for it
         inside `Link.keep` is cancelled then.
         """
         await self._room.acquire()
-        handed = self._client.hand_over(topic, payload, retain)
+        handed = self._client.hand_over(topic, payload, retain, expires)
         handed.add_done_callback(self._settled)
         return handed
 
@@ -90,9 +96,9 @@ class Wire:
         if not handed.cancelled() and not isinstance(handed.exception(), LostError):
             self._proven()
 
-    async def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+    async def publish(self, topic: str, payload: bytes, *, retain: bool = False, expires: float | None = None) -> None:
         """Send one message; returns once the broker has it. Raises RefusedError when it does not take it."""
-        await (await self.send(topic, payload, retain=retain))
+        await (await self.send(topic, payload, retain=retain, expires=expires))
 
     async def subscribe(self, filter: str) -> None:
         """Hear what is published on `filter`, at QoS 1. Raises RefusedError when the broker does not allow it."""
@@ -287,6 +293,7 @@ class _Client(aiomqtt.Client):
     def __init__(self, heard: Heard | None, **arguments: Any) -> None:
         super().__init__(**arguments)
         self._heard = heard
+        self._newest = arguments["protocol"] is aiomqtt.ProtocolVersion.V5
         self._end = self._disconnected
         """aiomqtt forgets the end of a connection that ends while it is entered, and makes a new future."""
         self._handed: dict[int, asyncio.Future[None]] = {}
@@ -297,7 +304,7 @@ class _Client(aiomqtt.Client):
         self._client.connect_timeout = ANSWER_SECONDS
         self._client.max_inflight_messages_set(WINDOW)
 
-    def hand_over(self, topic: str, payload: bytes, retain: bool) -> asyncio.Future[None]:
+    def hand_over(self, topic: str, payload: bytes, retain: bool, expires: float | None = None) -> asyncio.Future[None]:
         """See `Wire.send`."""
         handed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         size = len(topic.encode()) + len(payload) + ENVELOPE
@@ -305,12 +312,19 @@ class _Client(aiomqtt.Client):
             handed.set_exception(RefusedError(f"it has {size} bytes, the broker takes {self._room_for}"))
             return handed
         try:
-            info = self._client.publish(topic, payload, qos=1, retain=retain)
+            info = self._client.publish(topic, payload, qos=1, retain=retain, properties=self._expiring(expires))
         except ValueError as error:
             handed.set_exception(RefusedError(_words(error)))
             return handed
         self._handed[info.mid] = handed
         return handed
+
+    def _expiring(self, seconds: float | None) -> Properties | None:
+        if seconds is None or not self._newest:
+            return None
+        found = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+        found.MessageExpiryInterval = max(1, round(seconds))
+        return found
 
     async def lost(self) -> str:
         """Returns why once the connection is gone."""

@@ -158,8 +158,8 @@ def running(bus: MemoryBus, tmp_path: Path) -> Running:
     """Runs the service on the bus while entered; on a free port unless one is named."""
 
     @asynccontextmanager
-    async def run(port: int | None = 0) -> AsyncIterator[MetricsService]:
-        settings = Settings.model_validate({"metrics": {"port": port}})
+    async def run(port: int | None = 0, **sections: Any) -> AsyncIterator[MetricsService]:
+        settings = Settings.model_validate({"metrics": {"port": port}} | sections)
         service, stop = metrics_service(ServiceContext(settings, tmp_path)), asyncio.Event()
         async with feeding(bus) as feed, asyncio.TaskGroup() as group:
             task = group.create_task(service.run(feed, stop))

@@ -7,7 +7,8 @@ import time
 import pytest
 from prometheus_client.openmetrics.exposition import generate_latest
 
-from conch.bus import ReaderState
+from conch.consumer.retention import Held
+from conch.consumer.standing import Standing
 from conch.text import cut
 from conch_schemas import (
     ActionDecided,
@@ -39,8 +40,8 @@ def _decided(**data: object) -> ActionDecided:
     return event
 
 
-def _reader(name: str, pending: int) -> ReaderState:
-    return ReaderState(name, acknowledged=0, pending=pending, delivered=0, undelivered=pending)
+def _reader(name: str, lag: int) -> Standing:
+    return Standing(name, 0, lag)
 
 
 def test_a_cycle_is_counted_by_what_was_replied_and_how_it_came_out(board: Board) -> None:
@@ -252,14 +253,27 @@ def test_goals_marks_and_dead_letters_are_counted(board: Board) -> None:
 
 def test_readers_show_what_waits_for_them_and_go_when_they_are_gone(board: Board) -> None:
     """Also the counter of dead letters begins at 0 with the reader, so that a rate sees the first one."""
-    board.counting.set_readers([_reader("joy", 7), _reader("store", 0)])
+    board.counting.set_standings([_reader("joy", 7), _reader("store", 0)])
     assert board.value("conch_consumer_pending_messages", consumer="joy") == 7
     assert board.value("conch_dead_letters_total", consumer="joy") == 0
 
-    board.counting.set_readers([_reader("store", 1)])
+    board.counting.set_standings([_reader("store", 1)])
 
     assert board.value("conch_consumer_pending_messages", consumer="joy") is None
     assert board.value("conch_consumer_pending_messages", consumer="store") == 1
+
+
+def test_who_holds_up_the_trimming_is_shown_as_long_as_it_does(board: Board) -> None:
+    """With the events that stay for it; before it is in the way with 0."""
+    board.counting.set_held([Held("joy", 3, 9, 5), Held("agent/echo", 4, 9, 0)], 1234)
+    assert board.value("conch_bus_keep_blocked_events", consumer="joy") == 5
+    assert board.value("conch_bus_keep_blocked_events", consumer="agent/echo") == 0
+    assert board.value("conch_bus_stream_bytes") == 1234
+
+    board.counting.set_held([], 12)
+
+    assert board.value("conch_bus_keep_blocked_events", consumer="joy") is None
+    assert board.value("conch_bus_stream_bytes") == 12
 
 
 def test_agents_beyond_the_bound_share_a_label() -> None:
@@ -280,7 +294,7 @@ def test_components_needs_models_and_consumers_cannot_grow_without_end(board: Bo
         make(NeedsChanged, before={}, after=dict.fromkeys(names, 0.5), most_pressing="x"),
         *(_thought(model=name, usage={"input_tokens": 1}) for name in names),
     )
-    board.counting.set_readers([_reader(name, 1) for name in names])
+    board.counting.set_standings([_reader(name, 1) for name in names])
 
     assert len(board.labels("conch_reward_score_bucket", "component")) == 47
     assert board.value("conch_reward_gained_total", component="format") == 0.5

@@ -7,6 +7,7 @@ import contextlib
 import json
 import socket
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -18,8 +19,10 @@ from conch.bus.memory import MemoryBus
 from conch.config import Settings
 from conch.consumer import Service, ServiceContext
 from conch.consumer.run import Tally
+from conch.consumer.standing import say_place
 from conch.errors import ConchError
-from conch_schemas import ActionTaken, encode, subject_filter, subject_of
+from conch_schemas import ActionTaken, encode, subject_of
+from conch_services.metrics import service as module
 from conch_services.metrics.service import MetricsService, metrics_service
 from tests.metrics.conftest import Running, counted, make_act, make_experience, part, publish
 
@@ -113,12 +116,25 @@ async def test_what_is_no_event_is_passed_over(bus: MemoryBus, running: Running)
         assert await _sample(service, "conch_events_total", type="action.taken") == 1
 
 
-async def test_the_lag_of_readers_is_shown(bus: MemoryBus, running: Running) -> None:
-    """What a durable reader has not acknowledged, as the bus says."""
-    async with bus.consume("joy", [subject_filter(ActionTaken)], after=0):
-        await publish(bus, make_act(cycle=1), make_act(cycle=2))
-        async with running() as service:
-            assert await _sample(service, "conch_consumer_pending_messages", consumer="joy") == 2
+async def test_the_lag_of_consumers_is_shown(
+    bus: MemoryBus, running: Running, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits behind their places, from the first scrape on and again and again; and who holds up the trimming."""
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.005)
+    monkeypatch.setattr(module, "KEEP_SECONDS", 0.005)
+    await publish(bus, make_act(cycle=1), make_act(cycle=2))
+    await say_place(bus, "joy", [ActionTaken], 0)
+    async with running(bus={"keep": {"gib": 1e-9}}) as metrics:
+        assert await _sample(metrics, "conch_consumer_pending_messages", consumer="joy") == 2
+        assert await _sample(metrics, "conch_bus_keep_blocked_events", consumer="joy") == 2
+
+        await say_place(bus, "joy", [ActionTaken], 1)
+
+        async def shown(name: str, value: float) -> bool:
+            return await _sample(metrics, name, consumer="joy") == value
+
+        await until(lambda: shown("conch_consumer_pending_messages", 1))
+        await until(lambda: shown("conch_bus_keep_blocked_events", 1))
 
 
 async def test_duplicates_of_the_hosts_consumers_are_read_at_the_scrape(running: Running) -> None:

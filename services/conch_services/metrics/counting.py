@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC
 from typing import Any, Final
 
-from conch.bus import ReaderState
 from conch.config import BUILTIN_WEIGHTS, Settings
+from conch.consumer.retention import Held
+from conch.consumer.standing import Standing
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
@@ -59,13 +60,20 @@ class Counting:
         if (count := _COUNTS.get(type(event))) is not None:
             count(self, event, at)
 
-    def set_readers(self, readers: list[ReaderState]) -> None:
-        """Take what the bus says of its durable readers; those that are gone are no longer shown."""
+    def set_standings(self, standings: Sequence[Standing]) -> None:
+        """Take how far the consumers are; those that are gone are no longer shown."""
         self._to.pending.clear()
-        for reader in readers:
-            consumer = self._consumers(reader.name)
-            self._to.pending.labels(consumer).inc(reader.pending)  # `other` is the sum of many
+        for standing in standings:
+            consumer = self._consumers(standing.name)
+            self._to.pending.labels(consumer).inc(standing.lag)  # `other` is the sum of many
             self._to.letters(consumer)  # there at 0: a rate misses a first letter that comes with its series
+
+    def set_held(self, held: Sequence[Held], stream_bytes: int) -> None:
+        """Take who holds up the trimming of the stream, and how large that is."""
+        self._to.stream_bytes.set(stream_bytes)
+        self._to.keep_blocked.clear()
+        for one in held:
+            self._to.keep_blocked.labels(self._consumers(one.name)).inc(one.blocked)
 
     # -- what the agents do ------------------------------------------------------------------------------------------
 

@@ -82,8 +82,11 @@ class Instruments:
         self.entropy = gauge("conch_action_entropy_ratio", entropy, "agent")
 
         # How the consumers are.
-        pending = "Events that a durable reader has still to acknowledge."
+        pending = "Events that wait for a consumer, behind its place in the stream."
         self.pending = Gauge("conch_consumer_pending_messages", pending, ["consumer"], registry=registry)
+        blocked = "Events that bus.keep would drop and that stay for who has not read them; 0: it is far behind."
+        self.keep_blocked = Gauge("conch_bus_keep_blocked_events", blocked, ["consumer"], registry=registry)
+        self.stream_bytes = Gauge("conch_bus_stream_bytes", "What the stream takes.", registry=registry)
         self.letters = counter("conch_dead_letters_total", "Events that a consumer could not handle.", "consumer")
         registry.register(_Duplicates(tallies))
         Info("conch_build", "The version that runs.", registry=registry).info({"version": version("conch-agent")})

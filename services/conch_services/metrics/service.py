@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import structlog
@@ -12,7 +12,9 @@ from prometheus_client.openmetrics import exposition as openmetrics
 
 from conch.bus import Arrived, Bus, Feed, Tap
 from conch.consumer import ServiceContext
+from conch.consumer.retention import KEEP_SECONDS, look
 from conch.consumer.run import Tally
+from conch.consumer.standing import standings
 from conch.errors import BusError, ConchError
 from conch_schemas import ContractViolationError
 from conch_services.metrics.counting import Counting
@@ -22,7 +24,7 @@ from conch_services.metrics.instruments import Instruments
 log = structlog.get_logger(__name__)
 
 POLL_SECONDS = 5.0
-"""Between two looks at how far the bus's readers are."""
+"""Between two looks at how far the consumers are."""
 RECENT = 4096
 """Events remembered, to tell a repetition."""
 BATCH = 64
@@ -55,6 +57,7 @@ class MetricsService:
         self.started = asyncio.Event()
         """Set while facts are counted and served."""
         self._port = context.settings.metrics.port
+        self._keep = context.settings.bus.keep
         self._instruments = Instruments(lambda: {self.name: self.tally, **self.tallies()})
         self._counting = Counting(context.settings, self._instruments)
         self._recent: dict[int, None] = {}
@@ -94,10 +97,12 @@ class MetricsService:
     async def _run(self, feed: Feed, stop: asyncio.Event) -> None:
         bus = feed.bus
         async with feed.tap(None, after=feed.seq) as tap, asyncio.TaskGroup() as group:
-            self._counting.set_readers(list(await bus.readers()))
+            await self._look_at_consumers(bus)
+            await self._look_at_trimming(bus)
             tasks = [
                 group.create_task(self._read(tap), name="conch.metrics.read"),
-                group.create_task(self._poll(bus), name="conch.metrics.poll"),
+                group.create_task(_again(self._look_at_consumers, bus, POLL_SECONDS), name="conch.metrics.lag"),
+                group.create_task(_again(self._look_at_trimming, bus, KEEP_SECONDS), name="conch.metrics.keep"),
             ]
             self.started.set()
             await stop.wait()
@@ -112,13 +117,11 @@ class MetricsService:
             # The consumers beside it have the loop first, unless there is more than it can hold back.
             await asyncio.sleep(REST_SECONDS if len(deliveries) < BATCH else 0)
 
-    async def _poll(self, bus: Bus) -> None:
-        while True:
-            await asyncio.sleep(POLL_SECONDS)
-            try:
-                self._counting.set_readers(list(await bus.readers()))
-            except BusError as error:
-                log.debug("metrics.readers_unknown", error=str(error))
+    async def _look_at_consumers(self, bus: Bus) -> None:
+        self._counting.set_standings(await standings(bus))
+
+    async def _look_at_trimming(self, bus: Bus) -> None:
+        self._counting.set_held((await look(bus, self._keep)).held, (await bus.state()).bytes)
 
     def _take(self, delivery: Arrived) -> None:
         """Count one event; passes over what is none, what stands on another's subject, and what was counted already."""
@@ -147,3 +150,13 @@ class MetricsService:
             ready = self.started.is_set() and self._bus is not None and self._bus.connected
             return Response(b"ready\n") if ready else Response(b"not ready\n", 503)
         return Response(b"there are /metrics, /healthz and /readyz\n", 404)
+
+
+async def _again(look: Callable[[Bus], Awaitable[None]], bus: Bus, seconds: float) -> None:
+    """Once more every so many seconds; a time that fails is made up for by the next."""
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await look(bus)
+        except BusError as error:
+            log.debug("metrics.not_looked", error=str(error))

@@ -46,6 +46,11 @@ class Home:
         return self.path / "workspace"
 
     @property
+    def keys(self) -> Path:
+        """Keys of the users of a bus that is shared, one a file."""
+        return self.path / "keys"
+
+    @property
     def run_file(self) -> Path:
         """What the run in progress says of itself: addresses, token, processes."""
         return self.path / "run.json"

@@ -28,6 +28,7 @@ COMMANDS = {
     "consumer": ("conch.cli.consumer:app", "Consumers: list, lag, reset."),
     "mark": ("conch.cli.mark:app", "Witness marks: list, show, verify."),
     "dlq": ("conch.cli.dlq:app", "Dead letters: list, show, retry, drop."),
+    "bus": ("conch.cli.bus:app", "The bus: permissions."),
     "config": ("conch.cli.config:app", "Settings: show, validate, schema."),
 }
 """Name -> where its function or group stands, and its line in the help (nothing is imported for that)."""

@@ -23,6 +23,7 @@ from typing import Any
 
 from conch.config import Settings
 from conch.consumer.declare import spec_of
+from conch.consumer.emitted import emitted
 from conch.consumer.spec import ConsumerSpec, RuleSpec
 from conch.errors import ContractError, UsageError
 
@@ -50,6 +51,8 @@ class Plugin:
     high: float = 1.0
     timeout: float | None = None
     doc: str = ""
+    emits: Sequence[str] = ()
+    """Of a consumer: the facts that it publishes, `reward.assigned`; empty: it does not say."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +217,8 @@ def load_one(origin: str, name: str) -> RuleSpec | ConsumerSpec:
 
 def _describe(spec: RuleSpec | ConsumerSpec, origin: str) -> Plugin:
     if isinstance(spec, ConsumerSpec):
-        return Plugin("consumer", spec.name, origin, spec.version)
+        emits = [kind.TYPE for kind in emitted(spec)]
+        return Plugin("consumer", spec.name, origin, spec.version, emits=emits)
     low, high = spec.range
     return Plugin("rule", spec.name, origin, spec.version, spec.weight, low, high, spec.timeout, spec.doc)
 

@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 from conch.bus import Feed
 from conch.config import Settings
 from conch.consumer.run import Tally
+from conch_schemas import Event
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,16 @@ class Service(Protocol):
     def busy(self) -> bool:
         """Whether something waits for its time (a deadline) though everything is handled."""
         ...
+
+
+@runtime_checkable
+class Speaker(Protocol):
+    """A service that says facts of its own, or answers: what it may say and answer where the bus tells users apart."""
+
+    emits: tuple[type[Event], ...]
+    """Beside dead letters."""
+    serves: tuple[str, ...]
+    """Subjects."""
 
 
 @runtime_checkable

@@ -20,7 +20,7 @@ from nats.errors import Error
 from conch.bus.access import Access
 from conch.bus.admit import admit, admit_key, admit_request, admit_size
 from conch.bus.jetstream.checks import changed, check_server, check_stream
-from conch.bus.jetstream.connection import Connection, LostReplyError, RefusedError
+from conch.bus.jetstream.connection import DENIED, Connection, LostReplyError, RefusedError
 from conch.bus.jetstream.publisher import DEDUPE_SECONDS, FULL, Publisher
 from conch.bus.jetstream.reader import BATCH, PullReader
 from conch.bus.protocol import Delivery, Entry, Message, ReaderState, Responder, Stored, StreamState
@@ -378,7 +378,10 @@ class JetStreamBus:
             except RefusedError as refused:
                 info = await self._found(name)  # somebody who entered at the same moment made it
                 if info is None:
-                    raise BusError(f"the stream {name} could not be made: {refused}") from refused
+                    raise BusError(
+                        f"the stream {name} is not there and could not be made: {refused}"
+                        + ("; start conch run first, whose user may" if refused.code == DENIED else "")
+                    ) from refused
         config = info["config"]
         news = changed(asked, config, _CHANGED)
         check_stream(asked | {field: config.get(field) for field in news}, config)  # before we change a stranger's

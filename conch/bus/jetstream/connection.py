@@ -38,6 +38,8 @@ REPLY_TIMEOUT = 5.0
 PING_SECONDS = 2.0
 """Between two signs of life; after three that were not answered the connection is given up."""
 NO_RESPONDERS = "503"
+DENIED = 403
+"""`code` of a RefusedError: this user may not."""
 _NO_JETSTREAM = 10039
 """The server has it, for other accounts than ours."""
 _DENIED = re.compile(r"permissions violation for (publish|subscription) to \"?([^\"]+)", re.IGNORECASE)
@@ -351,7 +353,7 @@ class Connection:
             return
         for asked, future in self._waiting.values():
             if asked.lower() == subject.lower() and not future.done():
-                future.set_exception(RefusedError(f"this user may not publish on {asked}", 403))
+                future.set_exception(RefusedError(f"this user may not publish on {asked}", DENIED))
         for callback in tuple(self.on_denied):
             callback(subject)
 

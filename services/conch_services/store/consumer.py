@@ -46,6 +46,7 @@ class StoreService:
     """See `conch.consumer.service.Service`. Its position stands in the store, beside the rows."""
 
     name = "store"
+    emits, serves = SPEC.emits, ()
 
     def __init__(self, context: ServiceContext) -> None:
         self._path = store_path(context.settings.store.url, context.home)

@@ -1,0 +1,141 @@
+"""`conch bus permissions`: the users of a NATS server of one's own, as its configuration."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from conch.cli.common import Common, emit, say, warn
+from conch.cli.options import COMMON
+from conch.config import BUILTIN_WEIGHTS, Settings
+from conch.consumer.rights import Said, User
+from conch.errors import HomeError, UsageError
+from conch.home import Home, write_whole
+from conch_schemas import RewardAssigned
+from conch_schemas.envelope import AGENT_PATTERN
+
+_HEAD = """\
+# Who may do what on the bus of Conch. Put `include "this file"` into the configuration of your nats-server, which has
+#   jetstream { store_dir: "…", sync_interval: always }
+# Each user's key stands in a file of its own, made when it was not there; here is its public half alone. Its file says
+# who somebody is, on whatever machine: CONCH_BUS__URL=nats://… CONCH_BUS__NKEY=<file> conch consume reward
+"""
+
+
+def permissions(
+    *,
+    agents: Annotated[
+        str | None, Parameter(help="Names of the agents, separated by commas; without them facts of any agent.")
+    ] = None,
+    rules: Annotated[list[Path] | None, Parameter(help="Python file of plug-ins; repeatable.")] = None,
+    common: Common = COMMON,
+) -> None:
+    """Print a NATS server's configuration in which each consumer may publish its own facts alone."""
+    from conch.consumer.rights import users
+
+    home, settings = common.existing(), common.settings()
+    names = tuple(name.strip() for name in (agents or "").split(",") if name.strip())
+    for name in names:
+        if not re.fullmatch(AGENT_PATTERN, name):
+            raise UsageError(f"--agents {name}: a name is small letters, digits and hyphens")
+    builtin, consumers = _consumers(settings, home, [str(rule) for rule in rules or ()])
+    found = users(consumers, builtin, names)
+    keys = {user.name: _key(home.keys / f"{user.name}.nk") for user in found}
+    if common.json:
+        rows = [_row(user, *keys[user.name]) for user in found]
+        emit({"schema": "conch.v1.permissions", "users": rows})
+    else:
+        say(_configuration(found, {name: public for name, (public, _) in keys.items()}, home.keys))
+
+
+def _consumers(settings: Settings, home: Home, rules: Sequence[str]) -> tuple[list[str], dict[str, Said]]:
+    """Names of the built-in ones that a run hosts, and what each of them and of the plug-ins says."""
+    from conch.consumer.discover import builtin_names, builtin_services, discover, wanted_builtin
+    from conch.consumer.emitted import emitted
+    from conch.consumer.service import ServiceContext, Speaker
+    from conch.consumer.spec import ConsumerSpec
+
+    said: dict[str, Said] = {}
+    wanted = wanted_builtin(settings, ())
+    context = ServiceContext(settings, home.path)
+    for name, make in builtin_services(wanted).items():
+        made = make(context)
+        if isinstance(made, ConsumerSpec):
+            said[name] = Said(tuple(kind.TYPE for kind in emitted(made)))
+        elif isinstance(made, Speaker):
+            said[name] = Said(tuple(kind.TYPE for kind in made.emits), made.serves)
+        else:
+            said[name] = Said()
+    found = discover(rules, taken={*builtin_names(), *BUILTIN_WEIGHTS})
+    for broken in found.broken:
+        warn(f"set aside: {broken.origin}: {broken.why}")
+    for plugin in found.of("rule"):
+        said[f"rule-{plugin.name}"] = Said((RewardAssigned.TYPE,))
+    for plugin in found.of("consumer"):
+        said[plugin.name] = Said(tuple(plugin.emits))
+        if not plugin.emits:
+            warn(f"{plugin.name} does not say what it publishes: give its function a return annotation")
+    return wanted, said
+
+
+def _key(file: Path) -> tuple[str, Path]:
+    """The public half of the key in this file, made where there is none."""
+    import nkeys
+
+    from conch.bus.identity import read_nkey
+
+    if not file.exists():
+        try:
+            file.parent.mkdir(mode=0o700, exist_ok=True)
+            write_whole(file, nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER).decode() + "\n")
+        except OSError as error:
+            raise HomeError(f"{file} cannot be written ({error.strerror}): mend that or name another --home") from error
+    return read_nkey(str(file), "the key").public, file
+
+
+def _row(user: User, public: str, file: Path) -> dict[str, Any]:
+    return {
+        "name": user.name,
+        "for": user.command,
+        "nkey": public,
+        "file": str(file),
+        "publish": list(user.publish),
+        "subscribe": [*_inbox(public), *user.subscribe],
+    }
+
+
+def _inbox(public: str) -> list[str]:
+    from conch.bus.access import inbox_of
+
+    return [f"{inbox_of(public)}.>"]
+
+
+def _configuration(users: Sequence[User], keys: Mapping[str, str], place: Path) -> str:
+    shown = [
+        _HEAD.replace("<file>", f"{place}/reward.nk"),
+        "accounts {",
+        "  CONCH {",
+        "    jetstream: enabled",
+        "    users: [",
+    ]
+    for user in users:
+        public = keys[user.name]
+        shown += [
+            f"      # {user.name}: {user.command}",
+            f"      {{ nkey: {public}, permissions: {{",
+            f"        publish: {{ allow: [{_listed(user.publish)}] }}",
+            f"        subscribe: {{ allow: [{_listed([*_inbox(public), *user.subscribe])}] }}",
+            *(['        allow_responses: { max: 1, expires: "2m" }'] if user.subscribe else []),
+            "      } }",
+        ]
+    return "\n".join([*shown, "    ]", "  }", "}"])
+
+
+def _listed(subjects: Sequence[str]) -> str:
+    return "".join(f"\n          {json.dumps(subject)}" for subject in subjects) + "\n        "

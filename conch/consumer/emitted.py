@@ -1,0 +1,25 @@
+"""Which facts a consumer publishes, as far as it says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args, get_type_hints
+
+from conch.consumer.spec import ConsumerSpec
+from conch_schemas import Event
+
+
+def emitted(spec: ConsumerSpec) -> tuple[type[Event], ...]:
+    """As declared, else as its function's return annotation says. Empty: it does not say."""
+    try:
+        hints = {} if spec.emits else get_type_hints(spec.handle)
+    except Exception:  # whatever names stand in somebody's annotations
+        return ()
+    return spec.emits or tuple(dict.fromkeys(_events(hints.get("return"))))
+
+
+def _events(hint: Any) -> Iterator[type[Event]]:
+    if isinstance(hint, type) and issubclass(hint, Event) and hint is not Event:
+        yield hint
+    for part in get_args(hint):
+        yield from _events(part)

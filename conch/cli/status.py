@@ -80,12 +80,13 @@ async def gather(home: Home, settings: Settings, names: Sequence[str]) -> dict[s
         "bus_error": None,
         "stream": None,
         "consumers": None,
+        "held": [],
         "dead_letters": None,
     }
     if run is not None:
         try:
             async with asyncio.timeout(BUS_SECONDS), open_bus(home, settings) as bus:
-                found |= await _of_bus(bus, names)
+                found |= await _of_bus(bus, settings, names)
         except (BusError, TimeoutError) as error:
             found["bus_error"] = str(error) or f"no answer from {run['bus']['url']} within {BUS_SECONDS:g} s"
     return found | _of_store(home, settings, names, found["agents"])
@@ -98,11 +99,14 @@ def _of_agents(rows: Sequence[dict[str, Any]], states: Mapping[str, int]) -> dic
     return {"agent": None, "agents": list(rows[:SHOWN_AGENTS]), "states": dict(states)}
 
 
-async def _of_bus(bus: Bus, names: Sequence[str]) -> dict[str, Any]:
+async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str]) -> dict[str, Any]:
     from conch.consumer.letters import open_letters
+    from conch.consumer.retention import look
+    from conch.consumer.standing import standings
 
     stream = await bus.state()
-    consumers = [{"name": one.name, "lag": one.pending} for one in await bus.readers()]
+    consumers = [{"name": one.name, "lag": one.lag} for one in await standings(bus)]
+    held = [one.sentence for one in (await look(bus, settings.bus.keep)).held]
     letters = len([1 async for _ in open_letters(bus)])
     answer: dict[str, Any] = {}
     with contextlib.suppress(BusError):
@@ -113,6 +117,7 @@ async def _of_bus(bus: Bus, names: Sequence[str]) -> dict[str, Any]:
         **answer,
         "stream": {"first": stream.first, "last": stream.last, "messages": stream.messages, "bytes": stream.bytes},
         "consumers": consumers,
+        "held": held,
         "dead_letters": letters,
     }
 
@@ -227,6 +232,7 @@ def _stream(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"bus          {stream['messages']} events, {stream['bytes'] / 2**20:.1f} MiB"
     if found["consumers"]:
         yield "  lag        " + "  ".join(f"{_short(one['name'])} {one['lag']}" for one in found["consumers"])
+    yield from (f"  trimming   {safe_text(sentence, one_line=True)}" for sentence in found["held"][:SHOWN])
     if found["dead_letters"]:
         yield f"  letters    {found['dead_letters']} dead letters: conch dlq list"
 

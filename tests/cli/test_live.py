@@ -13,10 +13,11 @@ import pytest
 
 from conch.cli import status, watch
 from conch.cli.common import Common
+from conch.consumer.standing import say_place
 from conch.errors import BusUnreachableError
 from conch.experience import SqliteReader
 from conch.home import Home, write_whole
-from conch_schemas import ExperienceRecorded
+from conch_schemas import ActionTaken, ExperienceRecorded
 
 Printed = Callable[[], str]
 REPLY = {
@@ -63,6 +64,26 @@ async def test_status_tells_no_secret(filled: Any, common: Common, in_progress: 
     assert (found["schema"], found["running"], found["agent"]["state"]) == ("conch.v1.status", True, "paused")
     assert (found["figures"]["count"], found["dead_letters"], found["consumers"]) == (3, 0, [])
     assert token not in text
+
+
+async def test_status_says_who_lags_and_who_holds_up_the_trimming(
+    filled: Any, common: Common, in_progress: Any, publish: Any, printed: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each consumer's lag; and whoever is in the way, with what to do about it."""
+    monkeypatch.setenv("CONCH_BUS__KEEP__GIB", "1e-9")
+    async with in_progress() as bus, bus.serve("conch.ctl.echo.*", answer):
+        await publish(bus, *(filled.act(cycle) for cycle in range(4)))
+        await say_place(bus, "store", [ActionTaken], 4)
+        await say_place(bus, "joy", [ActionTaken], 1)
+        await status.status(common=common)
+        text = printed()
+        await status.status(common=replace(common, json=True))
+
+    assert "  lag        joy 3  store 0" in text
+    assert "conch consumer forget joy" in text
+    found = json.loads(printed())
+    assert found["consumers"] == [{"name": "joy", "lag": 3}, {"name": "store", "lag": 0}]
+    assert [line.split()[0] for line in found["held"]] == ["joy"]
 
 
 async def test_status_without_a_run_shows_what_is_stored(filled: Any, common: Common, printed: Printed) -> None:

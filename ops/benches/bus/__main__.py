@@ -1,0 +1,56 @@
+"""Measure the bus beside its peers: ops/bench bus [MEASUREMENT…] [--quick] [--json FILE].
+
+Publish, consume, both at once, one consumer stage, the whole pipeline, strict durability, latency; Conch, FastStream,
+nats-py as its documentation shows, and the server's own limit from a bare socket. The modes take turns, five times
+over; medians, and what Conch is to each. Every mode counts its results: one lost or doubled ends the bench. All run on
+uvloop, where that is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+
+from runs import fsync_ms
+
+from bus import both, consume, latency, pipeline, publish, stage, strict
+from bus.figures import Figures
+from conch.process import run_loop
+
+MEASUREMENTS = {
+    "publish": publish.measure,
+    "consume": consume.measure,
+    "both": both.measure,
+    "stage": stage.measure,
+    "pipeline": pipeline.measure,
+    "strict": strict.measure,
+    "latency": latency.measure,
+}
+TIMES = 5
+QUICK = 0.03
+"""Share of the usual number of events in a quick run."""
+
+
+def main() -> None:
+    """Print Markdown tables; with --json write the raw figures too."""
+    parser = argparse.ArgumentParser(prog="ops/bench bus", description=__doc__)
+    parser.add_argument("measurement", nargs="*", choices=[[], *MEASUREMENTS], help="all by default")
+    parser.add_argument("--quick", action="store_true", help="once and small: whether it works, no figures to quote")
+    parser.add_argument("--json", metavar="FILE", help="write the raw figures there")
+    options = parser.parse_args()
+    figures = Figures()
+    for name in options.measurement or MEASUREMENTS:
+        began = time.perf_counter()
+        times, share = (1, QUICK) if options.quick else (TIMES, 1.0)
+        run_loop(MEASUREMENTS[name](figures, times=times, share=share))
+        print(f"{name}: {time.perf_counter() - began:.0f} s, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
+    figures.note(f"One fsync of 512 bytes takes {fsync_ms('.'):.3f} ms here; {os.cpu_count()} cores.")
+    print(figures.markdown())
+    if options.json:
+        figures.save(options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""A mode in a process of its own: started, ready, ended by the end of its input."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from conch.bus.server import die_with_parent
+
+BENCHES = Path(__file__).resolve().parent.parent
+
+
+class Child:
+    """A process that was started by `started`."""
+
+    def __init__(self, process: subprocess.Popen[str], complaints: BinaryIO) -> None:
+        self.process, self.pid, self._complaints = process, process.pid, complaints
+
+    def heard(self) -> str:
+        """Its next line; ends the bench where it has none."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            self.process.wait()
+            self.check()
+        return line.rstrip("\n")
+
+    def check(self) -> None:
+        """End the bench where it has ended, with what it said."""
+        if (status := self.process.poll()) is not None:
+            self._complaints.seek(0)
+            said = self._complaints.read().decode(errors="replace")[-3000:]
+            raise SystemExit(f"{' '.join(map(str, self.process.args))} ended with {status}:\n{said}")
+
+    def tell(self, line: str) -> None:
+        """A line to it."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+
+@contextmanager
+def started(module: str, *arguments: str, spec: str = "", seconds: float = 30.0) -> Iterator[Child]:
+    """`python -m MODULE ARGUMENTS`, here once it has said `ready`. Left, its input ends, and so must it.
+
+    With a `spec` it is one of Conch's own processes: told that line first, and `stop` at the end.
+    """
+    with tempfile.TemporaryFile() as complaints:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            cwd=BENCHES,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            preexec_fn=lambda: die_with_parent(signal.SIGKILL),
+            env=os.environ | {"PYTHONWARNINGS": "ignore"},
+        )
+        try:
+            child = Child(process, complaints)
+            if spec:
+                child.tell(spec)
+            elif (line := child.heard()) != "ready":
+                raise SystemExit(f"{module} {' '.join(arguments)} said {line!r} instead of ready")
+            yield child
+            if spec:
+                child.tell("stop")
+                if process.wait(seconds):
+                    child.check()
+        finally:
+            process.stdin.close()
+            try:
+                process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                raise SystemExit(f"{module} {' '.join(arguments)} did not end within {seconds:g} s") from None
+            finally:
+                process.stdout.close()

@@ -1,0 +1,30 @@
+"""The stage as Conch runs it: a feed, a runtime, a declared consumer."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from bus.joy import joy
+from bus.lifetime import until_told
+from conch.bus import Access, feeding
+from conch.bus.jetstream import JetStreamBus
+from conch.consumer.run import ConsumerRuntime
+from conch.consumer.spec import ConsumerSpec
+from conch.process import run_loop
+from conch_schemas import ActionTaken, RewardAssigned
+
+SPEC = ConsumerSpec("joy", "1", (ActionTaken,), joy, emits=(RewardAssigned,))
+
+
+async def main(url: str) -> None:
+    """Until the input ends; then what is in hand is finished."""
+    stop = asyncio.Event()
+    async with JetStreamBus(Access(url), name="stage") as bus, feeding(bus) as feed:
+        running = asyncio.create_task(ConsumerRuntime(feed, SPEC).run(stop))
+        await until_told()
+        stop.set()
+        await running
+
+
+run_loop(main(sys.argv[1]))

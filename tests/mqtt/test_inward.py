@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import aiomqtt
 import pytest
@@ -19,7 +20,7 @@ from conch.consumer import ServiceContext
 from conch.errors import BusError
 from conch.home import Home
 from conch.tools.device import ACTUATE
-from conch_schemas import SenseMeasured, decode
+from conch_schemas import PolicySet, SenseMeasured, decode, encode, subject_of
 from conch_services.mqtt.inward import InwardService
 
 SENSES = {
@@ -38,6 +39,7 @@ class Inward:
     def __init__(self, home: Path, url: str, **edge: Any) -> None:
         self.home = Home(home)
         self.home.make()
+        self.home.agentuid("echo")
         edge = {"bridge": url, "senses": SENSES, "actuators": ACTUATORS} | edge
         self.settings = Settings.model_validate({"edge": edge})
         self.journal, self.troubles = MemoryJournal(), []
@@ -118,24 +120,24 @@ async def test_what_the_broker_keeps_is_heard_once_for_all_connections(
 
 
 async def test_the_agents_that_a_sense_is_for_hear_it(inward: Any, broker: Any, hub: Any, until: Any) -> None:
-    """All of the home, or the one that is named."""
-    senses = {
-        "all": {"topic": "all"},
-        "own": {"topic": "own", "agent": "echo-2"},
-        "strange": {"topic": "own", "agent": "x"},
-    }
-    made = inward(broker.url, senses=senses)
+    """All of the home, or the one that is named, also by a fact of its own; none is made for a name."""
+    named = {"echo_2": "echo-2", "afar": "afar", "nobody": "nobody"}
+    senses = {sense: {"topic": "own", "agent": agent} for sense, agent in named.items()}
+    made = inward(broker.url, senses=senses | {"all": {"topic": "all"}})
     made.home.agentuid("echo-2")
+    afar = PolicySet(id="1", source=f"conch/afar/{uuid4()}", agent="afar", mind="m", model="m", system_prompt="")
 
     async with made.runs():
+        await made.bus.publish(subject_of(afar), encode(afar), id=afar.id)
         await until(made.there)
         hub.say("own", b"1")
         hub.say("all", b"1")
-        await until(lambda: len(made.facts("all")) == 2)
+        await until(lambda: len(made.facts("all")) >= 2)
 
     assert {one.agent for one in made.facts("all")} == {"echo", "echo-2"}
-    assert [one.agent for one in made.facts("own")] == ["echo-2"]
-    assert made.facts("strange") == []
+    assert [one.agent for one in made.facts("echo_2")] == ["echo-2"]
+    assert [one.source for one in made.facts("afar")] == [afar.source]
+    assert made.facts("nobody") == []
     assert sorted(made.home.agents()) == ["echo", "echo-2"]
 
 

@@ -18,7 +18,7 @@ from conch.consumer.run import Tally
 from conch.errors import UsageError
 from conch.home import Home
 from conch.tools.device import ACTUATE
-from conch_schemas import SenseMeasured, encode, subject_of
+from conch_schemas import PolicySet, SenseMeasured, decode, encode, subject_filter, subject_of
 from conch_services.mqtt.actuators import Actuators
 from conch_services.mqtt.link import Link, RefusedError, Wire
 from conch_services.mqtt.senses import Measurement, Senses, fact
@@ -101,7 +101,7 @@ class InwardService:
         """Store what may be said, when it may. While the bus is gone the newest of each sense waits."""
         while True:
             self._news.clear()
-            messages = [one for measurement in self._senses.due() for one in self._messages(measurement)]
+            messages = [one for measurement in self._senses.due() for one in await self._messages(bus, measurement)]
             if messages:
                 await bus.publish_many(messages)
                 self.tally.handled += len(messages)
@@ -112,13 +112,21 @@ class InwardService:
             except TimeoutError:
                 continue
 
-    def _messages(self, measurement: Measurement) -> list[Message]:
+    async def _messages(self, bus: Bus, measurement: Measurement) -> list[Message]:
         settings = self._edge.senses[measurement.sense]
-        facts = [fact(measurement, settings, agent, uid) for agent, uid in self._who_hears(settings.agent).items()]
+        hearing = await self._who_hears(bus, settings.agent)
+        facts = [fact(measurement, settings, agent, agentuid) for agent, agentuid in hearing.items()]
         return [Message(subject_of(event), encode(event), event.id) for event in facts]
 
-    def _who_hears(self, agent: str | None) -> dict[str, str]:
-        """The UUIDs of the agents that hear a sense, by name."""
-        if not self._agents or (agent is not None and agent not in self._agents):
-            self._agents = {self._host: self._home.agentuid(self._host)} | self._home.agents()
-        return self._agents if agent is None else {agent: self._agents[agent]} if agent in self._agents else {}
+    async def _who_hears(self, bus: Bus, agent: str | None) -> dict[str, str]:
+        """The UUIDs of the agents that hear a sense, by name. None is made here: on another machine than its home's an
+        agent is known by what it said."""
+        name = agent or self._host
+        if name not in self._agents:
+            self._agents = self._home.agents()
+        if name in self._agents:
+            return self._agents if agent is None else {agent: self._agents[agent]}
+        if (said := await bus.last(subject_filter(PolicySet, name))) is not None:
+            return {name: decode(said.data).agentuid}
+        log.warning("sense.nobody_hears", agent=name)
+        return {}

@@ -25,14 +25,16 @@ class Standing:
     seq: int
     """Everything up to this place in the stream is done."""
     lag: int
-    """Events behind that which concern it; of a consumer that workers share an estimate, and 0 only where none waits."""
+    """Events that wait for it; of a consumer that workers share an estimate, and 0 only where none waits."""
 
 
 @dataclass(frozen=True)
 class _Place:
+    share: bool
+    """Of one partition; else of the whole consumer, or how far it is searched for new agents."""
     seq: int
-    filters: tuple[str, ...]
-    """Of the events that concern it."""
+    kinds: tuple[str, ...]
+    """What concerns it; empty: it does not say."""
 
 
 async def standings(bus: Bus) -> list[Standing]:
@@ -48,32 +50,35 @@ async def standings(bus: Bus) -> list[Standing]:
 
 
 async def _places(bus: Bus, stream: StreamState) -> dict[str, list[_Place]]:
-    """The places of each consumer, one a partition."""
+    """The places of each consumer: its own, and one a partition."""
     found: dict[str, list[_Place]] = defaultdict(list)
-    for key in await bus.keys():
-        entry = await bus.get(key) if key.startswith(_POSITIONS) else None
+    keys = [key.removeprefix(_POSITIONS) for key in await bus.keys() if key.startswith(_POSITIONS)]
+    entries = await asyncio.gather(*(bus.get(_POSITIONS + key) for key in keys))
+    for key, entry in zip(keys, entries, strict=True):
+        name, share, _ = key.partition("/")
         if entry is not None and entry.value:  # empty: it was reset, or forgotten
-            found[key.removeprefix(_POSITIONS).partition("/")[0]].append(_place(entry.value, stream))
+            found[name].append(_place(entry.value, stream, share=bool(share)))
     return found
 
 
-def _place(value: bytes, stream: StreamState) -> _Place:
+def _place(value: bytes, stream: StreamState, *, share: bool) -> _Place:
     try:
         told: Any = json.loads(value)
         seq = min(int(told["seq"]), stream.last) if told["epoch"] == stream.epoch else 0
-        kinds = [f"conch.v1.*.{kind}" for kind in told.get("kinds") or ()]
-        return _Place(seq, tuple(kinds) or STREAM_SUBJECTS)
+        return _Place(share, seq, tuple(map(str, told.get("kinds") or ())))
     except (ValueError, LookupError, TypeError, AttributeError):
-        return _Place(0, STREAM_SUBJECTS)
+        return _Place(share, 0, ())
 
 
 async def _standing(bus: Bus, stream: StreamState, name: str, parts: Sequence[_Place]) -> Standing:
-    last = min(parts, key=lambda part: part.seq)
-    lag = await bus.count(last.filters, after=last.seq) if last.seq < stream.last else 0
-    if lag and len(parts) > 1:
-        # Whose of these events which are is not counted: taking all partitions for equally busy, it is the mean place.
-        lag = max(1, await bus.count(last.filters, after=sum(part.seq for part in parts) // len(parts)))
-    return Standing(name, last.seq, lag)
+    kinds = {kind for part in parts for kind in part.kinds}
+    filters = [f"conch.v1.*.{kind}" for kind in sorted(kinds)] or STREAM_SUBJECTS
+    least, shares = min(part.seq for part in parts), [part.seq for part in parts if part.share]
+    lag = await bus.count(filters, after=least) if least < stream.last else 0
+    if lag and shares:
+        # Whose of these events which are is not counted: taking all shares for equally busy, it is the mean place.
+        lag = max(1, await bus.count(filters, after=sum(shares) // len(shares)))
+    return Standing(name, least, lag)
 
 
 async def say_place(bus: Bus, name: str, kinds: Sequence[type[Event]], seq: int) -> None:

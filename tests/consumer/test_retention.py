@@ -17,7 +17,7 @@ from conch.bus import Bus, Delivery, MemoryBus, MemoryJournal
 from conch.config.model import KeepSettings
 from conch.consumer import retention
 from conch.consumer.retention import keep_trimmed, look, trim
-from conch.consumer.standing import forget, say_place, standings
+from conch.consumer.standing import Standing, forget, say_place, standings
 from conch.experience import SqliteStore
 from conch_schemas import ActionTaken, GoalSet
 
@@ -267,18 +267,25 @@ async def test_lag_is_what_concerns_a_consumer(bus: Bus) -> None:
 async def test_the_workers_of_one_consumer_are_one(bus: Bus) -> None:
     """The place is that of the last of them, the lag an estimate: 0 only where nothing waits for any of them."""
     await fill(bus, 8)
+    await fill(bus, 1, GOAL)
     epoch = (await bus.state()).epoch
-    for number, seq in enumerate((2, 8)):
-        value = {"seq": seq, "epoch": epoch, "kinds": ["action.taken"]}
-        await bus.put(f"position/reward/{number}", json.dumps(value).encode(), revision=0)
 
-    [between] = await standings(bus)
-    for number in range(2, 16):
-        await bus.put(f"position/reward/{number}", json.dumps(value).encode(), revision=0)
-    [almost] = await standings(bus)
+    async def told(part: str, seq: int, **more: Any) -> Standing:
+        entry = await bus.get(f"position/reward{part}")
+        value = json.dumps({"seq": seq, "epoch": epoch} | more).encode()
+        await bus.put(f"position/reward{part}", value, revision=entry.revision if entry is not None else 0)
+        [found] = await standings(bus)
+        return found
 
-    assert (between.name, between.seq, between.lag) == ("reward", 2, 3)
-    assert (almost.seq, almost.lag) == (2, 1)
+    searched = await told("", 8)
+    await told("/0", 2, kinds=["action.taken"])
+    apart = await told("/1", 8)
+    almost = await told("/0", 7, kinds=["action.taken"])
+    level = await told("/0", 8, kinds=["action.taken"])
+    new_agents = await told("", 6)
+
+    assert [(one.seq, one.lag) for one in (searched, apart, almost, level)] == [(8, 1), (2, 3), (7, 1), (8, 0)]
+    assert (new_agents.name, new_agents.seq, new_agents.lag) == ("reward", 6, 1)
 
 
 async def test_nothing_is_kept_of_who_was_forgotten(bus: Bus) -> None:

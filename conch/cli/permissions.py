@@ -7,18 +7,21 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from conch.cli.common import Common, emit, say, warn
 from conch.cli.options import COMMON
-from conch.config import BUILTIN_WEIGHTS, Settings
+from conch.config import BUILTIN_WEIGHTS
 from conch.consumer.rights import Said, User
 from conch.errors import HomeError, UsageError
-from conch.home import Home, write_whole
+from conch.home import write_whole
 from conch_schemas import RewardAssigned
 from conch_schemas.envelope import AGENT_PATTERN
+
+if TYPE_CHECKING:
+    from conch.consumer.service import ServiceContext
 
 _HEAD = """\
 # Who may do what on the bus of Conch. Put `include "this file"` into the configuration of your nats-server, which has
@@ -37,34 +40,35 @@ def permissions(
     common: Common = COMMON,
 ) -> None:
     """Print a NATS server's configuration in which each consumer may publish its own facts alone."""
+    from conch.consumer.discover import wanted_builtin
     from conch.consumer.rights import users
+    from conch.consumer.service import ServiceContext
 
     home, settings = common.existing(), common.settings()
     names = tuple(name.strip() for name in (agents or "").split(",") if name.strip())
     for name in names:
         if not re.fullmatch(AGENT_PATTERN, name):
             raise UsageError(f"--agents {name}: a name is small letters, digits and hyphens")
-    builtin, consumers = _consumers(settings, home, [str(rule) for rule in rules or ()])
-    found = users(consumers, builtin, names)
+    builtin = wanted_builtin(settings, ())
+    said = said_by(builtin, ServiceContext(settings, home.path)) | _plugins([str(rule) for rule in rules or ()])
+    found = users(said, builtin, names)
     keys = {user.name: _key(home.keys / f"{user.name}.nk") for user in found}
     if common.json:
         rows = [_row(user, *keys[user.name]) for user in found]
         emit({"schema": "conch.v1.permissions", "users": rows})
     else:
-        say(_configuration(found, {name: public for name, (public, _) in keys.items()}, home.keys))
+        say(configuration(found, {name: public for name, (public, _) in keys.items()}, home.keys))
 
 
-def _consumers(settings: Settings, home: Home, rules: Sequence[str]) -> tuple[list[str], dict[str, Said]]:
-    """Names of the built-in ones that a run hosts, and what each of them and of the plug-ins says."""
-    from conch.consumer.discover import builtin_names, builtin_services, discover, wanted_builtin
+def said_by(names: Sequence[str], context: ServiceContext) -> dict[str, Said]:
+    """What each of these built-in consumers says."""
+    from conch.consumer.discover import builtin_services
     from conch.consumer.emitted import emitted
-    from conch.consumer.service import ServiceContext, Speaker
+    from conch.consumer.service import Speaker
     from conch.consumer.spec import ConsumerSpec
 
     said: dict[str, Said] = {}
-    wanted = wanted_builtin(settings, ())
-    context = ServiceContext(settings, home.path)
-    for name, make in builtin_services(wanted).items():
+    for name, make in builtin_services(names).items():
         made = make(context)
         if isinstance(made, ConsumerSpec):
             said[name] = Said(tuple(kind.TYPE for kind in emitted(made)))
@@ -72,16 +76,21 @@ def _consumers(settings: Settings, home: Home, rules: Sequence[str]) -> tuple[li
             said[name] = Said(tuple(kind.TYPE for kind in made.emits), made.serves)
         else:
             said[name] = Said()
+    return said
+
+
+def _plugins(rules: Sequence[str]) -> dict[str, Said]:
+    """What each plug-in says; one that does not tell is warned of: it may say nothing."""
+    from conch.consumer.discover import builtin_names, discover
+
     found = discover(rules, taken={*builtin_names(), *BUILTIN_WEIGHTS})
     for broken in found.broken:
         warn(f"set aside: {broken.origin}: {broken.why}")
-    for plugin in found.of("rule"):
-        said[f"rule-{plugin.name}"] = Said((RewardAssigned.TYPE,))
     for plugin in found.of("consumer"):
-        said[plugin.name] = Said(tuple(plugin.emits))
         if not plugin.emits:
             warn(f"{plugin.name} does not say what it publishes: give its function a return annotation")
-    return wanted, said
+    said = {f"rule-{rule.name}": Said((RewardAssigned.TYPE,)) for rule in found.of("rule")}
+    return said | {plugin.name: Said(tuple(plugin.emits)) for plugin in found.of("consumer")}
 
 
 def _key(file: Path) -> tuple[str, Path]:
@@ -116,7 +125,7 @@ def _inbox(public: str) -> list[str]:
     return [f"{inbox_of(public)}.>"]
 
 
-def _configuration(users: Sequence[User], keys: Mapping[str, str], place: Path) -> str:
+def configuration(users: Sequence[User], keys: Mapping[str, str], place: Path) -> str:
     shown = [
         _HEAD.replace("<file>", f"{place}/reward.nk"),
         "accounts {",

@@ -261,6 +261,8 @@ class JetStreamBus:
         room = asyncio.Semaphore(ANSWERS)
 
         async def asked(message: Msg) -> None:  # nats-py waits for it before the next: the work is a task of its own
+            if message.reply.startswith("$JS.ACK."):
+                return  # a fact: whoever may read the stream can have it delivered anywhere
             await room.acquire()
             task = asyncio.create_task(self._answer(respond, message), name=f"conch.bus.answer.{subject}")
             answering.add(task)

@@ -211,7 +211,8 @@ class Connection:
         self.inbox = inbox.encode() + b"."
         try:
             await self.subscribe(inbox + ".*", self._replied)
-            await self.client.flush(timeout=2)
+            for _ in range(2):  # nats-py's PING overtakes what is not written yet
+                await self.client.flush(timeout=2)
             why = f"this user may not listen there to the answers on {inbox}.*: allow it, see conch bus permissions"
         except (BusError, OSError, Error):
             why = f"it hung up ({self._last_error or 'without a word'})"

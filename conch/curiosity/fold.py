@@ -36,7 +36,7 @@ from conch.curiosity.rules import (
     success_rate,
 )
 from conch.curiosity.state import FORGOTTEN, GOALS, HALF_LIFE, NAMES, RECENT, TRIES, CuriosityState, Deed, Sighting
-from conch.evolve import evolve
+from conch.models import evolve
 from conch.order import is_new
 from conch.seen import Digests, act_fingerprint, new_information
 from conch_schemas import ActionTaken, Drives, GoalSet, MessageReceived, Score

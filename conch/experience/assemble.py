@@ -10,10 +10,11 @@ Both look at sets of facts, never at their order or number: the same facts give 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from conch.models import made_of
 from conch.rewards.total import total
 from conch.text import cut
 from conch_schemas import (
@@ -81,7 +82,11 @@ def version_order(version: str) -> tuple[tuple[int, int, str], ...]:
 
 def latest(scores: Iterable[Score]) -> dict[tuple[str, str], Score]:
     """(component, scorer) -> its score of the latest version; which came first does not matter."""
-    ordered = sorted(scores, key=lambda score: (version_order(score.version), score.version))
+    there = list(scores)
+    only = {(score.component, score.scorer): score for score in there}
+    if len(only) == len(there):
+        return only
+    ordered = sorted(there, key=lambda score: (version_order(score.version), score.version))
     return {(score.component, score.scorer): score for score in ordered}
 
 
@@ -113,10 +118,11 @@ def judge(weights: str, parts: Sequence[Part], scores: Sequence[Score]) -> Verdi
     if not parts:
         return Verdict(scores=tuple(beside), total=0.0, breakdown=(), coverage=0.0, complete=False, weights=weights)
     result = total(parts, counted)
-    return Verdict(
+    return made_of(
+        Verdict,
         scores=(*shown, *beside),
         total=result.total,
-        breakdown=tuple(result.breakdown),
+        breakdown=result.breakdown,
         coverage=result.coverage,
         complete=not missing(parts, scores),
         weights=weights,
@@ -147,7 +153,8 @@ def _shown(part: Part, score: Score | None) -> ScoredPart:
 
 
 def _scored(score: Score, weight: float) -> ScoredPart:
-    return ScoredPart(
+    return made_of(
+        ScoredPart,
         component=score.component,
         value=score.value,
         weight=weight,
@@ -167,7 +174,8 @@ def assemble(
     """
     reflect = {} if context.reflect_ms is None else {"reflect": context.reflect_ms}
     identity = consequence_id(act.id, "store", "1", ExperienceRecorded, index=revision - 1)
-    return ExperienceRecorded(
+    return made_of(
+        ExperienceRecorded,
         id=identity,
         source=act.source,
         subject=act.action_id,
@@ -215,25 +223,27 @@ def fitting(experience: ExperienceRecorded) -> ExperienceRecorded:
     Left out, until it fits: what only other facts say, then long explanations, then thought and arguments; of facts
     that no part of ours has made then long words of any kind, and at the end all that is not the verdict's figures.
     """
-    scores = tuple(score.model_copy(update={"explanation": score.explanation[:200]}) for score in experience.scores)
-    action, outcome = experience.action, experience.outcome
-    steps: tuple[dict[str, object], ...] = (
-        {"messages": ()},
-        {"claims": (), "memory": (), "goals": (), "reflection": "", "scores": scores},
-        {"thought": "", "action": action.model_copy(update={"args": {}})},
-        {
-            "raw": experience.raw[:_SHORT],
-            "action": Action(kind=action.kind, valid=action.valid, tool=(action.tool or "")[:_SHORT] or None),
-            "outcome": Outcome(status=outcome.status, output=cut(outcome.output.text, _SHORT), ms=outcome.ms),
-        },
-        {"scores": (), "breakdown": (), "weights": experience.weights[:_SHORT], "model": experience.model[:_SHORT]},
-        {"needs_before": None, "needs_after": None, "ms": {}, "policy": None, "episode": None},
-    )
-    for update in steps:
+    for update in _shorter(experience):
         if _fits(experience):
             break
         experience = experience.model_copy(update=update)
     return experience
+
+
+def _shorter(experience: ExperienceRecorded) -> Iterator[dict[str, object]]:
+    """What to put in the place of what, step after step."""
+    yield {"messages": ()}
+    scores = tuple(score.model_copy(update={"explanation": score.explanation[:200]}) for score in experience.scores)
+    yield {"claims": (), "memory": (), "goals": (), "reflection": "", "scores": scores}
+    action, outcome = experience.action, experience.outcome
+    yield {"thought": "", "action": action.model_copy(update={"args": {}})}
+    yield {
+        "raw": experience.raw[:_SHORT],
+        "action": Action(kind=action.kind, valid=action.valid, tool=(action.tool or "")[:_SHORT] or None),
+        "outcome": Outcome(status=outcome.status, output=cut(outcome.output.text, _SHORT), ms=outcome.ms),
+    }
+    yield {"scores": (), "breakdown": (), "weights": experience.weights[:_SHORT], "model": experience.model[:_SHORT]}
+    yield {"needs_before": None, "needs_after": None, "ms": {}, "policy": None, "episode": None}
 
 
 def _fits(experience: ExperienceRecorded) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from conch.config import NeedsSettings
-from conch.evolve import evolve
+from conch.models import evolve
 from conch.needs.rules import counted_reward, delta_reward, most_pressing
 from conch.needs.table import NeedsTable, needs_of
 from conch.order import is_new

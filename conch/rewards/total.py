@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from conch.config import BUILTIN_WEIGHTS
@@ -75,7 +76,13 @@ def _lines(part: Part, score: Verdict | None) -> list[Line]:
 
 
 def _line(step: str, amount: float, why: str) -> Line:
-    return Line(step=step, amount=amount + 0.0, why=why)
+    return _a_line(step, amount + 0.0, why)
+
+
+@lru_cache(maxsize=4096)
+def _a_line(step: str, amount: float, why: str) -> Line:
+    """Made once: the same rules with the same weights say the same few lines of most acts."""
+    return Line(step=step, amount=amount, why=why)
 
 
 def _cycle_cap(lines: Sequence[Line]) -> list[Line]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from conch.evolve import evolve
+from conch.models import evolve
 from conch.order import is_new
 from conch.seen import Digests, holds, with_latest
 from conch.witness.canonical import content_hash, said_hash

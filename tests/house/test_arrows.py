@@ -29,7 +29,7 @@ FLOORS = [
         "leftovers",
         "order",
         "process",
-        "evolve",
+        "models",
         "seen",
         "workspace",
     },

@@ -273,7 +273,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(value=_JSON, escaped=st.booleans())
 def test_the_canonical_form_is_the_librarys(value: object, escaped: bool) -> None:
     """Whatever a text holds and however it is written, its form is what another implementation of RFC 8785 makes."""

@@ -98,7 +98,9 @@ async def _take_back(bus: Bus, key: str, stream: StreamState) -> bool:
     if entry is None or not isinstance(value, dict):
         return False
     end = stream.last if value.get("epoch") == stream.epoch else 0
-    ahead = {name: end for name in _PLACES if isinstance(value.get(name), int) and value[name] > end}
+    ahead: dict[str, Any] = {name: end for name in _PLACES if isinstance(value.get(name), int) and value[name] > end}
+    if isinstance(shares := value.get("shares"), dict) and any(seq > end for seq, _ in shares.values()):
+        ahead["shares"] = {number: (min(seq, end), holder) for number, (seq, holder) in shares.items()}
     if not ahead:
         return False
     value |= ahead | {"epoch": stream.epoch}

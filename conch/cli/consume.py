@@ -20,9 +20,9 @@ from conch.cli.workers import run_workers
 from conch.config import BUILTIN_WEIGHTS, Settings
 from conch.consumer.discover import Plugin, builtin_names, discover
 from conch.consumer.members import joined
+from conch.consumer.place import PARTITIONS
 from conch.consumer.process import builtin, host_until, plugin, weighed
 from conch.consumer.service import ServiceContext
-from conch.consumer.snapshot import PARTITIONS
 from conch.errors import UsageError
 from conch.home import Home
 from conch.process import run_loop

@@ -140,7 +140,7 @@ async def standings(common: Common) -> tuple[int, list[Standing]]:
 
 async def _refuse_unknown(bus: Bus, name: str) -> None:
     """Raises ConchError for a name that has no place on the bus, and never had."""
-    from conch.consumer.snapshot import position_key
+    from conch.consumer.place import position_key
 
     prefix = position_key("")
     places = {key.removeprefix(prefix).partition("/")[0] for key in await bus.keys() if key.startswith(prefix)}

@@ -132,13 +132,15 @@ def _done(common: Common, letter: ConsumerFailed, how: str) -> None:
 
 async def _asked(bus: Bus, letter: ConsumerFailed) -> None:
     """By whoever handles that agent's events now. Raises BusUnreachableError where nobody does."""
+    from conch.consumer.place import holder_of
     from conch.consumer.run import control_of
-    from conch.consumer.snapshot import Partition, partition_of
     from conch_schemas import agent_of
 
-    subject = control_of(letter.consumer, Partition(partition_of(agent_of(letter.letter_subject) or "")))
+    holder = await holder_of(bus, letter.consumer, agent_of(letter.letter_subject) or "")
     try:
-        await ask(bus, subject, {"seq": letter.letter_seq}, timeout=RETRY_SECONDS)
+        if holder is None:
+            raise BusError("nobody handles it now")
+        await ask(bus, control_of(letter.consumer, holder), {"seq": letter.letter_seq}, timeout=RETRY_SECONDS)
     except BusError as error:
         raise BusUnreachableError(f"the consumer {letter.consumer} takes no retry ({error}): conch status") from None
     except ConchError as error:

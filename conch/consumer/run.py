@@ -24,15 +24,12 @@ from conch.bus import Arrived, Delivery, Feed, Message, Tap
 from conch.bus.feed import decoded
 from conch.consumer.lane import Lane
 from conch.consumer.letters import dead_letter
+from conch.consumer.place import EVERYTHING, Place, take_place
 from conch.consumer.snapshot import (
     Held,
-    Partition,
     before_key,
     encode_state,
-    load_place,
     load_state,
-    position_key,
-    save_place,
     save_state,
 )
 from conch.consumer.spec import ConsumerSpec
@@ -95,21 +92,19 @@ class _Flight:
 
 
 class ConsumerRuntime:
-    """Runs one consumer on a feed. `partition`: the agents that are its; None: all. `holder`: the worker it is held by,
-    written beside its position while it runs."""
+    """Runs one consumer on a feed, where its place says; `place` None: of all agents, taken from whoever holds it."""
 
     def __init__(
         self,
         feed: Feed,
         spec: ConsumerSpec,
         *,
-        partition: Partition | None = None,
-        holder: str = "",
+        place: Place | None = None,
         retry_seconds: Sequence[float] = RETRY_SECONDS,
     ) -> None:
         self.spec, self.tally = spec, Tally()
         self._feed, self._bus, self._retry_seconds = feed, feed.bus, retry_seconds
-        self._partition, self._holder = partition, holder
+        self._given = place
         self._tap: Tap | None = None
         self._lanes: dict[str, Lane] = {}
         self._busy: dict[str, Lane] = {}
@@ -149,14 +144,15 @@ class ConsumerRuntime:
             waiting.clear()
         self._parked, self._stopping = 0, False
         self._stream = await self._bus.state()
-        self._place = await load_place(self._bus, self.spec, self._partition)
+        self._place = self._given or await take_place(self._bus, self.spec)
+        self._place.begin_again()
+        self._highest = max(self._place.floors.values())
         self._dealt = self._place.seq
-        await self._take_over()
         self._known = await self._published_before([subject_filter(kind) for kind in self.spec.kinds])
-        mine = self._partition.holds if self._partition is not None else None
+        mine = self._place.holds if len(self._place.floors) < len(EVERYTHING) else None
         async with (
             self._feed.tap(self.spec.kinds, after=self._place.seq, mine=mine) as self._tap,
-            self._bus.serve(self._control, self._asked_to_retry),
+            self._bus.serve(control_of(self.spec.name, self._place.holder), self._asked_to_retry),
         ):
             self._log.info("consumer.started", after=self._place.seq)
             async with asyncio.TaskGroup() as self._group:
@@ -171,30 +167,10 @@ class ConsumerRuntime:
                 await self._finish_in_hand()
                 over.set()
             await self._snapshot()
-            if self._holder:
-                await self._let_go()
-
-    async def _let_go(self) -> None:
-        self._place.holder = ""
-        await save_place(self._bus, self.spec, self._partition, self._place, self._place.seq, list(self._place.recent))
-
-    async def _take_over(self) -> None:
-        """Write the position as it is: a copy that runs is fenced from here on, whenever it writes next."""
-        self._place.holder = self._holder
-        try:
-            await save_place(
-                self._bus, self.spec, self._partition, self._place, self._place.seq, list(self._place.recent)
-            )
-        except FencedError:
-            raise _OvertakenError from None
+            await self._place.let_go()
 
     def _start(self, name: str, work: Any) -> asyncio.Task[None]:
         return self._group.create_task(work, name=f"conch.{self.spec.name}.{name}")
-
-    @property
-    def _control(self) -> str:
-        """Where a retry of one of its dead letters is asked for."""
-        return control_of(self.spec.name, self._partition)
 
     async def _finish_in_hand(self) -> None:
         while at_work := [*self._flights.values(), *(lane.worker for lane in self._busy.values() if lane.worker)]:
@@ -225,6 +201,8 @@ class ConsumerRuntime:
         """Handle what can be handled now, in order; the rest waits in the lanes."""
         flight = _Flight(arrivals[0].seq, [], [])
         for arrived in arrivals:
+            if self._is_below(arrived):
+                continue
             lane = self._lane(arrived.agent)
             if lane.worker is not None or lane.free.locked() or self._slow or not await self._is_ready(lane, arrived):
                 self._park(lane, arrived)
@@ -235,6 +213,10 @@ class ConsumerRuntime:
                 lane.failed = error
                 self._park(lane, arrived)
         self._fly(flight)
+
+    def _is_below(self, arrived: Arrived) -> bool:
+        """Whether it was handled before its partition was ours: the others' places may lie further back."""
+        return arrived.seq <= self._highest and arrived.seq <= self._place.floor(arrived.agent)
 
     async def _is_ready(self, lane: Lane, arrived: Arrived) -> bool:
         """Whether it can be handled on the spot: it is an event, and a fold has its state."""
@@ -268,6 +250,8 @@ class ConsumerRuntime:
         """Hand a whole batch to the consumer. Where that fails to the last, each event by itself tells which it is."""
         taken: dict[str, tuple[Arrived, Event]] = {}
         for arrived in arrivals:
+            if self._is_below(arrived):
+                continue
             try:
                 event = arrived.event
             except ContractViolationError as error:
@@ -504,20 +488,15 @@ class ConsumerRuntime:
             try:
                 for first in range(0, len(states), STATES_AT_ONCE):
                     await asyncio.gather(*(self._save(*one) for one in states[first : first + STATES_AT_ONCE]))
-                await save_place(self._bus, self.spec, self._partition, self._place, done, recent)
             except FencedError:
-                if await self._is_ours():
+                if await self._place.is_held():
                     # The copy that we took over from was just writing its states: begin again from those.
                     raise _OvertakenError from None
                 raise
+            await self._place.save(done, recent)
 
     async def _save(self, agent: str, held: Held, state: Any, seq: int) -> None:
         await save_state(self._bus, self.spec, agent, held, state, seq, self._place.epoch)
-
-    async def _is_ours(self) -> bool:
-        """Whether the position is as we wrote it: whoever wrote it last is the one copy that goes on."""
-        entry = await self._bus.get(position_key(self.spec.name, self._partition))
-        return entry is not None and entry.revision == self._place.revision
 
     # -- dead letters, once more -------------------------------------------------------------------------------------
 
@@ -593,9 +572,9 @@ class ConsumerRuntime:
             await save_state(self._bus, self.spec, lane.agent, held, state, upto, self._stream.epoch)
 
 
-def control_of(consumer: str, partition: Partition | None = None) -> str:
-    """The subject on which a consumer is asked to handle a dead letter once more."""
-    return f"conch.ctl._consumer.{consumer}.{'retry' if partition is None else f'{partition.number}.retry'}"
+def control_of(consumer: str, holder: str) -> str:
+    """The subject on which whoever holds a partition of a consumer is asked to handle a dead letter once more."""
+    return f"conch.ctl._consumer.{consumer}.{holder}.retry"
 
 
 class _OvertakenError(Exception):

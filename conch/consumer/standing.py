@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from conch.bus import Bus, StreamState
-from conch.consumer.snapshot import position_key
+from conch.consumer.place import position_key
 from conch.errors import FencedError
 from conch_schemas import STREAM_SUBJECTS, Event
 

@@ -18,8 +18,8 @@ from conch.cli.common import Common, open_bus
 from conch.config import Settings
 from conch.consumer import ConsumerRuntime, ConsumerSpec, ServiceContext
 from conch.consumer.letters import dead_letter, open_letters, publish_letter
+from conch.consumer.place import take_place
 from conch.consumer.run import control_of
-from conch.consumer.snapshot import Partition, partition_of
 from conch.errors import BusUnreachableError, ConchError, UsageError
 from conch.home import Home
 from conch_schemas import ActionTaken, ConsumerFailed, MessageReceived, NeedsChanged, decode, subject_filter
@@ -132,7 +132,8 @@ async def test_a_retry_during_a_run_is_asked_of_the_consumer(
         letter = await fail(bus, publish, life.act(0), "joy")
         with pytest.raises(BusUnreachableError, match="joy takes no retry"):
             await dlq.retry(letter.id, common=common)
-        async with bus.serve(control_of("joy", Partition(partition_of("echo"))), answer):
+        place = await take_place(bus, ConsumerSpec("joy", "1", (ActionTaken,), lambda _: None))
+        async with bus.serve(control_of("joy", place.holder), answer):
             with pytest.raises(ConchError, match="failed again: ValueError: no joy"):
                 await dlq.retry(letter.id, common=common)
             still = await letters_in(bus)

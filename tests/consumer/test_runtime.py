@@ -16,7 +16,9 @@ from conch.bus.jetstream import publisher
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
 from conch.consumer import run as run_module
 from conch.consumer.letters import letter_named, open_letters, settle
-from conch.consumer.snapshot import position_key, reset, state_key
+from conch.consumer.place import holder_of, position_key, take_place
+from conch.consumer.run import control_of
+from conch.consumer.snapshot import reset, state_key
 from conch.errors import BusError, ConchError, ContractError, FencedError
 from conch_schemas import ActionTaken, ConsumerFailed, CycleReflected, Event, encode, subject_of
 
@@ -390,24 +392,13 @@ async def test_a_write_of_another_copy_stops_this_one(bus: Any, act: Any, fold: 
     task = asyncio.create_task(Alone(bus, fold()).run(asyncio.Event()))
     await publish(bus, act(1))
     await until(lambda: _has(bus, 1))
-    async with asyncio.timeout(10):
-        while (written := await _written_again(bus)) is None:
-            pass
+    taken = await take_place(bus, fold())
     await publish(bus, act(2))
 
     with pytest.raises(FencedError):
         async with asyncio.timeout(10):
             await task
-    assert (await bus.get(position_key("count"))).revision == written
-
-
-async def _written_again(bus: Any) -> int | None:
-    """As another copy would; None where this one was just writing."""
-    entry = await bus.get(position_key("count"))
-    try:
-        return int(await bus.put(position_key("count"), entry.value, revision=entry.revision))
-    except FencedError:
-        return None
+    assert await taken.is_held()
 
 
 @pytest.mark.parametrize("bad", [b"garbage", b"[]", b'{"seq":1,"epoch":"x","state":{"cycles":"no"}}'])
@@ -472,7 +463,8 @@ async def test_a_fold_is_rebuilt_when_its_letter_is_retried(
         await until(lambda: runtime.tally.handled == 3)
 
     async with run(bus, fold(handle)):
-        subject = "conch.ctl._consumer.count.retry"
+        await until(lambda: holder_of(bus, "count", "echo"))
+        subject = control_of("count", await holder_of(bus, "count", "echo"))
         await until(lambda: _serves(bus, subject))
         refused = json.loads(await bus.request(subject, b'{"seq":2}', timeout=5))
         assert "ValueError: bad" in refused["error"]

@@ -12,8 +12,8 @@ import pytest
 from conch.bus import feeding
 from conch.consumer import members as members_module
 from conch.consumer.members import Members, joined
+from conch.consumer.place import PARTITIONS, partition_of
 from conch.consumer.share import SharedConsumer
-from conch.consumer.snapshot import PARTITIONS, partition_of
 from conch_schemas import CycleReflected
 
 AGENTS = [f"agent-{number}" for number in range(12)]
@@ -46,8 +46,7 @@ class Worker:
     @property
     def holds(self) -> bool:
         """Whether it has its share of the agents."""
-        shares = self.shared._shares.values() if self.shared is not None else ()
-        return any(share.runtime is not None for share in shares)
+        return self.shared is not None and self.shared.runtime is not None and self.shared._settled
 
     async def end(self) -> None:
         """In order."""

@@ -336,7 +336,7 @@ class Publisher:
         self._send()
 
     async def _looked(self) -> bool:
-        """Whether that could be found out: a server that is not ready is asked again, else one might be stored twice."""
+        """Whether that could be found out; else it is asked again, or an event might be stored twice."""
         try:
             await self._look()
         except BusError as error:

@@ -20,10 +20,10 @@ import structlog
 
 from conch.bus import Arrived, Bus, Feed, Tap
 from conch.consumer import ServiceContext
+from conch.consumer.place import Place, take_place
 from conch.consumer.run import Tally
-from conch.consumer.snapshot import Place, load_place, save_place
 from conch.consumer.spec import ConsumerSpec
-from conch.errors import ConchError, FencedError, UsageError
+from conch.errors import ConchError, UsageError
 from conch_schemas import EVENTS, ContractViolationError
 from conch_services.mqtt.discovery import Retained
 from conch_services.mqtt.link import Link, RefusedError, Wire
@@ -130,7 +130,7 @@ class MqttService:
         Raises FencedError when another bridge of this stream took over. Cancelled, it lets go at once.
         """
         self._stop = stop
-        self._place = await _claimed(feed.bus)
+        self._place = await take_place(feed.bus, SPEC)
         self._taken = self._done = self._place.seq
         await self._presence.remember(feed.bus)
         async with feed.tap(None, after=self._done) as self._tap:
@@ -277,7 +277,7 @@ class MqttService:
                 async with asyncio.timeout(SAVE_SECONDS):
                     await over.wait()
             if (done := self._done) > self._place.seq:
-                await save_place(bus, SPEC, None, self._place, done, ())
+                await self._place.save(done)
 
     async def _say_what_waits(self, bus: Bus) -> None:
         left = (await bus.state()).last - self._done
@@ -286,15 +286,6 @@ class MqttService:
             log.warning("mqtt.left", facts=left, why=why)
             self._report(consumer=self.name, waits=f"{left} facts are left on the stream for the next run: {why}")
         log.info("mqtt.stopped", at=self._done, **vars(self.tally))
-
-
-async def _claimed(bus: Bus) -> Place:
-    """The place last written, written anew: another bridge that still runs finds that it was taken over."""
-    while True:
-        place = await load_place(bus, SPEC)
-        with contextlib.suppress(FencedError):
-            await save_place(bus, SPEC, None, place, place.seq, ())
-            return place
 
 
 def _is_fact(arrived: Arrived) -> bool:

@@ -1,0 +1,212 @@
+"""Where a consumer is: a sequence for each partition of the agents, and whose it is to handle; one key of the bucket.
+
+A partition is somebody's once it bears his name there; whoever finds another name on what he took is fenced. Workers of
+one consumer write to the same key: one that finds it changed looks whether his own is still his, and writes again.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+import zlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from conch.bus import Bus
+from conch.consumer.spec import ConsumerSpec
+from conch.errors import ContractError, FencedError
+
+PARTITIONS = 16
+"""Shares that the agents fall into: as many workers can share a consumer. Places on the bus rest on it: it stays."""
+EVERYTHING = frozenset(range(PARTITIONS))
+RECENT = 512
+"""Ids of handled events that a worker remembers, to tell a repetition that the server has forgotten."""
+
+
+def partition_of(agent: str) -> int:
+    """The partition of an agent: always the same one, on every machine."""
+    return zlib.crc32(agent.encode()) % PARTITIONS
+
+
+def position_key(consumer: str) -> str:
+    """The bucket's key of a consumer's place."""
+    return f"position/{consumer}"
+
+
+@dataclass
+class _Share:
+    """A partition, as it is written."""
+
+    seq: int
+    holder: str
+
+
+@dataclass
+class _Record:
+    """The key's value."""
+
+    shares: dict[int, _Share]
+    recent: dict[str, Sequence[str]]
+    """Ids handled of late, by who handled them."""
+    epoch: str
+    revision: int
+
+
+@dataclass
+class Place:
+    """What of a consumer is ours: everything up to `seq` is handled, and what followed from it is published."""
+
+    bus: Bus
+    spec: ConsumerSpec
+    holder: str
+    """The name that our partitions bear; another one each time."""
+    floors: dict[int, int]
+    """Up to where each of our partitions was handled when we took it."""
+    seq: int
+    record: _Record
+    """What is written, as far as we know."""
+    recent: dict[str, None] = field(default_factory=dict)
+    """Ids handled of late, oldest first."""
+
+    @property
+    def epoch(self) -> str:
+        """Of the stream that it is a place in."""
+        return self.record.epoch
+
+    def holds(self, agent: str) -> bool:
+        """Whether an agent's events are ours."""
+        return partition_of(agent) in self.floors
+
+    def floor(self, agent: str) -> int:
+        """Up to where that agent's events were handled when we took them."""
+        return self.floors[partition_of(agent)]
+
+    def begin_again(self) -> None:
+        """From what is written: what was handled since is handled once more."""
+        self.floors = {number: max(floor, self.seq) for number, floor in self.floors.items()}
+
+    def remember(self, id: str) -> None:
+        """Put `id` among the recent ones."""
+        self.recent[id] = None
+        if len(self.recent) > 2 * RECENT:
+            del self.recent[next(iter(self.recent))]
+
+    async def save(self, seq: int, recent: Sequence[str] = ()) -> None:
+        """Write that everything up to `seq` is handled. Raises FencedError when somebody has taken any of it."""
+        await self._write(seq, recent, self.holder)
+        self.seq = seq
+
+    async def let_go(self) -> None:
+        """Be nobody's: others may take it at once. Raises FencedError when somebody has."""
+        await self._write(self.seq, list(self.recent), "")
+
+    async def is_held(self) -> bool:
+        """Whether all of it still bears our name."""
+        return self._is_ours(await _load(self.bus, self.spec))
+
+    def _is_ours(self, record: _Record) -> bool:
+        return all(record.shares[number].holder == self.holder for number in self.floors)
+
+    async def _write(self, seq: int, recent: Sequence[str], holder: str) -> None:
+        while True:
+            record = self.record
+            for number, floor in self.floors.items():
+                record.shares[number] = _Share(max(seq, floor), holder)
+            record.recent[self.holder] = recent[-RECENT:]
+            if await _stored(self.bus, self.spec, record):
+                return
+            self.record = await _load(self.bus, self.spec)  # a worker beside us wrote, or one that took over
+            if not self._is_ours(self.record):
+                raise FencedError(f"another copy of {self.spec.name} has taken over from this one; this one stops")
+
+
+async def take_place(
+    bus: Bus,
+    spec: ConsumerSpec,
+    *,
+    mine: Collection[int] = EVERYTHING,
+    worker: str = "alone",
+    is_gone: Callable[[str], bool] = lambda _: True,
+) -> Place:
+    """Put our name on those of the partitions `mine` that are nobody's, or whose worker `is_gone` (by default: all).
+
+    Who held one is fenced from here on, whenever he writes next. Raises ContractError for a place that cannot be read.
+    """
+    holder = f"{worker}.{uuid.uuid4().hex[:8]}"
+    while True:
+        record = await _load(bus, spec)
+        free = [number for number in mine if is_free(record.shares[number].holder, worker, is_gone)]
+        for number in free:
+            record.shares[number].holder = holder
+        if not free or await _stored(bus, spec, record):
+            break
+    floors = {number: record.shares[number].seq for number in free}
+    recent = dict.fromkeys(id for ids in record.recent.values() for id in ids)
+    return Place(bus, spec, holder, floors, min(floors.values(), default=0), record, recent)
+
+
+def is_free(holder: str, worker: str, is_gone: Callable[[str], bool]) -> bool:
+    """Whether a partition that bears this name may be taken by `worker`: what a process before it held is its own."""
+    name = holder.rpartition(".")[0]
+    return not name or name == worker or is_gone(name)
+
+
+async def free(
+    bus: Bus, spec: ConsumerSpec, partitions: Collection[int], worker: str, is_gone: Callable[[str], bool]
+) -> set[int]:
+    """Those of the partitions that `worker` may take now."""
+    record = await _load(bus, spec)
+    return {number for number in partitions if is_free(record.shares[number].holder, worker, is_gone)}
+
+
+async def holder_of(bus: Bus, consumer: str, agent: str) -> str | None:
+    """Who handles that agent's events for a consumer now; None when nobody does."""
+    entry = await bus.get(position_key(consumer))
+    try:
+        told: Any = json.loads(entry.value) if entry is not None and entry.value else {}
+        return str(told["shares"][str(partition_of(agent))][1]) or None
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+async def _load(bus: Bus, spec: ConsumerSpec) -> _Record:
+    """What is written, taken back where it leads the stream (which was restored, or made anew)."""
+    state, entry = await bus.state(), await bus.get(position_key(spec.name))
+    if entry is None or not entry.value:
+        begin = min(spec.begin, state.last) if entry is None else 0  # reset: from the start
+        shares = {number: _Share(begin, "") for number in EVERYTHING}
+        return _Record(shares, {}, state.epoch, entry.revision if entry is not None else 0)
+    try:
+        told: Any = json.loads(entry.value)
+        end = state.last if told["epoch"] == state.epoch else 0
+        parts = told.get("shares") or {str(number): (told["seq"], "") for number in EVERYTHING}
+        shares = {number: _Share(min(int(parts[str(number)][0]), end), parts[str(number)][1]) for number in EVERYTHING}
+        recent = told["recent"] if isinstance(told["recent"], dict) else {"": told["recent"]}
+        return _Record(
+            shares, {str(who): list(map(str, ids)) for who, ids in recent.items()}, state.epoch, entry.revision
+        )
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ContractError(
+            f"the position of {spec.name} cannot be read ({type(error).__name__}): conch consumer reset {spec.name}"
+        ) from None
+
+
+async def _stored(bus: Bus, spec: ConsumerSpec, record: _Record) -> bool:
+    """Whether it could be written: nobody else wrote since."""
+    holding = {share.holder for share in record.shares.values()}
+    left = [id for who, ids in record.recent.items() if who not in holding for id in ids]
+    value = {
+        "seq": min(share.seq for share in record.shares.values()),
+        "epoch": record.epoch,
+        "version": spec.version,
+        "kinds": [kind.TYPE for kind in spec.kinds],
+        "shares": {str(number): (share.seq, share.holder) for number, share in sorted(record.shares.items())},
+        "recent": {who: ids for who, ids in record.recent.items() if who in holding} | {"": left[-RECENT:]},
+    }
+    encoded = json.dumps(value, separators=(",", ":")).encode()
+    try:
+        record.revision = await bus.put(position_key(spec.name), encoded, revision=record.revision)
+    except FencedError:
+        return False
+    return True

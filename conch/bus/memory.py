@@ -77,6 +77,11 @@ class MemoryBus:
         """Always, while entered."""
         return self._open
 
+    @property
+    def refusal(self) -> str:
+        """Nobody is refused."""
+        return ""
+
     async def publish(self, subject: str, data: bytes, *, id: str) -> Stored:
         """Store one event; see the protocol."""
         admit(subject, data)

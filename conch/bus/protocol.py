@@ -190,3 +190,8 @@ class Bus(Protocol):
     def connected(self) -> bool:
         """Whether the bus answers now."""
         ...
+
+    @property
+    def refusal(self) -> str:
+        """Why a bus that is there does not take us back, in a sentence; else empty."""
+        ...

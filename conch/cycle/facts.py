@@ -75,7 +75,8 @@ class Facts:
         """
         data = encode(event)
         if not self._bus.connected:
-            self._control.trouble("bus", "the bus is gone; the agent waits for it before it goes on")
+            why = self._bus.refusal or "the bus is gone"
+            self._control.trouble("bus", f"{why}; the agent waits for it before it goes on")
         self._said.add(event.id)  # before: the reader may hand it back before the bus has acknowledged it
         self._feed.expect(data, event)
         stored = await self._stored(subject_of(event), data, event.id)
@@ -94,8 +95,8 @@ class Facts:
             late.cancel()
 
     def _say_silent(self) -> None:
-        why = f"the bus has stored nothing for {SILENCE_SECONDS:g} s: is its disk full? The agent waits for it"
-        self._control.trouble("bus", why)
+        silent = f"the bus has stored nothing for {SILENCE_SECONDS:g} s: is its disk full? The agent waits for it"
+        self._control.trouble("bus", self._bus.refusal or silent)
 
     def heard(self, arrived: Arrived) -> Event | None:
         """Take what the reader brings: what others said, or came while nobody listened, is remembered now; and what

@@ -88,6 +88,11 @@ class JetStreamBus:
         """Whether the server was there when last heard of."""
         return self._connection.connected
 
+    @property
+    def refusal(self) -> str:
+        """Why the server refuses us since it is back; see the protocol."""
+        return self._connection.refusal
+
     async def publish(self, subject: str, data: bytes, *, id: str) -> Stored:
         """Store one event; see the protocol."""
         return (await self.publish_many([Message(subject, data, id)]))[0]

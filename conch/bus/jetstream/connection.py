@@ -163,7 +163,9 @@ class Connection:
         """Where answers come, behind it a token: a number for those to publishes, else `r` and a number."""
         self.acknowledged: Callable[[bytes, bytes, bytes], None] = lambda token, header, data: None
         """Takes (token, header, data) of an answer to a publish."""
-        self._last_error = self._refusal = ""
+        self._last_error = ""
+        self.refusal = ""
+        """Why the server does not let us in, in a sentence, until it does."""
         self._refusals = 0
         self._deaf: set[str] = set()
         """Subjects that this user may not listen to."""
@@ -198,9 +200,10 @@ class Connection:
             await self._close()
             why = self._last_error or str(error) or type(error).__name__
             raise BusUnreachableError(
-                self._refusal or f"no bus at {self._shown}: {why}. Is the server running, is the address right?"
+                self.refusal or f"no bus at {self._shown}: {why}. Is the server running, is the address right?"
             ) from error
         await self._listen()
+        self.refusal = ""  # of another of its servers
         self._up.set()
         self._watchdog = asyncio.create_task(self._watch(), name="conch.bus.watchdog")
         return self
@@ -218,7 +221,7 @@ class Connection:
             why = f"it hung up ({self._last_error or 'without a word'})"
         if inbox + ".*" in self._deaf or not self.client.is_connected:
             await self._close()
-            raise BusUnreachableError(self._refusal or f"no bus at {self._shown}: {why}")
+            raise BusUnreachableError(self.refusal or f"no bus at {self._shown}: {why}")
 
     async def __aexit__(self, *_: object) -> None:
         if self._watchdog is not None:
@@ -372,7 +375,7 @@ class Connection:
             log.warning("bus.disconnected", url=self._shown)
 
     async def _reconnected(self) -> None:
-        self._refusal = ""
+        self.refusal = ""
         self._up.set()
         log.info("bus.reconnected", url=self._shown)
         for callback in tuple(self.on_reconnect):
@@ -388,11 +391,11 @@ class Connection:
         if why is None:
             log.debug("bus.connection_error", error=self._last_error)
         elif self._watchdog is not None:
-            if why != self._refusal:
+            if why != self.refusal:
                 log.warning("bus.refused", why=why)
-            self._refusal = why
+            self.refusal = why
         else:
-            self._refusal, self._refusals = why, self._refusals + 1
+            self.refusal, self._refusals = why, self._refusals + 1
             if self._refusals >= len(self._access.servers):
                 raise BusUnreachableError(why)  # into `connect`, which would go on asking
 

@@ -132,6 +132,8 @@ def stored(home: Path) -> Stored:
     """Of this moment, also beside its writer, also after its death."""
     with closing(sqlite3.connect(home / "store.db")) as db:
         db.execute("BEGIN")  # one moment for all of it
+        if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            return Stored(0, frozenset(), frozenset(), 0, frozenset(), Counter(), 0)
         meta = dict(db.execute("SELECT name, value FROM meta"))
         verdicts = db.execute("SELECT action_id, verdict, revision FROM experiences").fetchall()
         scores = db.execute("SELECT action_id, scorer, component FROM scores").fetchall()

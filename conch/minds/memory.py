@@ -13,7 +13,7 @@ import structlog
 from numpy.typing import NDArray
 
 from conch.errors import HomeError
-from conch.minds.bandit import LinUCB
+from conch.minds.bandit import LinUCB, Sparse
 from conch.minds.features import SIZE, Lately
 from conch.minds.templates import TEMPLATES
 
@@ -45,7 +45,7 @@ class Decision:
     template: int
     reply: int
     """Digest of the reply: an experience of another reply is not of this decision."""
-    x: NDArray[np.float64]
+    x: Sparse
     chosen_at: int
     """`LinUCB.choices` right after it was made."""
     reward: float = 0.0
@@ -141,7 +141,7 @@ def _arrays(memory: Memory) -> dict[str, Any]:
         "lately": np.array([(key, went.success, went.discovery) for key, went in memory.lately.items()]),
         "decisions": np.array(table, dtype=np.int64),
         "rewards": np.array([decision.reward for decision in decisions.values()]),
-        "x": np.array([decision.x for decision in decisions.values()], dtype=np.float32),
+        "x": np.array([decision.x.whole(SIZE) for decision in decisions.values()], dtype=np.float32),
         "words": np.array(list(memory.words), dtype=np.str_),
         "calls": np.array(list(memory.calls), dtype=np.int64),
     }
@@ -151,18 +151,17 @@ def _memory(found: dict[str, NDArray[Any]]) -> Memory:
     """Raises for arrays that are not what `_arrays` makes."""
     if str(found["layout"]) != LAYOUT:
         raise ValueError("it was learnt for other templates")
-    bandit = _bandit()
-    bandit.A = found["A"].reshape(SIZE, SIZE)
+    bandit, a = _bandit(), found["A"].reshape(SIZE, SIZE)
     bandit.b = found["b"].reshape(SIZE)
-    if not (np.isfinite(bandit.A).all() and np.isfinite(bandit.b).all()):
+    if not (np.isfinite(a).all() and np.isfinite(bandit.b).all()):
         raise ValueError("it holds numbers that are not finite")
+    bandit.A = a
     bandit.choices, noticed, written, staged = (int(count) for count in found["counts"].tolist())
-    bandit.refresh()
     x = found["x"].astype(np.float64).reshape(-1, SIZE)
     table = zip(found["decisions"].tolist(), found["rewards"].tolist(), x, strict=True)
     return Memory(
         bandit=bandit,
-        decisions={row[0]: Decision(row[1], row[2], x, row[3], reward, row[4]) for row, reward, x in table},
+        decisions={row[0]: Decision(row[1], row[2], Sparse.of(x), row[3], reward, row[4]) for row, reward, x in table},
         lately={int(key): Lately(success, discovery) for key, success, discovery in found["lately"].tolist()},
         tries=found["tries"].reshape(len(TEMPLATES), 2),
         words=dict.fromkeys(found["words"].tolist()),

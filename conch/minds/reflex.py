@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -14,6 +15,7 @@ import structlog
 from numpy.typing import NDArray
 
 from conch.actions import render
+from conch.minds.bandit import Sparse
 from conch.minds.features import Choice, Lately, at_hand, context, features
 from conch.minds.memory import CALLS, DECISIONS, WORDS, Decision, digest, load, save, trim
 from conch.minds.protocol import Completion, Prompt, Recent, Situation
@@ -119,7 +121,7 @@ class ReflexMind:
                 heard.append(recent.output)
                 self._follow(recent)
         for text in heard:
-            memory.words.update(dict.fromkeys(WORD.findall(text)))
+            memory.words.update(dict.fromkeys(map(sys.intern, WORD.findall(text))))  # many agents read the same
         trim(memory.words, WORDS)
 
     def _follow(self, recent: Recent) -> None:
@@ -160,7 +162,7 @@ class ReflexMind:
         rows = features(about, choices, memory.lately)
         best = draw.choice(self._untried(choices) or self._promising(situation.cycle, choices, rows))
         text = render(calls[best][1].action())
-        self._remember(situation.cycle, marks[best], choices[best].template, text, rows[best])
+        self._remember(situation.cycle, marks[best], choices[best].template, text, Sparse.of(rows[best]))
         return text
 
     def _untried(self, choices: list[Choice]) -> list[int]:
@@ -183,7 +185,7 @@ class ReflexMind:
         )
         return np.array([float(waiting[choice.template] >= WAITING) for choice in choices])
 
-    def _remember(self, cycle: int, mark: int, template: int, text: str, x: NDArray[np.float64]) -> None:
+    def _remember(self, cycle: int, mark: int, template: int, text: str, x: Sparse) -> None:
         memory = self._memory
         memory.calls.pop(mark, None)
         memory.calls[mark] = None

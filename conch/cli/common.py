@@ -32,6 +32,11 @@ DEFAULT_HOME = "~/.local/share/conch"
 STREAM_HEADROOM = 4
 """The embedded stream may take this many times what is kept of read events; full, publishers wait."""
 
+UNSEEN = (
+    "strict durability needs `jetstream { sync_interval: always }` on your nats-server: it cannot be seen from here"
+)
+"""Of a server that we did not start, which syncs every two minutes where nobody has told it otherwise."""
+
 
 @Parameter(name="*")
 @dataclass(frozen=True)

@@ -200,14 +200,16 @@ def test_a_slow_disk_is_a_warning_while_durability_is_strict(tmp_path: Path, mon
 async def test_a_bus_of_ones_own_is_asked(
     tmp_path: Path, nats_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its JetStream answers; without the token it is a problem; nothing is made on it."""
+    """Its JetStream answers; how it syncs is not seen; without the token it is a problem; nothing is made on it."""
     own = {"url": nats_server.url, "token": TOKEN}
 
     found = await checks.bus(Home(tmp_path), Settings.model_validate({"bus": own}))
+    fast = await checks.bus(Home(tmp_path), Settings.model_validate({"bus": own | {"durability": "fast"}}))
     monkeypatch.setattr(checks, "REACH_SECONDS", 0.3)
     refused = await checks.bus(Home(tmp_path), Settings.model_validate({"bus": own | {"token": "wrong"}}))
 
-    assert (found.status, nats_server.url in found.says) == ("ok", True)
+    assert (found.status, nats_server.url in found.says, "sync_interval: always" in found.do) == ("warning", True, True)
+    assert (fast.status, fast.do) == ("ok", "")
     assert refused.status == "problem"
     assert not list((tmp_path / "nats").rglob("streams/*"))
 
@@ -216,7 +218,8 @@ async def test_the_bus_of_the_run_in_progress_is_asked(tmp_path: Path, nats_serv
     """Not one that would be started beside it."""
     home = Home(tmp_path / "home")
     with home.owned():
-        write_whole(home.run_file, json.dumps({"pid": os.getpid(), "bus": {"url": nats_server.url, "token": TOKEN}}))
+        bus = {"url": nats_server.url, "token": TOKEN, "embedded": True}
+        write_whole(home.run_file, json.dumps({"pid": os.getpid(), "bus": bus}))
 
         found = await checks.bus(home, Settings())
 

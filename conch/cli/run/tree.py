@@ -21,7 +21,7 @@ from conch.bus import Bus
 from conch.bus.access import Access
 from conch.bus.listener import LISTENER, Listener
 from conch.bus.server import EmbeddedServer
-from conch.cli.common import Common, embedded_server
+from conch.cli.common import UNSEEN, Common, embedded_server
 from conch.cli.run.crew import Member, members, workspace_of
 from conch.cli.run.opening import claim, found, ready, reconciled, set_weights, without_strangers
 from conch.cli.run.voice import Voice
@@ -264,6 +264,8 @@ class Run:
             else f"{len(self._agents)} agents, {self._agents[0]} to {self._agents[-1]}"
         )
         self._voice.tell(f"{who} · mind {mind.kind} · home {self._home.path} · workspace {self._workspace}")
+        if not self._embedded and self._settings.bus.durability == "strict":
+            self._voice.warn(UNSEEN)
         if self._listener is not None:
             who = f"as {LISTENER}" if self._listener.password is not None else "from this machine"
             self._voice.tell(f"{self._listener.address} · MQTT clients hear conch/v1/… there, {who}")

@@ -1,12 +1,14 @@
 """The feed: all who read in one process share one pull and one decode.
 
-Each tap keeps its own place and its own bounded queue. One that cannot keep up holds up nobody: its queue stops taking,
-it reads what it missed from the stream by itself, and joins again where the others are.
+Each tap keeps its own place and its own bounded queue. One whose queue is full is waited for a moment, as whoever keeps
+up needs no more; one that does not holds up nobody: its queue stops taking, it reads what it missed from the stream by
+itself, and joins again where the others are.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -31,8 +33,10 @@ log = structlog.get_logger(__name__)
 
 BATCH = 512
 """Events taken from the stream at a time."""
-QUEUE_EVENTS, QUEUE_BYTES = 8192, 32 * 2**20
-"""Most that waits for one tap; beyond either it reads the rest by itself."""
+QUEUE_EVENTS, QUEUE_BYTES = 4096, 32 * 2**20
+"""What waits for one tap until it is full. What was taken from the stream meanwhile comes on top: BATCH at most."""
+PATIENCE = 0.25
+"""Seconds that a full tap is waited for; then it reads by itself."""
 ROUTES = 65536
 """Subjects whose readers are remembered; subjects are anybody's to invent."""
 
@@ -103,6 +107,7 @@ class Feed:
         self._taps: set[Tap] = set()
         self._routes: dict[str, tuple[str, tuple[Tap, ...]]] = {}
         self._expected: dict[bytes, Event] = {}
+        self._eased = asyncio.Event()
 
     @asynccontextmanager
     async def tap(
@@ -143,12 +148,24 @@ class Feed:
         try:
             while True:
                 self._deal(await reader.get(BATCH))
+                if any(tap.is_full for tap in self._taps):
+                    await self._wait_for_the_full()
         except BaseException as error:
             self.broken = error
             raise
         finally:
             for tap in self._taps:
                 tap._wake.set()
+
+    async def _wait_for_the_full(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                while any(tap.is_full for tap in self._taps):
+                    self._eased.clear()
+                    await self._eased.wait()
+        for tap in self._taps:
+            if tap.is_full:
+                tap._level = False  # it goes on from its last one by itself
 
     def _deal(self, deliveries: Sequence[Delivery]) -> None:
         routes = self._routes
@@ -184,7 +201,7 @@ class Tap:
         """`_last`: the last event that was queued or read; `given`: the last that `get` gave out."""
         self._queue: deque[Arrived] = deque()
         self._bytes = 0
-        self._level = False
+        self._level = feed.seq <= after
         """Whether the queue takes what the feed deals out."""
         self._past: AsyncGenerator[Delivery, None] | None = None
         self._end = 0
@@ -217,6 +234,11 @@ class Tap:
         """Whether it has read all that the feed has."""
         return self._level and not self._queue
 
+    @property
+    def is_full(self) -> bool:
+        """Whether no more should be queued for it."""
+        return self._level and (len(self._queue) >= QUEUE_EVENTS or self._bytes >= QUEUE_BYTES)
+
     def _takes(self, agent: str, kind: str) -> bool:
         if self._types is not None and kind not in self._types:
             return False
@@ -226,9 +248,6 @@ class Tap:
 
     def _offer(self, arrived: Arrived) -> None:
         if not self._level or arrived.seq <= self._last:
-            return
-        if len(self._queue) >= QUEUE_EVENTS or self._bytes >= QUEUE_BYTES:
-            self._level = False  # it goes on from `_last` by itself
             return
         self._queue.append(arrived)
         self._bytes += len(arrived.data)
@@ -244,6 +263,7 @@ class Tap:
             found = [queue.popleft() for _ in range(most)]
             self._bytes -= sum(len(arrived.data) for arrived in found)
         self.given = found[-1].seq
+        self._feed._eased.set()
         return found
 
     async def _catch_up(self, most: int) -> Sequence[Arrived]:

@@ -1,0 +1,166 @@
+"""The feed: one pull for all who read in a process, and none of them held up by another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from conch.bus import Arrived, feeding
+from conch.bus import feed as feed_module
+from conch_schemas import ActionTaken, ContractViolationError, CycleReflected, encode, subject_of
+
+
+@pytest.fixture
+def publish(act: Any) -> Any:
+    """`await publish(bus, cycle)`: an act on the stream; its place."""
+
+    async def put(bus: Any, cycle: int, agent: str = "echo") -> int:
+        event = act(cycle, agent)
+        return int((await bus.publish(subject_of(event), encode(event), id=event.id)).seq)
+
+    return put
+
+
+async def taken(tap: Any, count: int, most: int = 256) -> list[Arrived]:
+    found: list[Arrived] = []
+    async with asyncio.timeout(10):
+        while len(found) < count:
+            found += await tap.get(most)
+    return found
+
+
+def cycles(arrivals: Sequence[Arrived]) -> list[int | None]:
+    return [arrived.event.cycle for arrived in arrivals]
+
+
+async def test_each_tap_is_given_what_it_asked_for_in_order(bus: Any, publish: Any) -> None:
+    """From behind its own place, of its own kinds and agents; what came before it, and what comes while it reads."""
+    for cycle in range(1, 4):
+        await publish(bus, cycle)
+    async with (
+        feeding(bus) as feed,
+        feed.tap((ActionTaken,), after=1) as some,
+        feed.tap(None, after=0, agent="delta") as deltas,
+        feed.tap((CycleReflected,), after=0) as none,
+        feed.tap(None, after=0, mine=lambda agent: agent != "echo") as others,
+    ):
+        for cycle in range(4, 6):
+            await publish(bus, cycle)
+            await publish(bus, cycle, "delta")
+
+        assert cycles(await taken(some, 6)) == [2, 3, 4, 4, 5, 5]
+        assert cycles(await taken(deltas, 2)) == cycles(await taken(others, 2)) == [4, 5]
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await none.get()
+
+
+async def test_an_event_is_decoded_once_however_many_look(
+    bus: Any, publish: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All taps are given the same one; one that was said here is not decoded at all."""
+    decoded = []
+    real = feed_module.decoded
+    monkeypatch.setattr(feed_module, "decoded", lambda *words: decoded.append(words) or real(*words))
+    async with feeding(bus) as feed, feed.tap(None, after=feed.seq) as one, feed.tap(None, after=feed.seq) as other:
+        await publish(bus, 1)
+        [first], [second] = await taken(one, 1), await taken(other, 1)
+
+        assert first.event is second.event
+        assert len(decoded) == 1
+
+
+async def test_what_was_said_here_is_not_decoded(
+    bus: Any, act: Any, publish: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes back byte for byte: the event that it was encoded from is given out."""
+    event = act(1)
+    async with feeding(bus) as feed, feed.tap(None, after=feed.seq) as tap:
+        feed.expect(encode(event), event)
+        await bus.publish(subject_of(event), encode(event), id=event.id)
+        [arrived] = await taken(tap, 1)
+
+        assert arrived.event is event
+
+
+async def test_garbage_is_told_to_each_who_looks(bus: Any) -> None:
+    """Every time it is looked at, by everybody."""
+    async with feeding(bus) as feed, feed.tap(None, after=feed.seq) as one, feed.tap(None, after=feed.seq) as other:
+        await bus.publish("conch.v1.echo.action.taken", b"\xff{", id="garbage")
+        for tap in (one, other):
+            [arrived] = await taken(tap, 1)
+            for _ in range(2):
+                with pytest.raises(ContractViolationError):
+                    _ = arrived.event
+
+
+async def test_a_tap_that_stands_still_holds_up_nobody_and_misses_nothing(
+    bus: Any, publish: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its queue is full and stays so: the others go on; later it is given all, in order, and is level again."""
+    monkeypatch.setattr(feed_module, "QUEUE_EVENTS", 4)
+    monkeypatch.setattr(feed_module, "PATIENCE", 0.01)
+    async with feeding(bus) as feed, feed.tap(None, after=feed.seq) as still, feed.tap(None, after=feed.seq) as quick:
+        assert cycles([await anext_of(still, bus, publish)]) == [1]
+        got = cycles(await taken(quick, 1))
+        for cycle in range(2, 41):
+            await publish(bus, cycle)
+            got += cycles(await taken(quick, 1))
+        assert got == list(range(1, 41))
+        assert not still.level
+
+        assert cycles(await taken(still, 39, most=3)) == list(range(2, 41))
+        await publish(bus, 41)
+        assert cycles(await taken(still, 1)) == [41]
+
+
+async def anext_of(tap: Any, bus: Any, publish: Any) -> Arrived:
+    """The first event, so that the tap is level."""
+    await publish(bus, 1)
+    [arrived] = await taken(tap, 1)
+    return arrived
+
+
+async def test_a_tap_that_keeps_up_is_waited_for(bus: Any, publish: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Full for a moment, it does not read by itself what the feed has already: nothing is pulled or decoded twice."""
+    monkeypatch.setattr(feed_module, "QUEUE_EVENTS", 4)
+    monkeypatch.setattr(feed_module, "PATIENCE", 10.0)
+    monkeypatch.setattr(feed_module, "BATCH", 2)
+    async with feeding(bus) as feed, feed.tap(None, after=feed.seq) as tap:
+        await anext_of(tap, bus, publish)
+        for cycle in range(2, 31):
+            await publish(bus, cycle)
+
+        assert cycles(await taken(tap, 29, most=3)) == list(range(2, 31))
+        assert tap.level
+
+
+async def test_a_reading_that_is_cancelled_has_given_out_nothing(bus: Any, publish: Any) -> None:
+    """Whoever asks next is given it: while it waits, and while it catches up."""
+    for cycle in range(1, 4):
+        await publish(bus, cycle)
+    async with feeding(bus) as feed, feed.tap(None, after=0) as tap:
+        given: list[Arrived] = []
+        for _ in range(5):
+            reading = asyncio.create_task(tap.get(1))
+            await asyncio.sleep(0)
+            reading.cancel()
+            [found] = await asyncio.gather(reading, return_exceptions=True)
+            given += found if isinstance(found, list) else []
+
+        assert cycles([*given, *await taken(tap, 3 - len(given))]) == [1, 2, 3]
+
+
+async def test_what_ends_the_reading_is_told_to_all(bus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for ever for a feed that reads no more."""
+    async with feeding(bus) as feed, feed.tap(None, after=feed.seq) as tap:
+        waiting = asyncio.create_task(tap.get())
+        await asyncio.sleep(0.01)
+        feed.broken = RuntimeError("gone")
+        tap._wake.set()
+
+        with pytest.raises(RuntimeError, match="gone"):
+            await waiting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import sqlite3
 import uuid
 from collections import Counter
@@ -95,6 +96,35 @@ def made(name: str, own: ServiceContext, feed: Feed) -> ConsumerRuntime | Servic
     """A consumer that comes with Conch."""
     one: Any = _MADE[name](own)
     return ConsumerRuntime(feed, one) if isinstance(one, ConsumerSpec) else one
+
+
+class Scenes:
+    """Acts in their order; among them earlier ones again, and rewards ahead of their acts, under ids that the server
+    does not know."""
+
+    def __init__(self, bus: Bus, home: Path, seed: int) -> None:
+        self.count = 0
+        self._bus, self._draw = bus, random.Random(seed)
+        self._own = context(home)
+        self._reward = reward_consumer(self._own).handle
+
+    async def begin(self) -> None:
+        """Say what the acts are weighed by."""
+        await self._bus.publish(*ready(weights(self._own))[:2], id="weights")
+
+    async def go_on(self, acts: int) -> None:
+        """So many acts more."""
+        for cycle in range(self.count, self.count + acts):
+            action = act(cycle)
+            if self._draw.random() < 0.2:
+                await self._again(self._reward(action))
+            await self._bus.publish(*ready(action)[:2], id=action.id)
+            if self._draw.random() < 0.2:
+                await self._again(act(self._draw.randrange(cycle + 1), action.time))
+        self.count += acts
+
+    async def _again(self, event: Any) -> None:
+        await self._bus.publish(*ready(event)[:2], id=str(uuid.uuid4()))
 
 
 @asynccontextmanager

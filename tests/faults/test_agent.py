@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Bus
+from conch.bus import Bus, feeding
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer
 from conch.cycle import facts as facts_module
-from conch.cycle.process import go_on
+from conch.cycle.host import Host
 from conch.tools import Notes, tool
 from conch_schemas import (
     ActionDecided,
@@ -52,11 +52,12 @@ class Acting:
     @asynccontextmanager
     async def on(self, bus: Bus) -> AsyncIterator[None]:
         """It lives on this bus until told to stop, when this is left."""
-        agent = await self.life.agent(bus)  # type: ignore[arg-type]
-        task = asyncio.create_task(go_on(agent, bus, self.life.at, None))
-        yield
-        agent.control.stop()
-        await asyncio.wait_for(task, 10)
+        async with feeding(bus) as feed:
+            one = self.life.hosted(feed, None)
+            task = asyncio.create_task(Host(feed, [one]).run())
+            yield
+            one.control.stop()
+            await asyncio.wait_for(task, 10)
 
 
 @pytest.fixture

@@ -6,9 +6,7 @@ import asyncio
 import json
 import random
 import signal
-import sys
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -17,55 +15,24 @@ from conch.bus import Bus
 from conch.bus.server import EmbeddedServer
 from tests.conftest import TOKEN
 from tests.faults.load import message
+from tests.faults.processes import Publisher, publisher
 from tests.faults.proxy import Proxy
 
 pytestmark = pytest.mark.torture
 
-ROOT = Path(__file__).parents[2]
-LAST = 100_000
-"""More than is ever published: the processes end by being killed."""
-
-
-class Publisher:
-    """A process of `tests.faults.publisher`, and what it said."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-        self.acknowledged: dict[int, int] = {}
-        """Number of a message -> its place."""
-        self._reading = asyncio.create_task(self._read())
-
-    async def _read(self) -> None:
-        assert self.process.stdout is not None
-        async for line in self.process.stdout:
-            number, _, place = line.partition(b" ")
-            if place.endswith(b"\n"):
-                self.acknowledged[int(number)] = int(place)
-
-    async def ended(self, by: signal.Signals) -> None:
-        """End it; all that it said is here."""
-        self.process.send_signal(by)
-        await self.process.wait()
-        await self._reading
-
 
 @pytest.fixture
-async def publish() -> AsyncIterator[Callable[..., Any]]:
+async def publish() -> AsyncIterator[Callable[..., Awaitable[Publisher]]]:
     """`await publish(url, first)`: a process that publishes from there on, killed at the end of the test."""
-    started: list[asyncio.subprocess.Process] = []
+    started: list[Publisher] = []
 
     async def start(url: str, first: int) -> Publisher:
-        arguments = ["-m", "tests.faults.publisher", url, TOKEN, str(first), str(LAST)]
-        started.append(
-            await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
-        )
-        return Publisher(started[-1])
+        started.append(await publisher(url, TOKEN, first))
+        return started[-1]
 
     yield start
-    for process in started:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
+    for one in started:
+        await one.ended()
 
 
 async def numbers(bus: Bus) -> dict[int, list[int]]:
@@ -87,7 +54,7 @@ async def test_a_publisher_that_is_killed_has_lost_nothing(
         one = await publish(nats_server.url, max(acknowledged, default=0) + 1)
         enough = draw.randrange(50, 500)
         await until(lambda one=one, enough=enough: len(one.acknowledged) > enough)
-        await one.ended(signal.SIGKILL)
+        await one.ended()
         acknowledged |= one.acknowledged
 
     async with bus_at(nats_server.url) as bus:
@@ -109,7 +76,7 @@ async def test_a_publisher_that_stood_still_goes_on(
         proxy.cut()
         await until(lambda: not proxy.connections)
         one.process.send_signal(signal.SIGCONT)
-    await one.ended(signal.SIGKILL)
+    await one.ended()
 
     async with bus_at(nats_server.url) as bus:
         found = await numbers(bus)

@@ -6,8 +6,7 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-import sys
-import uuid
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -18,61 +17,30 @@ from conch.bus import Bus
 from conch.bus.server import EmbeddedServer
 from conch_schemas import ActionTaken, ExperienceRecorded, NeedsChanged, NoveltyMeasured
 from conch_services.needs.consumer import needs_consumer
-from conch_services.reward.consumer import reward_consumer
 from tests.conftest import TOKEN
-from tests.faults.acts import PARTS, SCORERS, Stored, act, context, ready, stored, streamed, weights
+from tests.faults.acts import PARTS, SCORERS, Scenes, Stored, act, context, stored, streamed
 from tests.faults.consumers import FENCED
+from tests.faults.processes import consumers
 
 pytestmark = pytest.mark.torture
 
-ROOT = Path(__file__).parents[2]
 Until = Callable[..., Awaitable[None]]
 
 
 @pytest.fixture
 async def begin(nats_server: EmbeddedServer, tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
     """`await begin("needs", …)`: consumers in a process of their own, at work; killed at the end of the test."""
-    begun: list[asyncio.subprocess.Process] = []
+    begun: list[Process] = []
 
-    async def start(*names: str) -> asyncio.subprocess.Process:
-        arguments = ["-m", "tests.faults.consumers", nats_server.url, TOKEN, str(tmp_path), *names]
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE
-        )
-        begun.append(process)
-        assert process.stdout is not None
-        assert await asyncio.wait_for(process.stdout.readline(), 20) == b"ready\n"
-        return process
+    async def start(*names: str) -> Process:
+        begun.append(await consumers(nats_server.url, TOKEN, tmp_path, *names))
+        return begun[-1]
 
     yield start
     for process in begun:
         if process.returncode is None:
             process.kill()
         await process.communicate()
-
-
-class Scenes:
-    """Acts in their order; among them earlier ones again, and rewards ahead of their acts, under ids that the server
-    does not know."""
-
-    def __init__(self, bus: Bus, home: Path, seed: int) -> None:
-        self.count = 0
-        self._bus, self._draw = bus, random.Random(seed)
-        self._reward = reward_consumer(context(home)).handle
-
-    async def go_on(self, acts: int) -> None:
-        """So many acts more."""
-        for cycle in range(self.count, self.count + acts):
-            action = act(cycle)
-            if self._draw.random() < 0.2:
-                await self._again(self._reward(action))
-            await self._bus.publish(*ready(action)[:2], id=action.id)
-            if self._draw.random() < 0.2:
-                await self._again(act(self._draw.randrange(cycle + 1), action.time))
-        self.count += acts
-
-    async def _again(self, event: Any) -> None:
-        await self._bus.publish(*ready(event)[:2], id=str(uuid.uuid4()))
 
 
 async def test_every_score_is_stored_once_whatever_dies(
@@ -83,8 +51,8 @@ async def test_every_score_is_stored_once_whatever_dies(
     draw = random.Random(11)
     deaths: list[Stored] = []
     async with bus_at(nats_server.url) as bus:
-        await bus.publish(*ready(weights(context(tmp_path)))[:2], id="weights")
         scenes = Scenes(bus, tmp_path, seed=12)
+        await scenes.begin()
         for number in range(4):
             process = await begin(*SCORERS, "store", "forgetful")
             going_on = asyncio.create_task(scenes.go_on(60))
@@ -120,8 +88,8 @@ async def test_a_copy_that_wakes_up_never_forks_the_needs(
     the stream says, once an act."""
     async with bus_at(nats_server.url) as bus:
         scenes = Scenes(bus, tmp_path, seed=13)
-        await scenes.go_on(1)
-        asleep: asyncio.subprocess.Process | None = None
+        await scenes.begin()
+        asleep: Process | None = None
         for _ in range(2):
             awake = await begin("needs")
             await scenes.go_on(30)

@@ -52,11 +52,14 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Serv
 
 
 def test_a_run_uses_a_server_of_ones_own(house: Any, servers: dict[str, Server]) -> None:
-    """With its token: no server is started, the server outlives the run, a later run goes on."""
+    """With its token, which is not written down: no server is started, that one outlives the run, a later one goes on;
+    what cannot be seen of it is said."""
     environment = {"CONCH_BUS__URL": servers["token"].url, "CONCH_BUS__TOKEN": TOKEN}
     live = house.begin("--script", house.endless(), interval=0.05, **environment)
     live.recorded(2)
     assert [one["name"] for one in house.status()["processes"]] == ["agent", "consumers"]
+    assert house.status()["bus"] == {"url": servers["token"].url, "embedded": False}
+    house.conch("status", **environment)
     live.signal(signal.SIGTERM)
     assert live.ended() == 0
 
@@ -66,6 +69,7 @@ def test_a_run_uses_a_server_of_ones_own(house: Any, servers: dict[str, Server])
     assert [row["cycle"] for row in rows] == list(range(more.rows[-1]["cycle"] + 1))
     assert all(row["complete"] for row in rows)
     assert not (house.home / "bus").exists()
+    assert more.said.count("sync_interval: always") == 1
     house.assert_nothing_runs()
 
 

@@ -27,6 +27,11 @@ class Deed:
     ms: float = 0.0
 
 
+def runs(action: Action, guard: str | None) -> bool:
+    """Whether there is anything to run."""
+    return guard is None and action.valid and action.kind == "TOOL"
+
+
 async def act(
     action: Action,
     guard: str | None,
@@ -40,7 +45,7 @@ async def act(
     began, before = time.perf_counter(), tuple(goals)
     if guard is not None:
         outcome = _nothing("blocked", guard)
-    elif action.valid and action.kind == "TOOL":
+    elif runs(action, guard):
         outcome = await toolbox.run(action, context)
     else:
         outcome = _nothing("none")
@@ -52,7 +57,7 @@ def cut_short(action: Action, guard: str | None) -> Deed:
     """The deed of an intent that a crash kept from its outcome: nobody knows whether the tool ran."""
     if guard is not None:
         return Deed(_nothing("blocked", guard))
-    if action.valid and action.kind == "TOOL":
+    if runs(action, guard):
         return Deed(_nothing("unknown", "the agent was stopped between the intent and its outcome"))
     return Deed(_nothing("none"))
 

@@ -11,12 +11,13 @@ import hashlib
 import json
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 import structlog
 
 from conch.bus import Arrived
-from conch.cycle.act import Deed, act, cut_short, taken
+from conch.cycle.act import Deed, act, cut_short, runs, taken
 from conch.cycle.body import Body
 from conch.cycle.control import Control, StoppedError
 from conch.cycle.decide import Decision, decide
@@ -150,7 +151,10 @@ class Agent:
     async def _measure_goals(self) -> None:
         """Before anything is thought or done: what is so already is nobody's merit, and no goal any more."""
         context = self._body.context(None)
-        for active, found in await self._baseline.measure(self.memory.goals.values(), context):
+        new = self._baseline.new(self.memory.goals.values())
+        async with self._body.turns if new else nullcontext():
+            measured_now = await self._baseline.measure(new, context)
+        for active, found in measured_now:
             goal = active.goal
             self._at.memory = measured(self.memory, goal.id, found.measure)
             if found.achieved and goal.id in self.memory.goals:
@@ -217,14 +221,15 @@ class Agent:
     async def _act(self, number: int, moment: Moment) -> None:
         decided = self.memory.decided
         assert decided is not None
-        deed = await act(
-            decided.action,
-            decided.guard,
-            toolbox=self._body.toolbox,
-            context=self._body.context(moment.message),
-            goals=self.memory.goals.values(),
-            baseline=self._baseline,
-        )
+        async with self._body.turns if runs(decided.action, decided.guard) else nullcontext():
+            deed = await act(
+                decided.action,
+                decided.guard,
+                toolbox=self._body.toolbox,
+                context=self._body.context(moment.message),
+                goals=self.memory.goals.values(),
+                baseline=self._baseline,
+            )
         await self._taken(number, deed, dict(moment.situation.needs))
 
     async def _taken(self, number: int, deed: Deed, needs: dict[str, float]) -> None:

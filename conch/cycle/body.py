@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,8 @@ class Body:
     workspace: Path
     settings: Settings
     agentuid: str
+    turns: asyncio.Semaphore
+    """Held while tools and checks run: so many agents of a process at once."""
 
     @property
     def bus(self) -> Bus:

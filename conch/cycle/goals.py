@@ -24,9 +24,12 @@ class Baseline:
         self._measured: set[str] = set()
         self._failed: dict[str, str] = {}
 
-    async def measure(self, goals: Iterable[ActiveGoal], context: ToolContext) -> list[tuple[ActiveGoal, CheckResult]]:
-        """The goals that had no baseline and have one now, with what their checks found."""
-        new = [active for active in goals if active.goal.id not in self._measured]
+    def new(self, goals: Iterable[ActiveGoal]) -> list[ActiveGoal]:
+        """The goals that have no baseline."""
+        return [active for active in goals if active.goal.id not in self._measured]
+
+    async def measure(self, new: Sequence[ActiveGoal], context: ToolContext) -> list[tuple[ActiveGoal, CheckResult]]:
+        """Those of `new` that have a baseline now, with what their checks found."""
         results = await _measure(new, context)
         self._failed = {a.goal.id: r.error for a, r in zip(new, results, strict=True) if r.error is not None}
         found = [(active, result) for active, result in zip(new, results, strict=True) if result.error is None]

@@ -17,11 +17,13 @@ from conch.cycle.control import Control
 from conch.cycle.hosted import Begun, Hosted
 from conch.cycle.recover import Origin, Recovered
 from conch.cycle.rhythm import Rhythm
+from conch.errors import HomeError
 from conch.home import Home
-from conch.minds import Mind, make_mind
+from conch.minds import Mind, Minds
 from conch.process import Child
-from conch.tools import BUILTIN_TOOLS, Notes, Sandbox, Toolbox
+from conch.tools import BUILTIN_TOOLS, Notes, Sandbox, Shelf, Toolbox
 from conch.tools.device import device_tools
+from conch.workspace import Copies
 
 ACTING_PER_CPU = 4
 """Agents that use tools and run checks at once, for each processor; the others wait for their turn."""
@@ -35,8 +37,10 @@ class Household:
         devices = device_tools(child.settings.edge.actuators, feed.bus.request)
         self._toolbox, self._sandbox = Toolbox((*BUILTIN_TOOLS, *devices)), Sandbox(child.settings.tools)
         self._turns = asyncio.Semaphore(ACTING_PER_CPU * (os.cpu_count() or 1))
+        self._made, self._shelf = Minds(child.settings.mind), Shelf()
         self._minds: dict[str, Mind] = {}
         self._notes: list[Notes] = []
+        self._copies: asyncio.Future[Copies] | None = None
         self.hosted = [self._host(number, spec) for number, spec in enumerate(child.spec["agents"])]
         self.resting = {name: Origin(agentuid, rests=True) for name, agentuid in child.spec["resting"].items()}
 
@@ -44,8 +48,9 @@ class Household:
         return self
 
     async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        for mind in self._minds.values():
-            await mind.close()
+        async with self._made:
+            for mind in self._minds.values():
+                await mind.close()
         for notes in self._notes:
             notes.close()
 
@@ -63,7 +68,7 @@ class Household:
 
         async def furnish() -> None:
             if not alone:
-                await asyncio.to_thread(_furnish, workspace)
+                await self._furnish(workspace)
 
         cycles: int | None = self._child.spec["cycles"]
         control = Control(lambda state, why: self._report(name, state, why), batch=cycles is not None)
@@ -80,9 +85,9 @@ class Household:
         mind = self._minds.get(settings.agent)
         if mind is None:
             decided = at.memory.decisions - begun.decisions
-            mind = make_mind(settings.mind, seed=settings.seed, memory=own / "reflex.npz", decided=decided)
+            mind = self._made.make(seed=settings.seed, memory=own / "reflex.npz", decided=decided)
             self._minds[settings.agent] = mind
-        notes = Notes(own / "notes.db")
+        notes = Notes(own / "notes.db", shelf=None if self._child.spec["alone"] else self._shelf)
         self._notes.append(notes)
         return Body(
             feed=self._feed,
@@ -93,13 +98,20 @@ class Household:
             workspace=workspace,
             settings=settings,
             agentuid=agentuid,
+            turns=self._turns,
         )
 
-
-def _furnish(workspace: Path) -> None:
-    from conch.workspace import fill
-
-    fill(workspace)
+    async def _furnish(self, workspace: Path) -> None:
+        """A filled workspace where there is none. Raises HomeError."""
+        if self._copies is None:
+            self._copies = asyncio.ensure_future(asyncio.to_thread(Copies.make))
+        try:
+            copies = await asyncio.shield(self._copies)
+            await asyncio.to_thread(copies.into, workspace)
+        except OSError as error:
+            raise HomeError(
+                f"the workspace {workspace} cannot be filled ({error.strerror}): make room, or mend its permissions"
+            ) from error
 
 
 def _seed(seed: int, name: str) -> int:

@@ -4,32 +4,59 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 from conch.config import MindSettings
 from conch.errors import ConfigError
 from conch.minds.protocol import Completion, Mind, Prompt, Purpose, Recent, ScriptEnded, Sense, Situation
 
-__all__ = ["Completion", "Mind", "Prompt", "Purpose", "Recent", "ScriptEnded", "Sense", "Situation", "make_mind"]
+__all__ = ["Completion", "Mind", "Minds", "Prompt", "Purpose", "Recent", "ScriptEnded", "Sense", "Situation"]
+
+if TYPE_CHECKING:
+    from conch.minds.openai import Line
+    from conch.minds.scripted import Line as ScriptLine
 
 
-def make_mind(settings: MindSettings, *, seed: int, memory: Path, decided: int = 0) -> Mind:
-    """The mind that the settings name. `memory` is the file in which the reflex mind keeps what it learnt;
-    `decided`: so many replies of the script were used up before.
+class Minds:
+    """Makes the minds of a process; what they can share is made once. Entered as a context; left, it closes that."""
 
-    Raises ConfigError for settings that cannot be used. Libraries are imported for the kind that needs them.
-    """
-    if settings.kind == "openai":
-        from conch.minds.openai import OpenAIMind
+    def __init__(self, settings: MindSettings) -> None:
+        self._settings = settings
+        self._line: Line | None = None
+        self._script: tuple[ScriptLine, ...] | None = None
 
-        return OpenAIMind(settings, seed=seed)
-    if settings.kind == "scripted":
-        from conch.minds.scripted import ScriptedMind
+    async def __aenter__(self) -> Self:
+        return self
 
-        if settings.script is None:
+    async def __aexit__(self, *_: object) -> None:
+        if self._line is not None:
+            await self._line.close()
+
+    def make(self, *, seed: int, memory: Path, decided: int = 0) -> Mind:
+        """The mind that the settings name. `memory` is the file in which the reflex mind keeps what it learnt;
+        `decided`: so many replies of the script were used up before.
+
+        Raises ConfigError for settings that cannot be used. Libraries are imported for the kind that needs them.
+        """
+        settings = self._settings
+        if settings.kind == "openai":
+            from conch.minds.openai import Line, OpenAIMind
+
+            self._line = self._line or Line()
+            return OpenAIMind(settings, seed=seed, line=self._line)
+        if settings.kind == "scripted":
+            return self._scripted(decided)
+        # The matrices are small: threads that wait for each other would take ten times as long on a busy machine.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        from conch.minds.reflex import ReflexMind
+
+        return ReflexMind(memory, seed=seed, explore="random" if settings.model == "random" else "ucb")
+
+    def _scripted(self, decided: int) -> Mind:
+        from conch.minds.scripted import ScriptedMind, read_script
+
+        if self._settings.script is None:
             raise ConfigError("the scripted mind needs a file of replies: --script FILE or mind.script")
-        return ScriptedMind(Path(settings.script).expanduser(), start_at=decided)
-    # The matrices are small: threads that wait for each other would take ten times as long on a busy machine.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from conch.minds.reflex import ReflexMind
-
-    return ReflexMind(memory, seed=seed, explore="random" if settings.model == "random" else "ucb")
+        path = Path(self._settings.script).expanduser()
+        self._script = self._script if self._script is not None else read_script(path)
+        return ScriptedMind(path, start_at=decided, lines=self._script)

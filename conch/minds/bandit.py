@@ -147,7 +147,7 @@ class LinUCB:
         ])  # fmt: skip
         towards = waiting / self.ridge if self._half is None else waiting @ self._known()
         root = np.linalg.cholesky(np.eye(len(waiting)) + towards @ waiting.T)
-        seen: Floats = np.linalg.solve(root, towards @ x.T)
+        seen = np.linalg.solve(root, towards @ x.T).astype(np.float64, copy=False)
         off: Floats = np.square(seen).sum(axis=0)
         return off
 

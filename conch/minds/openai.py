@@ -26,6 +26,8 @@ MAX_BODY = 4 * MAX_REPLY
 """Most bytes that are read of a body that is not streamed."""
 CONNECT_SECONDS = 10.0
 """Longest wait for a connection; then the next try, which may reach another address."""
+CALLS = 64
+"""Questions that the minds of a process ask at once, over one connection each; the others wait for their turn."""
 QUIET_SECONDS = 5.0
 """How long a fault may pass by itself before anybody is told of it."""
 BACKOFF = (0.5, 30.0)
@@ -106,6 +108,32 @@ class _Reply:
             raise ModelError(f"the endpoint's reply goes on past {MAX_REPLY} characters; it was left there")
 
 
+class Line:
+    """The connections to an endpoint, shared by all minds of a process. Whoever makes one closes it."""
+
+    def __init__(self) -> None:
+        self.turns = asyncio.Semaphore(CALLS)
+        self._client: httpx2.AsyncClient | None = None
+
+    def client(self, key: str) -> httpx2.AsyncClient:
+        """The one client, made with the first mind's key."""
+        if self._client is None:
+            headers = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
+            if key:
+                headers["authorization"] = f"Bearer {key}"
+            # No limit on reading: a model may think for long before its first word. The deadline covers it.
+            timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
+            limits = httpx2.Limits(max_connections=CALLS, max_keepalive_connections=CALLS)
+            self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits)
+        return self._client
+
+    async def close(self) -> None:
+        """Close the connections. Twice is once."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+
 class OpenAIMind:
     """Asks `<base_url>/chat/completions`, streamed.
 
@@ -119,10 +147,17 @@ class OpenAIMind:
     kind = "openai"
 
     def __init__(
-        self, settings: MindSettings, *, seed: int = 0, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self,
+        settings: MindSettings,
+        *,
+        seed: int = 0,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        line: Line | None = None,
     ) -> None:
-        """Raises ConfigError for an address or a key that cannot be used. `sleep` waits between the tries."""
+        """Raises ConfigError for an address or a key that cannot be used. `sleep` waits between the tries; `line` is
+        shared with other minds, without it this one has its own."""
         self._settings = settings
+        self._line, self._shares = line or Line(), line is not None
         self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
         self._sleep = sleep
         self._key = settings.api_key.get_secret_value() if settings.api_key else ""
@@ -130,7 +165,6 @@ class OpenAIMind:
             raise ConfigError("mind.api_key holds a character that cannot be sent (a line end?)")
         self._url = _endpoint(settings.base_url)
         self._where = f"{self._url.scheme}://{self._url.netloc.decode()}{self._url.path}"
-        self._client: httpx2.AsyncClient | None = None
 
     @property
     def model(self) -> str:
@@ -140,14 +174,8 @@ class OpenAIMind:
     async def complete(self, prompt: Prompt) -> Completion:
         """The reply. Raises ModelError: `fatal` where the request itself is refused; `retry_after` as asked for."""
         started = time.monotonic()
-        deadline = asyncio.get_running_loop().time() + self._settings.timeout
-        last: list[str] = []
-        try:
-            async with asyncio.timeout_at(deadline):
-                reply = await self._persistently(self._body(prompt), deadline, last)
-        except TimeoutError:
-            before = f" (before that: {last[-1]})" if last else ""
-            raise ModelError(f"{self._where} gave no whole reply within {self._settings.timeout:g} s{before}") from None
+        async with self._line.turns:  # waiting for a turn is not the endpoint's time
+            reply = await self._in_time(prompt)
         return Completion(
             text=well_formed("".join(reply.parts)),  # a pair of surrogates may come in two chunks
             finish_reason=str(reply.finish_reason),
@@ -156,14 +184,23 @@ class OpenAIMind:
             ms=(time.monotonic() - started) * 1000,
         )
 
+    async def _in_time(self, prompt: Prompt) -> _Reply:
+        deadline = asyncio.get_running_loop().time() + self._settings.timeout
+        last: list[str] = []
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._persistently(self._body(prompt), deadline, last)
+        except TimeoutError:
+            before = f" (before that: {last[-1]})" if last else ""
+            raise ModelError(f"{self._where} gave no whole reply within {self._settings.timeout:g} s{before}") from None
+
     def learn(self, experience: ExperienceRecorded) -> None:
         """The endpoint's model does not learn here."""
 
     async def close(self) -> None:
-        """Close the connections. Twice is once."""
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
+        """Close the connections, unless they are shared. Twice is once."""
+        if not self._shares:
+            await self._line.close()
 
     def _body(self, prompt: Prompt) -> bytes:
         said = [("system", prompt.system), *((message.role, message.content) for message in prompt.messages)]
@@ -197,7 +234,7 @@ class OpenAIMind:
     async def _once(self, body: bytes) -> _Reply:
         begun = False
         try:
-            async with self._connected().stream("POST", self._url, content=body) as response:
+            async with self._line.client(self._key).stream("POST", self._url, content=body) as response:
                 await self._refuse(response)
                 begun = True
                 return await self._read(response)
@@ -209,15 +246,6 @@ class OpenAIMind:
             if begun:
                 raise ModelError(f"{self._where} broke off its reply: {what}") from None
             raise _Passing(f"{self._where} cannot be reached: {what}", unreachable=True) from None
-
-    def _connected(self) -> httpx2.AsyncClient:
-        if self._client is None:
-            headers = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
-            if self._key:
-                headers["authorization"] = f"Bearer {self._key}"
-            # No limit on reading: a model may think for long before its first word. The deadline covers it.
-            self._client = httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS))
-        return self._client
 
     async def _refuse(self, response: httpx2.Response) -> None:
         status = response.status_code

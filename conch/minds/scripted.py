@@ -64,8 +64,9 @@ class ScriptedMind:
 
     kind = "scripted"
 
-    def __init__(self, path: Path, *, start_at: int = 0) -> None:
-        self._lines = read_script(path)
+    def __init__(self, path: Path, *, start_at: int = 0, lines: tuple[Line, ...] | None = None) -> None:
+        """`lines`: what stands in the file, where it was read before."""
+        self._lines = lines if lines is not None else read_script(path)
         self._next = start_at
         self._model = f"script:{path.name}"
 

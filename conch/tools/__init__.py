@@ -3,7 +3,7 @@
 from conch.tools import filesystem, memory, programs
 from conch.tools.checks import CheckResult, run_check
 from conch.tools.declare import Tool, ToolContext, ToolResult, tool
-from conch.tools.notes import Notes
+from conch.tools.notes import Notes, Shelf
 from conch.tools.sandbox import ProcessResult, Sandbox
 from conch.tools.toolbox import Toolbox
 
@@ -22,6 +22,7 @@ __all__ = [
     "Notes",
     "ProcessResult",
     "Sandbox",
+    "Shelf",
     "Tool",
     "ToolContext",
     "ToolResult",

@@ -16,6 +16,9 @@ MAX_NOTES = 10_000
 MAX_NOTE = 4_000
 """Characters of a note."""
 
+OPEN = 64
+"""Files of notes that a shelf keeps open."""
+
 MAX_WORDS = 64
 """Words of a query that count."""
 
@@ -33,26 +36,64 @@ END;
 """
 
 
+class Shelf:
+    """Notes of many agents, of which the OPEN used last are open: each takes three descriptors and 0.2 MB."""
+
+    def __init__(self) -> None:
+        self._open: dict[Notes, None] = {}
+
+    def used(self, notes: Notes) -> None:
+        """These are used now. Those that were not for longest are shut, and opened again when they are used."""
+        self._open.pop(notes, None)
+        self._open[notes] = None
+        if len(self._open) > OPEN:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.shut()
+
+
 class Notes:
     """Notes in the file at `path`, which is made where it is missing. For one thread at a time.
 
-    Everything raises StoreError, with what to do, where the file cannot be read or written, or is closed.
+    On a `shelf` the file is opened when it is used, and made with the first note. Everything raises StoreError, with
+    what to do, where the file cannot be read or written, or is closed.
     """
 
-    def __init__(self, path: Path | str, *, limit: int = MAX_NOTES) -> None:
+    def __init__(self, path: Path | str, *, limit: int = MAX_NOTES, shelf: Shelf | None = None) -> None:
         self.path = path
-        self._limit = limit
+        self._limit, self._shelf = limit, shelf
+        self._open: sqlite3.Connection | None = None
+        self._closed = False
+        if shelf is None:
+            self._open = self._opened()
+
+    @property
+    def _database(self) -> sqlite3.Connection:
+        if self._closed:
+            raise StoreError(f"the notes in {self.path} cannot be used: they are closed")
+        if self._open is None:
+            self._open = self._opened()
+        if self._shelf is not None:
+            self._shelf.used(self)
+        return self._open
+
+    def _opened(self) -> sqlite3.Connection:
         try:
-            self._database = sqlite3.connect(path, timeout=5, check_same_thread=False, isolation_level=None)
+            database = sqlite3.connect(self.path, timeout=5, check_same_thread=False, isolation_level=None)
         except sqlite3.Error as error:
             raise self._problem(error) from None
         try:
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = NORMAL")
-            self._database.executescript(_SCHEMA)
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = NORMAL")
+            database.executescript(_SCHEMA)
         except sqlite3.Error as error:
-            self._database.close()
+            database.close()
             raise self._problem(error) from None
+        return database
+
+    def _is_empty(self) -> bool:
+        """Whether there is no file yet."""
+        return self._shelf is not None and self._open is None and not Path(self.path).exists()
 
     def __enter__(self) -> Self:
         return self
@@ -67,11 +108,12 @@ class Notes:
             raise ToolError("a note needs some text")
         if len(text) > MAX_NOTE:
             raise ToolError(f"a note has at most {MAX_NOTE} characters, this one has {len(text)}")
+        database = self._database
         try:
-            with self._database:
-                self._database.execute("BEGIN IMMEDIATE")
-                added = self._database.execute("INSERT OR IGNORE INTO notes (text) VALUES (?)", (text,)).rowcount
-                self._database.execute(
+            with database:
+                database.execute("BEGIN IMMEDIATE")
+                added = database.execute("INSERT OR IGNORE INTO notes (text) VALUES (?)", (text,)).rowcount
+                database.execute(
                     "DELETE FROM notes WHERE id <= (SELECT id FROM notes ORDER BY id DESC LIMIT 1 OFFSET ?)",
                     (self._limit,),
                 )
@@ -81,6 +123,8 @@ class Notes:
 
     def recall(self, text: str, limit: int = 5) -> tuple[str, ...]:
         """The notes that share most with `text`, the best first; the latest notes where `text` has no word."""
+        if self._is_empty():
+            return ()
         words = dict.fromkeys(word.lower() for word in _WORD.findall(well_formed(text)))
         query = " OR ".join(f'"{word}"' for word in list(words)[:MAX_WORDS])
         try:
@@ -100,8 +144,15 @@ class Notes:
             raise self._problem(error) from None
 
     def close(self) -> None:
-        """Let go of the file. Twice is once."""
-        self._database.close()
+        """Let go of the file for good. Twice is once."""
+        self._closed = True
+        self.shut()
+
+    def shut(self) -> None:
+        """Let go of the file until it is used again."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
 
     def _problem(self, error: sqlite3.Error) -> StoreError:
         help_ = (

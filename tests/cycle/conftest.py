@@ -92,6 +92,7 @@ class Life:
         self.mind, self.settings, self.tools = FakeMind(), SETTINGS, list(BUILTIN_TOOLS)
         self.agentuid = AGENTUID
         self.batch = False
+        self.turns = asyncio.Semaphore(8)
         self.said: list[tuple[str, str]] = []
         """What the control reported, of every start."""
 
@@ -135,7 +136,7 @@ class Life:
     def _made(self, feed: Feed, control: Control, at: Recovered) -> Agent:
         body = Body(
             feed, self.mind, Toolbox(self.tools), Sandbox(self.settings.tools), self.notes, self.workspace,
-            self.settings, self.agentuid,
+            self.settings, self.agentuid, self.turns,
         )  # fmt: skip
         return Agent(body, at, control)
 

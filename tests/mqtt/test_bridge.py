@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog.testing
 
 from conch.bus import Bus, MemoryBus, feeding
 from conch.config import Settings
@@ -210,6 +211,24 @@ async def test_a_bridge_goes_on_where_the_last_one_ended(
     assert ids(hub) == [one.id for one in acts]
 
 
+async def test_the_place_is_written_while_it_runs(
+    bus: MemoryBus, broker: Any, hub: Any, bridging: Bridging, act: Any, until: Any
+) -> None:
+    """A bridge that is killed sends again only what came since the last writing."""
+
+    async def place() -> int:
+        entry = await bus.get("position/mqtt")
+        return int(json.loads(entry.value)["seq"]) if entry is not None else -1
+
+    async def written() -> bool:
+        return await place() == 5
+
+    async with bridging(broker.url):
+        await put(bus, *(act(cycle) for cycle in range(1, 6)))
+
+        await until(written)
+
+
 async def test_what_is_no_fact_is_passed_over(
     bus: MemoryBus, broker: Any, hub: Any, bridging: Bridging, act: Any, until: Any
 ) -> None:
@@ -223,17 +242,18 @@ async def test_what_is_no_fact_is_passed_over(
         ("conch.v1.#.action.taken", encode(act(1))),
         ("conch.v1.e/o.action.taken", encode(act(1))),
         ("conch.v1.echo.new.kind", b'{"type": "conch.v1.another.kind", "agent": "echo", "id": "1"}'),
+        ("conch.v1.echo.action.taken", b'{"type": "conch.v1.action.taken", "agent": "echo", "id": "1"}'),
     ):
         await bus.publish(subject, data, id=str(uuid.uuid4()))
     await put(bus, act(2))
 
     async with bridging(broker.url, discovery=None) as bridge:
-        await until(lambda: bridge.handled == 9)
+        await until(lambda: bridge.handled == 10)
 
     hub.level()
     assert hub.topics == {"conch/echo/status", "conch/echo/action/taken"}
     assert ids(hub) == [act(2).id]
-    assert bridge.tally.failures == 8
+    assert bridge.tally.failures == 9
 
 
 async def test_a_fact_of_a_kind_not_known_here_goes_too(
@@ -268,31 +288,35 @@ async def test_what_is_too_large_for_the_broker_holds_up_nothing(
     hangs up, and by an answer that its protocol does not have."""
     broker = make_broker(limit)
     hub = make_hub(broker.port)
-    large = act(2, raw="x" * 8000)
-    await put(bus, act(1), large, act(3))
+    large = [act(cycle, raw="x" * 8000) for cycle in (2, 3)]
+    await put(bus, act(1), *large, act(4))
 
-    async with bridging(broker.url, discovery=None) as bridge:
-        bridge._link._newest = newest
-        await until(lambda: bridge._done == 3)
+    with structlog.testing.capture_logs() as logs:
+        async with bridging(broker.url, discovery=None) as bridge:
+            bridge._link._newest = newest
+            await until(lambda: bridge._done == 4)
 
-    assert set(ids(hub)) == {act(1).id, act(3).id}
-    assert (bridge.tally.handled, bridge.tally.failures) == (2, 1)
+    assert set(ids(hub)) == {act(1).id, act(4).id}
+    assert (bridge.tally.handled, bridge.tally.failures) == (2, 2)
+    assert [line["seq"] for line in logs if line["event"] == "mqtt.skipped"] == [2, 3]
 
 
 async def test_a_topic_that_the_broker_forbids_holds_up_nothing(
     bus: MemoryBus, make_broker: Any, make_hub: Any, bridging: Bridging, act: Any, needs_changed: Any, until: Any,
     tmp_path: Path,
 ) -> None:  # fmt: skip
-    """What the broker's rules forbid is counted, the rest goes on."""
+    """What the broker's rules forbid is counted, and said once for each kind of fact; the rest goes on."""
     (tmp_path / "acl").write_text("topic readwrite conch/+/needs/changed\ntopic readwrite hub/#\ntopic read #\n")
     broker = make_broker(f"acl_file {tmp_path / 'acl'}")
     hub = make_hub(broker.port)
     await put(bus, act(1), act(2), needs_changed(3, curiosity=0.5))
 
-    async with bridging(broker.url) as bridge:
-        await until(lambda: bridge.handled == 3)
+    with structlog.testing.capture_logs() as logs:
+        async with bridging(broker.url) as bridge:
+            await until(lambda: bridge.handled == 3)
 
     hub.level()
+    assert [line["seq"] for line in logs if line["event"] == "mqtt.skipped"] == [1]
     assert hub.topics == {"conch/echo/needs/changed"}
     assert bridge.tally.failures == 2
 
@@ -313,6 +337,8 @@ async def test_the_status_is_kept_by_the_broker(
         await until(lambda: (last_status(early) or {}).get("cycle") == 7)
         await until(lambda: (last_status(early, "other") or {}).get("cycle") == 3)
         status = last_status(early)
+        await put(bus, recorded(8, 0.5))
+        await until(lambda: last_status(early)["cycle"] == 8)
         late = make_hub(broker.port)
         await until(lambda: last_status(late, "other"))
 
@@ -324,7 +350,7 @@ async def test_the_status_is_kept_by_the_broker(
 
     after = make_hub(broker.port)
     await until(lambda: last_status(after) and last_status(after, "other"))
-    assert (last_status(after)["state"], last_status(after)["cycle"]) == ("offline", 7)
+    assert (last_status(after)["state"], last_status(after)["cycle"]) == ("offline", 8)
     assert last_status(after, "other")["state"] == "offline"
 
 
@@ -402,20 +428,17 @@ async def test_what_waits_is_said_and_that_it_is_over(
 async def test_a_second_bridge_takes_over(
     bus: MemoryBus, broker: Any, hub: Any, bridging: Bridging, act: Any, until: Any
 ) -> None:
-    """Of two bridges on one stream the later one goes on and the other stops: no two write one place."""
-    first, second = bridging(broker.url), bridging(broker.url)
-    elder = await first.__aenter__()
-    await until(lambda: elder._tap is not None)
-    async with second as younger:
-        await until(lambda: younger._tap is not None)
-        await put(bus, act(1))
-        await until(lambda: younger.handled == 1)
+    """Of two bridges on one stream the later one goes on, though only the elder has a broker, and the elder stops."""
+    elder, younger = bridging(broker.url), bridging("mqtt://127.0.0.1:1")
+    first = await elder.__aenter__()
+    await until(lambda: first._tap is not None)
 
-    with pytest.raises(FencedError):
-        await first.__aexit__(None, None, None)
-    entry = await bus.get("position/mqtt")
-    assert entry is not None
-    assert json.loads(entry.value)["seq"] == 1
+    async with younger as second:
+        await until(lambda: second._tap is not None)
+        await put(bus, act(1))
+        await until(lambda: first._done == 1)
+        with pytest.raises(FencedError):
+            await elder.__aexit__(None, None, None)
 
 
 async def test_what_the_stream_gave_up_is_counted(

@@ -127,4 +127,5 @@ def test_a_need_of_any_name_has_a_sensor_of_its_own(need: str) -> None:
 
     assert value == "0.25"
     assert config["state_topic"] == "conch/echo/needs/changed"
-    assert message.topic != announce_need("homeassistant", "echo", "echo", need + "?").topic
+    others = [announce_need("homeassistant", "echo", "echo", need + end).topic for end in "?!_"]
+    assert len({message.topic, *others}) == 4

@@ -266,6 +266,41 @@ async def test_a_broker_of_mqtt_3(ours: Any, until: Any, monkeypatch: pytest.Mon
     server.close()
 
 
+async def test_no_more_is_on_the_wire_than_the_broker_takes(until: Any) -> None:
+    """A broker that takes two messages at a time gets the third when it has acknowledged one."""
+    packets: list[bytes] = []
+    sent: list[asyncio.Future[None]] = []
+    go_on = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1000)
+        writer.write(b"\x20\x06\x00\x00\x03\x21\x00\x02")  # its welcome, with a Receive Maximum of 2
+        for number in (1, 2, 3):
+            packets.append(await reader.readexactly(9))
+            if number == 2:
+                await go_on.wait()
+                writer.write(b"\x40\x02\x00\x01\x40\x02\x00\x02")
+        writer.write(b"\x40\x02\x00\x03")
+        await reader.read()
+        writer.close()
+
+    async def live(wire: Wire) -> None:
+        while len(sent) < 3:
+            sent.append(await wire.send("t", b"x"))
+        await sent[2]
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"mqtt://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    link = asyncio.create_task(Link(Settings.model_validate({"edge": {"bridge": url}}).edge, "test").keep(live))
+    await until(lambda: len(packets) == 2)
+    before = len(sent)
+    go_on.set()
+    await link
+
+    assert (before, len(packets)) == (2, 3)
+    server.close()
+
+
 async def test_a_dead_line_is_noticed(line: Any, ours: Any, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that is open and says nothing is given up after twice the keepalive, and made again."""
     monkeypatch.setattr(links, "KEEPALIVE_SECONDS", 1)

@@ -28,10 +28,12 @@ def test_every_kind_of_fact_has_a_topic(kind: str) -> None:
 @example("conch.v1.echo.act/ion.taken")
 @example("conch.v1.$SYS.action.taken")
 @example("conch.v1.echo.status")
+@example("conch.v1.echo.action.taken.more")
 @example("conch.v2.echo.action.taken")
 def test_nothing_but_tokens_gets_into_a_topic(subject: str) -> None:
     """A topic has four levels of plain letters, or there is none; never a status's, never a wildcard."""
     topic = fact_topic(subject)
 
     assert topic is None or re.fullmatch(r"conch/[a-z0-9-]+/[a-z0-9_-]+/[a-z0-9_-]+", topic)
+    assert topic is None or subject == topic.replace("/", ".").replace("conch.", "conch.v1.", 1)
     assert topic != status_topic("echo")

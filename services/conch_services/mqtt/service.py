@@ -20,7 +20,7 @@ import structlog
 
 from conch.bus import Arrived, Bus, Feed, Tap
 from conch.consumer import ServiceContext
-from conch.consumer.place import Place, take_place
+from conch.consumer.place import take_place
 from conch.consumer.run import Tally
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, UsageError
@@ -102,6 +102,7 @@ class MqttService:
         """When the broker last acknowledged something, or something began to wait for it; when `handled` was asked."""
         self._breaks = 0
         self._forbidden: set[str] = set()
+        """Kinds of facts of which one was forbidden to us on this connection: it is said once."""
 
     @property
     def handled(self) -> int | None:
@@ -244,7 +245,7 @@ class MqttService:
 
     def _refused(self, fact: _Fact, error: RefusedError) -> None:
         kind = fact.arrived.subject.split(".", 3)[3]
-        if not error.forbidden or kind not in self._forbidden:  # what is forbidden is so for every fact of its kind
+        if kind not in self._forbidden:
             self._skip(fact, str(error))
         else:
             self.tally.failures += 1

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from cyclopts import App
 
-app = App(name="bus", help="The message bus: permissions.")
-app.command(
-    "conch.cli.permissions:permissions", name="permissions", help="Users for a NATS server of your own, one a consumer."
-)
+COMMANDS = {
+    "snapshot": ("conch.cli.backup:snapshot", "Write stream and bucket into a file, of one moment."),
+    "restore": ("conch.cli.backup:restore", "Put the bus of a file back, where there is none."),
+    "permissions": ("conch.cli.permissions:permissions", "Users for a NATS server of your own, one a consumer."),
+}
+"""Name -> where its function stands, and its line in the help (nothing is imported for that)."""
+
+app = App(name="bus", help="The message bus: what it holds, how fast it is, a copy of it, who may do what.")
+for _name, (_place, _line) in COMMANDS.items():
+    app.command(_place, name=_name, help=_line)

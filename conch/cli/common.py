@@ -77,20 +77,29 @@ async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
     """
     from conch.bus.jetstream import JetStreamBus
 
-    quiet()
+    room = stream_bytes(settings) if access_to(home, settings) is None else -1
     strict = settings.bus.durability == "strict"
+    async with (
+        reach(home, settings) as access,
+        JetStreamBus(access, name="conch-cli", max_bytes=room, strict=strict) as bus,
+    ):
+        yield bus
+
+
+@asynccontextmanager
+async def reach(home: Home, settings: Settings) -> AsyncIterator[Access]:
+    """How the bus of this home is reached, see `open_bus`, while it is there."""
+    quiet()
     if (access := access_to(home, settings)) is not None:
-        async with JetStreamBus(access, name="conch-cli", strict=strict) as bus:
-            yield bus
-    else:
-        with home.owned():
-            server = embedded_server(home, settings)
-            await server.start()
-            try:
-                async with JetStreamBus(server.access, max_bytes=stream_bytes(settings), strict=strict) as bus:
-                    yield bus
-            finally:
-                await server.stop()
+        yield access
+        return
+    with home.owned():
+        server = embedded_server(home, settings)
+        await server.start()
+        try:
+            yield server.access
+        finally:
+            await server.stop()
 
 
 def quiet() -> None:

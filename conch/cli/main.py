@@ -25,10 +25,10 @@ COMMANDS = {
     "need": ("conch.cli.need:app", "Needs: list, history."),
     "goal": ("conch.cli.goal:app", "Goals: list, add, drop."),
     "reward": ("conch.cli.reward:app", "Rewards: list."),
-    "consumer": ("conch.cli.consumer:app", "Consumers: list, lag, reset."),
+    "consumer": ("conch.cli.consumer:app", "Consumers: list, lag, reset, forget."),
     "mark": ("conch.cli.mark:app", "Witness marks: list, show, verify."),
     "dlq": ("conch.cli.dlq:app", "Dead letters: list, show, retry, drop."),
-    "bus": ("conch.cli.bus:app", "The bus: permissions."),
+    "bus": ("conch.cli.bus:app", "The bus: info, tail, bench, snapshot, restore, permissions."),
     "config": ("conch.cli.config:app", "Settings: show, validate, schema."),
 }
 """Name -> where its function or group stands, and its line in the help (nothing is imported for that)."""

@@ -1,0 +1,235 @@
+"""`conch bus snapshot | restore`: stream and bucket in one file, and back."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from conch.cli.common import Common, access_to, embedded_server, emit, quiet, reach, say, stream_bytes
+from conch.cli.options import COMMON
+from conch.errors import BusError, ConchError, UsageError
+from conch.home import write_whole
+
+if TYPE_CHECKING:
+    from conch.bus.archive import Manifest, Writer
+    from conch.bus.jetstream.connection import Connection
+    from conch.config import Settings
+    from conch.home import Home
+
+BUCKET, STREAM = "KV_conch", "CONCH"
+"""In the order in which they are taken: what the bucket says of places in the stream must not lead it."""
+_CHOSEN_BY_THE_SERVER = "_nats."
+
+File = Annotated[Path, Parameter(help="The snapshot's file.")]
+
+
+async def snapshot(file: File, /, *, common: Common = COMMON) -> None:
+    """Write the whole bus into FILE, of one moment, with or without a run: facts under their sequences, places, states.
+
+    FILE gets its name once it is whole; what stood there is replaced then. The experience store is not in it: it joins
+    what the stream holds once more, or has a backup of its own.
+    """
+    from conch.bus.archive import writing
+    from conch.bus.jetstream.connection import Connection
+
+    if file.is_dir():
+        raise UsageError(f"{file} is a directory: name a file in it")
+    home, settings = common.existing(), common.settings()
+    async with reach(home, settings) as access, Connection(access, name="conch-snapshot") as connection:
+        with writing(
+            file, version=version("conch-agent"), server=str(connection.said.get("version")), agents=home.agents()
+        ) as writer:
+            for stream in (BUCKET, STREAM):
+                await _take(connection, writer, stream)
+    _tell(common, "snapshot", file, writer.parts[1].state)
+
+
+async def _take(connection: Connection, writer: Writer, stream: str) -> None:
+    from conch.bus.jetstream.transfer import pack
+
+    with ExitStack() as stack:
+
+        def begin(config: dict[str, Any], state: dict[str, Any]) -> Any:
+            write, done = stack.enter_context(writer.part(stream, config, state)), 0
+
+            def take(chunk: bytes) -> None:
+                nonlocal done
+                write(chunk)
+                done += len(chunk)
+                _progress(f"packing {stream}", done, state["bytes"])
+
+            return take
+
+        await pack(connection, stream, begin)
+
+
+async def restore(
+    file: File,
+    /,
+    *,
+    force: Annotated[
+        bool, Parameter(negative="", help="In place of the stream that is there, which is gone then.")
+    ] = False,
+    common: Common = COMMON,
+) -> None:
+    """Put the bus of FILE back, sequences and all, where there is none; not during a run.
+
+    The agents' ids come back with it. Whatever goes wrong, nothing is half there.
+    """
+    from conch.bus.archive import read_manifest
+
+    quiet()
+    home, settings = common.where(), common.settings()
+    if home.running() is not None:
+        raise ConchError(f"{home.path} has a run in progress: conch stop, then restore")
+    manifest = read_manifest(file, _progress)
+    for stream in (BUCKET, STREAM):
+        manifest.part(stream)
+    with home.owned():
+        _refuse_others(home, manifest, force=force)
+        if settings.bus.url is None:
+            await _restore_embedded(home, settings, file, manifest, force=force)
+        else:
+            await _restore_own(home, settings, file, manifest, force=force)
+        for agent, agentuid in manifest.agents.items():
+            home.agent_dir(agent).mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_whole(home.agent_dir(agent) / "agentuid", f"{agentuid}\n")
+    _tell(common, "restored", file, manifest.part(STREAM).state)
+
+
+def _refuse_others(home: Home, manifest: Manifest, *, force: bool) -> None:
+    """Raises ConchError where the home's agents are others than the snapshot's."""
+    for agent, agentuid in home.agents().items():
+        if not force and manifest.agents.get(agent, agentuid) != agentuid:
+            raise ConchError(
+                f"{home.path} has another agent {agent} ({agentuid}) than the snapshot "
+                f"({manifest.agents[agent]}): choose another --home, or --force"
+            )
+
+
+async def _restore_embedded(home: Home, settings: Settings, file: Path, manifest: Manifest, *, force: bool) -> None:
+    """Into a store beside the home's, which takes its place once it is whole."""
+    kept = home.bus / "jetstream"
+    if not force and kept.exists():
+        async with _server(home.bus, home, settings) as connection:
+            await _refuse_existing(connection, f"in {home.path}")
+    home.bus.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix="restoring-", dir=home.bus))
+    try:
+        async with _server(beside, home, settings) as connection:
+            await _put_back(connection, file, manifest, room=stream_bytes(settings), replicas=1)
+        before = beside / "before"
+        if kept.exists():
+            kept.rename(before)
+        (beside / "jetstream").rename(kept)
+    except OSError as error:
+        raise ConchError(
+            f"{home.bus} cannot be written ({error.strerror}): make room, or choose another --home"
+        ) from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+async def _restore_own(home: Home, settings: Settings, file: Path, manifest: Manifest, *, force: bool) -> None:
+    """Into a server of one's own. With `force` what is there goes first: it may be gone though this fails."""
+    from conch.bus.jetstream.connection import Connection
+
+    access = access_to(home, settings)
+    assert access is not None
+    async with Connection(access, name="conch-restore") as connection:
+        if not force:
+            await _refuse_existing(connection, f"on {access.shown}")
+        await _remove(connection)
+        try:
+            await _put_back(connection, file, manifest, room=None, replicas=settings.bus.replicas)
+        except BaseException:
+            with contextlib.suppress(BusError):
+                await _remove(connection)
+            raise
+
+
+@asynccontextmanager
+async def _server(directory: Path, home: Home, settings: Settings) -> AsyncIterator[Connection]:
+    """An embedded server over the store in `directory`, while entered."""
+    from conch.bus.jetstream.connection import Connection
+
+    server = embedded_server(home, settings)
+    server.directory = directory
+    await server.start()
+    try:
+        async with Connection(server.access, name="conch-restore") as connection:
+            yield connection
+    finally:
+        await server.stop()
+
+
+async def _refuse_existing(connection: Connection, where: str) -> None:
+    """Raises ConchError where a stream holds, or held, anything."""
+    from conch.bus.jetstream.transfer import described
+
+    info = await described(connection, STREAM)
+    if info is not None and info["state"]["last_seq"] > 0:
+        raise ConchError(
+            f"there is a stream {where} already, with {info['state']['messages']} events: choose another --home or "
+            "server, or --force to put the snapshot in its place"
+        )
+
+
+async def _remove(connection: Connection) -> None:
+    from conch.bus.jetstream.transfer import described
+
+    for stream in (STREAM, BUCKET):
+        if await described(connection, stream) is not None:
+            await connection.api(f"STREAM.DELETE.{stream}")
+
+
+async def _put_back(connection: Connection, file: Path, manifest: Manifest, *, room: int | None, replicas: int) -> None:
+    """Both streams, as they were; `room`: bytes that the stream may take from now on."""
+    from conch.bus.archive import chunks_of
+    from conch.bus.jetstream.transfer import unpack
+
+    for name in (STREAM, BUCKET):
+        part = manifest.part(name)
+        metadata = part.config.get("metadata") or {}
+        ours = {key: value for key, value in metadata.items() if not key.startswith(_CHOSEN_BY_THE_SERVER)}
+        config = part.config | {"name": name, "num_replicas": replicas, "metadata": ours}
+        if room is not None and name == STREAM:
+            config["max_bytes"] = room
+        with chunks_of(file, name) as chunks:
+            info = await unpack(connection, config, part.state, _counted(chunks, name, part.size))
+        if info["state"]["last_seq"] != part.state["last_seq"]:
+            raise BusError(f"the server has put {name} back up to {info['state']['last_seq']} alone")
+
+
+def _counted(chunks: Iterator[bytes], name: str, size: int) -> Iterator[bytes]:
+    done = 0
+    for chunk in chunks:
+        yield chunk
+        done += len(chunk)
+        _progress(f"restoring {name}", done, size)
+
+
+def _progress(what: str, done: int, whole: int) -> None:
+    """How far it is, for a person on a terminal."""
+    if sys.stderr.isatty():
+        share = f"{min(done / whole, 1):4.0%}" if whole else ""
+        sys.stderr.write(f"\r{what} {done / 2**20:8.1f} MiB {share}\x1b[K" + ("\n" if done >= whole else ""))
+        sys.stderr.flush()
+
+
+def _tell(common: Common, what: str, file: Path, state: dict[str, Any]) -> None:
+    figures = {"first": state["first_seq"], "last": state["last_seq"], "events": state["messages"]}
+    if common.json:
+        emit({"schema": f"conch.v1.{what}", "file": str(file)} | figures | {"bytes": file.stat().st_size})
+    else:
+        size = file.stat().st_size / 2**20
+        say(f"{what} {file}: {figures['events']} events, {figures['first']} to {figures['last']}, {size:.1f} MiB")

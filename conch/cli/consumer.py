@@ -143,7 +143,7 @@ async def _refuse_unknown(bus: Bus, name: str) -> None:
     from conch.consumer.place import position_key
 
     prefix = position_key("")
-    places = {key.removeprefix(prefix).partition("/")[0] for key in await bus.keys() if key.startswith(prefix)}
+    places = {key.removeprefix(prefix) for key in await bus.keys() if key.startswith(prefix)}
     known = sorted(places | {reader.name for reader in await bus.readers()})
     if name not in known:
         raise ConchError(f"no consumer {name!r} keeps its place on the bus: {', '.join(known) or 'none does yet'}")

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from conch.cli.common import Common, ask, emit, open_bus, say, table
+from conch.cli.common import Common, ask, emit, open_bus, say, table, warn
 from conch.cli.options import COMMON, Limit
 from conch.errors import BusError, BusUnreachableError, ConchError, UsageError
 from conch.text import safe_text
 
 if TYPE_CHECKING:
     from conch.bus import Bus, Feed
-    from conch.consumer import ConsumerRuntime
     from conch_schemas import ConsumerFailed
 
 app = App(name="dlq", help="Dead letters: events that a consumer could not handle.")
@@ -25,6 +25,11 @@ app = App(name="dlq", help="Dead letters: events that a consumer could not handl
 RETRY_SECONDS = 60.0
 """Time for one retry: a fold is built again from the state before the letter."""
 
+Retry = Callable[[int], Awaitable[None]]
+"""Handles the event at this place of the stream once more."""
+
+Every = Annotated[bool, Parameter(name="--all", negative="", help="All letters that there are.")]
+OfConsumer = Annotated[str | None, Parameter(name="--consumer", help="With --all: of this consumer alone.")]
 Id = Annotated[str, Parameter(help="Id of a letter, or how it begins; several are taken one after the other.")]
 Rules = Annotated[list[Path] | None, Parameter(help="File of the plug-in that the letter is for, without a run.")]
 
@@ -84,43 +89,75 @@ async def show(letter: str, /, *, common: Common = COMMON) -> None:
 
 
 @app.command
-async def retry(*letters: Id, rules: Rules = None, common: Common = COMMON) -> None:
-    """Have letters handled once more: by the run in progress, else by their consumer, started for the moment."""
-    from conch.bus import feeding
-    from conch.consumer.letters import letter_named, settle
+async def retry(
+    *letters: Id,
+    every: Every = False,
+    consumer: OfConsumer = None,
+    rules: Rules = None,
+    common: Common = COMMON,
+) -> None:
+    """Have letters handled once more: by the run in progress, else by their consumer, started for the moment.
 
-    _some(letters)
+    With --all one that fails again does not keep the others from being tried.
+    """
+    from conch.bus import feeding
+    from conch.consumer.letters import settle
+
+    _refuse_unclear(letters, consumer, every=every)
     home, settings = common.existing(), common.settings()
-    running = home.running() is not None
+    running, failed = home.running() is not None, 0
     async with open_bus(home, settings) as bus, AsyncExitStack() as stack:
-        for name in letters:
-            letter = await letter_named(bus, name)
-            if running:
-                await _asked(bus, letter)
+        feed = None if running else await stack.enter_async_context(feeding(bus))
+        hosted: dict[str, Retry] = {}
+        async for letter in _chosen(bus, letters, consumer):
+            try:
+                if feed is None:
+                    await _asked(bus, letter)
+                else:
+                    await _handled_here(feed, common, letter, rules or (), hosted, stack)
+            except ConchError as error:
+                if not every:
+                    raise
+                failed += 1
+                warn(str(error))
             else:
-                feed = await stack.enter_async_context(feeding(bus))
-                runtime = await _hosted(feed, common, letter.consumer, rules or (), stack)
-                await _handled_here(runtime, letter)
-            await settle(bus, letter, "retried")
-            _done(common, letter, "retried")
+                await settle(bus, letter, "retried")
+                _done(common, letter, "retried")
+    if failed:
+        raise ConchError(f"{failed} dead letters are left: conch dlq list")
 
 
 @app.command
-async def drop(*letters: Id, common: Common = COMMON) -> None:
+async def drop(*letters: Id, every: Every = False, consumer: OfConsumer = None, common: Common = COMMON) -> None:
     """Give letters up: they stay on the stream as facts and are listed no more."""
-    from conch.consumer.letters import letter_named, settle
+    from conch.consumer.letters import settle
 
-    _some(letters)
+    _refuse_unclear(letters, consumer, every=every)
     async with open_bus(common.existing(), common.settings()) as bus:
-        for name in letters:
-            letter = await letter_named(bus, name)
+        async for letter in _chosen(bus, letters, consumer):
             await settle(bus, letter, "dropped")
             _done(common, letter, "dropped")
 
 
-def _some(letters: tuple[str, ...]) -> None:
-    if not letters or not all(letters):
-        raise UsageError("which letters? conch dlq list shows their ids")
+def _refuse_unclear(letters: tuple[str, ...], consumer: str | None, *, every: bool) -> None:
+    """Raises UsageError where it is not said which letters are meant, or twice."""
+    if every and letters:
+        raise UsageError("--all takes no ids beside it")
+    if consumer is not None and not every:
+        raise UsageError("--consumer narrows --all down: add that")
+    if not every and (not letters or not all(letters)):
+        raise UsageError("which letters? conch dlq list shows their ids; --all means all of them")
+
+
+async def _chosen(bus: Bus, ids: tuple[str, ...], consumer: str | None) -> AsyncIterator[ConsumerFailed]:
+    """The letters of these ids, each looked for when its turn comes; without ids all there are, of one consumer."""
+    from conch.consumer.letters import letter_named, open_letters
+
+    for id in ids:
+        yield await letter_named(bus, id)
+    if not ids:
+        for letter in [one async for one in open_letters(bus) if consumer in (None, one.consumer)]:
+            yield letter
 
 
 def _done(common: Common, letter: ConsumerFailed, how: str) -> None:
@@ -136,10 +173,9 @@ async def _asked(bus: Bus, letter: ConsumerFailed) -> None:
     from conch.consumer.run import control_of
     from conch_schemas import agent_of
 
-    holder = await holder_of(bus, letter.consumer, agent_of(letter.letter_subject) or "")
+    # A service that shares its agents with nobody, the store, answers whoever is named.
+    holder = await holder_of(bus, letter.consumer, agent_of(letter.letter_subject) or "") or "anybody"
     try:
-        if holder is None:
-            raise BusError("nobody handles it now")
         await ask(bus, control_of(letter.consumer, holder), {"seq": letter.letter_seq}, timeout=RETRY_SECONDS)
     except BusError as error:
         raise BusUnreachableError(f"the consumer {letter.consumer} takes no retry ({error}): conch status") from None
@@ -147,23 +183,32 @@ async def _asked(bus: Bus, letter: ConsumerFailed) -> None:
         raise ConchError(f"{letter.id[:8]} failed again: {error}") from None
 
 
-async def _handled_here(runtime: ConsumerRuntime, letter: ConsumerFailed) -> None:
+async def _handled_here(
+    feed: Feed,
+    common: Common,
+    letter: ConsumerFailed,
+    rules: Sequence[Path],
+    hosted: dict[str, Retry],
+    stack: AsyncExitStack,
+) -> None:
+    """By its consumer, which is made at its first letter and kept in `hosted`."""
+    if letter.consumer not in hosted:
+        hosted[letter.consumer] = _hosted(feed, common, letter.consumer, rules, stack)
     try:
-        await runtime.retry_alone(letter.letter_seq)
+        await hosted[letter.consumer](letter.letter_seq)
     except BusError:
         raise
     except (Exception, SystemExit) as error:  # a handler may raise anything; the letter stays
         raise ConchError(f"{letter.id[:8]} failed again: {type(error).__name__}: {error}") from None
 
 
-async def _hosted(
-    feed: Feed, common: Common, consumer: str, rules: Sequence[Path], stack: AsyncExitStack
-) -> ConsumerRuntime:
+def _hosted(feed: Feed, common: Common, consumer: str, rules: Sequence[Path], stack: AsyncExitStack) -> Retry:
     """The consumer, not reading, only here to be asked. Raises ConchError where there is none that takes letters."""
     from conch.consumer import ConsumerRuntime, ServiceContext
     from conch.consumer.discover import builtin_names, discover
     from conch.consumer.members import Members
     from conch.consumer.process import builtin, plugin
+    from conch.consumer.service import Retrying
     from conch.consumer.share import SharedConsumer
 
     members = Members(feed.bus, "dlq")  # it takes part in nothing
@@ -177,6 +222,8 @@ async def _hosted(
             raise ConchError(f"there is no consumer {consumer!r} here: name its file with --rules, or drop the letter")
         running = plugin(named[0], context, members, stack)
     made = running.make()
-    if not isinstance(made, SharedConsumer):
-        raise ConchError(f"the {consumer} takes no letter again: conch dlq drop gives it up")
-    return ConsumerRuntime(feed, made.spec)
+    if isinstance(made, SharedConsumer):
+        return ConsumerRuntime(feed, made.spec).retry_alone
+    if isinstance(made, Retrying):
+        return partial(made.retry_alone, feed.bus)
+    raise ConchError(f"the {consumer} takes no letter again: conch dlq drop gives it up")

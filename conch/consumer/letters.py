@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from conch.bus import Bus, Delivery
 from conch.consumer.spec import ConsumerSpec
@@ -87,3 +87,12 @@ async def letter_named(bus: Bus, name: str) -> ConsumerFailed:
     if len(found) != 1:
         raise ConchError(f"{len(found)} dead letters begin with {name!r}: conch dlq list shows them")
     return found[0]
+
+
+async def answer_retry(retry: Callable[[int], Awaitable[None]], data: bytes) -> bytes:
+    """The reply to `{"seq": …}`, a request to handle the event of a dead letter once more: `ok`, or why not."""
+    try:
+        await retry(int(json.loads(data)["seq"]))
+    except Exception as error:
+        return json.dumps({"error": f"{type(error).__name__}: {error}"}).encode()
+    return b'{"ok":true}'

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from conch.bus import Feed
+from conch.bus import Bus, Feed
 from conch.config import Settings
 from conch.consumer.run import Tally
 from conch_schemas import Event
@@ -58,6 +58,15 @@ class Speaker(Protocol):
     """Beside dead letters."""
     serves: tuple[str, ...]
     """Subjects."""
+
+
+@runtime_checkable
+class Retrying(Protocol):
+    """A service that takes the event of a dead letter once more."""
+
+    async def retry_alone(self, bus: Bus, seq: int) -> None:
+        """Handle the event at this place, while the service does not run. Raises what is wrong with it."""
+        ...
 
 
 @runtime_checkable

@@ -21,8 +21,17 @@ from conch.consumer.letters import dead_letter, open_letters, publish_letter
 from conch.consumer.place import take_place
 from conch.consumer.run import control_of
 from conch.errors import BusUnreachableError, ConchError, UsageError
+from conch.experience import SqliteStore
 from conch.home import Home
-from conch_schemas import ActionTaken, ConsumerFailed, MessageReceived, NeedsChanged, decode, subject_filter
+from conch_schemas import (
+    ActionTaken,
+    ConsumerFailed,
+    MessageReceived,
+    NeedsChanged,
+    RewardAssigned,
+    decode,
+    subject_filter,
+)
 from conch_services.needs.consumer import needs_consumer
 
 Printed = Callable[[], str]
@@ -37,6 +46,16 @@ def joy(act):
     if Path({broken!r}).exists():
         raise ValueError("no joy \\x1b[2J")
     return follow(act, MessageReceived, consumer="joy", version="1", text="hurrah")
+"""
+
+
+BATCHES = """
+from conch.consumer import consumer, follow
+from conch_schemas import ActionTaken, MessageReceived
+
+@consumer(ActionTaken, name="many", batch=16)
+def many(acts):
+    return [follow(act, MessageReceived, consumer="many", version="1", text="hurrah") for act in acts]
 """
 
 
@@ -188,13 +207,117 @@ async def test_a_fold_is_built_again_from_the_state_before_its_letter(
         assert (await bus.last(subject_filter(NeedsChanged, "echo"))) is not None
 
 
-async def test_the_store_takes_no_letter_again(life: Any, common: Common, in_progress: Any, publish: Any) -> None:
-    """A service that is no consumer of single facts says so, and its letter stays."""
+async def test_a_letter_of_the_store_is_joined_after_all(
+    life: Any, home: Home, common: Common, in_progress: Any, publish: Any
+) -> None:
+    """Without a run, beside what it has joined; its place stays where it is."""
     async with in_progress() as bus:
         letter = await fail(bus, publish, life.act(0), "store")
+        epoch = (await bus.state()).epoch
+    with SqliteStore(home.path / "store.db") as store:
+        store.set_epoch(epoch)
+        store.set_position(9)
 
-    with pytest.raises(ConchError, match="the store takes no letter again"):
+    await dlq.retry(letter.id, common=common)
+
+    with SqliteStore(home.path / "store.db") as store:
+        assert list(store.acts("echo")) == [(life.act(0).action_id, 0)]
+        assert store.position() == 9
+    async with open_bus(home, Settings()) as bus:
+        assert await letters_in(bus) == []
+
+
+async def test_who_handles_no_single_facts_says_so(life: Any, common: Common, in_progress: Any, publish: Any) -> None:
+    """The letter stays."""
+    async with in_progress() as bus:
+        letter = await fail(bus, publish, life.act(0), "metrics")
+
+    with pytest.raises(ConchError, match="the metrics takes no letter again"):
         await dlq.retry(letter.id, common=common)
+
+
+async def test_all_letters_are_tried_once_more_during_a_run(
+    life: Any, common: Common, in_progress: Any, publish: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that fails again, or whose consumer is not there, stays and keeps no other from being handled."""
+    asked: list[int] = []
+
+    async def answer(_: str, data: bytes) -> bytes:
+        asked.append(json.loads(data)["seq"])
+        return json.dumps({"error": "no joy"} if asked[-1] == 3 else {"ok": True}).encode()
+
+    async with in_progress() as bus:
+        letters = [
+            await fail(bus, publish, life.act(cycle), name) for cycle, name in enumerate(("joy", "joy", "grief"))
+        ]
+        async with bus.serve("conch.ctl._consumer.joy.*.retry", answer):
+            with pytest.raises(ConchError, match="2 dead letters are left"):
+                await dlq.retry(every=True, common=common)
+        left = await letters_in(bus)
+
+    assert asked == [1, 3]
+    assert left == [letters[1].id, letters[2].id]
+    told = capsys.readouterr()
+    assert told.out.count(" retried\n") == 1
+    assert f"{letters[0].id[:8]} retried" in told.out
+    assert f"{letters[1].id[:8]} failed again: no joy" in told.err
+    assert "the consumer grief takes no retry" in told.err
+
+
+async def test_all_letters_of_one_consumer_are_tried_once_more_without_a_run(
+    life: Any, home: Home, common: Common, joy: Path, in_progress: Any, publish: Any
+) -> None:
+    """Each by its consumer, which is started once; others' letters are not touched."""
+    async with in_progress() as bus:
+        for cycle, name in enumerate(("joy", "reward", "joy", "grief")):
+            await fail(bus, publish, life.act(cycle), name)
+
+    await dlq.retry(every=True, consumer="joy", rules=[joy], common=common)
+    with pytest.raises(ConchError, match="1 dead letters are left"):
+        await dlq.retry(every=True, common=common)
+    await dlq.drop(every=True, consumer="grief", common=common)
+
+    async with open_bus(home, Settings()) as bus:
+        assert await letters_in(bus) == []
+        said = [decode(delivery.data) async for delivery in bus.read([subject_filter(MessageReceived)])]
+        scored = [decode(delivery.data) async for delivery in bus.read([subject_filter(RewardAssigned)])]
+    assert [event.cycle for event in said] == [0, 2]
+    assert [event.cycle for event in scored] == [1]
+
+
+async def test_a_letter_of_a_consumer_of_batches_is_retried(
+    life: Any, home: Home, common: Common, tmp_path: Path, in_progress: Any, publish: Any
+) -> None:
+    """As a batch of one."""
+    file = tmp_path / "many.py"
+    file.write_text(BATCHES)
+    async with in_progress() as bus:
+        letter = await fail(bus, publish, life.act(0), "many")
+
+    await dlq.retry(letter.id, rules=[file], common=common)
+
+    async with open_bus(home, Settings()) as bus:
+        assert await letters_in(bus) == []
+        assert (await bus.last(subject_filter(MessageReceived, "echo"))) is not None
+
+
+@pytest.mark.parametrize(
+    ("ids", "options", "why"),
+    [
+        ((), {}, "which letters"),
+        (("",), {}, "which letters"),
+        (("a",), {"every": True}, "takes no ids"),
+        (("a",), {"consumer": "joy"}, "narrows --all"),
+        ((), {"consumer": "joy"}, "narrows --all"),
+    ],
+)
+@pytest.mark.parametrize("command", [dlq.retry, dlq.drop])
+async def test_which_letters_must_be_clear(
+    common: Common, command: Any, ids: tuple[str, ...], options: dict[str, Any], why: str
+) -> None:
+    """By their ids or all of them, never by half of that."""
+    with pytest.raises(UsageError, match=why):
+        await command(*ids, **options, common=common)
 
 
 async def test_a_letter_of_a_consumer_that_is_gone_stays(

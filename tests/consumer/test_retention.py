@@ -17,7 +17,7 @@ from conch.bus import Bus, Delivery, MemoryBus, MemoryJournal
 from conch.config.model import KeepSettings
 from conch.consumer import retention
 from conch.consumer.retention import keep_trimmed, look, trim
-from conch.consumer.standing import Standing, forget, say_place, standings
+from conch.consumer.standing import forget, say_place, standings
 from conch.experience import SqliteStore
 from conch_schemas import ActionTaken, GoalSet
 
@@ -270,30 +270,27 @@ async def test_the_workers_of_one_consumer_are_one(bus: Bus) -> None:
     await fill(bus, 1, GOAL)
     epoch = (await bus.state()).epoch
 
-    async def told(part: str, seq: int, **more: Any) -> Standing:
-        entry = await bus.get(f"position/reward{part}")
-        value = json.dumps({"seq": seq, "epoch": epoch} | more).encode()
-        await bus.put(f"position/reward{part}", value, revision=entry.revision if entry is not None else 0)
+    async def told(*shares: int) -> tuple[int, int]:
+        entry = await bus.get("position/reward")
+        value = {"seq": min(shares), "epoch": epoch, "kinds": ["action.taken"]}
+        value |= {"shares": {str(number): (seq, "") for number, seq in enumerate(shares)}}
+        revision = entry.revision if entry is not None else 0
+        await bus.put("position/reward", json.dumps(value).encode(), revision=revision)
         [found] = await standings(bus)
-        return found
+        return found.seq, found.lag
 
-    searched = await told("", 8)
-    await told("/0", 2, kinds=["action.taken"])
-    apart = await told("/1", 8)
-    almost = await told("/0", 7, kinds=["action.taken"])
-    level = await told("/0", 8, kinds=["action.taken"])
-    new_agents = await told("", 6)
-
-    assert [(one.seq, one.lag) for one in (searched, apart, almost, level)] == [(8, 1), (2, 3), (7, 1), (8, 0)]
-    assert (new_agents.name, new_agents.seq, new_agents.lag) == ("reward", 6, 1)
+    assert await told(2, 8) == (2, 3)
+    assert await told(7, 8, 8, 8, 8) == (7, 1)
+    assert await told(8, 8) == (8, 0)
+    assert await told(8, 99) == (8, 0)
 
 
 async def test_nothing_is_kept_of_who_was_forgotten(bus: Bus) -> None:
-    """Place, states and what is known before its letters are gone, partitions and durable as well; others' are not."""
+    """Place, states and what is known before its letters are gone, its durable as well; others' are not."""
     await fill(bus, 3)
     for name in ("joy", "joyful"):
         await say_place(bus, name, [ActionTaken], 1)
-        for key in (f"position/{name}/1", f"state/{name}/echo", f"before/{name}/echo/2"):
+        for key in (f"state/{name}/echo", f"before/{name}/echo/2"):
             await bus.put(key, b'{"seq":1,"epoch":"e"}', revision=0)
     async with bus.consume("joy", [ACT], after=0):
         pass
@@ -304,4 +301,4 @@ async def test_nothing_is_kept_of_who_was_forgotten(bus: Bus) -> None:
 
     assert [one.name for one in await standings(bus)] == ["joyful"]
     left = [key for key in await bus.keys() if (entry := await bus.get(key)) is not None and entry.value]
-    assert left == ["before/joyful/echo/2", "position/joyful", "position/joyful/1", "state/joyful/echo"]
+    assert left == ["before/joyful/echo/2", "position/joyful", "state/joyful/echo"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,28 @@ async def test_what_cannot_be_stored_becomes_a_letter_and_the_rest_goes_on(
         letters = [decode(found.data) async for found in bus.read([subject_filter(ConsumerFailed)])]
     assert len(letters) == 3
     assert all(isinstance(letter, ConsumerFailed) and letter.consumer == "store" for letter in letters)
+
+
+async def test_a_running_store_takes_a_letter_again(tmp_path: Path, act: Act, until: Until) -> None:
+    """Beside what it is joining: what is well now is joined, once; what is not says why."""
+    own, forged = context(tmp_path), act(cycle=5_000_000)
+    async with MemoryBus() as bus:
+        await weights(bus, own, act())
+        async with serving(bus, own):
+            await publish(bus, *facts(own, act()), forged)
+            await until(lambda: bus.count([subject_filter(ConsumerFailed)], after=0))
+
+            async def ask(seq: int) -> dict[str, Any]:
+                answer = await bus.request("conch.ctl._consumer.store.7.retry", b'{"seq":%d}' % seq, timeout=5)
+                return dict(json.loads(answer))
+
+            assert await ask(2) == {"ok": True}
+            assert "comes right behind cycle 1" in (await ask(6))["error"]
+            assert "no longer on the stream" in (await ask(99))["error"]
+            await publish(bus, *facts(own, act(cycle=2)))
+            await until(lambda: _count(bus, 2))
+    with SqliteReader(tmp_path / "store.db") as reader:
+        assert [row.cycle for row in reader.cycles("echo", 10)] == [1, 2]
 
 
 async def test_the_store_goes_on_where_it_was(tmp_path: Path, act: Act, until: Until) -> None:

@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 
 import structlog
 
-from conch.bus import Arrived, Delivery, Feed, Tap
-from conch.consumer.letters import dead_letter, publish_letter
+from conch.bus import Arrived, Bus, Delivery, Feed, Tap
+from conch.bus.feed import decoded
+from conch.consumer.letters import answer_retry, dead_letter, publish_letter
 from conch.consumer.run import Tally
 from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
@@ -54,6 +55,7 @@ class StoreService:
         self._waiting = self._handled = self._told = 0
         self._told_at = 0.0
         self._said: list[str] = []
+        self._working = asyncio.Lock()
         self._tap: Tap | None = None
 
     @property
@@ -76,7 +78,10 @@ class StoreService:
             await self._in_thread(self._store.set_epoch, (await bus.state()).epoch)
             await self._say_the_unsaid()
             after = self._handled = self._store.position()
-            async with feed.tap(FACTS, after=after) as self._tap:
+            async with (
+                feed.tap(FACTS, after=after) as self._tap,
+                bus.serve(f"conch.ctl._consumer.{self.name}.>", self._asked_to_retry),
+            ):
                 self._waiting = self._store.pending()
                 log.info("store.started", after=after, waiting=self._waiting)
                 await self._tell()
@@ -85,6 +90,27 @@ class StoreService:
                 await self._tell()
         finally:
             await asyncio.to_thread(self._store.close)
+
+    async def retry_alone(self, bus: Bus, seq: int) -> None:
+        """Join the event of a dead letter after all; for a store that does not run. Raises what is wrong with it."""
+        self._bus = bus
+        self._store = await asyncio.to_thread(SqliteStore, self._path)
+        try:
+            await self._in_thread(self._store.set_epoch, (await bus.state()).epoch)
+            await self._retry(seq)
+            await self._settle()
+        finally:
+            await asyncio.to_thread(self._store.close)
+
+    async def _asked_to_retry(self, _subject: str, data: bytes) -> bytes:
+        return await answer_retry(self._retry, data)
+
+    async def _retry(self, seq: int) -> None:
+        delivery = await self._bus.at(seq)
+        if delivery is None:
+            raise ContractError(f"event {seq} is no longer on the stream")
+        event = decoded(delivery.subject, delivery.data)
+        await self._say(await self._in_thread(self._applied, [(seq, event)], self._store.position()))
 
     async def _take(self, tap: Tap, stop: asyncio.Event) -> None:
         stopped = asyncio.ensure_future(stop.wait())
@@ -192,4 +218,5 @@ class StoreService:
 
     async def _in_thread(self, call: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """The store works in a thread, one call at a time, so that a slow disk holds up nobody else."""
-        return await asyncio.to_thread(call, *arguments, **named)
+        async with self._working:
+            return await asyncio.to_thread(call, *arguments, **named)

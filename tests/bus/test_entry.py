@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,23 @@ async def test_of_several_servers_one_that_lets_us_in_is_enough(serve: Serve, pa
     async with Connection(Access(f"{expired},{good}", ca=ca), connect_timeout=SOON) as connection:
         assert (connection.connected, connection.refusal) == (True, "")
     assert re.search("has expired|offers no TLS", await refused(Access(f"{expired},{named(serve(''))}", ca=ca)))
+
+
+async def test_a_user_in_the_address_counts_for_servers_that_are_told_of_later(
+    serve: Serve, server: Any, until: Callable[..., Any]
+) -> None:
+    """One of a cluster is named and lost: the others, which it has told of, let us in as well."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        route = free.getsockname()[1]
+    user = "authorization { user: me, password: p }"
+    first = server.start(f'{user}\ncluster {{ name: c, listen: "127.0.0.1:{route}" }}')
+    serve(f'{user}\ncluster {{ name: c, listen: "127.0.0.1:-1", routes: [ "nats://127.0.0.1:{route}" ] }}')
+    async with Connection(Access(first.replace("//", "//me:p@"))) as connection:
+        await until(lambda: connection.client.discovered_servers)
+
+        server.stop()
+
+        await until(lambda: connection.connected and connection.client.server != first)
 
 
 async def test_a_server_that_comes_back_with_another_token_is_asked_again_until_it_knows_ours(

@@ -20,28 +20,17 @@ from typing import Any
 
 import structlog
 
-from conch.bus import Arrived, Delivery, Feed, Message, Tap
-from conch.bus.feed import decoded
+from conch.bus import Arrived, Feed, Message, Tap
 from conch.consumer.lane import Lane
-from conch.consumer.letters import dead_letter
+from conch.consumer.output import Before, Output, Tally
 from conch.consumer.place import EVERYTHING, Place, take_place
-from conch.consumer.snapshot import (
-    Held,
-    before_key,
-    encode_state,
-    load_state,
-    save_state,
-)
+from conch.consumer.rebuild import Rebuilding, dead
+from conch.consumer.snapshot import Held, load_state, save_state
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import BusError, ConchError, ContractError, FencedError
 from conch_schemas import (
-    STREAM_SUBJECTS,
-    ConsumerFailed,
     ContractViolationError,
     Event,
-    encode,
-    subject_filter,
-    subject_of,
 )
 
 log = structlog.get_logger(__name__)
@@ -60,25 +49,6 @@ SNAPSHOT_SHARE, SNAPSHOT_LONGEST = 0.05, 30.0
 """Most of the time that may be spent on it: with many agents it is done more seldom, in seconds at most so seldom."""
 STATES_AT_ONCE = 64
 """States that are on their way to the bucket."""
-
-
-@dataclass
-class Tally:
-    """What a consumer has counted since it started."""
-
-    handled: int = 0
-    duplicates: int = 0
-    failures: int = 0
-    """Tries that raised."""
-    letters: int = 0
-
-
-@dataclass(frozen=True)
-class Before:
-    """A fold's state before an event, for its dead letter's retry."""
-
-    state: Any
-    seq: int
 
 
 @dataclass(eq=False)
@@ -116,8 +86,7 @@ class ConsumerRuntime:
         self._getting = self._stopping = False
         self._slow = inspect.iscoroutinefunction(spec.handle)
         self._room = asyncio.Event()
-        self._known: set[str] = set()
-        """Ids of its own that stand on the stream behind its position: a run before this one published them."""
+        self._output = Output(feed, spec, self.tally)
         self._writing = asyncio.Lock()
         """Held by whoever writes states or the position: crossed, our own writes would look like another copy's."""
         self._log = log.bind(consumer=spec.name)
@@ -148,7 +117,7 @@ class ConsumerRuntime:
         self._place.begin_again()
         self._highest = max(self._place.floors.values())
         self._dealt = self._place.seq
-        self._known = await self._published_before([subject_filter(kind) for kind in self.spec.kinds])
+        await self._output.look(self._place.seq)
         mine = self._place.holds if len(self._place.floors) < len(EVERYTHING) else None
         async with (
             self._feed.tap(self.spec.kinds, after=self._place.seq, mine=mine) as self._tap,
@@ -199,12 +168,15 @@ class ConsumerRuntime:
 
     async def _take_each(self, arrivals: Sequence[Arrived]) -> None:
         """Handle what can be handled now, in order; the rest waits in the lanes."""
+        if self.spec.state is not None:
+            await self._load_states(arrivals)
+        # Nothing is waited for from here to the flight: a state must not be written before what it has said is known.
         flight = _Flight(arrivals[0].seq, [], [])
         for arrived in arrivals:
             if self._is_below(arrived):
                 continue
             lane = self._lane(arrived.agent)
-            if lane.worker is not None or lane.free.locked() or self._slow or not await self._is_ready(lane, arrived):
+            if self._slow or lane.worker is not None or lane.free.locked() or not arrived.is_event:
                 self._park(lane, arrived)
                 continue
             try:
@@ -218,22 +190,22 @@ class ConsumerRuntime:
         """Whether it was handled before its partition was ours: the others' places may lie further back."""
         return arrived.seq <= self._highest and arrived.seq <= self._place.floor(arrived.agent)
 
-    async def _is_ready(self, lane: Lane, arrived: Arrived) -> bool:
-        """Whether it can be handled on the spot: it is an event, and a fold has its state."""
-        if self.spec.state is not None and lane.held is None:
-            lane.held = await load_state(self._bus, self.spec, lane.agent, self._stream)
-        return arrived.is_event
+    async def _load_states(self, arrivals: Sequence[Arrived]) -> None:
+        for agent in {arrived.agent for arrived in arrivals}:
+            lane = self._lane(agent)
+            if lane.held is None:
+                lane.held = await load_state(self._bus, self.spec, agent, self._stream)
 
     def _handle_now(self, lane: Lane, event: Event, seq: int, flight: _Flight) -> None:
         """Handle one event on the spot. Whatever this raises, nothing has changed: it is tried again in its lane."""
         if self._is_done(lane, event.id, seq):
             return
         if self.spec.state is None:
-            flight.messages += self._said(self.spec.handle(event))
+            flight.messages += self._output.messages(self.spec.handle(event))
         else:
             assert lane.held is not None
             state, facts = self._folded(lane.held.state, event)
-            flight.messages += self._said(facts)
+            flight.messages += self._output.messages(facts)
             lane.held.state, lane.held.seq = state, seq
         self._hot.add(event.id)
         flight.ids.append(event.id)
@@ -255,7 +227,7 @@ class ConsumerRuntime:
             try:
                 event = arrived.event
             except ContractViolationError as error:
-                await self._give_up(self._lane(arrived.agent), arrived.delivery, str(error), 0)
+                await self._output.give_up(arrived.delivery, str(error), 0)
                 continue
             if event.id in taken or self._is_done(self._lane(arrived.agent), event.id, arrived.seq):
                 self.tally.duplicates += event.id in taken
@@ -265,7 +237,7 @@ class ConsumerRuntime:
         if taken and not await self._handled_together(list(taken.values()), flight):
             for arrived, event in taken.values():
                 if not await self._handled_together([(arrived, event)], flight, tries=1):
-                    await self._give_up(self._lane(arrived.agent), arrived.delivery, self._why, self.spec.tries)
+                    await self._output.give_up(arrived.delivery, self._why, self.spec.tries)
         self._hot |= set(flight.ids)
         self._fly(flight)
 
@@ -273,7 +245,7 @@ class ConsumerRuntime:
         for number in range(1, (tries or self.spec.tries) + 1):
             try:
                 facts = self.spec.handle([event for _, event in taken])
-                flight.messages += self._said(await facts if inspect.isawaitable(facts) else facts)
+                flight.messages += self._output.messages(await facts if inspect.isawaitable(facts) else facts)
             except (Exception, SystemExit, asyncio.CancelledError) as error:
                 await self._stumbled(error, taken[0][0].seq, number, tries or self.spec.tries)
             else:
@@ -311,10 +283,8 @@ class ConsumerRuntime:
         try:
             event = arrived.event
         except ContractViolationError as error:
-            await self._give_up(lane, arrived.delivery, str(error), 0)
+            await self._output.give_up(arrived.delivery, str(error), 0)
             return
-        if self.spec.state is not None and lane.held is None:
-            lane.held = await load_state(self._bus, self.spec, lane.agent, self._stream)
         if self._is_done(lane, event.id, arrived.seq):
             return
         failed, lane.failed = lane.failed, None
@@ -328,8 +298,9 @@ class ConsumerRuntime:
             else:
                 break
         else:
-            before = Before(lane.held.state, lane.held.seq) if lane.held is not None else None
-            await self._give_up(lane, arrived.delivery, self._why, self.spec.tries, before)
+            held = lane.held
+            before = Before(lane.agent, held.state, held.seq, self._stream.epoch) if held is not None else None
+            await self._output.give_up(arrived.delivery, self._why, self.spec.tries, before)
         self._place.remember(event.id)
 
     async def _stumbled(self, error: BaseException, seq: int, tries: int, most: int) -> None:
@@ -345,11 +316,11 @@ class ConsumerRuntime:
     async def _handle(self, lane: Lane, event: Event, seq: int) -> None:
         if self.spec.state is None:
             result: Any = self.spec.handle([event] if self.spec.batch else event)
-            await self._publish(self._said(await result if inspect.isawaitable(result) else result))
+            await self._output.publish(self._output.messages(await result if inspect.isawaitable(result) else result))
         else:
             assert lane.held is not None
             state, facts = self._folded(lane.held.state, event)
-            await self._publish(self._said(facts))
+            await self._output.publish(self._output.messages(facts))
             lane.held.state, lane.held.seq = state, seq
         self.tally.handled += 1
 
@@ -361,29 +332,7 @@ class ConsumerRuntime:
             raise ContractError(f"fold {self.spec.name} returned a state that is no {self.spec.state.__name__}")
         return after, facts
 
-    # -- saying ------------------------------------------------------------------------------------------------------
-
-    def _said(self, facts: Event | Sequence[Event] | None, known: set[str] | None = None) -> list[Message]:
-        """What is to be published of `facts`. Raises ContractError for what is no event, or too large a one."""
-        if facts is None:
-            return []
-        known = self._known if known is None else known
-        messages = []
-        for fact in (facts,) if isinstance(facts, Event) else facts:
-            if not isinstance(fact, Event):
-                raise ContractError(f"consumer {self.spec.name} returned {type(fact).__name__}, not an event")
-            if fact.id in known:
-                self.tally.duplicates += 1
-                continue
-            data = encode(fact)
-            self._feed.expect(data, fact)
-            messages.append(Message(subject_of(fact), data, fact.id))
-        return messages
-
-    async def _publish(self, messages: Sequence[Message]) -> None:
-        if messages:
-            stored = await self._bus.publish_many(messages)
-            self.tally.duplicates += sum(one.duplicate for one in stored)
+    # -- publishing --------------------------------------------------------------------------------------------------
 
     def _fly(self, flight: _Flight) -> None:
         if flight.messages:
@@ -392,7 +341,7 @@ class ConsumerRuntime:
             self._remember(flight)
 
     async def _land(self, flight: _Flight) -> None:
-        await self._publish(flight.messages)
+        await self._output.publish(flight.messages)
         self._remember(flight)
         del self._flights[flight]
         self._room.set()
@@ -408,42 +357,6 @@ class ConsumerRuntime:
         for id in flight.ids:
             self._place.remember(id)
         self._hot.difference_update(flight.ids)
-
-    async def _give_up(
-        self, lane: Lane, delivery: Delivery, reason: str, tries: int, before: Before | None = None
-    ) -> None:
-        """The dead letter, then go on; a fold's state before it is kept, for the retry."""
-        self.tally.letters += 1
-        letter = dead_letter(self.spec, delivery, reason, tries)
-        self._log.error("consumer.failed", seq=delivery.seq, subject=letter.letter_subject, reason=letter.reason)
-        if delivery.subject.endswith(ConsumerFailed.TYPE):
-            return  # a letter about a letter would be read, and fail, without end; the log has it
-        if before is not None:
-            await self._keep_before(lane.agent, delivery.seq, before)
-        await self._publish(self._said(letter))
-
-    async def _keep_before(self, agent: str, seq: int, before: Before) -> None:
-        key = before_key(self.spec.name, agent, seq)
-        entry = await self._bus.get(key)
-        value = encode_state(before.state, before.seq, self._stream.epoch)
-        await self._bus.put(key, value, revision=entry.revision if entry is not None else 0)
-
-    async def _published_before(self, filters: Sequence[str]) -> set[str]:
-        """Ids that a run before this one may have published already: behind the first event that is still to handle."""
-        async for delivery in self._bus.read(filters, after=self._place.seq):
-            return await self._published_since(delivery.seq)
-        return set()
-
-    async def _published_since(self, seq: int) -> set[str]:
-        emits = [subject_filter(kind) for kind in self.spec.emits]
-        filters = [*emits, subject_filter(ConsumerFailed)] if emits else STREAM_SUBJECTS
-        found = set()
-        async for delivery in self._bus.read(filters, after=seq):
-            try:
-                found.add(str(json.loads(delivery.data)["id"]))
-            except (ValueError, LookupError, TypeError, RecursionError):
-                continue  # not an event: nobody published it here
-        return found
 
     # -- writing down ------------------------------------------------------------------------------------------------
 
@@ -508,68 +421,30 @@ class ConsumerRuntime:
             return json.dumps({"error": f"{type(error).__name__}: {error}"}).encode()
         return b'{"ok":true}'
 
+    async def retry_alone(self, seq: int) -> None:
+        """`retry` of a runtime that does not run. No other copy of the consumer may run meanwhile."""
+        self._stream = await self._bus.state()
+        await self.retry(seq)
+
     async def retry(self, seq: int) -> None:
         """Handle a dead letter once more; raises what the handler raises.
 
         A fold is rebuilt from the state before the letter: what came after it is folded again, and what was published
         then is not published twice.
         """
-        delivery = await self._bus.at(seq)
-        if delivery is None:
-            raise ContractError(f"event {seq} is no longer on the stream")
-        event = decoded(delivery.subject, delivery.data)
+        event = await dead(self._bus, seq)
         lane = self._lane(event.agent)
         async with lane.free:
             if self.spec.state is None:
                 await self._handle(lane, event, seq)
                 return
             await self._landed()
-            before = await self._bus.get(before_key(self.spec.name, lane.agent, seq))
-            found = json.loads(before.value) if before is not None else {}
-            if found.get("epoch") != self._stream.epoch:
-                raise ContractError(f"the state before event {seq} is not known: conch consumer reset {self.spec.name}")
-            await self._rebuild(lane, self.spec.state.model_validate(found["state"]), seq)
-
-    async def retry_alone(self, seq: int) -> None:
-        """The same for a runtime that does not run. No other copy of the consumer may run meanwhile."""
-        self._stream = await self._bus.state()
-        await self.retry(seq)
-
-    async def _rebuild(self, lane: Lane, state: Any, seq: int) -> None:
-        """The lane's state anew from `state` before event `seq`. What fails on the way behind it gets a letter (or has
-        one), and the states before other letters are brought up to date."""
-        held = lane.held or await load_state(self._bus, self.spec, lane.agent, self._stream)
-        lane.held = held
-        upto = max(held.seq, seq)
-        known = self._known | await self._published_since(seq)
-        prefix = before_key(self.spec.name, lane.agent, 0)[:-1]
-        letters = {int(key.removeprefix(prefix)) for key in await self._bus.keys() if key.startswith(prefix)}
-        folded: set[str] = set()
-        filters = [subject_filter(kind, lane.agent) for kind in self.spec.kinds]
-        async for delivery in self._bus.read(filters, after=seq - 1):
-            if delivery.seq > upto:
-                break
-            try:
-                event = decoded(delivery.subject, delivery.data)
-            except ContractViolationError:
-                continue  # has a letter of its own
-            if event.id in folded:
-                continue
-            folded.add(event.id)
-            if delivery.seq in letters - {seq}:
-                await self._keep_before(lane.agent, delivery.seq, Before(state, delivery.seq - 1))
-            try:
-                after, facts = self._folded(state, event)
-                await self._publish(self._said(facts, known))
-                state = after
-            except Exception as error:
-                if delivery.seq == seq or isinstance(error, BusError):
-                    raise
-                reason = f"{type(error).__name__}: {error}"
-                await self._give_up(lane, delivery, reason, 1, Before(state, delivery.seq - 1))
-        async with self._writing:
-            held.state, held.seq, held.saved = state, upto, -1
-            await save_state(self._bus, self.spec, lane.agent, held, state, upto, self._stream.epoch)
+            held = lane.held or await load_state(self._bus, self.spec, lane.agent, self._stream)
+            rebuilding = Rebuilding(self._bus, self.spec, self._output, lane.agent, self._stream.epoch)
+            state, upto = await rebuilding.run(seq, upto=max(held.seq, seq))
+            async with self._writing:
+                lane.held, held.state, held.seq, held.saved = held, state, upto, -1
+                await self._save(lane.agent, held, state, upto)
 
 
 def control_of(consumer: str, holder: str) -> str:

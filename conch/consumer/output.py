@@ -1,0 +1,119 @@
+"""What a consumer says: the facts that follow, each once, and its dead letters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from conch.bus import Delivery, Feed, Message
+from conch.consumer.letters import dead_letter
+from conch.consumer.snapshot import before_key, encode_state
+from conch.consumer.spec import ConsumerSpec
+from conch.errors import ContractError
+from conch_schemas import STREAM_SUBJECTS, ConsumerFailed, Event, encode, subject_filter, subject_of
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass
+class Tally:
+    """What a consumer has counted since it started."""
+
+    handled: int = 0
+    duplicates: int = 0
+    failures: int = 0
+    """Tries that raised."""
+    letters: int = 0
+
+
+@dataclass(frozen=True)
+class Before:
+    """A fold's state before an event, for its dead letter's retry."""
+
+    agent: str
+    state: Any
+    seq: int
+    epoch: str
+    """Of the stream that `seq` is a place in."""
+
+
+class Output:
+    """One consumer's way out."""
+
+    def __init__(self, feed: Feed, spec: ConsumerSpec, tally: Tally) -> None:
+        self._feed, self._bus, self._spec, self._tally = feed, feed.bus, spec, tally
+        self.known: set[str] = set()
+        """Ids of its own that stand on the stream behind its place: a run before this one published them."""
+
+    def messages(self, facts: Event | Sequence[Event] | None, known: set[str] | None = None) -> list[Message]:
+        """What is to be published of `facts`. Raises ContractError for what is no event, or too large a one."""
+        if facts is None:
+            return []
+        known = self.known if known is None else known
+        messages = []
+        for fact in (facts,) if isinstance(facts, Event) else facts:
+            if not isinstance(fact, Event):
+                raise ContractError(f"consumer {self._spec.name} returned {type(fact).__name__}, not an event")
+            if fact.id in known:
+                self._tally.duplicates += 1
+                continue
+            data = encode(fact)
+            self._feed.expect(data, fact)
+            messages.append(Message(subject_of(fact), data, fact.id))
+        return messages
+
+    async def publish(self, messages: Sequence[Message]) -> None:
+        """All of them; returns when the stream has them."""
+        if messages:
+            stored = await self._bus.publish_many(messages)
+            self._tally.duplicates += sum(one.duplicate for one in stored)
+
+    async def give_up(
+        self, delivery: Delivery, reason: str, tries: int, before: tuple[str, Before, str] | None
+    ) -> None:
+        """The dead letter; `before`: of a fold the agent, its state before the event, and the stream's epoch, which are
+        kept for the retry."""
+        self._tally.letters += 1
+        letter = dead_letter(self._spec, delivery, reason, tries)
+        log.error(
+            "consumer.failed",
+            consumer=self._spec.name,
+            seq=delivery.seq,
+            subject=letter.letter_subject,
+            reason=letter.reason,
+        )
+        if delivery.subject.endswith(ConsumerFailed.TYPE):
+            return  # a letter about a letter would be read, and fail, without end; the log has it
+        if before is not None:
+            await self.keep(delivery.seq, before)
+        await self.publish(self.messages(letter))
+
+    async def keep(self, seq: int, before: Before) -> None:
+        """Keep a fold's state before the event at `seq`."""
+        key = before_key(self._spec.name, before.agent, seq)
+        entry = await self._bus.get(key)
+        value = encode_state(before.state, before.seq, before.epoch)
+        await self._bus.put(key, value, revision=entry.revision if entry is not None else 0)
+
+    async def look(self, after: int) -> None:
+        """Find out what a run before this one may have published already: behind the first event still to handle."""
+        self.known = set()
+        async for delivery in self._bus.read([subject_filter(kind) for kind in self._spec.kinds], after=after):
+            self.known = await self.published_since(delivery.seq)
+            return
+
+    async def published_since(self, seq: int) -> set[str]:
+        """Ids of what may be its own behind `seq`."""
+        emits = [subject_filter(kind) for kind in self._spec.emits]
+        filters = [*emits, subject_filter(ConsumerFailed)] if emits else STREAM_SUBJECTS
+        found = set()
+        async for delivery in self._bus.read(filters, after=seq):
+            try:
+                found.add(str(json.loads(delivery.data)["id"]))
+            except (ValueError, LookupError, TypeError, RecursionError):
+                continue  # not an event: nobody published it here
+        return found

@@ -72,11 +72,8 @@ class Output:
             stored = await self._bus.publish_many(messages)
             self._tally.duplicates += sum(one.duplicate for one in stored)
 
-    async def give_up(
-        self, delivery: Delivery, reason: str, tries: int, before: tuple[str, Before, str] | None
-    ) -> None:
-        """The dead letter; `before`: of a fold the agent, its state before the event, and the stream's epoch, which are
-        kept for the retry."""
+    async def give_up(self, delivery: Delivery, reason: str, tries: int, before: Before | None = None) -> None:
+        """The dead letter; a fold's state before it is kept, for the retry."""
         self._tally.letters += 1
         letter = dead_letter(self._spec, delivery, reason, tries)
         log.error(

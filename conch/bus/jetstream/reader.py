@@ -198,6 +198,7 @@ class PullReader:
         self._name = made["name"]
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._name}"
         self._heard = asyncio.get_running_loop().time()
+        self._pull()  # at once: whose pull is under way is told when somebody else makes the durable anew
 
     def _request(self, config: dict[str, Any]) -> dict[str, Any]:
         return {"stream_name": self._stream, "config": config}

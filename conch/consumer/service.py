@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from conch.bus import Bus, Feed
 from conch.config import Settings
-from conch.consumer.run import Tally
+from conch.consumer.output import Tally
 from conch_schemas import Event
 
 

@@ -14,8 +14,9 @@ import structlog
 
 from conch.bus import Feed
 from conch.consumer.members import Members
+from conch.consumer.output import Tally
 from conch.consumer.place import EVERYTHING, Place, free, take_place
-from conch.consumer.run import ConsumerRuntime, Tally
+from conch.consumer.run import ConsumerRuntime
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, FencedError
 

@@ -18,7 +18,7 @@ from conch.bus import feeding
 from conch.bus.memory import MemoryBus
 from conch.config import Settings
 from conch.consumer import Service, ServiceContext
-from conch.consumer.run import Tally
+from conch.consumer.output import Tally
 from conch.consumer.standing import say_place
 from conch.errors import ConchError
 from conch_schemas import ActionTaken, encode, subject_of

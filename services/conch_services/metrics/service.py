@@ -12,8 +12,8 @@ from prometheus_client.openmetrics import exposition as openmetrics
 
 from conch.bus import Arrived, Bus, Feed, Tap
 from conch.consumer import ServiceContext
+from conch.consumer.output import Tally
 from conch.consumer.retention import KEEP_SECONDS, look
-from conch.consumer.run import Tally
 from conch.consumer.standing import standings
 from conch.errors import BusError, ConchError
 from conch_schemas import ContractViolationError

@@ -13,7 +13,7 @@ import structlog
 from conch.config.model import ActuatorSettings
 from conch.errors import ToolError
 from conch.tools.device import payload_of
-from conch_services.mqtt.link import LostError, RefusedError, Wire
+from conch_services.mqtt.wire import LostError, RefusedError, Wire
 
 log = structlog.get_logger(__name__)
 

@@ -14,15 +14,16 @@ import structlog
 
 from conch.bus import Bus, Feed, Message
 from conch.consumer import ServiceContext
-from conch.consumer.run import Tally
+from conch.consumer.output import Tally
 from conch.errors import UsageError
 from conch.home import Home
 from conch.tools.device import ACTUATE
 from conch_schemas import PolicySet, SenseMeasured, decode, encode, subject_filter, subject_of
 from conch_services.mqtt.actuators import Actuators
-from conch_services.mqtt.link import Link, RefusedError, Wire
+from conch_services.mqtt.link import Link
 from conch_services.mqtt.senses import Measurement, Senses, fact
 from conch_services.mqtt.topics import status_topic
+from conch_services.mqtt.wire import RefusedError, Wire
 
 log = structlog.get_logger(__name__)
 

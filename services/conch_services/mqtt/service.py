@@ -20,15 +20,16 @@ import structlog
 
 from conch.bus import Arrived, Bus, Feed, Tap
 from conch.consumer import ServiceContext
+from conch.consumer.output import Tally
 from conch.consumer.place import take_place
-from conch.consumer.run import Tally
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, UsageError
 from conch_schemas import EVENTS, ContractViolationError
 from conch_services.mqtt.discovery import Retained
-from conch_services.mqtt.link import Link, RefusedError, Wire
+from conch_services.mqtt.link import Link
 from conch_services.mqtt.presence import Presence, status
 from conch_services.mqtt.topics import fact_topic, status_topic
+from conch_services.mqtt.wire import RefusedError, Wire
 
 log = structlog.get_logger(__name__)
 

@@ -20,6 +20,7 @@ from conch.errors import FencedError
 from conch_schemas import Action, Event, ExperienceRecorded, NeedsChanged, encode, subject_of
 from conch_services.mqtt import link as links
 from conch_services.mqtt import service as services
+from conch_services.mqtt import wire
 from conch_services.mqtt.service import MqttService, mqtt_service
 
 Bridging = Callable[..., AbstractAsyncContextManager[MqttService]]
@@ -192,7 +193,7 @@ async def test_a_line_that_is_cut_in_the_middle(
 
     assert list(dict.fromkeys(ids(hub))) == [one.id for one in acts]
     assert len(set(hub.payloads("conch/echo/action/taken"))) == 1000
-    assert len(ids(hub)) <= 1000 + 4 * links.WINDOW
+    assert len(ids(hub)) <= 1000 + 4 * wire.WINDOW
 
 
 async def test_a_bridge_goes_on_where_the_last_one_ended(

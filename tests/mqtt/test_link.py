@@ -16,7 +16,8 @@ import pytest
 
 from conch.config import Settings
 from conch_services.mqtt import link as links
-from conch_services.mqtt.link import Link, RefusedError, Wire
+from conch_services.mqtt.link import Link
+from conch_services.mqtt.wire import RefusedError, Wire
 
 
 class Ours:

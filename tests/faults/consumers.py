@@ -7,6 +7,7 @@ as after its dedupe window. SIGTERM ends it in order; a copy that was fenced end
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import sys
 import uuid
@@ -52,7 +53,8 @@ async def _live(url: str, token: str, home: Path, names: Sequence[str], *, forge
 
 def main() -> None:
     """Entry point of the process."""
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    levels = structlog.make_filtering_bound_logger(logging.WARNING)
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr), wrapper_class=levels)
     url, token, home, *names = sys.argv[1:]
     forgetful = "forgetful" in names
     try:

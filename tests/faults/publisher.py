@@ -7,6 +7,7 @@ ones in batches of 20.
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 
 import structlog
@@ -33,5 +34,6 @@ async def _publish(url: str, token: str, first: int, last: int) -> None:
 
 
 if __name__ == "__main__":
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    levels = structlog.make_filtering_bound_logger(logging.WARNING)
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr), wrapper_class=levels)
     asyncio.run(_publish(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))

@@ -54,6 +54,8 @@ from conch_schemas import (
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
+EXPERIENCE = f".{ExperienceRecorded.TYPE}"
+"""How the subject of an experience ends."""
 PROMPT_BYTES = 64 * 1024
 """Of the messages that the mind was given, as the decision carries them."""
 STATUS_MESSAGES, STATUS_TEXT = 20, 200
@@ -98,9 +100,11 @@ class Agent:
     def hear(self, arrived: Arrived) -> None:
         """Take what the reader brings. Raises FencedError when another copy of the agent runs, BusError when another
         agent has its name."""
-        event = self._facts.heard(arrived)
-        if isinstance(event, ExperienceRecorded):
-            self._body.mind.learn(event)
+        if not arrived.subject.endswith(EXPERIENCE):
+            self._facts.heard(arrived)
+        elif self._body.mind.learns and arrived.is_event:
+            assert isinstance(arrived.event, ExperienceRecorded)
+            self._body.mind.learn(arrived.event)
 
     @property
     def memory(self) -> Memory:

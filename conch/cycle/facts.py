@@ -12,12 +12,11 @@ import structlog
 from conch.bus import Arrived, Feed, Stored
 from conch.cycle.control import Control
 from conch.cycle.memory import CYCLE_KINDS, OWN_KINDS, remember
-from conch.cycle.recover import Recovered, refuse_stranger
+from conch.cycle.recover import Recovered, refuse_stranger, take
 from conch.errors import BusError, FencedError
 from conch_schemas import (
     ContractViolationError,
     Event,
-    MessageReceived,
     action_id,
     consequence_id,
     cycle_event_id,
@@ -98,7 +97,7 @@ class Facts:
         silent = f"the bus has stored nothing for {SILENCE_SECONDS:g} s: is its disk full? The agent waits for it"
         self._control.trouble("bus", self._bus.refusal or silent)
 
-    def heard(self, arrived: Arrived) -> Event | None:
+    def heard(self, arrived: Arrived) -> None:
         """Take what the reader brings: what others said, or came while nobody listened, is remembered now; and what
         the agent said itself, which may come before the bus has acknowledged it.
 
@@ -107,23 +106,20 @@ class Facts:
         try:
             event = arrived.event
         except ContractViolationError:
-            return None  # its consumers make a dead letter of it
+            return  # its consumers make a dead letter of it
         if event.id in self._said:
             self._said.discard(event.id)
             self._returned.append(event.id)
             self._at.memory = remember(self._at.memory, event)
         elif arrived.seq > self._at.end and event.id not in self._returned:
             self._take(event, arrived.seq)
-        return event
 
     def _take(self, event: Event, seq: int) -> None:
         if isinstance(event, OWN_KINDS):
             refuse_stranger(self.agent, self.agentuid, event.agentuid)
         if isinstance(event, CYCLE_KINDS):
             raise FencedError(f"another copy of {self.agent} runs on this bus (it said {event.TYPE}); this one stops")
-        self._at.memory = remember(self._at.memory, event)
-        if isinstance(event, MessageReceived) and not self._at.memory.knows_message(event.id):
-            log.warning("message.beyond_bounds", message=event.id, seq=seq)
+        take(self._at, event, seq)
 
     def _envelope(self, number: int, action: str, identity: str) -> dict[str, Any]:
         return {

@@ -57,6 +57,8 @@ class Baseline:
 
 
 async def _measure(goals: Sequence[ActiveGoal], context: ToolContext) -> list[CheckResult]:
+    if not goals:
+        return []
     room = asyncio.Semaphore(CHECKS_AT_ONCE)
 
     async def one(active: ActiveGoal) -> CheckResult:

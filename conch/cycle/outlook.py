@@ -12,6 +12,9 @@ from conch.cycle.senses import perceived
 from conch.minds import Sense, Situation
 from conch.needs import initial_state, most_pressing, pressing, priorities_of
 
+FRESH_SECONDS = 1.0
+"""How long a list of the workspace's files is good between a thought and its decision."""
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -28,7 +31,16 @@ class Outlook:
     def __init__(self, body: Body) -> None:
         self._body, self._tools = body, tuple(body.toolbox.registry.names)
         self._priorities = priorities_of(body.settings.needs)
+        self._listed: tuple[str, ...] = ()
+        self._listed_at = -FRESH_SECONDS
         self._born_with = initial_state(body.settings.needs).levels
+
+    def _files(self, memory: Memory) -> tuple[str, ...]:
+        """The workspace's files. A decision is asked for right behind its thought: then they are still the same."""
+        deciding = memory.thought is not None and memory.decided is None
+        if not deciding or time.monotonic() - self._listed_at > FRESH_SECONDS:
+            self._listed, self._listed_at = list_files(self._body.workspace), time.monotonic()
+        return self._listed
 
     def needs(self, memory: Memory) -> dict[str, float]:
         """Satisfaction per need, 0..1: as last heard of, else as at birth."""
@@ -54,7 +66,7 @@ class Outlook:
             claims=grounded.claims if grounded is not None else (),
             memory=grounded.memory if grounded is not None else (),
             recent=memory.recall(),
-            files=list_files(self._body.workspace),
+            files=self._files(memory),
             tools=self._tools,
             senses=tuple(sense for sense in self.senses(memory) if not sense.stale),
         )

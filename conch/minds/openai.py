@@ -144,7 +144,7 @@ class OpenAIMind:
     tokens, the usage is 0.
     """
 
-    kind = "openai"
+    kind, learns = "openai", False
 
     def __init__(
         self,

@@ -104,6 +104,8 @@ class Mind(Protocol):
 
     kind: str
     """reflex, openai, scripted."""
+    learns: bool
+    """Whether it takes experiences: one that does not is brought none."""
 
     @property
     def model(self) -> str:

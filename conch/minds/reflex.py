@@ -50,7 +50,7 @@ class ReflexMind:
     and learns nothing: the baseline that learning is measured against.
     """
 
-    kind = "reflex"
+    kind, learns = "reflex", True
 
     def __init__(self, memory: Path, *, seed: int = 0, explore: Literal["ucb", "random"] = "ucb") -> None:
         self._path = memory

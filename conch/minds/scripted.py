@@ -62,7 +62,7 @@ class ScriptedMind:
     Where a run before this one stopped is not remembered: every mind starts at `start_at`, counted from 0.
     """
 
-    kind = "scripted"
+    kind, learns = "scripted", False
 
     def __init__(self, path: Path, *, start_at: int = 0, lines: tuple[Line, ...] | None = None) -> None:
         """`lines`: what stands in the file, where it was read before."""

@@ -55,7 +55,7 @@ class CrashingBus(MemoryBus):
 class FakeMind:
     """Thinks numbered thoughts; decides what `decides` says of the situation; fails as often as it is told."""
 
-    kind, model = "fake", "fake-1"
+    kind, model, learns = "fake", "fake-1", True
 
     def __init__(self) -> None:
         self.decides: Callable[[Situation], str] = lambda _: "DO_NOTHING: resting"

@@ -18,7 +18,7 @@ import structlog
 from conch.bus import Arrived, Bus, Delivery, Feed, Tap
 from conch.bus.feed import decoded
 from conch.consumer.letters import answer_retry, dead_letter, publish_letter
-from conch.consumer.run import Tally
+from conch.consumer.output import Tally
 from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.consumer.standing import say_place

@@ -5,6 +5,9 @@ from __future__ import annotations
 from cyclopts import App
 
 COMMANDS = {
+    "info": ("conch.cli.survey:info", "The server, the stream, the consumers, and what to look after."),
+    "tail": ("conch.cli.tail:tail", "Follow the facts as they come."),
+    "bench": ("conch.cli.bench:bench", "How fast this very bus is."),
     "snapshot": ("conch.cli.backup:snapshot", "Write stream and bucket into a file, of one moment."),
     "restore": ("conch.cli.backup:restore", "Put the bus of a file back, where there is none."),
     "permissions": ("conch.cli.permissions:permissions", "Users for a NATS server of your own, one a consumer."),

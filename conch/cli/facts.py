@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid5
 
@@ -13,9 +14,12 @@ from conch.home import Home
 from conch_schemas import ContractViolationError, Event, control_subject, decode, encode, source_of, subject_of
 
 if TYPE_CHECKING:
-    from conch.bus import Bus
+    from conch.bus import Bus, Delivery
 
 E = TypeVar("E", bound=Event)
+
+POLL_SECONDS = 0.5
+"""How often is looked whether a run that is followed is still in progress."""
 
 SHOWN = 5
 """Names of agents that a sentence shows."""
@@ -97,3 +101,20 @@ async def events(bus: Bus, subject: str, after: int) -> AsyncIterator[Event]:
             yield decode(delivery.data)
         except ContractViolationError:
             continue
+
+
+async def following(
+    bus: Bus, filters: Sequence[str], *, after: int, home: Home | None
+) -> AsyncGenerator[Sequence[Delivery], None]:
+    """Events as they come, those behind `after` first; until the home's run ends, without a home for ever."""
+    async with bus.follow(filters, after=after) as reader:
+        getting: asyncio.Future[Sequence[Delivery]] = asyncio.ensure_future(reader.get())
+        try:
+            while home is None or home.running() is not None or getting.done():
+                await asyncio.wait({getting}, timeout=POLL_SECONDS)
+                if getting.done():
+                    yield getting.result()
+                    getting = asyncio.ensure_future(reader.get())
+        finally:
+            getting.cancel()
+            await asyncio.gather(getting, return_exceptions=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from typing import TYPE_CHECKING, Any
+from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 from conch.cli.common import Common, emit, open_bus, say
-from conch.cli.facts import agent_named, names_in
+from conch.cli.facts import agent_named, following, names_in
 from conch.cli.line import cycle_line
 from conch.cli.options import COMMON, AgentName
 from conch.errors import BusUnreachableError
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from conch.bus import Bus
     from conch.home import Home
-
-POLL_SECONDS = 0.5
-"""How often is looked whether the run is still in progress."""
 
 
 async def watch(*, agent: AgentName = None, common: Common = COMMON) -> None:
@@ -46,21 +43,12 @@ async def recorded(bus: Bus, agents: Sequence[str], home: Home | None) -> AsyncI
     """Experiences of these agents from now on, later revisions too; until the home's run ends, without one for ever."""
     after = (await bus.state()).last
     one, wanted = agents[0] if len(agents) == 1 else "*", frozenset(agents)
-    async with bus.follow([subject_filter(ExperienceRecorded, one)], after=after) as reader:
-        getting: asyncio.Future[Any] = asyncio.ensure_future(reader.get())
-        try:
-            while home is None or home.running() is not None or getting.done():
-                await asyncio.wait({getting}, timeout=POLL_SECONDS)
-                if not getting.done():
+    async with aclosing(following(bus, [subject_filter(ExperienceRecorded, one)], after=after, home=home)) as found:
+        async for deliveries in found:
+            for delivery in deliveries:
+                try:
+                    event = decode(delivery.data)
+                except ContractViolationError:
                     continue
-                for delivery in getting.result():
-                    try:
-                        event = decode(delivery.data)
-                    except ContractViolationError:
-                        continue
-                    if isinstance(event, ExperienceRecorded) and event.agent in wanted:
-                        yield event
-                getting = asyncio.ensure_future(reader.get())
-        finally:
-            getting.cancel()
-            await asyncio.gather(getting, return_exceptions=True)
+                if isinstance(event, ExperienceRecorded) and event.agent in wanted:
+                    yield event

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conch.cli import status, watch
+from conch.cli import facts, status, watch
 from conch.cli.common import Common
 from conch.consumer.standing import say_place
 from conch.errors import BusUnreachableError
@@ -125,7 +125,7 @@ async def test_watch_prints_each_cycle_as_it_is_recorded(
     """In a pipe every recorded cycle is one line of JSON in the shape of `cycle list`; the run's end ends it."""
     seen: asyncio.Queue[Any] = asyncio.Queue()
     monkeypatch.setattr(watch, "emit", seen.put_nowait)
-    monkeypatch.setattr(watch, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(facts, "POLL_SECONDS", 0.02)
     with SqliteReader(filled.home.path / "store.db") as store:
         before, experience = store.cycles("echo", 2)
     async with in_progress() as bus:

@@ -1,0 +1,133 @@
+"""How fast a bus is: events of no meaning on a stream of their own, which is gone afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import statistics
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from conch.bus.jetstream.connection import Connection
+from conch.bus.jetstream.publisher import Publisher
+from conch.bus.jetstream.reader import PullReader
+from conch.bus.protocol import Message
+from conch.errors import BusError
+
+PREFIX = "CONCH_TRIAL_"
+SINGLY = 300
+"""Events published one at a time, at most: each waits for the one before."""
+WAITING = 1000
+"""Events handed over at a time, where many are under way."""
+SYNCS = 50
+LEFT_FOR = timedelta(hours=1)
+"""A trial stream that is older was left behind by one that was killed."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One way to use the bus."""
+
+    what: str
+    events: int
+    seconds: float
+    """For all of them."""
+
+    @property
+    def rate(self) -> float:
+        """Events in a second."""
+        return self.events / self.seconds
+
+    @property
+    def each(self) -> float:
+        """Seconds that one event took, taking all for alike."""
+        return self.seconds / self.events
+
+
+async def measure(connection: Connection, *, events: int, size: int, strict: bool, replicas: int) -> list[Figure]:
+    """Publish one at a time, publish many at once, and read them: all acknowledged and counted.
+
+    Raises BusError when the bus refuses, or brings back another number than was published.
+    """
+    async with _stream(connection, events * (size + 512) * 2, strict=strict, replicas=replicas) as (stream, subject):
+        publisher = Publisher(connection, stream, group=strict, find=_nowhere)
+        publisher.start()
+        try:
+            data = os.urandom(size)
+            singly = [Message(subject, data, f"s{number}") for number in range(min(events, SINGLY))]
+            many = [Message(subject, data, f"m{number}") for number in range(events)]
+            await publisher.publish([Message(subject, data, "first")])  # the first finds everything cold
+            figures = [
+                await _timed("publish one at a time", singly, publisher, 1),
+                await _timed("publish many at once", many, publisher, WAITING),
+            ]
+        finally:
+            publisher.close()
+        return [*figures, await _read(connection, stream, subject, 1 + len(singly) + len(many))]
+
+
+async def _timed(what: str, messages: Sequence[Message], publisher: Publisher, at_once: int) -> Figure:
+    began = time.perf_counter()
+    for start in range(0, len(messages), at_once):
+        await publisher.publish(messages[start : start + at_once])
+    return Figure(what, len(messages), time.perf_counter() - began)
+
+
+async def _read(connection: Connection, stream: str, subject: str, there: int) -> Figure:
+    found, began = 0, time.perf_counter()
+    async with PullReader(connection, stream, None, [subject], 0, ends=True) as reader:
+        while deliveries := await reader.get():
+            found += len(deliveries)
+    if found != there:
+        raise BusError(f"the bus brought back {found} of {there} events")
+    return Figure("read", found, time.perf_counter() - began)
+
+
+async def _nowhere(_subjects: set[str], _ids: set[str], _after: int) -> dict[str, int]:
+    return {}
+
+
+@asynccontextmanager
+async def _stream(connection: Connection, room: int, *, strict: bool, replicas: int) -> AsyncIterator[tuple[str, str]]:
+    """(name, subject) of a stream of our own; it is gone when this is left, and those that others left behind are."""
+    await _remove_old(connection)
+    token = secrets.token_hex(4)
+    name, subject = f"{PREFIX}{token}", f"conch-trial.{token}"
+    config = {"name": name, "subjects": [subject], "storage": "file", "retention": "limits", "discard": "new"}
+    atomic = {"allow_atomic": True} if strict else {}
+    await connection.api(f"STREAM.CREATE.{name}", config | {"max_bytes": room, "num_replicas": replicas} | atomic)
+    try:
+        yield name, subject
+    finally:
+        await connection.api(f"STREAM.DELETE.{name}")
+
+
+async def _remove_old(connection: Connection) -> None:
+    found = await connection.api("STREAM.LIST", {"subject": "conch-trial.>"})
+    for info in found.get("streams") or ():
+        made = datetime.fromisoformat(info["created"][:19] + "+00:00")
+        if info["config"]["name"].startswith(PREFIX) and datetime.now(UTC) - made > LEFT_FOR:
+            await connection.api(f"STREAM.DELETE.{info['config']['name']}")
+
+
+def fsync_seconds(directory: Path) -> float:
+    """What one write of 4 KiB to this disk takes, the median of SYNCS. Raises OSError where none can be made."""
+    file = directory / f".trial.{os.getpid()}"
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        times = []
+        for _ in range(SYNCS):
+            began = time.perf_counter()
+            os.write(handle, bytes(4096))
+            os.fsync(handle)
+            times.append(time.perf_counter() - began)
+        return statistics.median(times)
+    finally:
+        os.close(handle)
+        with contextlib.suppress(OSError):
+            file.unlink()

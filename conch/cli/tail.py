@@ -1,0 +1,169 @@
+"""`conch bus tail`: the facts as they come."""
+
+from __future__ import annotations
+
+import base64
+import difflib
+import json
+import re
+import sys
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from conch.cli.common import Common, emit, open_bus, say
+from conch.cli.facts import following
+from conch.cli.line import action_words
+from conch.cli.options import COMMON
+from conch.errors import BusUnreachableError, UsageError
+from conch.text import safe_text
+from conch_schemas import (
+    EVENTS,
+    ActionDecided,
+    ActionTaken,
+    ConsumerFailed,
+    ContractViolationError,
+    CycleReflected,
+    Event,
+    ExperienceRecorded,
+    GoalSet,
+    MarkWitnessed,
+    MessageReceived,
+    MessageSent,
+    NeedsChanged,
+    NoveltyMeasured,
+    RewardAssigned,
+    SenseMeasured,
+    ThoughtFormed,
+)
+
+if TYPE_CHECKING:
+    from conch.bus import Bus, Delivery
+    from conch.home import Home
+
+_TOKEN = re.compile(r"[^\s.*>\x00-\x1f\x7f]+")
+WIDTH = 90
+"""Characters of what a fact says, in a line."""
+
+Kinds = Annotated[list[str] | None, Parameter(name="--kind", help="Facts of this kind, e.g. action.taken; repeatable.")]
+Of = Annotated[str | None, Parameter(name="--agent", help="Facts of this agent alone.")]
+After = Annotated[
+    int | None, Parameter(validator=Number(gte=0), help="From behind this place in the stream, not from now on.")
+]
+
+
+async def tail(*, kind: Kinds = None, agent: Of = None, after: After = None, common: Common = COMMON) -> None:
+    """A line for every fact as it is stored, until the run ends or Ctrl-C; JSON Lines with --json or in a pipe.
+
+    Without a run, what the stream holds behind --after.
+    """
+    home, settings = common.existing(), common.settings()
+    running = home.running() is not None
+    live = running or settings.bus.url is not None
+    if not live and after is None:
+        raise BusUnreachableError(f"no run is in progress in {home.path}: start one, or read what was with --after 0")
+    if agent is not None and not _TOKEN.fullmatch(agent):
+        raise UsageError(f"no agent can be called {agent!r} (--agent)")
+    filters = [f"conch.v1.{agent or '*'}.{one}" for one in _known(kind)]
+    as_json = common.json or not sys.stdout.isatty()
+    async with (
+        open_bus(home, settings) as bus,
+        aclosing(_read(bus, filters, after, home if running else None, live=live)) as found,
+    ):
+        async for delivery in found:
+            if as_json:
+                emit(row(delivery))
+            else:
+                say(line(delivery))
+
+
+def _known(kinds: Sequence[str] | None) -> Sequence[str]:
+    """The ends of the subjects that are meant. Raises UsageError for a kind that there is not."""
+    there = [kind.TYPE for kind in EVENTS]
+    for kind in kinds or ():
+        if kind not in there:
+            near = difflib.get_close_matches(kind, there, n=1, cutoff=0.0)
+            raise UsageError(f"there are no facts {kind!r}; the nearest kind is {near[0]} (--kind)")
+    return kinds or [">"]
+
+
+async def _read(
+    bus: Bus, filters: Sequence[str], after: int | None, home: Home | None, *, live: bool
+) -> AsyncGenerator[Delivery, None]:
+    if not live:
+        async for delivery in bus.read(filters, after=after or 0):
+            yield delivery
+        return
+    begin = (await bus.state()).last if after is None else after
+    async with aclosing(following(bus, filters, after=begin, home=home)) as found:
+        async for deliveries in found:
+            for delivery in deliveries:
+                yield delivery
+
+
+def row(delivery: Delivery) -> dict[str, Any]:
+    """A fact as a line of JSON: place, time, subject and the event as it stands there; of what is none, its bytes."""
+    from conch.bus.feed import decoded
+
+    place = {"seq": delivery.seq, "time": _stored(delivery).isoformat(), "subject": delivery.subject}
+    try:
+        decoded(delivery.subject, delivery.data)
+        return place | {"event": json.loads(delivery.data)}
+    except ContractViolationError as error:
+        return place | {"error": str(error), "bytes": base64.b64encode(delivery.data).decode()}
+
+
+def line(delivery: Delivery) -> str:
+    """A fact in one line; hostile text in it is made safe."""
+    from conch.bus.feed import decoded
+
+    at = f"{delivery.seq:>7}  {_stored(delivery):%H:%M:%S.%f}"[:-3]
+    try:
+        event = decoded(delivery.subject, delivery.data)
+    except ContractViolationError as error:
+        return _cut(f"{at}  ?  {delivery.subject}: {error}", WIDTH + 60)
+    cycle = "-" if event.cycle is None else event.cycle
+    return f"{at}  {event.agent:<8} {cycle:>6}  {event.TYPE:<19} {_cut(words(event), WIDTH)}".rstrip()
+
+
+def words(event: Event) -> str:
+    """What a fact says, in a few words; empty where its kind says all."""
+    said = _WORDS.get(type(event))
+    return said(event) if said is not None else ""
+
+
+_WORDS: dict[type[Event], Callable[[Any], str]] = {
+    ThoughtFormed: lambda event: event.thought.text,
+    ActionDecided: lambda event: action_words(event.action),
+    ActionTaken: lambda event: f"{action_words(event.action)}: {event.outcome.status}",
+    CycleReflected: lambda event: event.reflection,
+    RewardAssigned: lambda event: "  ".join(f"{one.component} {_value(one)}" for one in event.scores),
+    NeedsChanged: lambda event: f"needs {_value(event.score)}  least satisfied {event.most_pressing}",
+    NoveltyMeasured: lambda event: f"exploration {_value(event.score)}  novelty {event.novelty:.2f}",
+    ExperienceRecorded: lambda event: f"total {event.total:+.3f}, coverage {event.coverage:.2f}",
+    MarkWitnessed: lambda event: f"mark {event.mark.sequence} of {event.mark.origin}'s {event.mark.domain}",
+    MessageReceived: lambda event: event.text,
+    MessageSent: lambda event: event.text,
+    GoalSet: lambda event: event.goal.statement,
+    ConsumerFailed: lambda event: f"{event.consumer} at {event.letter_seq}: {event.reason}",
+    SenseMeasured: lambda event: f"{event.sense} {event.value} {event.unit}",
+}
+
+
+def _value(score: Any) -> str:
+    if score is None:
+        return "-"
+    return score.status if score.value is None else f"{score.value:+.3f}"
+
+
+def _stored(delivery: Delivery) -> datetime:
+    return datetime.fromtimestamp(delivery.time, UTC)
+
+
+def _cut(text: str, width: int) -> str:
+    flat = safe_text(text, one_line=True)
+    return flat if len(flat) <= width else flat[: width - 1] + "…"

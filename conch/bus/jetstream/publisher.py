@@ -3,7 +3,8 @@
 Under strict durability every message costs the server a write to disk; so what waits while others are on their way is
 sent as one atomic batch, which costs six, however large (measured on nats-server 2.15.1; below GROUP it does not pay).
 What a lost connection leaves unanswered is sent again in its order, under the same ids: the server tells the doubles,
-and beyond its memory of ids we look into the stream first.
+and beyond its memory of ids we look into the stream first. In a cluster the connection may stay while the stream's
+leader dies: what it took with it is unanswered, so nothing is sent that would overtake it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ FULL = {10023, 10047, 10077}
 """err_codes of a store without room: insufficient resources, storage, or the stream's own limit."""
 WAITS = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds before a server that has no room, or is not ready, is asked again."""
+SILENCE = 1.0
+"""Seconds without an answer after which what was sent may be lost: nothing more is sent until that is known."""
 
 Find = Callable[[set[str], set[str], int], Awaitable[dict[str, int]]]
 """(subjects, ids, sequence) -> where those of the ids stand that are on the stream behind the sequence."""
@@ -46,10 +49,10 @@ Find = Callable[[set[str], set[str], int], Awaitable[dict[str, int]]]
 class _Order:
     """What one caller waits for: its messages, and the answer to each."""
 
-    __slots__ = ("answers", "future", "left", "messages", "sent", "singly")
+    __slots__ = ("answers", "future", "left", "messages", "sent", "singly", "turn")
 
-    def __init__(self, messages: Sequence[Message], future: asyncio.Future[None]) -> None:
-        self.messages, self.future = messages, future
+    def __init__(self, messages: Sequence[Message], future: asyncio.Future[None], turn: int) -> None:
+        self.messages, self.future, self.turn = messages, future, turn
         self.answers: list[Stored | None] = [None] * len(messages)
         self.left = len(messages)
         self.sent: float | None = None
@@ -119,7 +122,7 @@ class Publisher:
             return ()
         for message in messages:
             self._connection.admit(message.subject, len(message.data))
-        order = _Order(messages, self._loop.create_future())
+        order = _Order(messages, self._loop.create_future(), next(self._numbers))
         self._waiting.extend([(order, place) for place in range(len(messages))])
         self._kick()
         try:
@@ -141,6 +144,8 @@ class Publisher:
         self._scheduled = False
         if not self._waiting or self._hold is not None or self._resuming is not None or self._closed:
             return
+        if self._is_silent(SILENCE):
+            return  # until it is answered, or sent again
         try:
             if not self._group:
                 self._send_singly(PIECE)
@@ -264,8 +269,11 @@ class Publisher:
             self._held += 1
 
     def _go_on(self) -> None:
+        if self._flights:
+            self._hold = self._loop.call_later(WAITS[0], self._go_on)
+            return
         self._hold = None
-        returned, self._returned = self._returned, []
+        returned, self._returned = sorted(self._returned, key=_turn), []
         self._put_back(returned)
         self._send()
 
@@ -308,7 +316,8 @@ class Publisher:
         for flight in self._flights.values():
             for order, _ in flight.items:
                 order.sent = flight.sent if order.sent is None else order.sent
-        self._put_back([*self._returned, *(item for flight in self._flights.values() for item in flight.items)])
+        flying = [item for flight in self._flights.values() for item in flight.items]
+        self._put_back(sorted([*self._returned, *flying], key=_turn))
         self._returned.clear()
         self._flights.clear()
         self._events = self._bytes = 0
@@ -362,8 +371,17 @@ class Publisher:
         """A server that is there and does not answer is asked again."""
         while True:
             await asyncio.sleep(REPLY_TIMEOUT / 5)
-            oldest = next(iter(self._flights.values()), None)
-            if oldest is not None and self._loop.time() - oldest.sent > REPLY_TIMEOUT and self._connection.connected:
+            if self._is_silent(REPLY_TIMEOUT) and self._connection.connected:
                 log.warning("bus.publish_retried", events=self._events, why=f"no answer within {REPLY_TIMEOUT:g} s")
                 self._lost()
                 self._resume()
+
+    def _is_silent(self, seconds: float) -> bool:
+        """Whether something has been unanswered for so long."""
+        oldest = next(iter(self._flights.values()), None)
+        return oldest is not None and self._loop.time() - oldest.sent > seconds
+
+
+def _turn(item: _Item) -> tuple[int, int]:
+    """Where it stands in what was asked for."""
+    return item[0].turn, item[1]

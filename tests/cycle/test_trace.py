@@ -8,6 +8,7 @@ from typing import Any
 
 from conch.bus import MemoryBus, feeding
 from conch.consumer import ServiceContext
+from conch.consumer.members import joined
 from conch.consumer.process import builtin, host, quiet
 from conch.rewards import weight_set, weights_version
 from conch_schemas import (
@@ -40,8 +41,8 @@ async def put(bus: MemoryBus, *events: Any) -> None:
 async def scored(life: Any, home: Path) -> None:
     """Let every consumer handle what the agent has done."""
     context = ServiceContext(life.settings, home)
-    async with MemoryBus(life.journal) as bus, feeding(bus) as feed:
-        running, stop = builtin(context, CONSUMERS, feed), asyncio.Event()
+    async with MemoryBus(life.journal) as bus, feeding(bus) as feed, joined(bus, CONSUMERS) as members:
+        running, stop = builtin(context, CONSUMERS, members), asyncio.Event()
         hosting = asyncio.create_task(host(feed, running, stop, lambda **_: None))
         async with asyncio.timeout(20):
             await quiet(bus, running)

@@ -21,6 +21,7 @@ from conch.home import Home
 
 if TYPE_CHECKING:
     from conch.experience import SqliteStore
+    from conch_schemas import Event
 
 OWNER_KEY = "home"
 """The bucket's key that says whose consumers read the stream: the UUID of that home's agent."""
@@ -73,7 +74,7 @@ async def without_strangers(bus: Bus, crew: Sequence[Member]) -> tuple[list[Memb
     """Before anything is said on a stream or read from it in an agent's name: those whose name is not another's there,
     and why the others are left out."""
     from conch.cycle.recover import refuse_stranger
-    from conch_schemas import PolicySet, decode, subject_filter
+    from conch_schemas import PolicySet, subject_filter
 
     ours: list[Member] = []
     failed: dict[str, ConchError] = {}
@@ -81,8 +82,8 @@ async def without_strangers(bus: Bus, crew: Sequence[Member]) -> tuple[list[Memb
         crew, await _last(bus, [subject_filter(PolicySet, one.name) for one in crew]), strict=True
     ):
         try:
-            if first is not None:
-                refuse_stranger(member.name, member.agentuid, decode(first.data).agentuid)
+            if (known := _event(first)) is not None:
+                refuse_stranger(member.name, member.agentuid, known.agentuid)
             ours.append(member)
         except BusError as error:
             failed[member.name] = error
@@ -95,6 +96,17 @@ async def _last(bus: Bus, subjects: Sequence[str]) -> list[Delivery | None]:
     for start in range(0, len(subjects), AT_ONCE):
         found += await asyncio.gather(*(bus.last(subject) for subject in subjects[start : start + AT_ONCE]))
     return found
+
+
+def _event(delivery: Delivery | None) -> Event | None:
+    """What stands there; None for nothing, and for what is no event: its consumers make dead letters of it."""
+    from conch.bus.feed import decoded
+    from conch_schemas import ContractViolationError
+
+    try:
+        return decoded(delivery.subject, delivery.data) if delivery is not None else None
+    except ContractViolationError:
+        return None
 
 
 async def claim(bus: Bus, own: str, consumers: Sequence[str], url: str) -> None:
@@ -143,7 +155,7 @@ def _opened(store: Path) -> SqliteStore | None:
 async def set_weights(bus: Bus, crew: Sequence[Member], settings: Settings, plugins: Found) -> None:
     """Say which parts an experience of each agent waits for, where that is news."""
     from conch.rewards import PluginPart, weight_set, weights_version
-    from conch_schemas import WeightsSet, decode, encode, source_of, subject_filter, subject_of
+    from conch_schemas import WeightsSet, encode, source_of, subject_filter, subject_of
 
     added = [PluginPart(rule.name, rule.weight, (rule.low, rule.high), scorer=rule.name) for rule in plugins.of("rule")]
     parts = weight_set(added, settings.rewards)
@@ -152,7 +164,7 @@ async def set_weights(bus: Bus, crew: Sequence[Member], settings: Settings, plug
     for member, last in zip(
         crew, await _last(bus, [subject_filter(WeightsSet, one.name) for one in crew]), strict=True
     ):
-        before = decode(last.data) if last is not None else None
+        before = _event(last)
         if isinstance(before, WeightsSet) and before.version == version:
             continue
         event = WeightsSet(

@@ -7,16 +7,25 @@ outside is validated where it comes in.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, TypeVar
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
+import msgspec
 from pydantic import BaseModel
 
 M = TypeVar("M", bound=BaseModel)
 
+json_of: Final = msgspec.json.Encoder(enc_hook=attrgetter("__dict__")).encode
+"""The JSON of plain models, or of what holds them, as `model_dump_json` writes it."""
+
 
 def made_of(kind: type[M], **parts: Any) -> M:
-    """A `kind` of these parts, which must be all that it has no default for: `kind(**parts)` without the validation."""
-    return _filled(kind, {**_defaults(kind), **parts}, set(parts))
+    """A `kind` of these parts, in the order of its fields: `kind(**parts)` without the validation.
+
+    They must be all that it has no default for. Every field counts as said.
+    """
+    defaults, names = _fields(kind)
+    return _filled(kind, parts if len(parts) == len(names) else {**defaults, **parts}, names)
 
 
 def evolve(state: M, **changes: Any) -> M:
@@ -25,15 +34,19 @@ def evolve(state: M, **changes: Any) -> M:
 
 
 def _filled(kind: type[M], fields: dict[str, Any], said: set[str]) -> M:
-    model, put = kind.__new__(kind), object.__setattr__
-    put(model, "__dict__", fields)
-    put(model, "__pydantic_fields_set__", said)
-    put(model, "__pydantic_extra__", None)
-    put(model, "__pydantic_private__", None)
+    model = kind.__new__(kind)
+    _put(model, "__dict__", fields)
+    _put(model, "__pydantic_fields_set__", said)
+    _put(model, "__pydantic_extra__", None)
+    _put(model, "__pydantic_private__", None)
     return model
 
 
+_put = object.__setattr__
+
+
 @cache
-def _defaults(kind: type[BaseModel]) -> dict[str, Any]:
-    """Every field in the order of the model, which is the order that it is written in."""
-    return {name: field.default for name, field in kind.model_fields.items()}
+def _fields(kind: type[BaseModel]) -> tuple[dict[str, Any], set[str]]:
+    """(every field's default in the order of the model, which is the order that it is written in; their names)."""
+    defaults = {name: field.default for name, field in kind.model_fields.items()}
+    return defaults, set(defaults)

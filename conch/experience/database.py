@@ -10,60 +10,34 @@ from typing import Final
 from urllib.parse import quote
 
 from conch.errors import StoreError
+from conch.experience.tables import SCHEMA_VERSION, TABLES, bring_up
 
-SCHEMA_VERSION: Final = 1
 APPLICATION_ID: Final = 0x434E4358
 """`CNCX` in the file's header: an experience store of ours, not anybody's database."""
 
 MEMORY: Final = ":memory:"
 
-# Facts are kept as they came, one narrow table a kind: a primary key makes "twice is once" the database's own rule.
-# `seq` is a fact's place: the stream's sequence, plus the meta value `base` since the stream was replaced.
-_TABLES: Final = (
-    "CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
-    """CREATE TABLE acts (
-        action_id TEXT PRIMARY KEY, seq INTEGER NOT NULL, agent TEXT NOT NULL, cycle INTEGER NOT NULL,
-        started REAL NOT NULL, due REAL, body BLOB NOT NULL)""",
-    "CREATE INDEX acts_by_cycle ON acts (agent, cycle, action_id)",
-    "CREATE INDEX acts_by_seq ON acts (agent, seq)",
-    "CREATE INDEX acts_by_due ON acts (due) WHERE due IS NOT NULL",
-    """CREATE TABLE scores (
-        action_id TEXT, scorer TEXT, version TEXT, component TEXT, seq INTEGER NOT NULL, status TEXT NOT NULL,
-        value REAL, low REAL NOT NULL, high REAL NOT NULL, explanation TEXT NOT NULL,
-        PRIMARY KEY (action_id, scorer, version, component)) WITHOUT ROWID""",
-    """CREATE TABLE contexts (
-        action_id TEXT, kind TEXT, seq INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (action_id, kind))""",
-    """CREATE TABLE needs (
-        id TEXT PRIMARY KEY, seq INTEGER NOT NULL, agent TEXT NOT NULL, action_id TEXT, body BLOB NOT NULL)""",
-    "CREATE INDEX needs_by_seq ON needs (agent, seq)",
-    "CREATE INDEX needs_by_action ON needs (action_id, seq) WHERE action_id IS NOT NULL",
-    "CREATE TABLE weights (agent TEXT, seq INTEGER, body BLOB NOT NULL, PRIMARY KEY (agent, seq))",
-    """CREATE TABLE marks (
-        id TEXT, hash TEXT, agent TEXT NOT NULL, sequence INTEGER NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL,
-        PRIMARY KEY (id, hash))""",
-    "CREATE INDEX marks_by_sequence ON marks (agent, sequence, seq)",
-    """CREATE TABLE experiences (
-        action_id TEXT PRIMARY KEY, seq INTEGER NOT NULL, agent TEXT NOT NULL, cycle INTEGER NOT NULL,
-        revision INTEGER NOT NULL, recorded TEXT NOT NULL, outcome TEXT NOT NULL, verdict BLOB NOT NULL)""",
-    "CREATE INDEX experiences_by_cycle ON experiences (agent, cycle, seq)",
-    "CREATE INDEX experiences_by_seq ON experiences (seq)",
-    "CREATE TABLE outbox (place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, body BLOB NOT NULL)",
-)
-
+_PAGE: Final = 8192
+"""Bytes of a page: of half the size, an act alone would leave half of it empty."""
+_CHECKPOINT: Final = 2000
+"""Pages of the write-ahead log after which they are put where they belong, each once however often it was written."""
 _JOURNAL_LIMIT: Final = 64 * 1024 * 1024
 
 
 def open_writer(path: Path | str, timeout: float) -> sqlite3.Connection:
-    """The store at `path` (or MEMORY), made if there is none; every commit is on disk before it returns.
+    """The store at `path` (or MEMORY), made where there is none; every commit is on disk before it returns.
 
-    `timeout`: seconds to wait for another writer. Raises StoreError; a file that is no store of ours is left as it is.
+    An older one is brought up. `timeout`: seconds to wait for another writer. Raises StoreError; a file that is no
+    store of ours is left as it is.
     """
     with told(path):
         connection = _connect(path, "rwc", timeout)
         try:
             _refuse_strangers(connection, path)
+            connection.execute(f"PRAGMA page_size = {_PAGE}")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
             connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_LIMIT}")
             _create(connection)
         except BaseException:
@@ -73,14 +47,20 @@ def open_writer(path: Path | str, timeout: float) -> sqlite3.Connection:
 
 
 def open_reader(path: Path | str, timeout: float) -> sqlite3.Connection:
-    """The store at `path`, for reading beside a writer. Raises StoreError, also where there is none yet."""
+    """The store at `path`, for reading beside a writer; an older one is brought up first.
+
+    Raises StoreError, also where there is none yet.
+    """
     if not Path(path).exists():
         raise StoreError(f"There is no experience store at {path} yet: start a run first.")
     with told(path):
         connection = _connect(path, "ro", timeout)
         try:
-            if _refuse_strangers(connection, path) == 0:
+            version = _refuse_strangers(connection, path)
+            if version == 0:
                 raise StoreError(f"The experience store {path} holds nothing yet: start a run first.")
+            if version < SCHEMA_VERSION:
+                open_writer(path, timeout).close()
         except BaseException:
             connection.close()
             raise
@@ -108,13 +88,16 @@ def _refuse_strangers(connection: sqlite3.Connection, path: Path | str) -> int:
 
 
 def _create(connection: sqlite3.Connection) -> None:
-    """All tables or none: a kill in between leaves an empty file."""
+    """The tables as they are now, made or brought up: all or none, a kill in between leaves the file as it was."""
     with transaction(connection):
-        if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
-            for table in _TABLES:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            for table in TABLES:
                 connection.execute(table)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        elif version < SCHEMA_VERSION:
+            bring_up(connection)
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 @contextmanager

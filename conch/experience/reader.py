@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, TypeVar
@@ -14,7 +16,8 @@ from typing import Any, Final, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from conch.errors import CheckError, StoreError
-from conch.experience.assemble import Context, Verdict, assemble
+from conch.experience.assemble import Verdict, assemble
+from conch.experience.case import Case
 from conch.experience.database import damaged, open_reader, told, transaction
 from conch.experience.store import ComponentStats, Figures
 from conch_schemas import (
@@ -29,15 +32,19 @@ from conch_schemas import (
     decode,
 )
 
-CLAIMS: Final = TypeAdapter(tuple[Claim, ...])
-MESSAGES: Final = TypeAdapter(tuple[PromptMessage, ...])
+_CONTEXTS: Final[dict[str, Callable[[Any], Any]]] = {
+    "thought": str,
+    "claims": TypeAdapter(tuple[Claim, ...]).validate_json,
+    "messages": TypeAdapter(tuple[PromptMessage, ...]).validate_json,
+    "reflection": json.loads,
+}
+"""What is in the body of a row of context, by its kind."""
 
 _PAGE: Final = 1000
 """Rows of one read in a walk over all of them."""
 
 _EXPERIENCE: Final = """
-    SELECT e.action_id, e.seq, e.revision, e.recorded, e.verdict, a.body
-    FROM experiences e JOIN acts a ON a.action_id = e.action_id """
+    SELECT e.act, e.seq, e.revision, e.recorded, e.verdict, a.body FROM experiences e JOIN acts a ON a.act = e.act """
 _ONE: Final = _EXPERIENCE + "WHERE e.agent = ? AND e.cycle = ? ORDER BY e.seq DESC LIMIT 1"
 _LAST_OF_ONE: Final = _EXPERIENCE + "WHERE e.agent = ? AND e.cycle < ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"
 _LAST_OF_ALL: Final = _EXPERIENCE + "WHERE e.seq < ? ORDER BY e.seq DESC LIMIT ?"
@@ -49,15 +56,14 @@ _ACTS: Final = """
     SELECT action_id, cycle FROM acts
     WHERE agent = ? AND (cycle, action_id) > (?, ?) ORDER BY cycle, action_id LIMIT ?"""
 _SCORE_SETS: Final = """
-    SELECT DISTINCT action_id, scorer FROM scores JOIN acts USING (action_id) WHERE agent = ? ORDER BY cycle, scorer"""
+    SELECT DISTINCT action_id, scorer FROM scores JOIN acts USING (act) WHERE agent = ? ORDER BY cycle, scorer"""
 _MARKS: Final = """
     SELECT agent, id, hash, sequence, seq, body FROM marks
-    WHERE agent = ? AND (sequence, seq) > (?, ?) ORDER BY sequence, seq LIMIT ?"""
+    WHERE agent = ? AND (sequence, id, hash) > (?, ?, ?) ORDER BY sequence, id, hash LIMIT ?"""
 _MARKS_OF: Final = """
-    SELECT agent, id, hash, sequence, body FROM marks
-    WHERE agent = ? AND instr(body, CAST(? AS BLOB)) ORDER BY sequence, seq"""
+    SELECT agent, id, hash, sequence, seq, body FROM marks
+    WHERE act = (SELECT act FROM actions WHERE action_id = ?) AND +agent = ?"""
 _NEEDS: Final = "SELECT body FROM needs WHERE agent = ? ORDER BY seq DESC LIMIT ?"
-_NEEDS_OF_ACTION: Final = "SELECT body FROM needs WHERE action_id = ? ORDER BY seq LIMIT 1"
 
 _NO_BOUND: Final = 2**63 - 1
 
@@ -130,15 +136,21 @@ class SqliteReader:
         return self._rows(_SCORE_SETS, agent)
 
     def marks(self, agent: str, start: int = 0) -> Iterator[Mark]:
-        place = (start - 1, _NO_BOUND)
+        for _, twins in groupby(self._marks(agent, start), key=itemgetter(3)):
+            for row in sorted(twins, key=itemgetter(4)):
+                yield _mark(row)
+
+    def _marks(self, agent: str, start: int) -> Iterator[Sequence[Any]]:
+        """Rows in the order of their sequence; several of one are in no order yet."""
+        place: tuple[object, ...] = (start, "", "")
         while page := self._rows(_MARKS, agent, *place, _PAGE):
-            for holder, mark, digest, sequence, _, body in page:
-                yield _mark(holder, mark, digest, sequence, body)
-            place = page[-1][3:5]
+            yield from page
+            _, name, digest, sequence, *_ = page[-1]
+            place = (sequence, name, digest)
 
     def marks_of(self, agent: str, action_id: str) -> list[Mark]:
-        found = [_mark(*row) for row in self._rows(_MARKS_OF, agent, action_id)]
-        return [mark for mark in found if mark.action_id == action_id]
+        rows = sorted(self._rows(_MARKS_OF, action_id, agent), key=itemgetter(3, 4))
+        return [mark for mark in map(_mark, rows) if mark.action_id == action_id]
 
     def last_mark(self, agent: str) -> int | None:
         row = self._row("SELECT max(sequence) FROM marks WHERE agent = ?", agent)
@@ -175,30 +187,25 @@ class SqliteReader:
             return [(outcome, Verdict.model_validate_json(body)) for outcome, body in rows]
 
     def _experience(self, row: Sequence[Any]) -> ExperienceRecorded:
-        action, seq, revision, recorded, verdict, body = row
+        act, seq, revision, recorded, verdict, body = row
         return assemble(
             stored_event(ActionTaken, body),
             seq,
             Verdict.model_validate_json(verdict),
-            self._context(action),
+            self._fill_context(Case(act, "")).context(),
             revision=revision,
             recorded=datetime.fromisoformat(recorded),
         )
 
-    def _context(self, action: str) -> Context:
-        bodies = dict(self._rows("SELECT kind, body FROM contexts WHERE action_id = ?", action))
-        needs = self._row(_NEEDS_OF_ACTION, action)
-        changed = stored_event(NeedsChanged, needs[0]) if needs else None
-        reflection, reflect_ms = json.loads(bodies["reflection"]) if "reflection" in bodies else ("", None)
-        return Context(
-            thought=bodies.get("thought"),
-            claims=CLAIMS.validate_json(bodies["claims"]) if "claims" in bodies else (),
-            messages=MESSAGES.validate_json(bodies["messages"]) if "messages" in bodies else (),
-            needs_before=changed.before if changed else None,
-            needs_after=changed.after if changed else None,
-            reflection=reflection,
-            reflect_ms=reflect_ms,
-        )
+    def _fill_context(self, case: Case) -> Case:
+        """The case with its context from the rows."""
+        for kind, seq, body in self._rows("SELECT kind, seq, body FROM contexts WHERE act = ?", case.number):
+            case.contexts[kind] = (seq, _CONTEXTS[kind](body))
+            case.size += len(body)
+        for name, seq, body in self._rows("SELECT id, seq, body FROM needs WHERE act = ?", case.number):
+            case.needs[name] = (seq, stored_event(NeedsChanged, body))
+            case.size += len(body)
+        return case
 
     def _meta(self, name: str) -> Any:
         row = self._row("SELECT value FROM meta WHERE name = ?", name)
@@ -235,8 +242,9 @@ def stored_event(kind: type[E], body: bytes) -> E:
     return event
 
 
-def _mark(agent: str, name: str, digest: str, sequence: int, body: bytes) -> Mark:
+def _mark(row: Sequence[Any]) -> Mark:
     """The row's mark. Raises CheckError where its columns and its body no longer say the same."""
+    agent, name, digest, sequence, _, body = row
     try:
         mark = Mark.model_validate_json(body)
     except ValidationError:

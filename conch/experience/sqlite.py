@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from conch.errors import ContractError
-from conch.experience.assemble import Verdict, assemble, fitting, judge, patience
+from conch.experience.assemble import judge, patience
+from conch.experience.case import Case
 from conch.experience.database import MEMORY, open_writer, told, transaction
-from conch.experience.reader import CLAIMS, MESSAGES, SqliteReader, stored_event
+from conch.experience.puts import among
+from conch.experience.reader import SqliteReader, stored_event
 from conch.experience.store import FACTS
+from conch.experience.work import Work, stamp
+from conch.models import json_of
 from conch.order import is_new
 from conch_schemas import (
     ActionDecided,
@@ -33,71 +37,53 @@ from conch_schemas import (
     ThoughtGrounded,
     WeightsSet,
     decode,
-    encode,
+    wire_form,
 )
 
 AT_ONCE: Final = 500
 """Experiences that one call of `expire` or `unpublished` returns at most."""
+OPEN_CASES: Final = 8192
+CLOSED_CASES: Final = 256
+CASES_BYTES: Final = 32 * 1024 * 1024
+"""Most that is kept in memory: actions that wait for their scores, and the last that have theirs; of others the rows
+are read."""
+NUMBERS: Final = 65536
+"""Numbers of actions, and agents, that are remembered; names are anybody's to invent."""
 
 _OF_AN_ACTION: Final = (ActionTaken, ActionDecided, ThoughtFormed, ThoughtGrounded, CycleReflected, RewardAssigned)
 _LARGEST: Final = 2**63 - 1
 
-# A fact that is there already stays, unless this one stands earlier in the stream: then any order of applying them
-# ends in the same rows.
-_PUT_ACT: Final = """
-    INSERT INTO acts (action_id, seq, agent, cycle, started, due, body) VALUES (?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT DO UPDATE SET seq = excluded.seq, agent = excluded.agent, cycle = excluded.cycle, body = excluded.body
-    WHERE excluded.seq < seq"""
-_PUT_SCORE: Final = """
-    INSERT INTO scores (action_id, scorer, version, component, seq, status, value, low, high, explanation)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT DO UPDATE SET seq = excluded.seq, status = excluded.status, value = excluded.value, low = excluded.low,
-    high = excluded.high, explanation = excluded.explanation WHERE excluded.seq < seq"""
-_PUT_CONTEXT: Final = """
-    INSERT INTO contexts (action_id, kind, seq, body) VALUES (?, ?, ?, ?)
-    ON CONFLICT DO UPDATE SET seq = excluded.seq, body = excluded.body WHERE excluded.seq < seq"""
-_PUT_NEEDS: Final = """
-    INSERT INTO needs (id, seq, agent, action_id, body) VALUES (?, ?, ?, ?, ?)
-    ON CONFLICT DO UPDATE SET seq = excluded.seq, body = excluded.body WHERE excluded.seq < seq"""
 _PUT_WEIGHTS: Final = "INSERT INTO weights (agent, seq, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-_PUT_MARK: Final = """
-    INSERT INTO marks (id, hash, agent, sequence, seq, body) VALUES (?, ?, ?, ?, ?, ?)
-    ON CONFLICT DO UPDATE SET seq = excluded.seq, body = excluded.body WHERE excluded.seq < seq"""
-_PUT_EXPERIENCE: Final = """
-    INSERT INTO experiences (action_id, seq, agent, cycle, revision, recorded, outcome, verdict)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT DO UPDATE SET revision = excluded.revision, recorded = excluded.recorded, outcome = excluded.outcome,
-    verdict = excluded.verdict"""
-_MOVE_EXPERIENCE: Final = "UPDATE experiences SET seq = ?, agent = ?, cycle = ? WHERE action_id = ?"
-_PUT_OUTBOX: Final = "INSERT INTO outbox (id, body) VALUES (?, ?) ON CONFLICT DO UPDATE SET body = excluded.body"
+_MOVE_EXPERIENCE: Final = "UPDATE experiences SET seq = ?, agent = ?, cycle = ? WHERE act = ?"
 _PUT_META: Final = "INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
-_CASE: Final = """
-    SELECT a.action_id, a.seq, a.agent, a.started, a.due, e.revision, e.verdict
-    FROM acts a LEFT JOIN experiences e ON e.action_id = a.action_id WHERE a.action_id = ?"""
+_NUMBERS: Final = "SELECT action_id, act FROM actions WHERE action_id IN"
+_ACT: Final = "SELECT seq, started, due, body FROM acts WHERE act = ?"
 _SCORES: Final = """
-    SELECT component, value, low, high, status, explanation, scorer, version FROM scores WHERE action_id = ?"""
-_IN_FORCE: Final = "SELECT body FROM weights WHERE agent = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
+    SELECT seq, component, value, low, high, status, explanation, scorer, version FROM scores WHERE act = ?"""
+_VERDICT: Final = "SELECT revision, verdict FROM experiences WHERE act = ?"
+_IN_FORCE: Final = "SELECT seq, body FROM weights WHERE agent = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
+_NEXT_IN_FORCE: Final = "SELECT min(seq) FROM weights WHERE agent = ? AND seq >= ?"
 _GOVERNED: Final = """
     SELECT action_id FROM acts WHERE agent = ?1 AND seq > ?2
     AND seq < coalesce((SELECT min(seq) FROM weights WHERE agent = ?1 AND seq > ?2), 9223372036854775807)"""
 _DUE: Final = "SELECT action_id FROM acts WHERE due <= ? ORDER BY due LIMIT ?"
 
 
-class _Case(NamedTuple):
-    """An act as it waits for its verdict, or has one."""
+class _Force(NamedTuple):
+    """A weight set, and the places of the acts that it governs: behind `after`, up to `upto`."""
 
-    action_id: str
-    seq: int
-    agent: str
-    started: float
-    """Seconds since the epoch."""
-    due: float | None
-    revision: int | None
-    verdict: bytes | None
+    after: int
+    upto: int
+    version: str
+    parts: tuple[Part, ...]
 
 
 class SqliteStore(SqliteReader):
-    """An `ExperienceStore` in a SQLite file (WAL, every commit on disk before it returns)."""
+    """An `ExperienceStore` in a SQLite file (WAL, every commit on disk before it returns).
+
+    It is the only writer. What it has written of late it knows, so that an act and its scores are joined without
+    reading them again; after anything went wrong it knows nothing, and reads.
+    """
 
     def __init__(self, path: Path | str, *, timeout: float = 5.0) -> None:
         """Opens the store at `path`, making it if there is none. `timeout`: seconds to wait for a lock.
@@ -108,6 +94,13 @@ class SqliteStore(SqliteReader):
         self._path = path
         self._db = open_writer(path, timeout)
         self.duplicates = 0
+        self._open: dict[str, Case] = {}
+        self._closed: dict[str, Case] = {}
+        self._bytes = 0
+        self._numbers: dict[str, int] = {}
+        self._force: dict[str, _Force] = {}
+        self._last: dict[str, int | None] = {}
+        self._numbered: int | None = None
 
     def __enter__(self) -> SqliteStore:
         return self
@@ -126,42 +119,37 @@ class SqliteStore(SqliteReader):
                 self._set_meta("position", 0)
             self._set_meta("epoch", epoch)
 
-    def apply(self, events: Sequence[tuple[int, Event]], *, upto: int, now: datetime) -> tuple[ExperienceRecorded, ...]:
+    def apply(
+        self, events: Sequence[tuple[int, Event]], *, upto: int, now: datetime, published: Sequence[str] = ()
+    ) -> tuple[ExperienceRecorded, ...]:
         facts = [(seq, event) for seq, event in events if isinstance(event, FACTS)]
         for seq, event in facts:
             _refuse_unplaceable(seq, event)
-        self._refuse_leaps(facts)
+        last = self._refuse_leaps(facts)
         with self._writing():
-            base, known, touched = self._base(), 0, dict[str, None]()
-            for seq, event in facts:
-                new, actions = self._put(base + seq, event, now)
-                known += not new
-                touched |= dict.fromkeys(actions)
-            clock = min(_stamp(now), max((_stamp(event.time) for _, event in facts), default=0.0))
-            recorded = self._settle(touched | dict.fromkeys(self._due(clock)), clock, now)
+            work, base = Work(now), self._base()
+            self._delete_published(published)
+            self._number(work, [event.mark.action_id for _, event in facts if isinstance(event, MarkWitnessed)])
+            self._take_up(work, [event.action_id for _, event in facts if not isinstance(event, MarkWitnessed)])
+            known = sum(not self._put(work, base + seq, event) for seq, event in facts)
+            clock = min(stamp(now), max((stamp(event.time) for _, event in facts), default=0.0))
+            recorded = self._settle(work, self._due(clock), clock)
+            known += self._write(work)
             self._set_meta("position", max(self.position(), upto))
+        self._remember(work, last)
         self.duplicates += known
         return recorded
 
-    def _refuse_leaps(self, facts: Iterable[tuple[int, Event]]) -> None:
-        """Raises ContractError for an act from far beyond its agent's last one: the agent would go on behind it."""
-        last: dict[str, int | None] = {}
-        for seq, act in facts:
-            if not isinstance(act, ActionTaken) or act.cycle is None:
-                continue
-            before = last[act.agent] if act.agent in last else self.last_cycle(act.agent)
-            try:
-                is_new((before, 0) if before is not None else None, act)
-            except ContractViolationError as error:
-                raise ContractError(str(error), seq=seq) from None
-            last[act.agent] = max(before or 0, act.cycle)
-
     def expire(self, now: datetime) -> tuple[ExperienceRecorded, ...]:
-        clock = _stamp(now)
+        clock = stamp(now)
         if not self._due(clock):
             return ()
         with self._writing():
-            return self._settle(self._due(clock), clock, now)
+            work = Work(now)
+            recorded = self._settle(work, self._due(clock), clock)
+            self._write(work)
+        self._remember(work, {})
+        return recorded
 
     def next_deadline(self) -> datetime | None:
         due = self._row("SELECT min(due) FROM acts WHERE due IS NOT NULL")[0]
@@ -176,90 +164,179 @@ class SqliteStore(SqliteReader):
     def mark_published(self, ids: Sequence[str]) -> None:
         if ids:
             with self._writing():
-                self._db.executemany("DELETE FROM outbox WHERE id = ?", [(name,) for name in ids])
+                self._delete_published(ids)
 
-    def _put(self, seq: int, event: Event, now: datetime) -> tuple[bool, Iterable[str]]:
-        """Store one fact: (whether anything of it is new, the actions whose verdict it may change)."""
+    def _delete_published(self, ids: Sequence[str]) -> None:
+        for _ in among(self._db, "DELETE FROM outbox WHERE id IN", ids):
+            pass
+
+    def _refuse_leaps(self, facts: Iterable[tuple[int, Event]]) -> dict[str, int | None]:
+        """The last cycle of each agent that acts in these facts.
+
+        Raises ContractError for an act from far beyond its agent's last one: the agent would go on behind it.
+        """
+        last: dict[str, int | None] = {}
+        for seq, act in facts:
+            if not isinstance(act, ActionTaken) or act.cycle is None:
+                continue
+            before = last[act.agent] if act.agent in last else self._last_of(act.agent)
+            try:
+                is_new((before, 0) if before is not None else None, act)
+            except ContractViolationError as error:
+                raise ContractError(str(error), seq=seq) from None
+            last[act.agent] = max(before or 0, act.cycle)
+        return last
+
+    def _last_of(self, agent: str) -> int | None:
+        return self._last[agent] if agent in self._last else self.last_cycle(agent)
+
+    def _number(self, work: Work, actions: Iterable[str | None]) -> None:
+        """Have the numbers of these actions at hand: from memory, from their rows, or new ones."""
+        unknown = []
+        for action in dict.fromkeys(actions):
+            if action is not None and action not in work.numbers:
+                number = self._numbers.get(action)
+                if number is None:
+                    unknown.append(action)
+                else:
+                    work.numbers[action] = number
+        work.numbers |= dict(among(self._db, _NUMBERS, unknown))
+        for action in unknown:
+            if action not in work.numbers:
+                self._begin(work, action)
+
+    def _begin(self, work: Work, action: str) -> None:
+        if self._numbered is None:
+            self._numbered = int(self._meta("numbered") or 0)
+        self._numbered += 1
+        work.numbers[action] = self._numbered
+        work.begun.add(action)
+        work.puts.actions.append((action, self._numbered))
+
+    def _take_up(self, work: Work, actions: Iterable[str | None]) -> None:
+        """Have the cases of these actions at hand: from memory, from their rows, or new ones."""
+        missing = []
+        for action in dict.fromkeys(actions):
+            if action is not None and action not in work.cases:
+                case = self._open.get(action) or self._closed.get(action)
+                if case is None:
+                    missing.append(action)
+                else:
+                    work.cases[action] = case
+        self._number(work, missing)
+        for action in missing:
+            case = Case(work.numbers[action], action)
+            work.cases[action] = case if action in work.begun else self._read(case)
+
+    def _read(self, case: Case) -> Case:
+        """The case with all that its rows say."""
+        row = self._row(_ACT, case.number)
+        if row is not None:
+            case.seq, case.started, case.due, body = row
+            case.act = stored_event(ActionTaken, body)
+            case.size += len(body)
+        for seq, *fields in self._rows(_SCORES, case.number):
+            score = _score(fields)
+            case.scores[score.scorer, score.version, score.component] = (seq, score)
+        case.revision, case.verdict = self._row(_VERDICT, case.number) or (0, None)
+        return self._fill_context(case)
+
+    def _put(self, work: Work, seq: int, event: Event) -> bool:
+        """Put one fact into its case and among what is to be written: whether anything of it is new.
+
+        Of a mark, and of a change of needs that belongs to no action, only writing it tells; true until then.
+        """
         match event:
-            case ActionTaken():
-                return self._put_act(seq, event, now)
+            case MarkWitnessed():
+                return work.mark(seq, event)
             case WeightsSet():
-                return self._put_weights(seq, event)
-            case MarkWitnessed(mark=mark):
-                row = (mark.id, mark.hash, event.agent, mark.sequence, seq, mark.model_dump_json().encode())
-                return self._changes(_PUT_MARK, row), ()
+                return self._put_weights(work, seq, event)
+        if event.action_id is None:
+            return work.outside(seq, event)
+        case = work.cases[event.action_id]
+        match event:
             case RewardAssigned():
-                return self._put_scores(seq, event.action_id, event.scores)
+                return work.scores(case, seq, event.scores)
             case NoveltyMeasured():
-                return self._put_scores(seq, event.action_id, (event.score,))
+                return work.scores(case, seq, (event.score,))
             case NeedsChanged():
-                new = self._changes(_PUT_NEEDS, (event.id, seq, event.agent, event.action_id, _body(event)))
-                scored, actions = self._put_scores(seq, event.action_id, () if event.score is None else (event.score,))
-                return new or scored, actions
+                new = work.needs(case, seq, event)
+                return work.scores(case, seq, () if event.score is None else (event.score,)) or new
+            case ActionTaken():
+                return work.act(case, seq, event)
             case _:
-                return self._changes(_PUT_CONTEXT, (event.action_id, *_context(event, seq))), ()
+                return work.context(case, seq, event)
 
-    def _put_act(self, seq: int, act: ActionTaken, now: datetime) -> tuple[bool, Iterable[str]]:
-        # A producer's clock that runs ahead must not make its acts wait for ever.
-        started = min(_stamp(act.time), _stamp(now))
-        row = (act.action_id, seq, act.agent, act.cycle, started, started, _body(act))
-        if not self._changes(_PUT_ACT, row):
-            return False, ()
-        self._db.execute(_MOVE_EXPERIENCE, (seq, act.agent, act.cycle, act.action_id))
-        return True, (str(act.action_id),)
+    def _put_weights(self, work: Work, seq: int, weights: WeightsSet) -> bool:
+        if self._db.execute(_PUT_WEIGHTS, (weights.agent, seq, wire_form(weights))).rowcount <= 0:
+            return False
+        self._force.pop(weights.agent, None)
+        governed = [row[0] for row in self._rows(_GOVERNED, weights.agent, seq)]
+        self._take_up(work, governed)
+        work.touched |= dict.fromkeys(work.cases[action] for action in governed)
+        return True
 
-    def _put_weights(self, seq: int, weights: WeightsSet) -> tuple[bool, Iterable[str]]:
-        if not self._changes(_PUT_WEIGHTS, (weights.agent, seq, _body(weights))):
-            return False, ()
-        return True, [row[0] for row in self._rows(_GOVERNED, weights.agent, seq)]
-
-    def _put_scores(self, seq: int, action: str | None, scores: Iterable[Score]) -> tuple[bool, Iterable[str]]:
-        if action is None:
-            return False, ()
-        rows = [
-            (action, s.scorer, s.version, s.component, seq, s.status, s.value, *s.range, s.explanation) for s in scores
-        ]
-        new = [self._changes(_PUT_SCORE, row) for row in rows]
-        return any(new), (action,) if any(new) else ()
-
-    def _changes(self, sql: str, row: Sequence[object]) -> bool:
-        return self._db.execute(sql, row).rowcount > 0
-
-    def _settle(self, actions: Iterable[str], clock: float, now: datetime) -> tuple[ExperienceRecorded, ...]:
+    def _settle(self, work: Work, due: Sequence[str], clock: float) -> tuple[ExperienceRecorded, ...]:
         """Record each act that has nothing to wait for any more, and each verdict that changed; into the outbox too."""
-        found = (self._row(_CASE, action) for action in actions)
-        cases = sorted((_Case(*row) for row in found if row), key=lambda case: case.seq)
-        recorded = [experience for case in cases if (experience := self._close(case, clock, now))]
-        self._db.executemany(_PUT_OUTBOX, [(experience.id, encode(experience)) for experience in recorded])
-        return tuple(recorded)
+        self._take_up(work, due)
+        work.touched |= dict.fromkeys(work.cases[action] for action in due)
+        cases = sorted((case for case in work.touched if case.act is not None), key=attrgetter("seq"))
+        return tuple(experience for case in cases if (experience := self._close(work, case, clock)))
 
-    def _close(self, case: _Case, clock: float, now: datetime) -> ExperienceRecorded | None:
-        weights, parts = self._in_force(case)
-        scores = [_score(row) for row in self._rows(_SCORES, case.action_id)]
-        wait = patience(parts, scores)
-        if case.revision is None and wait is not None and case.started + wait > clock:
-            self._set_due(case, case.started + wait)
+    def _close(self, work: Work, case: Case, clock: float) -> ExperienceRecorded | None:
+        assert case.act is not None
+        force = self._in_force(case, case.act.agent)
+        scores = [score for _, score in case.scores.values()]
+        wait = patience(force.parts, scores)
+        if not case.revision and wait is not None and case.started + wait > clock:
+            work.wait(case, case.started + wait)
             return None
-        self._set_due(case, None)
-        verdict = judge(weights, parts, scores)
-        body = verdict.model_dump_json().encode()
-        return None if body == case.verdict else self._record(case, verdict, body, now)
+        work.wait(case, None)
+        verdict = judge(force.version, force.parts, scores)
+        body = json_of(verdict)
+        return None if body == case.verdict else work.record(case, case.act, verdict, body)
 
-    def _record(self, case: _Case, verdict: Verdict, body: bytes, now: datetime) -> ExperienceRecorded:
-        revision = (case.revision or 0) + 1
-        act = stored_event(ActionTaken, self._row("SELECT body FROM acts WHERE action_id = ?", case.action_id)[0])
-        context = self._context(case.action_id)
-        row = (case.action_id, case.seq, act.agent, act.cycle, revision, now.isoformat(), act.outcome.status, body)
-        self._db.execute(_PUT_EXPERIENCE, row)
-        return fitting(assemble(act, case.seq, verdict, context, revision=revision, recorded=now))
+    def _in_force(self, case: Case, agent: str) -> _Force:
+        """The weight set that governs the case's act, which is `agent`'s."""
+        force = self._force.get(agent)
+        if force is None or not force.after < case.seq <= force.upto:
+            row = self._row(_IN_FORCE, agent, case.seq)
+            upto = self._row(_NEXT_IN_FORCE, agent, case.seq)[0] or _LARGEST
+            force = _Force(-1, upto, "", ()) if row is None else _Force(row[0], upto, *_weights(row[1]))
+            self._force[agent] = force
+        return force
 
-    def _in_force(self, case: _Case) -> tuple[str, tuple[Part, ...]]:
-        row = self._row(_IN_FORCE, case.agent, case.seq)
-        return ("", ()) if row is None else _weights(row[0])
+    def _write(self, work: Work) -> int:
+        """Everything that is to be written; how many of the facts turned out to be known."""
+        work.place_acts()
+        known = work.puts.write(self._db)
+        self._db.executemany(_MOVE_EXPERIENCE, work.moved())
+        others = [(case.due, case.number) for case in work.waiting if case not in work.placed]
+        self._db.executemany("UPDATE acts SET due = ? WHERE act = ?", others)
+        if work.puts.actions:
+            self._set_meta("numbered", work.puts.actions[-1][1])
+        return known
 
-    def _set_due(self, case: _Case, due: float | None) -> None:
-        if due != case.due:
-            self._db.execute("UPDATE acts SET due = ? WHERE action_id = ?", (due, case.action_id))
+    def _remember(self, work: Work, last: dict[str, int | None]) -> None:
+        """Keep at hand what the next facts will be of."""
+        for action, case in work.cases.items():
+            for table in (self._open, self._closed):
+                table.pop(action, None)
+            (self._closed if case.revision else self._open)[action] = case
+            self._bytes += case.size - case.counted
+            case.counted = case.size
+        self._let_go(self._closed, CLOSED_CASES)
+        self._let_go(self._open, OPEN_CASES)
+        self._numbers |= work.numbers
+        self._last |= last
+        for names in (self._numbers, self._last, self._force):
+            if len(names) > NUMBERS:
+                names.clear()
+
+    def _let_go(self, cases: dict[str, Case], most: int) -> None:
+        """Of the oldest ones."""
+        while len(cases) > most or (cases and self._bytes > CASES_BYTES):
+            self._bytes -= cases.pop(next(iter(cases))).counted
 
     def _due(self, clock: float) -> list[str]:
         return [row[0] for row in self._rows(_DUE, clock, AT_ONCE)]
@@ -276,8 +353,15 @@ class SqliteStore(SqliteReader):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        with told(self._path), transaction(self._db), self._intact():
-            yield
+        try:
+            with told(self._path), transaction(self._db), self._intact():
+                yield
+        except BaseException:
+            # What is remembered may be of what was not written.
+            for names in (self._open, self._closed, self._numbers, self._last, self._force):
+                names.clear()
+            self._bytes, self._numbered = 0, None
+            raise
 
 
 class MemoryStore(SqliteStore):
@@ -301,20 +385,6 @@ def _refuse_unplaceable(seq: int, event: Event) -> None:
         raise ContractError(f"{event.TYPE} {event.id} has a number beyond 64 bits.", seq=seq)
 
 
-def _context(event: Event, seq: int) -> tuple[str, int, Any]:
-    """(kind, place, body) of a row of context."""
-    match event:
-        case ThoughtFormed():
-            return "thought", seq, event.thought.text
-        case ThoughtGrounded():
-            return "claims", seq, CLAIMS.dump_json(event.claims)
-        case ActionDecided():
-            return "messages", seq, MESSAGES.dump_json(event.messages)
-        case CycleReflected():
-            return "reflection", seq, json.dumps([event.reflection, event.ms])
-    raise TypeError(f"{event.TYPE} is no context")
-
-
 def _score(row: Sequence[Any]) -> Score:
     component, value, low, high, status, explanation, scorer, version = row
     return Score(
@@ -333,13 +403,3 @@ def _weights(body: bytes) -> tuple[str, tuple[Part, ...]]:
     """(version, parts) of a stored weight set; parsed once, as it governs many acts."""
     event = decode(body)
     return (event.version, event.parts) if isinstance(event, WeightsSet) else ("", ())
-
-
-def _body(event: Event) -> bytes:
-    """The event as a row. Not `encode`: read and written again, one at the limit of an event may have grown past it."""
-    return event.model_dump_json().encode()
-
-
-def _stamp(time: datetime) -> float:
-    """Seconds since the epoch; a time without a zone is taken as UTC."""
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

@@ -175,12 +175,15 @@ class ExperienceStore(ExperienceReader, Protocol):
         """
         ...
 
-    def apply(self, events: Sequence[tuple[int, Event]], *, upto: int, now: datetime) -> tuple[ExperienceRecorded, ...]:
+    def apply(
+        self, events: Sequence[tuple[int, Event]], *, upto: int, now: datetime, published: Sequence[str] = ()
+    ) -> tuple[ExperienceRecorded, ...]:
         """Store the facts (stream sequence, event) and the position `upto`, on disk before it returns.
 
         Returns the experiences that these facts complete or revise, by `seq`; also those that waited beyond their
         deadline by the clock of the stream (the latest of these events' times, at most `now`), so that catching up does
-        not record as late what stands a little further down the stream. `now` is their time. Each waits in the outbox.
+        not record as late what stands a little further down the stream. `now` is their time. Each waits in the outbox;
+        those named by `published` leave it, as by `mark_published`.
 
         Facts may come in any order and any number of times. Of two facts with one key the one that stands first in the
         stream holds. An action's weight set is the last one before the act in the stream. An experience is recorded

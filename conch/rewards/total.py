@@ -61,28 +61,26 @@ def total_reward(components: Mapping[str, float | None], weights: Mapping[str, f
 
 
 def _sum(lines: Sequence[Line]) -> float:
-    return math.fsum(line.amount for line in lines) + 0.0  # −0.0 becomes 0.0
+    return math.fsum([line.amount for line in lines]) + 0.0  # −0.0 becomes 0.0
 
 
-def _lines(part: Part, score: Verdict | None) -> list[Line]:
+def _lines(part: Part, score: Verdict | None) -> tuple[Line, ...]:
     if score is None or score.value is None or part.weight == 0.0:
-        return []
-    value = score.value
-    lines = [_line(f"part:{part.component}", part.weight * value, f"{part.weight:g} × {value:g}")]
-    if part.cap is not None and value > part.cap:
-        over = part.weight * (part.cap - value)
-        lines.append(_line(f"cap:{part.component}", over, f"{part.component} counts at most {part.cap:g}"))
-    return lines
-
-
-def _line(step: str, amount: float, why: str) -> Line:
-    return _a_line(step, amount + 0.0, why)
+        return ()
+    return _lines_of(part.component, part.weight, part.cap, score.value + 0.0)
 
 
 @lru_cache(maxsize=4096)
-def _a_line(step: str, amount: float, why: str) -> Line:
+def _lines_of(component: str, weight: float, cap: float | None, value: float) -> tuple[Line, ...]:
     """Made once: the same rules with the same weights say the same few lines of most acts."""
-    return Line(step=step, amount=amount, why=why)
+    line = _line(f"part:{component}", weight * value, f"{weight:g} × {value:g}")
+    if cap is None or value <= cap:
+        return (line,)
+    return line, _line(f"cap:{component}", weight * (cap - value), f"{component} counts at most {cap:g}")
+
+
+def _line(step: str, amount: float, why: str) -> Line:
+    return Line(step=step, amount=amount + 0.0, why=why)
 
 
 def _cycle_cap(lines: Sequence[Line]) -> list[Line]:
@@ -99,7 +97,7 @@ def _cycle_cap(lines: Sequence[Line]) -> list[Line]:
 
 
 def _coverage(parts: Sequence[Part], scores: Mapping[str, Verdict]) -> float:
-    statuses = {component: score.status for component, score in scores.items()}
-    scored = math.fsum(part.weight for part in parts if statuses.get(part.component) == "scored")
-    applicable = math.fsum(part.weight for part in parts if statuses.get(part.component) != "not_applicable")
+    weighed = [(part.weight, score.status if (score := scores.get(part.component)) else None) for part in parts]
+    scored = math.fsum([weight for weight, status in weighed if status == "scored"])
+    applicable = math.fsum([weight for weight, status in weighed if status != "not_applicable"])
     return scored / applicable if applicable > 0.0 else 1.0

@@ -208,7 +208,7 @@ def _check_tables(report: Report, home: Path, acts: int) -> None:
     """One score a component an act, one experience an act; every act has its mark."""
     with sqlite3.connect(home / "store.db") as store:
         many = store.execute(
-            "SELECT action_id, component, count(*) FROM scores GROUP BY action_id, component HAVING count(*) > 1"
+            "SELECT act, component, count(*) FROM scores GROUP BY act, component HAVING count(*) > 1"
         ).fetchall()
         stored = store.execute("SELECT count(*) FROM acts").fetchone()[0]
         scores = store.execute("SELECT count(*) FROM scores").fetchone()[0]

@@ -1,0 +1,86 @@
+"""The tables of the store's file, and how a file with the tables of before is brought to them."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+SCHEMA_VERSION: Final = 2
+
+# Facts are kept as they came, one narrow table a kind: a primary key makes "twice is once" the database's own rule.
+# `seq` is a fact's place: the stream's sequence, plus the meta value `base` since the stream was replaced.
+# `act` is an action's number, given when it is first heard of. An action's id is as good as random: were it the key,
+# the rows of every fact would lie scattered over all of the file, and a fact would cost more the more there are. By
+# number all that is new stands at the end of its table; only the one row of `actions` is put somewhere in the middle.
+TABLES: Final = (
+    "CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
+    "CREATE TABLE actions (action_id TEXT PRIMARY KEY, act INTEGER NOT NULL) WITHOUT ROWID",
+    """CREATE TABLE acts (
+        act INTEGER PRIMARY KEY, action_id TEXT NOT NULL, seq INTEGER NOT NULL, agent TEXT NOT NULL,
+        cycle INTEGER NOT NULL, started REAL NOT NULL, due REAL, body BLOB NOT NULL)""",
+    "CREATE INDEX acts_by_cycle ON acts (agent, cycle, action_id)",
+    "CREATE INDEX acts_by_seq ON acts (agent, seq)",
+    "CREATE INDEX acts_by_due ON acts (due) WHERE due IS NOT NULL",
+    """CREATE TABLE scores (
+        act INTEGER, scorer TEXT, version TEXT, component TEXT, seq INTEGER NOT NULL, status TEXT NOT NULL,
+        value REAL, low REAL NOT NULL, high REAL NOT NULL, explanation TEXT NOT NULL,
+        PRIMARY KEY (act, scorer, version, component)) WITHOUT ROWID""",
+    """CREATE TABLE contexts (
+        act INTEGER, kind TEXT, seq INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (act, kind))""",
+    # A change of needs that belongs to no action has the act 0.
+    """CREATE TABLE needs (
+        act INTEGER, id TEXT, seq INTEGER NOT NULL, agent TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (act, id))""",
+    "CREATE INDEX needs_by_seq ON needs (agent, seq)",
+    "CREATE TABLE weights (agent TEXT, seq INTEGER, body BLOB NOT NULL, PRIMARY KEY (agent, seq))",
+    """CREATE TABLE marks (
+        agent TEXT, sequence INTEGER, id TEXT, hash TEXT, seq INTEGER NOT NULL, act INTEGER, body BLOB NOT NULL,
+        PRIMARY KEY (agent, sequence, id, hash))""",
+    "CREATE INDEX marks_by_act ON marks (act) WHERE act IS NOT NULL",
+    """CREATE TABLE experiences (
+        act INTEGER PRIMARY KEY, seq INTEGER NOT NULL, agent TEXT NOT NULL, cycle INTEGER NOT NULL,
+        revision INTEGER NOT NULL, recorded TEXT NOT NULL, outcome TEXT NOT NULL, verdict BLOB NOT NULL)""",
+    "CREATE INDEX experiences_by_cycle ON experiences (agent, cycle, seq)",
+    "CREATE INDEX experiences_by_seq ON experiences (seq)",
+    "CREATE TABLE outbox (place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, body BLOB NOT NULL)",
+)
+
+_MOVED: Final = ("acts", "scores", "contexts", "needs", "marks", "experiences")
+"""Tables of version 1 that named the action by its id. The others are the same."""
+
+_NUMBERED: Final = """
+    INSERT INTO actions SELECT action_id, row_number() OVER (ORDER BY min(seq), action_id) FROM (
+        SELECT action_id, seq FROM old_acts UNION ALL SELECT action_id, seq FROM old_scores
+        UNION ALL SELECT action_id, seq FROM old_contexts
+        UNION ALL SELECT action_id, seq FROM old_needs WHERE action_id IS NOT NULL) GROUP BY action_id"""
+_COPIES: Final = (
+    """INSERT INTO acts SELECT act, action_id, seq, agent, cycle, started, due, body
+       FROM old_acts JOIN actions USING (action_id) ORDER BY act""",
+    """INSERT INTO scores SELECT act, scorer, version, component, seq, status, value, low, high, explanation
+       FROM old_scores JOIN actions USING (action_id) ORDER BY act""",
+    "INSERT INTO contexts SELECT act, kind, seq, body FROM old_contexts JOIN actions USING (action_id) ORDER BY act",
+    """INSERT INTO needs SELECT coalesce(act, 0), id, seq, agent, body
+       FROM old_needs LEFT JOIN actions USING (action_id) ORDER BY seq""",
+    """INSERT INTO marks SELECT agent, sequence, id, hash, seq,
+       CASE WHEN json_valid(CAST(body AS TEXT)) THEN (SELECT act FROM actions
+       WHERE action_id = json_extract(CAST(old_marks.body AS TEXT), '$.action_id')) END, body
+       FROM old_marks ORDER BY seq""",
+    """INSERT INTO experiences SELECT act, seq, agent, cycle, revision, recorded, outcome, verdict
+       FROM old_experiences JOIN actions USING (action_id) ORDER BY act""",
+    "INSERT INTO meta SELECT 'numbered', coalesce(max(act), 0) FROM actions",
+)
+
+
+def bring_up(connection: sqlite3.Connection) -> None:
+    """The tables of version 2 with the rows of version 1. Within the caller's transaction: all of it or nothing."""
+    for name in _MOVED:
+        connection.execute(f"ALTER TABLE {name} RENAME TO old_{name}")
+    there = "SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
+    for (index,) in connection.execute(there).fetchall():
+        connection.execute(f"DROP INDEX {index}")
+    for table in TABLES:
+        if not table.startswith(("CREATE TABLE meta", "CREATE TABLE weights", "CREATE TABLE outbox")):
+            connection.execute(table)
+    for statement in (_NUMBERED, *_COPIES):
+        connection.execute(statement)
+    for name in _MOVED:
+        connection.execute(f"DROP TABLE old_{name}")

@@ -224,11 +224,14 @@ class JetStreamBus:
                 await asyncio.sleep(0.01)
             except RefusedError as error:
                 if error.code in _WRONG_REVISION:
+                    now = await self.get(key)
                     # After a lost reply it may be our own write that stands there.
-                    if tries > 1 and (now := await self.get(key)) is not None and now.value == value:
+                    if tries > 1 and now is not None and now.value == value:
                         return now.revision
-                    raise FencedError(f"{key} was written by another copy since revision {revision}") from None
-                if not error.temporary:
+                    # In a cluster a write that is on its way counts already: ours, of which the reply was lost, too.
+                    if (now.revision if now is not None else 0) != revision:
+                        raise FencedError(f"{key} was written by another copy since revision {revision}") from None
+                elif not error.temporary:
                     raise
                 await asyncio.sleep(min(0.05 * tries, 1.0))
 

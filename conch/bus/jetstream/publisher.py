@@ -37,6 +37,8 @@ DEDUPE_SECONDS = 120
 """How long the server knows an id; what was sent half of that ago is looked for before it is sent again."""
 FULL = {10023, 10047, 10077}
 """err_codes of a store without room: insufficient resources, storage, or the stream's own limit."""
+IN_PROCESS = 10158
+"""err_code where an earlier try of the same event is on its way through a cluster, and may yet be lost."""
 WAITS = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds before a server that has no room, or is not ready, is asked again."""
 SILENCE = 1.0
@@ -240,7 +242,7 @@ class Publisher:
             self._refused(flight, int(status), f"{status} {description}".strip(), temporary=True)
         elif error is not None:
             code = int(error.get("err_code", 0))
-            temporary = code in FULL or error.get("code") == 503
+            temporary = code in FULL or code == IN_PROCESS or error.get("code") == 503
             self._refused(flight, code, str(error.get("description")), temporary=temporary)
         else:
             self._held = 0

@@ -288,19 +288,23 @@ class ConsumerRuntime:
         if self._is_done(lane, event.id, arrived.seq):
             return
         failed, lane.failed = lane.failed, None
-        if failed is not None:
-            await self._stumbled(failed, arrived.seq, 1, self.spec.tries)
-        for tries in range(1 if failed is None else 2, self.spec.tries + 1):
+        tries, most = 1, self.spec.tries
+        while tries <= most:
             try:
+                if failed is not None:
+                    raise failed
                 await self._handle(lane, event, arrived.seq)
-            except (Exception, SystemExit, asyncio.CancelledError) as error:
-                await self._stumbled(error, arrived.seq, tries, self.spec.tries)
-            else:
                 break
+            except (Exception, SystemExit, asyncio.CancelledError) as error:
+                if isinstance(error, ContractViolationError):
+                    most = tries  # it is the event that is wrong
+                failed = None
+                await self._stumbled(error, arrived.seq, tries, most)
+                tries += 1
         else:
             held = lane.held
             before = Before(lane.agent, held.state, held.seq, self._stream.epoch) if held is not None else None
-            await self._output.give_up(arrived.delivery, self._why, self.spec.tries, before)
+            await self._output.give_up(arrived.delivery, self._why, most, before)
         self._place.remember(event.id)
 
     async def _stumbled(self, error: BaseException, seq: int, tries: int, most: int) -> None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from conch.cycle.senses import Heard, heard
 from conch.cycle.touch import touched
 from conch.minds.protocol import Recent
+from conch.order import MOST_LEAP
 from conch_schemas import (
     Action,
     ActionDecided,
@@ -179,7 +180,7 @@ def remember(memory: Memory, event: Event) -> Memory:
     A message beyond MOST_WAITING or WAITING_BYTES does not wait: it stands on the stream without an answer.
     """
     match event:
-        case ThoughtFormed() if event.cycle is not None and event.cycle >= memory.next_cycle:
+        case ThoughtFormed() if event.cycle is not None and _comes_next(memory, event.cycle):
             begun: dict[str, Any] = {"next_cycle": event.cycle + 1, "thought": event}
             return memory.model_copy(update=_NOTHING_OPEN | begun | _spending(memory, event, event.usage))
         case ThoughtGrounded() if _open(memory, event) and memory.grounded is None:
@@ -225,6 +226,11 @@ _NOTHING_OPEN: dict[str, Any] = {"thought": None, "grounded": None, "decided": N
 
 def _size(text: str) -> int:
     return len(json.dumps(text, ensure_ascii=False).encode())
+
+
+def _comes_next(memory: Memory, cycle: int) -> bool:
+    """Whether a cycle begins with this number; one from far beyond is nobody's word."""
+    return memory.next_cycle <= cycle < memory.next_cycle + MOST_LEAP or memory.next_cycle == 0
 
 
 def _open(memory: Memory, event: Event) -> bool:

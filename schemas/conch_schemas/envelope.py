@@ -122,7 +122,7 @@ def source_of(agent: str, agentuid: UUID | str) -> str:
 
 def action_id(agentuid: UUID | str, cycle: int, step: int = 0) -> str:
     """The id of the action of a cycle's step: uuid5(agentuid, "<cycle>.<step>"). Step counts from 0 in the cycle."""
-    return _derived(UUID(str(agentuid)).bytes, f"{cycle}.{step}")
+    return _derived(_bytes_of(str(agentuid)) or UUID(str(agentuid)).bytes, f"{cycle}.{step}")
 
 
 def cycle_event_id(action: str, kind: type[Event]) -> str:

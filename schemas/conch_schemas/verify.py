@@ -10,6 +10,9 @@ from conch_schemas.registry import ContractViolationError
 
 _OF_CYCLE: Final = frozenset({ThoughtFormed, ThoughtGrounded, ActionDecided, ActionTaken, CycleReflected})
 
+_GREATEST: Final = 2**63 - 1
+"""Of a cycle: no store counts further, and no agent comes there."""
+
 
 def verify_ids(event: Event) -> None:
     """Raises ContractViolationError for a fact of a cycle whose ids are not the derived ones.
@@ -25,12 +28,12 @@ def verify_ids(event: Event) -> None:
 
 
 def _derived(event: Event) -> bool:
-    action, agentuid = event.action_id, event.agentuid
+    action, cycle = event.action_id, event.cycle
+    if action is None or cycle is None or cycle > _GREATEST or not event.source.startswith(f"conch/{event.agent}/"):
+        return False
     try:
-        if action is None or event.cycle is None or event.id != cycle_event_id(action, type(event)):
+        if isinstance(event, ActionTaken) and action != action_id(event.agentuid, cycle, event.step):
             return False
-        if isinstance(event, ActionTaken) and action != action_id(agentuid, event.cycle, event.step):
-            return False
+        return event.id == cycle_event_id(action, type(event))
     except ValueError:
         return False  # what should be a UUID is none
-    return event.source.startswith(f"conch/{event.agent}/")

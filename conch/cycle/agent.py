@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import structlog
@@ -149,16 +149,16 @@ class Agent:
         await self._measure_goals()
         await self._think(number)
         await self._ground(number)
-        await self._act(number, await self._decide(number))
+        await self._decide(number)
         await self._reflect(number)
 
     async def _measure_goals(self) -> None:
         """Before anything is thought or done: what is so already is nobody's merit, and no goal any more."""
         context = self._body.context(None)
         new = self._baseline.new(self.memory.goals.values())
-        async with self._body.turns if new else nullcontext():
-            measured_now = await self._baseline.measure(new, context)
-        for active, found in measured_now:
+        async with self._turn(needed=bool(new)):
+            results = await self._baseline.measure(new, context)
+        for active, found in results:
             goal = active.goal
             self._at.memory = measured(self.memory, goal.id, found.measure)
             if found.achieved and goal.id in self.memory.goals:
@@ -197,12 +197,17 @@ class Agent:
             self._facts.of_cycle(ThoughtGrounded, number, claims=found.claims, memory=found.memory, ms=found.ms)
         )
 
-    async def _decide(self, number: int) -> Moment:
-        """Store the intent; the state in which it was decided."""
+    async def _decide(self, number: int) -> None:
+        """Ask what to do; then, when it can be done at once, store the intent and do it."""
         decision: Decision
         decision, moment = await self._asked(
             number, lambda mind, system, situation, most: decide(mind, system, situation, self._registry, most)
         )
+        async with self._turn(needed=runs(decision.action, None)):
+            await self._intend(number, decision)
+            await self._act(number, moment)
+
+    async def _intend(self, number: int, decision: Decision) -> None:
         reply, raw = decision.completion, cut(decision.completion.text)
         await self._facts.publish(
             self._facts.of_cycle(
@@ -220,20 +225,18 @@ class Agent:
                 ms=reply.ms,
             )
         )
-        return moment
 
     async def _act(self, number: int, moment: Moment) -> None:
         decided = self.memory.decided
         assert decided is not None
-        async with self._body.turns if runs(decided.action, decided.guard) else nullcontext():
-            deed = await act(
-                decided.action,
-                decided.guard,
-                toolbox=self._body.toolbox,
-                context=self._body.context(moment.message),
-                goals=self.memory.goals.values(),
-                baseline=self._baseline,
-            )
+        deed = await act(
+            decided.action,
+            decided.guard,
+            toolbox=self._body.toolbox,
+            context=self._body.context(moment.message),
+            goals=self.memory.goals.values(),
+            baseline=self._baseline,
+        )
         await self._taken(number, deed, dict(moment.situation.needs))
 
     async def _taken(self, number: int, deed: Deed, needs: dict[str, float]) -> None:
@@ -294,8 +297,20 @@ class Agent:
             await self._measure_goals()
             if memory.grounded is None:
                 await self._ground(number)
-            await self._act(number, await self._decide(number))
+            await self._decide(number)
         await self._reflect(number)
+
+    @asynccontextmanager
+    async def _turn(self, *, needed: bool) -> AsyncIterator[None]:
+        """A turn to use tools and run checks. Raises StoppedError when told to stop while others have theirs."""
+        if not needed:
+            yield
+            return
+        await self.control.unless_stopped(self._body.turns.acquire())
+        try:
+            yield
+        finally:
+            self._body.turns.release()
 
     # -- what a mind is asked with -----------------------------------------------------------------------------------
 

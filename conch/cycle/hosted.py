@@ -91,8 +91,9 @@ class Hosted:
     async def _live(self, until: int | None, wait: float) -> None:
         self.control.running()
         await self.control.sleep(wait)
-        await self._furnish()
-        await self.agent.run(until)
+        if not self.control.stopping:
+            await self._furnish()
+            await self.agent.run(until)
 
     def hear(self, arrived: Arrived) -> None:
         """Take what the reader brings; what ends the agent for that comes out of `live`."""

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from conch.bus import MemoryBus, MemoryJournal, feeding
+from conch.bus import MemoryBus, MemoryJournal, Message, Stored, feeding
 from conch.config import RewardSettings, Settings
 from conch.consumer import ServiceContext
 from conch.consumer.standing import standings
+from conch.errors import StoreError
 from conch.experience import SqliteReader
 from conch.rewards import weight_set, weights_version
 from conch_schemas import (
@@ -194,6 +195,40 @@ async def test_others_see_on_the_bus_how_far_the_store_is(
 
 async def _equal(told: Awaitable[int], wanted: int) -> bool:
     return await told == wanted
+
+
+async def test_the_next_facts_are_written_while_the_last_are_said(
+    tmp_path: Path, act: Act, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bus that is slow to take an experience holds up one transaction, not all; order and place hold."""
+    own, free = context(tmp_path), asyncio.Event()
+    async with MemoryBus() as bus:
+        await weights(bus, own, act())
+        async with serving(bus, own) as service:
+            say = bus.publish_many
+
+            async def slowly(messages: Sequence[Message]) -> Sequence[Stored]:
+                await free.wait()
+                return await say(messages)
+
+            monkeypatch.setattr(bus, "publish_many", slowly)
+            for cycle in range(4):
+                await publish(bus, *facts(own, act(cycle=cycle)))
+                await until(lambda cycle=cycle: _written(tmp_path) == min(cycle + 1, 2))
+            ahead = service.handled
+            free.set()
+            await until(lambda: _count(bus, 4))
+            await until(lambda: service.handled >= bus.journal.last)
+
+        assert [event.cycle for event in await recorded(bus)] == [0, 1, 2, 3]
+    assert ahead < 5
+
+
+def _written(home: Path) -> int:
+    """How many experiences its store holds."""
+    with contextlib.suppress(StoreError), SqliteReader(home / "store.db") as reader:
+        return len(reader.cycles("echo", 9))
+    return 0
 
 
 async def test_a_part_that_does_not_come_is_a_timeout_at_its_deadline(tmp_path: Path, act: Act, until: Until) -> None:

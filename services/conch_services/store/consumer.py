@@ -1,7 +1,8 @@
 """Every fact of the cycle and its scores in, `experience.recorded` out.
 
-Many facts to a transaction: what waits is taken, written with the place in the stream, then said, then acknowledged.
-What was written and not yet said when a crash came stands in the outbox and is said at the next start.
+Many facts to a transaction: what waits is taken, written with the place in the stream, then said; while that is said
+the next ones are written already. What was written and not yet said when a crash came stands in the outbox and is said
+at the next start.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from conch.bus import Arrived, Bus, Delivery, Feed, Tap
+from conch.bus import Arrived, Bus, Delivery, Feed, Message, Tap
 from conch.bus.feed import decoded
 from conch.consumer.letters import answer_retry, dead_letter, publish_letter
 from conch.consumer.output import Tally
@@ -29,7 +30,7 @@ from conch_schemas import ContractViolationError, Event, ExperienceRecorded, enc
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
-BATCH = 500
+BATCH = 2000
 """Facts to a transaction, at most."""
 SETTLE_SECONDS = 1.0
 """Time between two tidyings of the outbox, and between two words of how far it is; a crash says at most this much
@@ -54,7 +55,9 @@ class StoreService:
         self.tally = Tally()
         self._waiting = self._handled = self._told = 0
         self._told_at = 0.0
+        self._due: datetime | None = None
         self._said: list[str] = []
+        self._saying: asyncio.Task[None] | None = None
         self._working = asyncio.Lock()
         self._tap: Tap | None = None
 
@@ -82,7 +85,7 @@ class StoreService:
                 feed.tap(FACTS, after=after) as self._tap,
                 bus.serve(f"conch.ctl._consumer.{self.name}.>", self._asked_to_retry),
             ):
-                self._waiting = self._store.pending()
+                await self._in_thread(self._look)
                 log.info("store.started", after=after, waiting=self._waiting)
                 await self._tell()
                 await self._take(self._tap, stop)
@@ -110,7 +113,7 @@ class StoreService:
         if delivery is None:
             raise ContractError(f"event {seq} is no longer on the stream")
         event = decoded(delivery.subject, delivery.data)
-        await self._say(await self._in_thread(self._applied, [(seq, event)], self._store.position()))
+        await self._say(await self._in_thread(self._applied, [(seq, event)], 0))
 
     async def _take(self, tap: Tap, stop: asyncio.Event) -> None:
         stopped = asyncio.ensure_future(stop.wait())
@@ -119,31 +122,33 @@ class StoreService:
             while not stop.is_set():
                 getting = getting or asyncio.ensure_future(tap.get(BATCH))
                 waiting: set[asyncio.Future[Any]] = {getting, stopped}
+                if self._saying is not None:
+                    waiting.add(self._saying)
                 await asyncio.wait(waiting, timeout=self._patience(), return_when=asyncio.FIRST_COMPLETED)
+                if self._saying is not None and self._saying.done():
+                    await self._say_on(())
                 if getting.done():
                     deliveries, getting = getting.result(), None
-                    await self._apply(deliveries)
-                    self._handled = deliveries[-1].seq
-                else:
+                    await self._say_on(await self._apply(deliveries), deliveries[-1].seq)
+                elif self._saying is None:
                     await self._expire()
                     await self._settle()
                 if time.monotonic() - self._told_at > SETTLE_SECONDS:
                     await self._tell()
+            await self._say_on(())
         finally:
-            stopped.cancel()
-            if getting is not None:
-                getting.cancel()
-                await asyncio.gather(getting, return_exceptions=True)
+            left = [task for task in (stopped, getting, self._saying) if task is not None]
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
 
     def _patience(self) -> float:
         """Seconds until something is due: a deadline, the tidying of the outbox, a word of how far it is."""
-        due = self._store.next_deadline()
-        seconds = (due - datetime.now(UTC)).total_seconds() if due is not None else 60.0
+        seconds = (self._due - datetime.now(UTC)).total_seconds() if self._due is not None else 60.0
         return max(0.0, min(seconds, SETTLE_SECONDS if self._said or self._handled > self._told else 60.0))
 
-    async def _apply(self, deliveries: Sequence[Arrived]) -> None:
+    async def _apply(self, deliveries: Sequence[Arrived]) -> Sequence[ExperienceRecorded]:
         facts: list[tuple[int, Event]] = []
-        by_seq = {delivery.seq: delivery for delivery in deliveries}
         for delivery in deliveries:
             try:
                 facts.append((delivery.seq, delivery.event))
@@ -154,19 +159,24 @@ class StoreService:
                 recorded = await self._in_thread(self._applied, facts, deliveries[-1].seq)
                 break
             except ContractError as error:
-                bad = getattr(error, "seq", None)
-                if bad not in by_seq:
+                bad = next((one for one in deliveries if one.seq == getattr(error, "seq", None)), None)
+                if bad is None:
                     raise
-                await self._give_up(by_seq[bad].delivery, str(error))
-                facts = [fact for fact in facts if fact[0] != bad]
+                await self._give_up(bad.delivery, str(error))
+                facts = [fact for fact in facts if fact[0] != bad.seq]
         self.tally.handled += len(facts)
         self.tally.duplicates = self._store.duplicates
-        await self._say(recorded)
+        return recorded
 
     def _applied(self, facts: list[tuple[int, Event]], upto: int) -> tuple[ExperienceRecorded, ...]:
-        recorded = self._store.apply(facts, upto=upto, now=datetime.now(UTC))
-        self._waiting = self._store.pending()
+        said = tuple(self._said)
+        recorded = self._store.apply(facts, upto=upto, now=datetime.now(UTC), published=said)
+        del self._said[: len(said)]
+        self._look()
         return recorded
+
+    def _look(self) -> None:
+        self._waiting, self._due = self._store.pending(), self._store.next_deadline()
 
     async def _give_up(self, delivery: Delivery, reason: str) -> None:
         self.tally.letters += 1
@@ -175,16 +185,32 @@ class StoreService:
         await publish_letter(self._bus, letter)
 
     async def _expire(self) -> None:
-        now = datetime.now(UTC)
-        due = self._store.next_deadline()
-        if due is not None and due <= now:
-            await self._say(await self._in_thread(self._store.expire, now))
-            self._waiting = await self._in_thread(self._store.pending)
+        if self._due is not None and self._due <= datetime.now(UTC):
+            await self._say_on(await self._in_thread(self._expired))
 
-    async def _say(self, recorded: Sequence[ExperienceRecorded]) -> None:
-        for experience in recorded:
-            await self._bus.publish(subject_of(experience), encode(experience), id=experience.id)
-            self._said.append(experience.id)
+    def _expired(self) -> tuple[ExperienceRecorded, ...]:
+        recorded = self._store.expire(datetime.now(UTC))
+        self._look()
+        return recorded
+
+    async def _say_on(self, recorded: Sequence[ExperienceRecorded], upto: int | None = None) -> None:
+        """Say these behind what is being said, and do not wait for it; up to `upto` all is handled then.
+
+        Waits for what is being said: so at most two transactions are ahead of the stream. Raises what saying it raised.
+        """
+        if self._saying is not None:
+            await self._saying
+            self._saying = None
+        if recorded:
+            self._saying = asyncio.create_task(self._say(recorded, upto), name="conch.store.say")
+        elif upto is not None:
+            self._handled = upto
+
+    async def _say(self, recorded: Sequence[ExperienceRecorded], upto: int | None = None) -> None:
+        await self._bus.publish_many([Message(subject_of(one), encode(one), one.id) for one in recorded])
+        self._said += [experience.id for experience in recorded]
+        if upto is not None:
+            self._handled = upto
 
     async def _settle(self) -> None:
         if self._said:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 from bus import consume, publish, raw
 from bus.events import payload
@@ -76,11 +76,11 @@ async def _beside(
     publishing: Awaitable[Span], consuming: Callable[..., Awaitable[Span]], stream: Stream, count: int
 ) -> Span:
     first = (await stream.bus.state()).last + 1
-    return _whole(await asyncio.gather(publishing, consuming(stream, first, count)))
+    return _whole(*await asyncio.gather(publishing, consuming(stream, first, count)))
 
 
-def _whole(spans: Sequence[Span]) -> Span:
-    return min(began for began, _ in spans), max(ended for _, ended in spans)
+def _whole(publishing: Span, consuming: Span) -> Span:
+    return publishing[0], max(publishing[1], consuming[1])
 
 
 async def limit(stream: Stream, data: bytes, count: int) -> Span:
@@ -88,4 +88,4 @@ async def limit(stream: Stream, data: bytes, count: int) -> Span:
     await stream.durable(DURABLE, "all")
     port = stream.server.port
     publishing = asyncio.to_thread(raw.publish, port, [(SUBJECT, data)] * count)
-    return _whole(await asyncio.gather(publishing, asyncio.to_thread(raw.consume, port, STREAM, DURABLE, count)))
+    return _whole(*await asyncio.gather(publishing, asyncio.to_thread(raw.consume, port, STREAM, DURABLE, count)))

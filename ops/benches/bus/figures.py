@@ -19,6 +19,8 @@ class Row:
     mode: str
     goal: float | None = None
     """How many times as fast as this Conch is to be."""
+    least: float | None = None
+    """How many a second Conch is to reach itself."""
     ours: bool = False
     """The mode that the others are compared with: Conch as it is meant to be used."""
     rates: list[float] = field(default_factory=list)
@@ -50,10 +52,18 @@ class Figures:
         self.notes: list[str] = []
 
     def add(
-        self, measurement: str, mode: str, rate: float, *, goal: float | None = None, ours: bool = False, **us: float
+        self,
+        measurement: str,
+        mode: str,
+        rate: float,
+        *,
+        goal: float | None = None,
+        least: float | None = None,
+        ours: bool = False,
+        **us: float,
     ) -> None:
         """One time of one mode: `rate` a second, and the microseconds of each process an item."""
-        row = self.rows.setdefault((measurement, mode), Row(measurement, mode, goal, ours))
+        row = self.rows.setdefault((measurement, mode), Row(measurement, mode, goal, least, ours))
         row.rates.append(rate)
         for name, value in us.items():
             row.beside.setdefault(name, []).append(value)
@@ -76,17 +86,14 @@ class Figures:
 
     def _line(self, row: Row) -> str:
         ratio = self.ratio(row)
-        goal = (
-            "" if row.goal is None or ratio is None else f"≥ {row.goal:g}: {'met' if ratio >= row.goal else 'missed'}"
-        )
         us = ", ".join(f"{statistics.median(values):,.0f}" for values in row.beside.values())
         cells = [
             row.measurement,
             f"**{row.mode}**" if row.ours else row.mode,
             f"{row.median:,.0f}/s",
             f"{min(row.rates):,.0f}, {max(row.rates):,.0f}",
-            "" if ratio is None else f"{ratio:.2g} ×" if ratio < 10 else f"{ratio:.0f} ×",
-            goal,
+            "" if ratio is None else f"{ratio:.2f} ×" if ratio < 10 else f"{ratio:.1f} ×",
+            _goal(row, ratio),
             us,
         ]
         return f"| {' | '.join(cells)} |"
@@ -107,6 +114,14 @@ class Figures:
         """Write `document` down."""
         with open(file, "w") as opened:
             json.dump(self.document(), opened, indent=1)
+
+
+def _goal(row: Row, ratio: float | None) -> str:
+    if row.least is not None:
+        return f"≥ {row.least:,.0f}/s: {'met' if row.median >= row.least else 'missed'}"
+    if row.goal is None or ratio is None:
+        return ""
+    return f"≥ {row.goal:g} ×: {'met' if ratio >= row.goal else 'missed'}"
 
 
 def _delay_line(delay: Delay) -> str:

@@ -10,16 +10,17 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict
+from functools import partial
 from typing import NamedTuple
 
 from bus.child import Child, started
 from bus.events import acts, rendered, weights
 from bus.figures import Figures
 from bus.server import Server, cpu_seconds
-from bus.stage import TRIES, Passed
-from bus.stream import StalledError, Stream, opened, whole
+from bus.stage import Passed, unstalled
+from bus.stream import Stream, opened, whole
 from conch.bus import Message
 from conch.config import BusSettings, Settings
 
@@ -39,6 +40,9 @@ FOLLOW = {
     "experience.recorded": 1,
 }
 """Facts that follow from one act."""
+EVENTS = 1 + sum(FOLLOW.values())
+LEAST = 3000.0
+"""Cycles a second that Conch is to reach."""
 
 
 class Mode(NamedTuple):
@@ -51,17 +55,20 @@ class Mode(NamedTuple):
     """Of each agent."""
     apart: bool = False
     """Whether each subscriber has a process of its own."""
+    metrics: bool = False
+    """Whether Conch counts its metrics too, as in a run."""
     goal: float | None = None
 
 
 MODES = (
-    Mode("Conch, one process as in conch run", None, 256),
+    Mode("Conch, one process as in a run", None, 256),
+    Mode("Conch, the same with the run's metrics", None, 256, metrics=True),
     Mode("FastStream, its default", "push", 16),
     Mode("FastStream, PullSub(256)", "pull", 32, goal=4.0),
     Mode("FastStream, PullSub(256, batch=True) and gather", "batch", 64, goal=4.0),
     Mode("FastStream, the same, five processes", "batch", 64, apart=True, goal=4.0),
 )
-STRICT = (MODES[0], MODES[3], MODES[4])
+STRICT = (MODES[0], *MODES[-2:])
 """Those that are run again with one fsync a message."""
 
 
@@ -70,20 +77,10 @@ async def measure(figures: Figures, *, times: int, share: float) -> None:
     for _ in range(times):
         for strict, modes in ((False, MODES), (True, STRICT)):
             for mode in modes:
-                passed = await unstalled(figures, mode, strict, max(WARM, int(mode.cycles * share)))
-                name = "pipeline, cycles, strict" if strict else "pipeline, cycles"
-                ours, goal, us = mode is MODES[0], mode.goal, {"us": passed.us, "server": passed.server_us}
-                figures.add(name, mode.name, passed.rate, goal=goal, ours=ours, **us)
-
-
-async def unstalled(figures: Figures, mode: Mode, strict: bool, cycles: int) -> Passed:
-    """`once`, begun again where it stalled; that is said beside the figures."""
-    for _ in range(TRIES):
-        try:
-            return await once(mode, strict, cycles)
-        except StalledError as stalled:
-            figures.note(f"{mode.name} stalled and was begun again: {stalled}.")
-    raise SystemExit(f"{mode.name} stalled {TRIES} times")
+                cycles = max(WARM, int(mode.cycles * share))
+                passed = await unstalled(figures, mode.name, partial(once, mode, strict, cycles))
+                name, ours = f"pipeline, cycles of {EVENTS} events" + (", strict" if strict else ""), mode is MODES[0]
+                passed.into(figures, name, mode.name, goal=mode.goal, ours=ours, least=LEAST if ours else None)
 
 
 async def once(mode: Mode, strict: bool, cycles: int, *, watch: Callable[[int], None] | None = None) -> Passed:
@@ -114,13 +111,13 @@ async def once(mode: Mode, strict: bool, cycles: int, *, watch: Callable[[int], 
 def begin(mode: Mode, server: Server, home: str, running: ExitStack) -> list[Child]:
     """The consumers' processes, gone with `running`."""
     if mode.faststream is None:
-        return [running.enter_context(conch_consumers(server, home))]
+        return [running.enter_context(conch_consumers(server, home, metrics=mode.metrics))]
     parts: Sequence[Sequence[str]] = [(name,) for name in FIVE] if mode.apart else [FIVE]
     command = ("bus.pipeline_faststream", mode.faststream, server.url, home)
     return [running.enter_context(started(*command, *part)) for part in parts]
 
 
-def conch_consumers(server: Server, home: str):  # type: ignore[no-untyped-def]
+def conch_consumers(server: Server, home: str, *, metrics: bool = False) -> AbstractContextManager[Child]:
     """The process that a run's supervisor starts, told what that tells it; of the built-in consumers the five."""
     settings = Settings(bus=BusSettings(durability="strict" if server.strict else "fast"))
     spec = {
@@ -129,7 +126,7 @@ def conch_consumers(server: Server, home: str):  # type: ignore[no-untyped-def]
         "access": asdict(server.access),
         "name": "conch-consumers",
         "agents": [f"echo-{number + 1}" for number in range(AGENTS)],
-        "builtin": FIVE,
+        "builtin": [*FIVE, "metrics"] if metrics else FIVE,
         "plugins": [],
         "keeps": True,
     }

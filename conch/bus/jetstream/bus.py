@@ -10,6 +10,7 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from math import inf
 from typing import Any, Self
 
 import structlog
@@ -20,7 +21,7 @@ from nats.errors import Error
 from conch.bus.access import Access
 from conch.bus.admit import admit, admit_key, admit_request, admit_size
 from conch.bus.jetstream.checks import changed, check_server, check_stream
-from conch.bus.jetstream.connection import DENIED, Connection, LostReplyError, RefusedError
+from conch.bus.jetstream.connection import DENIED, PATIENCE, Connection, LostReplyError, RefusedError
 from conch.bus.jetstream.publisher import DEDUPE_SECONDS, FULL, Publisher
 from conch.bus.jetstream.reader import BATCH, PullReader
 from conch.bus.protocol import Delivery, Entry, Message, ReaderState, Responder, Stored, StreamState
@@ -34,7 +35,9 @@ BUCKET = "conch"
 FILTERS = 32
 """Subjects that a reader names to the server; beyond that it reads all."""
 JETSTREAM_SECONDS = 5.0
-"""How long a server that is there may take to answer JetStream's first request."""
+"""How long a server that is there, and alone, may take to answer JetStream's first request."""
+LAG_SECONDS = 0.02
+"""Before a server of a cluster is asked again for what its leader has."""
 _NOT_FOUND = {10014, 10037, 10059}
 _WRONG_REVISION = {10071, 10164}
 _NO_STREAM = 10059
@@ -67,12 +70,15 @@ class JetStreamBus:
         """`strict`: the server writes to disk before it acknowledges, so events are committed in groups."""
         self._connection = Connection(access, name=name, connect_timeout=connect_timeout)
         self._max_bytes, self._replicas, self._strict = max_bytes, replicas, strict
+        self._copies = 1
+        """Of the stream, as it is."""
         self._publisher = Publisher(self._connection, STREAM, group=strict, find=self._find)
 
     async def __aenter__(self) -> Self:
         await self._connection.__aenter__()
         try:
             await self._ensure()
+            self._connection.patience = inf  # it had JetStream, and will have it again
             self._publisher.start()
         except BaseException:
             await self._connection.__aexit__()
@@ -130,11 +136,26 @@ class JetStreamBus:
         if after >= end:
             return
         async with PullReader(self._connection, STREAM, None, filters, after, ends=True) as reader:
-            while deliveries := await reader.get(BATCH):
+            while True:
+                deliveries = await reader.get(BATCH)
                 for delivery in deliveries:
                     if delivery.seq > end:
                         return
                     yield delivery
+                if deliveries:
+                    after = deliveries[-1].seq
+                elif self._copies == 1 or not await self._is_between(filters, after, end):
+                    return
+                else:  # a reader is on any of the servers, and that one has not yet what the stream's leader has
+                    await asyncio.sleep(LAG_SECONDS)
+
+    async def _is_between(self, filters: Sequence[str], after: int, end: int) -> bool:
+        """Whether the stream's leader has an event behind `after`, up to `end`."""
+        for one in filters:
+            found = await self._message(STREAM, {"seq": after + 1, "next_by_subj": one})
+            if found is not None and found.seq <= end:
+                return True
+        return False
 
     async def count(self, filters: Sequence[str], *, after: int) -> int:
         """How many events behind `after` match: as the server tells it of a reader that is made and taken back."""
@@ -311,8 +332,11 @@ class JetStreamBus:
     async def _ensure(self) -> None:
         """Stream and bucket, made where they are missing and left as they are where they are not."""
         said = self._connection.said
+        patience = PATIENCE if self._connection.is_cluster else JETSTREAM_SECONDS
+        if not said.get("jetstream"):
+            patience = 1.0
         try:
-            info = await self._connection.api("INFO", patience=JETSTREAM_SECONDS if said.get("jetstream") else 1.0)
+            info = await self._connection.api("INFO", patience=patience)
         except RefusedError as error:
             raise BusUnreachableError(f"the bus lets us have no JetStream ({error}): enable it there") from error
         check_server(info, version=str(said.get("version")), strict=self._strict)
@@ -341,6 +365,7 @@ class JetStreamBus:
             }
             | ({"allow_atomic": True} if self._strict else {})
         )
+        self._copies = int(stream["config"]["num_replicas"])
         await self._name_epoch(stream)
 
     async def _part_keys(self, config: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ import random
 import re
 import ssl
 from collections.abc import Callable
+from math import inf
 from typing import Any, NamedTuple, Self
 
 import structlog
@@ -37,6 +38,8 @@ REPLY_TIMEOUT = 5.0
 """Seconds that a reply may take before it is asked for again."""
 PING_SECONDS = 2.0
 """Between two signs of life; after three that were not answered the connection is given up."""
+PATIENCE = 30.0
+"""Seconds that a server which is there may leave our first requests unanswered: a cluster elects its leader in ten."""
 NO_RESPONDERS = "503"
 DENIED = 403
 """`code` of a RefusedError: this user may not."""
@@ -166,6 +169,8 @@ class Connection:
         self._last_error = ""
         self.refusal = ""
         """Why the server does not let us in, in a sentence, until it does."""
+        self.patience = PATIENCE
+        """Seconds that a request may be left unanswered by a server that is there."""
         self._refusals = 0
         self._deaf: set[str] = set()
         """Subjects that this user may not listen to."""
@@ -309,19 +314,21 @@ class Connection:
             del self._waiting[token]
             future.cancel()
 
-    async def api(self, call: str, body: dict[str, Any] | None = None, *, patience: float = 30.0) -> dict[str, Any]:
+    async def api(self, call: str, body: dict[str, Any] | None = None, *, patience: float = inf) -> dict[str, Any]:
         """One JetStream API call, asked again while the server is away, however long, or not ready.
 
         Raises RefusedError with the server's words, or BusUnreachableError when a server that is there has not
-        answered for `patience` seconds.
+        answered for `patience` seconds, or for those of this connection.
         """
         data = json.dumps(body).encode() if body is not None else b""
-        loop = asyncio.get_running_loop()
-        while patience > 0:
+        loop, waited = asyncio.get_running_loop(), 0.0
+        for tries in itertools.count(1):
             await self.wait()
             began = loop.time()
             try:
-                reply: dict[str, Any] = json.loads((await self.ask(f"$JS.API.{call}", data)).data)
+                # Soon again at first: of a cluster, whoever was to answer may have died.
+                answer = await self.ask(f"$JS.API.{call}", data, timeout=min(tries, REPLY_TIMEOUT))
+                reply: dict[str, Any] = json.loads(answer.data)
                 if (error := reply.get("error")) is None:
                     return reply
                 if error.get("code") != 503 or error.get("err_code") == _NO_JETSTREAM:
@@ -331,11 +338,21 @@ class Connection:
             except RefusedError as refused:
                 if not refused.temporary:
                     raise
-            await asyncio.sleep(0.05)
-            patience -= loop.time() - began
-        raise BusUnreachableError(
-            f"the server at {self._shown} does not answer JetStream requests ({call}); is JetStream enabled?"
-        )
+            await asyncio.sleep(min(0.05 * tries, 1.0))
+            before, waited = waited, waited + loop.time() - began
+            if waited >= min(patience, self.patience):
+                break
+            if before < PATIENCE <= waited:
+                log.warning("bus.request_waits", call=call, seconds=PATIENCE)
+        why = "is JetStream enabled?"
+        if self.is_cluster:
+            why = "it has no leader: more than half of the cluster's servers must be up"
+        raise BusUnreachableError(f"the server at {self._shown} does not answer JetStream requests ({call}); {why}")
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether the server is one of several."""
+        return bool(self.said.get("cluster"))
 
     def _replied(self, subject: bytes, _: bytes, header: bytes, data: bytes) -> None:
         token = subject[len(self.inbox) :]

@@ -21,14 +21,15 @@ from nats.aio.subscription import Subscription
 from conch.bus.jetstream.connection import Connection, LostReplyError, RefusedError
 from conch.bus.jetstream.wire import frame, read_headers
 from conch.bus.protocol import Delivery
-from conch.errors import BusUnreachableError, FencedError
+from conch.errors import FencedError
 
 log = structlog.get_logger(__name__)
 
 BATCH = 512
 """Events a pull asks for; two pulls overlap."""
-HEARTBEAT = 5.0
-"""Seconds between the server's signs of life on an idle pull; silent for three of them, the reader is made anew."""
+HEARTBEAT = 2.0
+"""Seconds between the server's signs of life on an idle pull; silent for three of them, the reader is made anew: of a
+cluster, the server that it was on has died."""
 _SECOND = 1_000_000_000
 _NO_CONSUMER = 10014
 _SUBJECTS = 4096
@@ -106,6 +107,7 @@ class PullReader:
                 return found
             self._pull()
             if self._ended:
+                self._ended = False  # asked again, it looks again
                 return ()
             if not self._broken and not self._fenced:
                 await self._sign()
@@ -148,14 +150,10 @@ class PullReader:
     async def _make_again(self) -> None:
         """After a reconnect or a gap; a durable that another reader has made since is theirs."""
         self._broken = False
-        try:
-            if self._durable is not None and await self._held_by_another():
-                self._fenced = True
-            else:
-                await self._make()
-        except BusUnreachableError as error:
-            log.warning("bus.reader_waits", name=self._name, why=str(error))
-            self._broken = True
+        if self._durable is not None and await self._held_by_another():
+            self._fenced = True
+        else:
+            await self._make()
 
     async def _held_by_another(self) -> bool:
         try:
@@ -274,7 +272,7 @@ class PullReader:
             self._ended = True
         elif status == "409" and "Consumer Deleted" in description and self._durable is not None:
             self._fenced = True
-        elif status not in ("404", "408", "409"):
+        elif status not in ("404", "408", "409", "503"):
             log.warning("bus.pull_refused", name=self._name, status=status, description=description)
         if status == "503" or (status == "409" and ("Shutdown" in description or "Leadership" in description)):
             self._broken = True

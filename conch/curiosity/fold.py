@@ -17,9 +17,8 @@ Each input of the drives is in 0..1 and comes from these windows:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from conch.curiosity.rules import (
     Discovery,
@@ -53,8 +52,7 @@ _USED: Final = frozenset({"success", "error", "timeout"})
 V = TypeVar("V")
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(NamedTuple):
     """What one act was to curiosity: the data of `novelty.measured`, field by field."""
 
     fingerprint: str

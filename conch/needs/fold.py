@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -45,8 +44,7 @@ class NeedsState(BaseModel):
     """Ids of a person's scores that were counted."""
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """What one fact did to the needs: the data of `needs.changed`, field by field."""
 
     before: dict[str, float]

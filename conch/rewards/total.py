@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from conch.config import BUILTIN_WEIGHTS
 from conch_schemas import Line, Part
@@ -26,8 +25,7 @@ class Verdict(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Total:
+class Total(NamedTuple):
     """What the parts of one experience come to."""
 
     total: float

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from conch_schemas import BUILTIN_SCORER, ActionTaken, NeedsChanged, NoveltyMeasured, RewardAssigned, Score
 
@@ -15,8 +14,7 @@ _LONGEST: Final = 1000
 """Characters of one text in a mark; the whole is in the witnessed event."""
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(NamedTuple):
     """Fields of a mark that are words."""
 
     origin: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha1
 from typing import Annotated, Any, ClassVar, Final
 from uuid import UUID, uuid5
@@ -80,7 +81,7 @@ class Event(BaseModel):
     """`conch/<agent>/<agentuid>`: who it is about, for ever."""
     subject: str | None = None
     """The action id where there is one."""
-    time: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    time: datetime = Field(default_factory=partial(datetime.now, UTC))
     """The producer's clock, UTC. For people: order is the stream sequence."""
     datacontenttype: str = "application/json"
     """The media type of `data`."""

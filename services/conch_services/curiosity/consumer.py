@@ -28,4 +28,4 @@ def _curiosity(
     state, measure = fold(state, fact)
     if measure is None:
         return state, None
-    return state, follow(fact, NoveltyMeasured, consumer=SCORER, version=VERSION, **vars(measure))
+    return state, follow(fact, NoveltyMeasured, consumer=SCORER, version=VERSION, **measure._asdict())

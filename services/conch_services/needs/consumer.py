@@ -17,7 +17,7 @@ def needs_consumer(context: ServiceContext) -> ConsumerSpec:
         state, change = fold(state, fact, table)
         if change is None:
             return state, None
-        return state, follow(fact, NeedsChanged, consumer=SCORER, version=VERSION, **vars(change))
+        return state, follow(fact, NeedsChanged, consumer=SCORER, version=VERSION, **change._asdict())
 
     return ConsumerSpec(
         name=SCORER,

@@ -63,7 +63,11 @@ _READ = (
     f"CONSUMER.DELETE.{_STREAM}.*",
 )
 _LIST = (f"CONSUMER.LIST.{_STREAM}",)
-_KEEP = tuple(f"STREAM.{call}.{name}" for call in ("CREATE", "UPDATE", "PURGE") for name in (_STREAM, _BUCKET))
+_KEEP = tuple(
+    f"STREAM.{call}.{name}"
+    for call in ("CREATE", "UPDATE", "PURGE", "SNAPSHOT", "RESTORE")
+    for name in (_STREAM, _BUCKET)
+)
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,7 @@ def _answered(name: str, said: Said) -> tuple[str, ...]:
 
 def _agent(agents: Sequence[str], without: str) -> User:
     # It owns the home: after a restored backup it takes everybody's place back, and it lets go of what all have read.
-    kept = ("$KV.conch.>", *_calls((*_READ, *_LIST, *_KEEP)))
+    kept = ("$KV.conch.>", "$JS.SNAPSHOT.>", *_calls((*_READ, *_LIST, *_KEEP)))
     asked = tuple(control_subject(agent, "*") for agent in agents)
     return User(
         AGENT,

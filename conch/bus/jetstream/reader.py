@@ -21,7 +21,7 @@ from nats.aio.subscription import Subscription
 from conch.bus.jetstream.connection import Connection, LostReplyError, RefusedError
 from conch.bus.jetstream.wire import frame, read_headers
 from conch.bus.protocol import Delivery
-from conch.errors import FencedError
+from conch.errors import BusError, FencedError
 
 log = structlog.get_logger(__name__)
 
@@ -31,7 +31,11 @@ HEARTBEAT = 2.0
 """Seconds between the server's signs of life on an idle pull; silent for three of them, the reader is made anew: of a
 cluster, the server that it was on has died."""
 _SECOND = 1_000_000_000
-_NO_CONSUMER = 10014
+_NO_CONSUMER, _NO_STREAM = 10014, 10059
+EPOCH = "conch-epoch"
+"""Metadata key of the stream: its identity."""
+LOOKS, LOOK_SECONDS = 10, 0.5
+"""How often, and how far apart, is looked whether the stream has what was read from it."""
 _SUBJECTS = 4096
 """Subjects whose text is kept: nearly every event has one that was met before."""
 _HOLDER = "conch-holder"
@@ -61,7 +65,8 @@ class PullReader:
         self._last = self._acked = after
         self._ends = ends
         self._holder = uuid.uuid4().hex
-        self._name = self._inbox = ""
+        self._name = self._inbox = self._identity = ""
+        self._end = 0
         self._ready: deque[Delivery] = deque()
         self._acks: deque[tuple[int, bytes]] = deque()
         self._subjects: dict[bytes, str] = {}
@@ -78,6 +83,8 @@ class PullReader:
     async def __aenter__(self) -> Self:
         self._connection.on_reconnect.add(self._break)
         try:
+            if not self._ends:
+                self._identity = await self._looked_up()
             await self._make()
         except BaseException:
             self._connection.on_reconnect.discard(self._break)
@@ -150,10 +157,37 @@ class PullReader:
     async def _make_again(self) -> None:
         """After a reconnect or a gap; a durable that another reader has made since is theirs."""
         self._broken = False
+        if not self._ends:
+            await self._refuse_another_stream()
         if self._durable is not None and await self._held_by_another():
             self._fenced = True
         else:
             await self._make()
+
+    async def _refuse_another_stream(self) -> None:
+        """Raises BusError where the stream is gone, another one, or has lost what was read: what comes next would be
+        passed over. A leader that was just elected may take a while to know all that it has."""
+        for _ in range(LOOKS):
+            if await self._looked_up() != self._identity:
+                break
+            if self._end >= self._last:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+        raise BusError(
+            f"the stream {self._stream} was made anew, or has lost its end, while it was read (up to {self._last}; it "
+            f"ends at {self._end}): start again, the start sorts out what is to be read"
+        )
+
+    async def _looked_up(self) -> str:
+        """Which stream this is; and where it ends, in `_end`. Raises BusError when there is none."""
+        try:
+            info = await self._connection.api(f"STREAM.INFO.{self._stream}")
+        except RefusedError as error:
+            if error.code != _NO_STREAM:
+                raise
+            raise BusError(f"the stream {self._stream} is gone: somebody has removed it; start again") from None
+        self._end = info["state"]["last_seq"]
+        return str((info["config"].get("metadata") or {}).get(EPOCH, info["created"]))
 
     async def _held_by_another(self) -> bool:
         try:

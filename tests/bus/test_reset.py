@@ -1,0 +1,153 @@
+"""A stream that is removed, or made anew, while somebody reads it: said, and nothing is passed over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch.bus import Reader, feeding
+from conch.bus.jetstream import JetStreamBus, reader
+from conch.bus.jetstream.connection import Connection
+from conch.bus.server import EmbeddedServer
+from conch.config import Settings
+from conch.consumer import ServiceContext
+from conch.consumer.members import joined
+from conch.consumer.process import builtin, host_until
+from conch.errors import BusError
+from conch_schemas import NeedsChanged, RewardAssigned, encode, subject_filter
+
+SUBJECT = "conch.v1.echo.action.taken"
+
+
+@pytest.fixture
+async def bus(nats_server: EmbeddedServer) -> AsyncIterator[JetStreamBus]:
+    async with JetStreamBus(nats_server.access) as entered:
+        yield entered
+
+
+async def fill(bus: JetStreamBus, count: int, begin: int = 0) -> None:
+    for number in range(begin, begin + count):
+        await bus.publish(SUBJECT, b"%d" % number, id=f"{number}")
+
+
+async def take(one: Reader, count: int) -> None:
+    taken = 0
+    while taken < count:
+        taken += len(await one.get())
+
+
+async def removed(server: EmbeddedServer) -> None:
+    """By somebody else."""
+    async with Connection(server.access) as connection:
+        await connection.api("STREAM.DELETE.CONCH")
+
+
+@pytest.mark.parametrize("behind", [2, 9], ids=["fewer", "more"])
+async def test_a_stream_made_anew_is_not_read_on(bus: JetStreamBus, nats_server: EmbeddedServer, behind: int) -> None:
+    """Its places mean something else: a reader that went on would pass over what stands there now."""
+    await fill(bus, 5)
+    async with bus.follow([SUBJECT], after=0) as one:
+        await take(one, 5)
+        await removed(nats_server)
+        async with JetStreamBus(nats_server.access) as other:
+            await fill(other, behind, 100)
+
+            with pytest.raises(BusError, match=r"was made anew, .* \(up to 5; it ends at \d\): start again|is gone"):
+                await one.get()
+
+
+async def test_a_durable_reader_of_it_stops_as_well(bus: JetStreamBus, nats_server: EmbeddedServer) -> None:
+    """Its durable is gone with the stream."""
+    await fill(bus, 5)
+    async with bus.consume("one", [SUBJECT], after=0) as one:
+        await take(one, 5)
+        await removed(nats_server)
+        async with JetStreamBus(nats_server.access) as other:
+            await fill(other, 9, 100)
+
+            with pytest.raises(BusError, match=r"this one stops|was made anew|is gone"):
+                await one.get()
+
+
+async def test_consumers_of_a_stream_made_anew_end_and_begin_with_it_anew(
+    bus: JetStreamBus, nats_server: EmbeddedServer, act: Any, tmp_path: Path, until: Any
+) -> None:
+    """Whatever they have read of the one before: every act on the new one is scored."""
+    context = ServiceContext(Settings(), tmp_path)
+
+    async def scored(bus: JetStreamBus) -> int:
+        return await bus.count([subject_filter(RewardAssigned), subject_filter(NeedsChanged)], after=0)
+
+    async def put(bus: JetStreamBus, *cycles: int) -> None:
+        for cycle in cycles:
+            await bus.publish(SUBJECT, encode(act(cycle)), id=act(cycle).id)
+
+    async def run(bus: JetStreamBus, stop: asyncio.Event) -> None:
+        async with feeding(bus) as feed, joined(bus, ["reward", "needs"]) as members:
+            running = builtin(context, ["reward", "needs"], members)
+            await host_until(feed, running, stop, lambda **_: None)
+
+    stop = asyncio.Event()
+    hosting = asyncio.create_task(run(bus, stop))
+    await put(bus, 1, 2, 3)
+    await until(lambda: _is(scored(bus), 6))
+    await removed(nats_server)
+    async with JetStreamBus(nats_server.access) as anew:
+        await put(anew, 4, 5)
+        with pytest.raises(BusError, match=r"was made anew|is gone"):
+            async with asyncio.timeout(20):
+                await hosting
+
+        hosting = asyncio.create_task(run(anew, stop))
+        await put(anew, 6)
+        await until(lambda: _is(scored(anew), 6))
+        stop.set()
+        await hosting
+
+
+async def _is(counting: Awaitable[int], wanted: int) -> bool:
+    return await counting == wanted
+
+
+async def test_a_stream_that_is_gone_is_said(bus: JetStreamBus, nats_server: EmbeddedServer) -> None:
+    """In one sentence."""
+    await fill(bus, 1)
+    async with bus.follow([SUBJECT], after=0) as one:
+        await take(one, 1)
+        await removed(nats_server)
+
+        with pytest.raises(BusError, match="the stream CONCH is gone: somebody has removed it; start again"):
+            await one.get()
+
+
+async def test_a_stream_that_has_lost_its_end_is_not_read_on(
+    bus: JetStreamBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a server had not written down when power failed; a leader that only has to catch up is waited for."""
+    monkeypatch.setattr(reader, "LOOK_SECONDS", 0.01)
+    await fill(bus, 3)
+    async with bus.follow([SUBJECT], after=0) as one:
+        await take(one, 3)
+        one._last += 2
+        one._break()
+        looked: Any = one._looked_up
+
+        async def catch_up() -> str:
+            if bus_has == [3]:
+                await fill(bus, 2, 3)
+                bus_has.append(5)
+            return str(await looked())
+
+        bus_has = [3]
+        one._looked_up = catch_up
+        await fill(bus, 1, 5)
+        assert [event.seq for event in await one.get()] == [6]
+        one._last += 5
+        one._break()
+
+        with pytest.raises(BusError, match=r"lost its end, .* \(up to 11; it ends at 6\)"):
+            await one.get()

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from conch.cli.common import Common, emit, say, warn
 from conch.cli.options import COMMON
 from conch.config import BUILTIN_WEIGHTS
-from conch.consumer.rights import Said, User
+from conch.consumer.rights import AGENT, COMMANDS, RUN, Said, User
 from conch.errors import HomeError, UsageError
 from conch.home import write_whole
 from conch_schemas import RewardAssigned
@@ -51,6 +51,8 @@ def permissions(
             raise UsageError(f"--agents {name}: a name is small letters, digits and hyphens")
     builtin = wanted_builtin(settings, ())
     said = said_by(builtin, ServiceContext(settings, home.path)) | _plugins([str(rule) for rule in rules or ()])
+    for name in sorted(said.keys() & {AGENT, COMMANDS, RUN}):
+        raise UsageError(f"a consumer is named {name}, as a user of another kind is: give it another name")
     found = users(said, builtin, names)
     keys = {user.name: _key(home.keys / f"{user.name}.nk") for user in found}
     if common.json:

@@ -96,8 +96,11 @@ def test_as_json_each_user_is_a_row(house: Any) -> None:
     assert "quiet does not say what it publishes" in live.said
 
 
-def test_names_that_are_none_are_refused(house: Any) -> None:
-    """A wildcard in one would open more than was meant."""
+def test_names_that_would_open_more_than_was_meant_are_refused(house: Any) -> None:
+    """A wildcard for an agent's; a consumer that is called as the user of the agents is."""
     house.conch("init")
+    rules = house.directory / "agent.py"
+    rules.write_text(ROGUE.replace("rogue", "agent"))
 
     assert "--agents *" in house.refused("bus", "permissions", "--agents", "echo,*", status=2)
+    assert "is named agent" in house.refused("bus", "permissions", "--rules", str(rules), status=2)

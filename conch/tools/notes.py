@@ -37,16 +37,17 @@ END;
 
 
 class Shelf:
-    """Notes of many agents, of which the OPEN used last are open: each takes three descriptors and 0.2 MB."""
+    """Notes of many agents, of which the `most` used last are open: each takes three descriptors and 0.2 MB."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = OPEN) -> None:
+        self._most = most
         self._open: dict[Notes, None] = {}
 
     def used(self, notes: Notes) -> None:
         """These are used now. Those that were not for longest are shut, and opened again when they are used."""
         self._open.pop(notes, None)
         self._open[notes] = None
-        if len(self._open) > OPEN:
+        if len(self._open) > self._most:
             oldest = next(iter(self._open))
             del self._open[oldest]
             oldest.shut()

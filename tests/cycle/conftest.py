@@ -39,6 +39,8 @@ class Crash(BaseException):
 class CrashingBus(MemoryBus):
     """Dies at the publish of this number, counted from 0: before it is stored, or stored but not acknowledged."""
 
+    death = Crash
+
     def __init__(self, journal: MemoryJournal, at: int, *, stored: bool) -> None:
         super().__init__(journal)
         self._left, self._stored = at, stored
@@ -170,6 +172,18 @@ def life(tmp_path: Path) -> Iterator[Life]:
     workspace.mkdir()
     with Notes(tmp_path / "notes.db") as notes:
         yield Life(workspace, notes)
+
+
+@pytest.fixture(scope="session")
+def make_life() -> type[Life]:
+    """`make_life(workspace, notes)`: another agent's."""
+    return Life
+
+
+@pytest.fixture(scope="session")
+def crashing_bus() -> type[CrashingBus]:
+    """`crashing_bus(journal, at, stored=…)`."""
+    return CrashingBus
 
 
 class Running:

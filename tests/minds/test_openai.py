@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from conch.config import MindSettings
 from conch.errors import ConfigError, ModelError
-from conch.minds import Prompt
-from conch.minds.openai import MAX_REPLY, OpenAIMind, retry_after
+from conch.minds import Prompt, openai
+from conch.minds.openai import MAX_REPLY, Line, OpenAIMind, retry_after
 
 Asking = Callable[..., Prompt]
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -90,9 +90,9 @@ class Endpoint:
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
 
-    def mind(self, **settings: Any) -> OpenAIMind:
+    def mind(self, line: Line | None = None, **settings: Any) -> OpenAIMind:
         plain = {"kind": "openai", "base_url": self.url, "model": "tiny", "api_key": KEY, "timeout": 20.0}
-        return OpenAIMind(MindSettings(**{**plain, **settings}), sleep=self.sleep)
+        return OpenAIMind(MindSettings(**{**plain, **settings}), sleep=self.sleep, line=line)
 
 
 @asynccontextmanager
@@ -341,6 +341,32 @@ def test_settings_that_cannot_be_sent_are_refused_at_once(settings: dict[str, st
         OpenAIMind(MindSettings(kind="openai", **settings))
 
     assert settings.get("api_key", KEY) not in str(raised.value)
+
+
+async def test_minds_that_share_a_line_ask_in_turn(prompt: Asking, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many questions are under way at once; the others wait, and that is no time of theirs."""
+    monkeypatch.setattr(openai, "CALLS", 2)
+    released = asyncio.Event()
+
+    async def when_released(writer: asyncio.StreamWriter) -> None:
+        await released.wait()
+        writer.write(FINE)
+
+    async with serving(when_released) as endpoint:
+        line = Line()
+        minds = [endpoint.mind(line=line) for _ in range(5)]
+        asking = [asyncio.create_task(mind.complete(prompt("decide"))) for mind in minds]
+        await until(lambda: len(endpoint.requests) == 2)
+        for mind in minds[:2]:
+            await mind.close()  # the line is not its own
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(endpoint.requests) == 2
+
+        released.set()
+
+        assert [reply.text for reply in await asyncio.gather(*asking)] == ["DO_NOTHING: rest"] * 5
+        await line.close()
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,7 +11,7 @@ import pytest
 
 from conch.config import ToolSettings
 from conch.tools import Sandbox, run_check
-from conch.workspace import default_goals, fill
+from conch.workspace import Copies, default_goals, fill
 from conch.workspace.goals import CREATURES, TERMS
 from conch_schemas import FileCheck
 
@@ -144,3 +144,45 @@ def test_the_programs_tests_run_and_three_of_ten_fail(filled: Path) -> None:
 
     assert "Ran 10 tests" in done.stderr
     assert "FAILED (failures=1, errors=2)" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def copies() -> Copies:
+    return Copies.make()
+
+
+def test_a_copy_is_what_filling_makes(filled: Path, copies: Copies, tmp_path: Path) -> None:
+    """The same files, a history that can be gone on with, one file left uncommitted."""
+    copies.into(tmp_path / "echo-1")
+
+    there = [
+        {file.relative_to(one) for file in one.rglob("*") if ".git" not in file.parts}
+        for one in _both(filled, tmp_path)
+    ]
+    assert there[0] == there[1]
+    for one in _both(filled, tmp_path):
+        assert git(one, "rev-list", "--count", "HEAD") == "3"
+        assert git(one, "status", "--porcelain") == "?? data/october.csv"
+    git(tmp_path / "echo-1", "add", "--all")
+    git(tmp_path / "echo-1", "commit", "--quiet", "-m", "mine")
+    assert git(tmp_path / "echo-1", "fsck") == ""
+
+
+def _both(filled: Path, directory: Path) -> tuple[Path, Path]:
+    return filled, directory / "echo-1"
+
+
+def test_a_copy_is_whole_or_not_there(copies: Copies, tmp_path: Path) -> None:
+    """What a process that died has left beside it does no harm; what somebody put there is left alone."""
+    (tmp_path / ".echo-1.fresh" / "notes").mkdir(parents=True)
+    (tmp_path / "echo-2").mkdir()
+    (tmp_path / "echo-2" / "mine").write_text("mine")
+    (tmp_path / "echo-3").mkdir()
+
+    for name in ("echo-1", "echo-2", "echo-3"):
+        copies.into(tmp_path / name)
+
+    assert [entry.name for entry in (tmp_path / "echo-2").iterdir()] == ["mine"]
+    assert (tmp_path / "echo-1" / "notes" / "kelp.md").exists()
+    assert (tmp_path / "echo-3" / "notes" / "kelp.md").exists()
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["echo-1", "echo-2", "echo-3"]

@@ -1,0 +1,383 @@
+"""Several agents in one process: each lives for itself, one reader and one writer serve all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch.bus import MemoryBus, MemoryJournal, feeding
+from conch.cycle import writing
+from conch.cycle.agent import Agent
+from conch.cycle.control import Control
+from conch.cycle.host import Host
+from conch.cycle.hosted import Begun, Hosted
+from conch.cycle.recover import Origin, Recovered, memory_key, recover_all
+from conch.cycle.rhythm import Rhythm
+from conch.errors import BusError, FencedError, ModelError
+from conch.tools import Notes, tool
+from conch_schemas import (
+    ActionTaken,
+    CycleReflected,
+    Event,
+    MessageReceived,
+    ThoughtFormed,
+    action_id,
+    control_subject,
+    cycle_event_id,
+    decode,
+    encode,
+    source_of,
+    subject_of,
+)
+
+NAMES = ("echo-1", "echo-2", "echo-3")
+
+
+def uid(name: str) -> str:
+    return f"00000000-0000-4000-8000-{sum(name.encode()):012}"
+
+
+class Town:
+    """Agents over one journal, each with a mind of its own; hosted as often as a test asks for."""
+
+    def __init__(self, directory: Path, make: Any) -> None:
+        self.journal = MemoryJournal()
+        self.lives = {name: make(directory, name) for name in NAMES}
+        self.hosted: dict[str, Hosted] = {}
+        self.batch = False
+
+    def host(self, feed: Any, names: tuple[str, ...] = NAMES, cycles: int | None = None) -> Host:
+        self.hosted = {name: self._one(feed, name, cycles) for name in names}
+        resting = {name: Origin(uid(name), rests=True) for name in NAMES if name not in names}
+        return Host(feed, list(self.hosted.values()), resting)
+
+    def _one(self, feed: Any, name: str, cycles: int | None) -> Hosted:
+        life = self.lives[name]
+        life.batch = self.batch
+        control: Control = life._control()
+
+        def make(at: Recovered, _: Begun) -> Agent:
+            agent: Agent = life._made(feed, control, at)
+            return agent
+
+        rhythm = Rhythm(life.settings.cycle.interval, None)
+        return Hosted(name, Origin(life.agentuid), control, rhythm, make, life.furnish, cycles=cycles)
+
+    async def run(self, cycles: int | None, names: tuple[str, ...] = NAMES, bus: MemoryBus | None = None) -> None:
+        """A process from its start to its end: so many more cycles of each."""
+        async with bus or MemoryBus(self.journal) as entered, feeding(entered) as feed:
+            await self.host(feed, names, cycles).run()
+
+    def facts(self, name: str, *kinds: type[Event]) -> list[Any]:
+        events = [decode(delivery.data) for delivery in self.journal.events.values()]
+        return [event for event in events if event.agent == name and (not kinds or isinstance(event, kinds))]
+
+    def cycles(self, name: str) -> list[int]:
+        """Those that are over."""
+        return [event.cycle for event in self.facts(name, CycleReflected)]
+
+    async def tell(self, bus: MemoryBus, name: str, text: str) -> None:
+        """A message that another process puts on the stream."""
+        said = MessageReceived(id=f"m-{name}", source=source_of(name, uid(name)), agent=name, text=text)
+        await bus.publish(subject_of(said), encode(said), id=said.id)
+
+    def written(self, name: str) -> Any:
+        """The memory as it stands in the bucket."""
+        return json.loads(self.journal.bucket[memory_key(name)].value)
+
+
+@pytest.fixture
+def town(tmp_path: Path, make_life: Any) -> Town:
+    def make(directory: Path, name: str) -> Any:
+        workspace = directory / name
+        workspace.mkdir()
+        life = make_life(workspace, Notes(directory / f"{name}.db"))
+        life.configured(agent=name)
+        life.agentuid = uid(name)
+        return life
+
+    return Town(tmp_path, make)
+
+
+@pytest.fixture
+async def begin(town: Town) -> AsyncIterator[Callable[..., Any]]:
+    """`bus = await begin()`: the agents without an end, until the test is over."""
+    stack, tasks = AsyncExitStack(), []
+
+    async def start(names: tuple[str, ...] = NAMES) -> MemoryBus:
+        bus = await stack.enter_async_context(MemoryBus(town.journal))
+        feed = await stack.enter_async_context(feeding(bus))
+        tasks.append(asyncio.create_task(town.host(feed, names).run()))
+        start.task = tasks[-1]  # type: ignore[attr-defined]
+        while not all(one.control.state != "starting" for one in town.hosted.values()) and not tasks[-1].done():
+            await asyncio.sleep(0)
+        return bus
+
+    yield start
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await stack.aclose()
+
+
+async def ask(bus: MemoryBus, name: str, verb: str, **body: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        await bus.request(control_subject(name, verb), json.dumps(body).encode(), timeout=5)
+    )
+    return found
+
+
+async def test_each_lives_its_own_cycles(town: Town) -> None:
+    """So many more cycles for each, under its own name and id, and the end comes when all are done."""
+    await town.run(2)
+    await town.run(3)
+
+    for name in NAMES:
+        assert town.cycles(name) == [0, 1, 2, 3, 4]
+        assert {fact.agentuid for fact in town.facts(name)} == {uid(name)}
+
+
+async def test_whatever_dies_each_of_them_is_finished(town: Town, crashing_bus: Any) -> None:
+    """A process that dies again and again: no cycle of any agent has a gap, and nothing is done twice."""
+    for at in (3, 8, 9, 11, 17, 2, 5):
+        with pytest.raises(crashing_bus.death):
+            await town.run(50, bus=crashing_bus(town.journal, at, stored=at % 2 == 0))
+        town.journal.ids.clear()
+    await town.run(2)
+
+    for name in NAMES:
+        cycles = town.cycles(name)
+        assert cycles == list(range(len(cycles)))
+        assert len(cycles) >= 2
+        ids = Counter(fact.id for fact in town.facts(name))
+        assert max(ids.values()) == 1
+
+
+async def test_one_that_fails_is_set_aside_and_the_others_go_on(town: Town, begin: Any, until: Any) -> None:
+    """Its state says why; it does nothing more until somebody lets it go on, and then goes on where it was."""
+    town.lives["echo-2"].mind.failures = [OSError("its disk is gone")]
+    bus = await begin()
+    await until(lambda: len(town.cycles("echo-1")) > 2 and len(town.cycles("echo-3")) > 2)
+    status = await ask(bus, "echo-2", "status")
+    refused = await ask(bus, "echo-2", "say", text="hello")
+
+    assert (status["state"], status["why"]) == ("failed", "OSError: its disk is gone")
+    assert "conch resume --agent echo-2" in refused["error"]
+    assert town.facts("echo-2", ThoughtFormed) == []
+
+    await ask(bus, "echo-2", "resume")
+    await until(lambda: len(town.cycles("echo-2")) > 2)
+    assert town.cycles("echo-2")[:3] == [0, 1, 2]
+    assert (await ask(bus, "echo-2", "status"))["state"] == "running"
+
+
+async def test_what_is_told_while_one_is_let_go_on_is_not_lost(town: Town, begin: Any, until: Any) -> None:
+    """A message that came while it was set aside waits in its memory."""
+    town.lives["echo-2"].mind.failures = [OSError("gone")]
+    bus = await begin()
+    await until(lambda: town.hosted["echo-2"].control.state == "failed")
+    await town.tell(bus, "echo-2", "are you there?")
+    await ask(bus, "echo-2", "resume")
+    await until(lambda: town.hosted["echo-2"].at is not None)
+
+    await until(lambda: [one.text for one in town.hosted["echo-2"].agent.memory.waiting] == ["are you there?"])
+
+
+async def test_where_all_fail_the_first_ones_error_comes_out(town: Town) -> None:
+    """A mind that refuses everybody is no reason to wait for anybody."""
+    for name in NAMES:
+        town.lives[name].mind.failures = [ModelError(f"no key for {name}", fatal=True)] * 9
+
+    with pytest.raises(ModelError, match="no key for"):
+        await town.run(None)
+
+
+async def test_a_run_of_some_cycles_does_not_wait_for_one_that_failed(town: Town) -> None:
+    """The others do all of theirs, and it is known who failed of what."""
+    town.batch = True
+    town.lives["echo-3"].mind.failures = [ModelError("no key", fatal=True)]
+    await town.run(3)
+
+    assert town.cycles("echo-1") == town.cycles("echo-2") == [0, 1, 2]
+    assert {name: str(one.error) for name, one in town.hosted.items() if one.error} == {"echo-3": "no key"}
+
+
+async def test_a_second_copy_of_one_stops_that_one_alone(town: Town, begin: Any, until: Any) -> None:
+    """A cycle's fact that echo-2 did not say itself is somebody else's."""
+    bus = await begin()
+    await until(lambda: len(town.cycles("echo-2")) > 1)
+    action = action_id(uid("echo-2"), 9000)
+    identity = {"id": cycle_event_id(action, ThoughtFormed), "cycle": 9000, "action_id": action, "subject": action}
+    foreign = town.facts("echo-2", ThoughtFormed)[0].model_copy(update=identity | {"traceparent": None})
+    await bus.publish(subject_of(foreign), encode(foreign), id=foreign.id)
+    await until(lambda: town.hosted["echo-2"].control.state == "failed")
+    seen = len(town.cycles("echo-1"))
+
+    await until(lambda: len(town.cycles("echo-1")) > seen + 2)
+    assert isinstance(town.hosted["echo-2"].error, FencedError)
+
+
+async def test_a_memory_that_somebody_else_wrote_stops_that_one_alone(
+    town: Town, begin: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compare-and-set of one agent's memory is no other's concern."""
+    monkeypatch.setattr(writing, "HEARD", 1)
+    bus = await begin()
+    await until(lambda: memory_key("echo-2") in town.journal.bucket)
+    entry = town.journal.bucket[memory_key("echo-2")]
+    await bus.put(memory_key("echo-2"), entry.value, revision=entry.revision)
+    await until(lambda: town.hosted["echo-2"].control.state == "failed")
+    seen = len(town.cycles("echo-3"))
+
+    await until(lambda: len(town.cycles("echo-3")) > seen + 2)
+
+
+async def test_a_stranger_of_one_name_keeps_out_that_one_alone(town: Town, begin: Any, until: Any) -> None:
+    """Another home's agent of the name stands on the stream: the others begin."""
+    await town.run(1)
+    town.lives["echo-1"].agentuid = "00000000-0000-4000-8000-000000000001"
+    bus = await begin()
+    await until(lambda: len(town.cycles("echo-2")) > 2)
+
+    assert isinstance(town.hosted["echo-1"].error, BusError)
+    assert "another agent named echo-1" in (await ask(bus, "echo-1", "status"))["why"]
+    assert town.cycles("echo-1") == [0]
+
+
+async def test_all_are_paused_asked_and_stopped_at_once(town: Town, begin: Any, until: Any) -> None:
+    """With `all`, what is asked of one is asked of each."""
+    bus = await begin()
+    await ask(bus, "echo-1", "pause", all=True)
+    paused = await ask(bus, "echo-3", "status", all=True)
+    await ask(bus, "echo-2", "resume")
+    await until(lambda: len(town.cycles("echo-2")) > 3)
+    one_goes_on = await ask(bus, "echo-1", "status", all=True)
+    await ask(bus, "echo-2", "stop", all=True)
+
+    assert paused["states"] == {"paused": 3}
+    assert [row["agent"] for row in paused["agents"]] == list(NAMES)
+    assert one_goes_on["states"] == {"paused": 2, "running": 1}
+    assert [row["agent"] for row in one_goes_on["agents"]] == ["echo-1", "echo-3", "echo-2"]
+    await begin.task
+
+
+async def test_memories_are_written_at_once_where_there_are_none_and_then_in_turn(
+    town: Town, begin: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One at a time, whoever was heard: what is read again after a crash stays bounded for each."""
+    await begin()
+    await until(lambda: all(memory_key(name) in town.journal.bucket for name in NAMES))
+    first = {name: town.journal.bucket[memory_key(name)].revision for name in NAMES}
+    monkeypatch.setattr(writing, "HEARD", 5)
+
+    await until(lambda: all(town.journal.bucket[memory_key(n)].revision > first[n] for n in NAMES))
+    places = [town.written(name)["seq"] for name in NAMES]
+    assert all(0 < seq <= town.journal.last for seq in places)
+
+
+async def test_at_an_end_in_order_every_memory_is_written(town: Town) -> None:
+    """The next process reads nothing again."""
+    await town.run(2)
+
+    for name in NAMES:
+        assert town.written(name)["memory"]["next_cycle"] == 2
+        assert town.written(name)["seq"] >= town.facts(name, ActionTaken)[-1].cycle
+
+
+async def test_one_that_rests_remembers_what_it_is_told(town: Town, begin: Any, until: Any) -> None:
+    """A later run of fewer agents: the others rest, their memories are kept up, and they go on when they are back."""
+    await town.run(2)
+    bus = await begin(("echo-1",))
+    await town.tell(bus, "echo-3", "sleep well")
+    await until(lambda: len(town.cycles("echo-1")) > 3)
+    await ask(bus, "echo-1", "stop")
+    await begin.task
+
+    assert [one["text"] for one in town.written("echo-3")["memory"]["waiting"]] == ["sleep well"]
+    assert town.written("echo-3")["seq"] > town.written("echo-3")["memory"]["next_cycle"]
+    assert town.cycles("echo-3") == [0, 1]
+    await town.run(1, ("echo-3",))
+    assert town.cycles("echo-3") == [0, 1, 2]
+
+
+class CountingBus(MemoryBus):
+    """Counts what is read of the stream."""
+
+    def __init__(self, journal: MemoryJournal) -> None:
+        super().__init__(journal)
+        self.passes = self.read_events = 0
+
+    async def read(self, filters: Any, *, after: int = 0) -> AsyncIterator[Any]:
+        self.passes += 1
+        async for delivery in super().read(filters, after=after):
+            self.read_events += 1
+            yield delivery
+
+
+async def test_all_are_recovered_in_one_pass(town: Town) -> None:
+    """However many agents there are; those made just now are not looked for at all."""
+    await town.run(3)
+    born = {f"new-{number}": Origin(uid(f"new-{number}"), born=town.journal.last) for number in range(50)}
+    town.journal.bucket[memory_key("echo-1")] = town.journal.bucket[memory_key("echo-1")]
+    for name in NAMES:
+        _forget_half(town, name)
+    async with CountingBus(town.journal) as bus:
+        found = await recover_all(bus, {name: Origin(uid(name)) for name in NAMES} | born)
+
+    assert bus.passes == 1
+    assert bus.read_events < town.journal.last
+    assert [found[name].memory.next_cycle for name in NAMES] == [3, 3, 3]  # type: ignore[union-attr]
+    assert {found[name].memory.next_cycle for name in born} == {0}  # type: ignore[union-attr]
+
+
+def _forget_half(town: Town, name: str) -> None:
+    """The memory as it was written in the middle of the stream."""
+    at = town.journal.last // 2
+    entry = town.journal.bucket[memory_key(name)]
+    value = json.loads(entry.value) | {"seq": at, "memory": {}}
+    town.journal.bucket[memory_key(name)] = type(entry)(json.dumps(value).encode(), entry.revision)
+
+
+async def test_a_memory_that_cannot_be_read_is_that_agents_alone(town: Town) -> None:
+    """The others are recovered; it has its sentence."""
+    await town.run(1)
+    entry = town.journal.bucket[memory_key("echo-2")]
+    town.journal.bucket[memory_key("echo-2")] = type(entry)(b"{}", entry.revision)
+    async with MemoryBus(town.journal) as bus:
+        found = await recover_all(bus, {name: Origin(uid(name)) for name in NAMES})
+
+    assert isinstance(found["echo-1"], Recovered)
+    assert isinstance(found["echo-3"], Recovered)
+    assert "the memory of agent echo-2 on the bus cannot be read" in str(found["echo-2"])
+
+
+async def test_tools_are_used_in_turn(town: Town, until: Any, begin: Any) -> None:
+    """So many agents act at once; the others think meanwhile, and their intents are stored when their turn comes."""
+    running, most = Counter[str](), 0
+
+    @tool
+    async def work() -> str:
+        """Works."""
+        nonlocal most
+        running["now"] += 1
+        most = max(most, running["now"])
+        await asyncio.sleep(0)
+        running["now"] -= 1
+        return "done"
+
+    turns = asyncio.Semaphore(1)
+    for life in town.lives.values():
+        life.turns = turns
+        life.add(work)
+        life.mind.decides = lambda _: "TOOL: work()"
+    await town.run(4)
+
+    assert most == 1
+    assert all(len(town.cycles(name)) == 4 for name in NAMES)

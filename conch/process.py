@@ -82,7 +82,7 @@ def run_child(name: str, live: Callable[[Child], Awaitable[None]]) -> None:
 
 
 def _collect_seldom() -> None:
-    """What becomes of an event lives short and holds no circle: to look for circles in it took a quarter of the time."""
+    """What becomes of an event lives short and holds no circle: to look for circles took a quarter of the time."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
 

@@ -40,8 +40,9 @@ PATIENCE = 0.25
 ROUTES = 65536
 """Subjects whose readers are remembered; subjects are anybody's to invent."""
 
-EXPECTED = 4096
-"""Events of our own that are remembered until they come back; one that does not is forgotten in time."""
+EXPECTED = 32768
+"""Events of our own that are remembered until they come back; one that does not is forgotten in time. With fewer, a
+burst of acts brings more than that at once, and half of it is decoded after all."""
 
 Mine = Callable[[str], bool]
 """Whether an agent's events are ours."""

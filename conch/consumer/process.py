@@ -152,7 +152,7 @@ async def live(child: Child) -> None:
         AsyncExitStack() as stack,
     ):
         running = builtin(context, child.spec["builtin"], members)
-        begin = await weighed(bus, child.settings.agent)
+        begin = await weighed(bus, child.spec["agents"][0])
         for described in child.spec["plugins"]:
             running.append(plugin(Plugin(**described), context, members, stack, begin=begin))
         beside = [

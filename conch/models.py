@@ -1,7 +1,7 @@
-"""Models made of what is valid already, without looking at it again: pydantic's own ways cost several times as much.
+"""Models made in fewer steps than pydantic's own ways take, for the inner loops.
 
-For the inner loops alone, and for values that come out of other models or out of arithmetic on them. What comes from
-outside is validated where it comes in.
+Two of them do not look at what they are given: it comes out of other models, or out of arithmetic on them. What comes
+from outside is validated where it comes in.
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ def made_of(kind: type[M], **parts: Any) -> M:
     """
     defaults, names = _fields(kind)
     return _filled(kind, parts if len(parts) == len(names) else {**defaults, **parts}, names)
+
+
+def valid(kind: type[M], **parts: Any) -> M:
+    """`kind(**parts)`, validated; raises ValidationError. The core's own way, which is half as long."""
+    made: M = kind.__pydantic_validator__.validate_python(parts)
+    return made
 
 
 def evolve(state: M, **changes: Any) -> M:

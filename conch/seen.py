@@ -32,11 +32,15 @@ def holds(digests: Digests, digest: str) -> bool:
     return _place(digests, digest) >= 0
 
 
-def with_latest(digests: Digests, digest: str, limit: int) -> Digests:
-    """The digests with this one as the last, where it stood before as well; at most `limit` of them."""
-    width, at = len(digest), _place(digests, digest)
-    rest = digests if at < 0 else digests[:at] + digests[at + width :]
-    return (rest + digest)[-limit * width :]
+def with_new(digests: Digests, digest: str, limit: int) -> Digests:
+    """The digests with one that is none of them as the last; at most `limit`, without the oldest."""
+    return (digests + digest)[-limit * len(digest) :]
+
+
+def with_latest(digests: Digests, digest: str) -> Digests:
+    """The digests with one of them moved to the end."""
+    at = _place(digests, digest)
+    return digests[:at] + digests[at + len(digest) :] + digest
 
 
 def act_fingerprint(action: ActionTaken) -> str:
@@ -66,7 +70,8 @@ def new_information(seen: Digests, action: ActionTaken) -> tuple[Digests, bool]:
     if not output or output.isspace():
         return seen, False
     mark = fingerprint(output)[:_DIGITS]
-    return with_latest(seen, mark, SEEN_LIMIT), not holds(seen, mark)
+    new = not holds(seen, mark)
+    return with_new(seen, mark, SEEN_LIMIT) if new else with_latest(seen, mark), new
 
 
 def _place(digests: Digests, digest: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, TypeVar
 
+from conch.models import valid
 from conch_schemas import Event, consequence_id, passed_on
 
 E = TypeVar("E", bound=Event)
@@ -20,26 +21,23 @@ def follow(cause: Event, kind: type[E], *, consumer: str, version: str, index: i
     """
     if _names_a_version(kind):
         data["version"] = version
-    return follow_as(cause, kind, consequence_id(cause.id, consumer, version, kind, index), **data)
+    identity = consequence_id(cause.id, consumer, version, kind, index)
+    return valid(kind, **(envelope_after(cause, identity) | data))
 
 
-def follow_as(cause: Event, kind: type[E], identity: str, **data: Any) -> E:
-    """As `follow`, under an id that was derived before."""
-    made: E = kind.__pydantic_validator__.validate_python(
-        {
-            "id": identity,
-            "source": cause.source,
-            "subject": cause.subject,
-            "agent": cause.agent,
-            "cycle": cause.cycle,
-            "action_id": cause.action_id,
-            "causation_id": cause.id,
-            "traceparent": passed_on(cause.traceparent, identity),
-            "policy": cause.policy,
-            **data,
-        }
-    )
-    return made
+def envelope_after(cause: Event, identity: str) -> dict[str, Any]:
+    """What an event that follows from `cause` has in common with it, or says of it."""
+    return {
+        "id": identity,
+        "source": cause.source,
+        "subject": cause.subject,
+        "agent": cause.agent,
+        "cycle": cause.cycle,
+        "action_id": cause.action_id,
+        "causation_id": cause.id,
+        "traceparent": passed_on(cause.traceparent, identity),
+        "policy": cause.policy,
+    }
 
 
 @cache

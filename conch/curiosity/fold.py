@@ -35,7 +35,7 @@ from conch.curiosity.rules import (
     success_rate,
 )
 from conch.curiosity.state import FORGOTTEN, GOALS, HALF_LIFE, NAMES, RECENT, TRIES, CuriosityState, Deed, Sighting
-from conch.models import evolve
+from conch.models import evolve, valid
 from conch.order import is_new
 from conch.seen import Digests, act_fingerprint, new_information
 from conch_schemas import ActionTaken, Drives, GoalSet, MessageReceived, Score
@@ -155,7 +155,8 @@ def _score(action: ActionTaken, events: tuple[Discovery, ...]) -> Score:
     known = action.outcome.status != "unknown"
     why = f"Discovered: {', '.join(events)}." if events else "Nothing was discovered."
     unknown = "A crash fell between the intent and its outcome, so nobody knows how it came out."
-    return Score(
+    return valid(
+        Score,
         component="exploration",
         value=exploration_reward(events) if known else None,
         range=EXPLORATION_RANGE,
@@ -180,7 +181,7 @@ _progress = lru_cache(maxsize=4096)(learning_progress)
 
 
 def _autonomy(state: CuriosityState, own: Sequence[bool], asked: Sequence[bool]) -> float:
-    independence = success_rate([not asking for asking in asked])
+    independence = asked.count(False) / len(asked)
     return autonomy_drive(success_rate(own), success_rate(list(state.goals.values())), independence)
 
 
@@ -226,5 +227,9 @@ def _success(action: ActionTaken) -> bool | None:
 
 def _latest(table: Mapping[str, V], key: str, value: V, limit: int) -> dict[str, V]:
     """`table` with `key` as its last entry, at most `limit` of them."""
-    rest = [(name, other) for name, other in table.items() if name != key]
-    return dict([*rest, (key, value)][-limit:])
+    after = dict(table)
+    after.pop(key, None)
+    after[key] = value
+    if len(after) > limit:
+        del after[next(iter(after))]
+    return after

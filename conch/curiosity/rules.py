@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Final, Literal
 
+from conch.models import valid
 from conch_schemas import Drives
 
 Discovery = Literal["new_tool", "new_information", "novel_problem_solved"]
@@ -86,7 +87,8 @@ def intrinsic_motivation(curiosity: float, competence: float, autonomy: float, s
 
 def drives(curiosity: float, competence: float, autonomy: float, social: float) -> Drives:
     """The four drives and their mix, each held to 0..1 against rounding."""
-    return Drives(
+    return valid(
+        Drives,
         curiosity=_unit(curiosity),
         competence=_unit(competence),
         autonomy=_unit(autonomy),

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from conch.config import NeedsSettings
-from conch.models import evolve
+from conch.models import evolve, valid
 from conch.needs.rules import counted_reward, delta_reward, most_pressing
 from conch.needs.table import NeedsTable, needs_of
 from conch.order import is_new
@@ -144,7 +144,8 @@ def _apply(
 def _score(before: Mapping[str, float], after: Mapping[str, float], events: Sequence[str], table: NeedsTable) -> Score:
     reward = counted_reward if table.mode == "counted" else delta_reward
     moved = [f"{name} {after[name] - level:+.2f}" for name, level in before.items() if after[name] != level]
-    return Score(
+    return valid(
+        Score,
         component="needs",
         # Priorities sum to 1 within a tolerance, so the sum may lie a hair outside.
         value=max(NEEDS_RANGE[0], min(NEEDS_RANGE[1], reward(before, after, table.priorities))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from conch.config import RewardSettings
@@ -46,6 +47,8 @@ def builtin_scores(action: ActionTaken, settings: RewardSettings) -> tuple[Score
     return _format(action, abstain=settings.abstain_when_constrained), _execution(action), _goal(action.goals)
 
 
+# The same few verdicts are given on most acts: each is made once.
+@lru_cache(maxsize=1024)
 def _scored(component: str, value: float, limits: tuple[float, float], why: str) -> Score:
     return Score(
         component=component,
@@ -58,6 +61,7 @@ def _scored(component: str, value: float, limits: tuple[float, float], why: str)
     )
 
 
+@lru_cache(maxsize=64)
 def _not_applicable(component: str, limits: tuple[float, float], why: str) -> Score:
     return Score(
         component=component,

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from conch.models import evolve
+from conch.models import evolve, valid
 from conch.order import is_new
-from conch.seen import Digests, holds, with_latest
+from conch.seen import Digests, holds, with_new
 from conch.witness.canonical import content_hash, said_hash
 from conch.witness.words import Witnessed, words_for
 from conch_schemas import ActionTaken, Mark, MarkLink, MarkWitnessed, consequence_id, cycle_event_id
@@ -71,7 +71,7 @@ def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
         "sequence": state.sequence,
         "previous": state.previous,
     }
-    mark = Mark(**said, hash=said_hash(said))
+    mark = valid(Mark, **said, hash=said_hash(said))
     return _advanced(state, fact, mark), mark
 
 
@@ -107,7 +107,7 @@ def _advanced(state: ChainState, fact: Witnessed, mark: Mark) -> ChainState:
     if isinstance(fact, ActionTaken):
         first = state.first or fact.place
         return evolve(state, sequence=sequence, previous=previous, first=first, place=fact.place)
-    witnessed = with_latest(state.witnessed, _digest(fact.id), _RING)
+    witnessed = with_new(state.witnessed, _digest(fact.id), _RING)
     return evolve(state, sequence=sequence, previous=previous, witnessed=witnessed)
 
 

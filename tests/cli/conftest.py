@@ -22,7 +22,7 @@ from conch.bus.jetstream import JetStreamBus
 from conch.cli.common import Common, embedded_server
 from conch.config import Settings
 from conch.consumer import follow
-from conch.consumer.follow import follow_as
+from conch.consumer.follow import envelope_after
 from conch.experience import SqliteStore
 from conch.home import Home, write_whole
 from conch.witness import ChainState, seal
@@ -139,7 +139,7 @@ class Life:
         """The next mark of the chain."""
         self.chain, mark = seal(self.chain, fact)
         assert mark is not None
-        return follow_as(fact, MarkWitnessed, mark.id, mark=mark)
+        return MarkWitnessed(**envelope_after(fact, mark.id), mark=mark)
 
     def cycle(self, cycle: int, text: str = "a file") -> list[Event]:
         act = self.act(cycle, text)

@@ -25,7 +25,7 @@ from conch.curiosity import (
     novelty,
 )
 from conch.curiosity.state import GOALS, RECENT, TRIES
-from conch.seen import SEEN_LIMIT, act_fingerprint, holds, new_information, with_latest
+from conch.seen import SEEN_LIMIT, act_fingerprint, holds, new_information, with_latest, with_new
 from conch_schemas import ActionTaken, FileCheck, Goal, GoalCheck, GoalSet, MessageReceived, decode, encode
 from conch_services.curiosity.consumer import curiosity_consumer
 
@@ -110,12 +110,12 @@ def test_outputs_met_again_are_remembered_longest(act: Act) -> None:
 
 def test_a_digest_is_found_where_one_begins() -> None:
     """What two neighbours make together is no digest of theirs."""
-    digests = with_latest(with_latest("", "00001111", 3), "22223333", 3)
+    digests = with_new(with_new("", "00001111", 3), "22223333", 3)
 
     assert holds(digests, "00001111")
     assert holds(digests, "22223333")
     assert not holds(digests, "11112222")
-    assert with_latest(with_latest(digests, "00001111", 3), "44445555", 2) == "0000111144445555"
+    assert with_new(with_latest(digests, "00001111"), "44445555", 2) == "0000111144445555"
 
 
 def test_a_history_from_before_goes_on(act: Act) -> None:

@@ -102,9 +102,14 @@ class Agent:
         agent has its name."""
         if not arrived.subject.endswith(EXPERIENCE):
             self._facts.heard(arrived)
-        elif self._body.mind.learns and arrived.is_event:
+        elif self.learns and arrived.is_event:
             assert isinstance(arrived.event, ExperienceRecorded)
             self._body.mind.learn(arrived.event)
+
+    @property
+    def learns(self) -> bool:
+        """Whether its mind takes experiences."""
+        return self._body.mind.learns
 
     @property
     def memory(self) -> Memory:

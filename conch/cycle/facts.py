@@ -103,6 +103,8 @@ class Facts:
 
         Raises FencedError when another copy of the agent runs, BusError when another agent has its name.
         """
+        if arrived.seq <= self._at.end:
+            return  # remembered already
         try:
             event = arrived.event
         except ContractViolationError:
@@ -111,7 +113,7 @@ class Facts:
             self._said.discard(event.id)
             self._returned.append(event.id)
             self._at.memory = remember(self._at.memory, event)
-        elif arrived.seq > self._at.end and event.id not in self._returned:
+        elif event.id not in self._returned:
             self._take(event, arrived.seq)
 
     def _take(self, event: Event, seq: int) -> None:

@@ -49,9 +49,8 @@ class Host:
         """
         origins = {name: one.origin for name, one in self.hosted.items()}
         found = await recover_all(self._bus, {**self._resting, **origins})
-        places = [at.read for at in found.values() if isinstance(at, Recovered)]
         self._begin(found)
-        after = min(places, default=self._feed.seq)
+        after = min((one.behind for one in self.hosted.values() if one.at is not None), default=self._feed.seq)
         async with (
             AsyncExitStack() as stack,
             self._feed.tap(LIVED_KINDS, after=after, mine=self._heard.__contains__) as tap,

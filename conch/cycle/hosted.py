@@ -69,6 +69,12 @@ class Hosted:
             raise UsageError(f"{self.name} is set aside ({why}): conch resume --agent {self.name} lets it go on")
         return self._agent
 
+    @property
+    def behind(self) -> int:
+        """Where its reading begins: its memory is whole, but its mind may have missed experiences."""
+        assert self.at is not None
+        return self.at.read if self.agent.learns else self.at.end
+
     def begin(self, at: Recovered) -> None:
         """Give it its memory and all it lives with. Raises what it fails of."""
         if self.begun is None:

@@ -104,6 +104,7 @@ async def recover_all(bus: Bus, origins: Mapping[str, Origin]) -> dict[str, Reco
             found[agent] = _begun(at, agent, origins[agent], entry)
         except ConchError as error:
             found[agent] = error
+    await _pass_over_idle(bus, {agent: at for agent, at in found.items() if origins[agent].rests})
     going = {agent: at for agent, at in found.items() if isinstance(at, Recovered) and at.read < at.end}
     for some in ({agent: at for agent, at in going.items() if bool(at.revision) is known} for known in (True, False)):
         found |= await _read_on(bus, origins, some)
@@ -118,6 +119,16 @@ async def _entries(bus: Bus, keys: Sequence[str]) -> list[Entry | None]:
     for start in range(0, len(keys), AT_ONCE):
         found += await asyncio.gather(*(bus.get(key) for key in keys[start : start + AT_ONCE]))
     return found
+
+
+async def _pass_over_idle(bus: Bus, resting: Mapping[str, Recovered | ConchError]) -> None:
+    """Those of whom nothing was said since are where the stream ends, however long ago they were written."""
+    behind = [(agent, at) for agent, at in resting.items() if isinstance(at, Recovered) and at.read < at.end]
+    for start in range(0, len(behind), AT_ONCE):
+        some = behind[start : start + AT_ONCE]
+        counted = await asyncio.gather(*(bus.count([f"conch.v1.{agent}.>"], after=at.read) for agent, at in some))
+        for (_, at), count in zip(some, counted, strict=True):
+            at.read = at.read if count else at.end
 
 
 def _begun(at: Recovered, agent: str, origin: Origin, entry: Entry | None) -> Recovered:

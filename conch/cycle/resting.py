@@ -18,6 +18,7 @@ class Resting:
     def __init__(self, name: str, agentuid: str, at: Recovered) -> None:
         self.name, self._agentuid = name, agentuid
         self.at: Recovered | None = at
+        self._unwritten = at.read < at.end
 
     def hear(self, arrived: Arrived) -> None:
         """Take what the reader brings; one that acts somewhere else is left alone from then on."""
@@ -32,11 +33,15 @@ class Resting:
             self.at = None
         else:
             take(self.at, event, arrived.seq)
+            self._unwritten = True
 
     async def save(self, bus: Bus, upto: int) -> None:
-        """Write its memory down; everything up to `upto` was brought to it. Raises FencedError when another did."""
-        if self.at is not None:
-            self.at.read = max(self.at.read, upto)
+        """Write its memory down where there is news; everything up to `upto` was brought to it.
+
+        Raises FencedError when another did.
+        """
+        if self.at is not None and self._unwritten:
+            self.at.read, self._unwritten = max(self.at.read, upto), False
             await save(bus, self.name, self._agentuid, self.at)
 
     def end(self, error: Exception) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -15,8 +14,8 @@ from conch.bus import Bus, Tap
 from conch.cycle.recover import Recovered
 from conch.errors import ConchError
 
-HEARD = 200
-"""Facts heard, of any agent, from one writing to the next: some 25 cycles."""
+HEARD = 70
+"""Facts heard, of any agent, from one writing to the next: some 10 cycles."""
 SECONDS = 5.0
 """Most time from one writing to the next while anything is heard."""
 AT_ONCE = 64
@@ -38,8 +37,7 @@ class Remembers(Protocol):
 
 
 class Writing:
-    """Writes the memories of a process's agents. `resting`: of those that do not act; theirs are written the less
-    often the more they are."""
+    """Writes the memories of a process's agents. `resting`: of those that do not act, which have seldom news."""
 
     def __init__(self, bus: Bus, tap: Tap, hosted: Sequence[Remembers], resting: Sequence[Remembers]) -> None:
         self._bus, self._tap, self._hosted, self._resting = bus, tap, hosted, resting
@@ -58,9 +56,11 @@ class Writing:
         for one in self._hosted:
             if one.at is not None and one.at.revision == 0:
                 await self._save(one)
-        for rests in itertools.cycle(self._resting or (None,)):
-            for one in (*self._hosted, *([rests] if rests is not None else ())):
+        while True:
+            for one in self._hosted:
                 await self._turn()
+                await self._save(one)
+            for one in self._resting:
                 await self._save(one)
 
     async def finish(self) -> None:

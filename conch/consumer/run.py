@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
+from structlog.contextvars import bound_contextvars
 
 from conch.bus import Arrived, Feed, Message, Tap
 from conch.consumer.lane import Lane
@@ -31,6 +32,7 @@ from conch.errors import BusError, ConchError, ContractError, FencedError
 from conch_schemas import (
     ContractViolationError,
     Event,
+    trace_id,
 )
 
 log = structlog.get_logger(__name__)
@@ -287,6 +289,14 @@ class ConsumerRuntime:
             return
         if self._is_done(lane, event.id, arrived.seq):
             return
+        # Whatever is logged on the way, by the handler too, tells whose act it is about.
+        trace = trace_id(event.traceparent)
+        with bound_contextvars(agent_id=event.agent, action_id=event.action_id, trace_id=trace):
+            await self._try(lane, arrived, event)
+        self._place.remember(event.id)
+
+    async def _try(self, lane: Lane, arrived: Arrived, event: Event) -> None:
+        """Handle it, as often as it takes, or write its dead letter."""
         failed, lane.failed = lane.failed, None
         tries, most = 1, self.spec.tries
         while tries <= most:
@@ -305,7 +315,6 @@ class ConsumerRuntime:
             held = lane.held
             before = Before(lane.agent, held.state, held.seq, self._stream.epoch) if held is not None else None
             await self._output.give_up(arrived.delivery, self._why, most, before)
-        self._place.remember(event.id)
 
     async def _stumbled(self, error: BaseException, seq: int, tries: int, most: int) -> None:
         """Count a try that failed, and wait for the next one. Raises what is no failure of the handler."""

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+import structlog
 
 from conch.bus import Feed, MemoryBus, feeding
 from conch.bus.jetstream import publisher
@@ -20,7 +21,16 @@ from conch.consumer.place import holder_of, position_key, take_place
 from conch.consumer.run import control_of
 from conch.consumer.snapshot import reset, state_key
 from conch.errors import BusError, ConchError, ContractError, FencedError
-from conch_schemas import ActionTaken, ConsumerFailed, CycleReflected, Event, encode, subject_of
+from conch_schemas import (
+    ActionTaken,
+    ConsumerFailed,
+    CycleReflected,
+    Event,
+    encode,
+    subject_of,
+    trace_of,
+    traceparent_of,
+)
 
 
 class Alone(ConsumerRuntime):
@@ -79,6 +89,30 @@ async def test_one_agents_events_keep_their_order_while_others_go_on(
         await until(lambda: len(order) == 4)
 
     assert order[2:] == [("echo", 1), ("echo", 2)]
+
+
+async def test_what_is_logged_of_a_failing_event_names_its_act(
+    bus: Any, act: Any, run: Any, publish: Any, until: Any
+) -> None:
+    """Agent, action and trace, in the handler as in the lines about it; of the next event its own."""
+    bound_to: list[tuple[Any, ...]] = []
+
+    async def handle(action: ActionTaken) -> None:
+        bound = structlog.contextvars.get_contextvars()
+        bound_to.append((bound["agent_id"], bound["action_id"], bound["trace_id"]))
+        if action.cycle == 1 and len(bound_to) == 1:
+            raise ValueError
+
+    plain, second = act(1), act(2, agent="delta")
+    first = plain.model_copy(update={"traceparent": traceparent_of(plain.action_id, plain.id)})
+    async with run(bus, ConsumerSpec("told", "1", (ActionTaken,), handle)):
+        await publish(bus, first)
+        await until(lambda: len(bound_to) == 2)
+        await publish(bus, second)
+        await until(lambda: len(bound_to) == 3)
+
+    assert bound_to[:2] == [("echo", first.action_id, trace_of(first.action_id))] * 2
+    assert bound_to[2] == ("delta", second.action_id, None)
 
 
 async def test_a_failing_event_is_tried_again_and_the_agents_next_one_waits(

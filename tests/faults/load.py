@@ -118,7 +118,7 @@ class Load:
 
 
 @asynccontextmanager
-async def loaded(url: str, token: str, *, strict: bool = False) -> AsyncIterator[Load]:
+async def loaded(url: str, token: str | None, *, strict: bool = False) -> AsyncIterator[Load]:
     """A load at `url` while entered, committed in groups where `strict`; leaving waits until all is said and answered,
     at most PATIENCE seconds."""
     async with AsyncExitStack() as stack:
@@ -149,7 +149,7 @@ def _messages(agent: str, size: int) -> Iterator[tuple[Message, ...]]:
         yield tuple(message(agent, number) for number in range(first, first + size))
 
 
-async def counted(load: Load, url: str, token: str) -> Counted:
+async def counted(load: Load, url: str, token: str | None) -> Counted:
     """Look at the whole stream, through a connection of its own. After the load was left."""
     there: Counter[str] = Counter()
     places: dict[str, int] = {}

@@ -78,8 +78,8 @@ async def test_a_server_that_is_away_for_long_is_waited_for(
 async def test_one_tap_that_stands_still_holds_up_no_other(
     nats_server: EmbeddedServer, bus_at: Any, kill: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A slow consumer's queue is bounded; it reads the rest by itself when it goes on, over a kill of the server too,
-    and has missed and doubled nothing."""
+    """A consumer that takes nothing keeps nobody waiting; when it goes on it reads by itself what its queue had no room
+    for, over a kill of the server too, and has missed and doubled nothing."""
     monkeypatch.setattr("conch.bus.feed.QUEUE_EVENTS", 100)
     async with (
         bus_at(nats_server.url) as bus,

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from structlog.contextvars import bound_contextvars
 
 from conch.bus import Arrived, Feed, Message, Tap
 from conch.consumer.lane import Lane
+from conch.consumer.letters import answer_retry
 from conch.consumer.output import Before, Output, Tally
 from conch.consumer.place import EVERYTHING, Place, take_place
 from conch.consumer.rebuild import Rebuilding, dead
@@ -422,17 +422,12 @@ class ConsumerRuntime:
             await self._place.save(done, recent)
 
     async def _save(self, agent: str, held: Held, state: Any, seq: int) -> None:
-        await save_state(self._bus, self.spec, agent, held, state, seq, self._place.epoch)
+        await save_state(self._bus, self.spec, agent, held, state, seq, self._stream.epoch)
 
     # -- dead letters, once more -------------------------------------------------------------------------------------
 
     async def _asked_to_retry(self, _subject: str, data: bytes) -> bytes:
-        """A dead letter once more, by request: `{"seq": …}`; the reply says `ok` or why not."""
-        try:
-            await self.retry(int(json.loads(data)["seq"]))
-        except Exception as error:
-            return json.dumps({"error": f"{type(error).__name__}: {error}"}).encode()
-        return b'{"ok":true}'
+        return await answer_retry(self.retry, data)
 
     async def retry_alone(self, seq: int) -> None:
         """`retry` of a runtime that does not run. No other copy of the consumer may run meanwhile."""

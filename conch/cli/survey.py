@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 FULL = 0.8
 """Share of the room that the stream may take before that is said."""
-EPOCH = "conch-epoch"
-"""Metadata key of the stream: its identity."""
 
 
 async def info(*, common: Common = COMMON) -> None:
@@ -66,6 +64,8 @@ async def survey(bus: Bus, connection: Connection, settings: Settings) -> dict[s
 
 
 def _stream(info: Mapping[str, Any]) -> dict[str, Any]:
+    from conch.bus.jetstream.reader import EPOCH
+
     state, config = info["state"], info["config"]
     limit = config["max_bytes"] if config.get("max_bytes", -1) > 0 else None
     first, last = state["first_seq"], state["last_seq"]

@@ -23,7 +23,7 @@ from conch.bus.admit import admit, admit_key, admit_request, admit_size
 from conch.bus.jetstream.checks import changed, check_server, check_stream
 from conch.bus.jetstream.connection import DENIED, PATIENCE, Connection, LostReplyError, RefusedError
 from conch.bus.jetstream.publisher import DEDUPE_SECONDS, FULL, Publisher
-from conch.bus.jetstream.reader import BATCH, PullReader
+from conch.bus.jetstream.reader import BATCH, EPOCH, PullReader
 from conch.bus.protocol import Delivery, Entry, Message, ReaderState, Responder, Stored, StreamState
 from conch.errors import BusError, BusUnreachableError, FencedError
 from conch_schemas import STREAM_SUBJECTS
@@ -42,8 +42,6 @@ _NOT_FOUND = {10014, 10037, 10059}
 _WRONG_REVISION = {10071, 10164}
 _NO_STREAM = 10059
 _SECOND = 1_000_000_000
-_EPOCH = "conch-epoch"
-"""Metadata key of the stream, and key of the bucket: its identity."""
 _WORDS = "conch-words"
 """Metadata key of the bucket: each part of a key is a word of its subject, so that a server can tell whose it is."""
 _CHANGED = ("max_bytes", "allow_atomic", "allow_rollup_hdrs")
@@ -199,7 +197,7 @@ class JetStreamBus:
             last=state["last_seq"],
             messages=state["messages"],
             bytes=state["bytes"],
-            epoch=(info["config"].get("metadata") or {}).get(_EPOCH, info["created"]),
+            epoch=(info["config"].get("metadata") or {}).get(EPOCH, info["created"]),
         )
 
     async def readers(self) -> Sequence[ReaderState]:
@@ -258,7 +256,7 @@ class JetStreamBus:
 
     async def keys(self) -> Sequence[str]:
         """The keys there are."""
-        return sorted({_key(subject) for subject in await self._places()} - {_EPOCH})
+        return sorted({_key(subject) for subject in await self._places()} - {EPOCH})
 
     async def _places(self) -> list[str]:
         """The bucket's subjects."""
@@ -361,7 +359,7 @@ class JetStreamBus:
                 "duplicate_window": DEDUPE_SECONDS * _SECOND,
                 "max_msgs_per_subject": -1,
                 "allow_rollup_hdrs": False,
-                "metadata": {_EPOCH: str(uuid.uuid4())},
+                "metadata": {EPOCH: str(uuid.uuid4())},
             }
             | ({"allow_atomic": True} if self._strict else {})
         )
@@ -382,17 +380,17 @@ class JetStreamBus:
     async def _name_epoch(self, info: dict[str, Any]) -> None:
         """Keep the stream's epoch in the bucket too: a server that finds the stream's own description damaged forgets
         the stream, and made anew it comes back with its events; then it is the old one still."""
-        found = (info["config"].get("metadata") or {}).get(_EPOCH)
-        known = await self.get(_EPOCH)
+        found = (info["config"].get("metadata") or {}).get(EPOCH)
+        known = await self.get(EPOCH)
         if found is None or (known is not None and known.value == found.encode()):
             return
         if known is not None and info["state"]["last_seq"] > 0:
             log.error("bus.stream_recovered", messages=info["state"]["messages"], last=info["state"]["last_seq"])
-            metadata = info["config"]["metadata"] | {_EPOCH: known.value.decode()}
+            metadata = info["config"]["metadata"] | {EPOCH: known.value.decode()}
             await self._connection.api(f"STREAM.UPDATE.{STREAM}", info["config"] | {"metadata": metadata})
         else:
             try:
-                await self.put(_EPOCH, found.encode(), revision=known.revision if known is not None else 0)
+                await self.put(EPOCH, found.encode(), revision=known.revision if known is not None else 0)
             except FencedError:
                 log.debug("bus.epoch_named")  # by somebody who entered at the same moment
 

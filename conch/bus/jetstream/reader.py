@@ -33,7 +33,7 @@ cluster, the server that it was on has died."""
 _SECOND = 1_000_000_000
 _NO_CONSUMER, _NO_STREAM = 10014, 10059
 EPOCH = "conch-epoch"
-"""Metadata key of the stream: its identity."""
+"""Metadata key of the stream, and key of the bucket: its identity."""
 LOOKS, LOOK_SECONDS = 10, 0.5
 """How often, and how far apart, is looked whether the stream has what was read from it."""
 _SUBJECTS = 4096

@@ -165,8 +165,10 @@ def stored(home: Path) -> Stored:
         if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             return Stored(0, frozenset(), frozenset(), 0, frozenset(), Counter(), 0)
         meta = dict(db.execute("SELECT name, value FROM meta"))
-        verdicts = db.execute("SELECT action_id, verdict, revision FROM experiences").fetchall()
-        scores = db.execute("SELECT action_id, scorer, component FROM scores").fetchall()
+        verdicts = db.execute(
+            "SELECT action_id, verdict, revision FROM experiences JOIN actions USING (act)"
+        ).fetchall()
+        scores = db.execute("SELECT action_id, scorer, component FROM scores JOIN actions USING (act)").fetchall()
         return Stored(
             position=int(meta.get("position", 0)),
             acts=frozenset(row[0] for row in db.execute("SELECT action_id FROM acts")),

@@ -61,6 +61,7 @@ async def test_a_cut_while_a_place_is_written_fences_nobody(
     """A consumer whose write of its position is lost, or only its acknowledgement, writes again: what stands there is
     its own, and it does not take itself for another copy."""
     monkeypatch.setattr(run_module, "SNAPSHOT_SECONDS", 0.005)
+    monkeypatch.setattr(run_module, "SNAPSHOT_LONGEST", 0.005)
     async with load_at(proxy.url) as load:
         for _ in range(10):
             way, trap = (proxy.up, b"$KV.conch.") if half == "on its way" else (proxy.down, b'"stream":"KV_conch"')

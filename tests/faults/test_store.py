@@ -53,7 +53,7 @@ async def test_every_score_is_stored_once_whatever_dies(
     async with bus_at(nats_server.url) as bus:
         scenes = Scenes(bus, tmp_path, seed=12)
         await scenes.begin()
-        for number in range(4):
+        for number in range(3):
             process = await begin(*SCORERS, "store", "forgetful")
             going_on = asyncio.create_task(scenes.go_on(60))
             await asyncio.wait([going_on], timeout=draw.random() * 0.4)

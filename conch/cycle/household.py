@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from conch.bus import Feed
@@ -47,7 +46,7 @@ class Household:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         async with self._made:
             for mind in self._minds.values():
                 await mind.close()

@@ -12,7 +12,6 @@ from typing import Protocol
 
 from conch.bus import Bus, Tap
 from conch.cycle.recover import Recovered
-from conch.errors import ConchError
 
 HEARD = 70
 """Facts heard, of any agent, from one writing to the next: some 10 cycles."""
@@ -81,5 +80,5 @@ class Writing:
     async def _save(self, one: Remembers) -> None:
         try:
             await one.save(self._bus, self._tap.seen)
-        except ConchError as error:
+        except Exception as error:  # what one memory fails of is no other's
             one.end(error)

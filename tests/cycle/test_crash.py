@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Delivery, Feed, MemoryBus
+from conch.bus import Delivery, Feed, MemoryBus, Stored, feeding
+from conch.cycle.host import Host
 from conch.cycle.recover import recover
 from conch.errors import BusError, FencedError
 from conch.minds import Situation
@@ -25,6 +26,7 @@ from conch_schemas import (
     GoalSet,
     MessageReceived,
     MessageSent,
+    PolicySet,
     ThoughtFormed,
     ThoughtGrounded,
     action_id,
@@ -296,6 +298,36 @@ async def test_a_snapshots_place_is_what_the_reader_has_brought(life: Any) -> No
         await life.agent(bus)
 
     assert (life.at.read, life.at.end) == (3, life.journal.last)
+
+
+class LateBus(MemoryBus):
+    """Stores at once and acknowledges when it is let."""
+
+    def __init__(self, journal: Any) -> None:
+        super().__init__(journal)
+        self.acknowledges = asyncio.Event()
+
+    async def publish(self, subject: str, data: bytes, *, id: str) -> Stored:
+        stored = await super().publish(subject, data, id=id)
+        await self.acknowledges.wait()
+        return stored
+
+
+async def test_a_fact_that_comes_back_before_it_is_acknowledged_is_in_the_snapshot(life: Any, until: Any) -> None:
+    """A snapshot whose place is behind a fact holds that fact, though the agent still waits for the bus."""
+    async with LateBus(life.journal) as bus, feeding(bus) as feed:
+        one = life.hosted(feed, 5)
+        living = asyncio.create_task(Host(feed, [one]).run())
+        await until(lambda: life.facts(PolicySet))
+        await until(lambda: one.at.memory.policy is not None)
+        await one.save(bus, life.journal.last)
+        living.cancel()
+        await asyncio.gather(living, return_exceptions=True)
+    async with MemoryBus(life.journal) as bus:
+        again = await life.agent(bus)
+
+    assert life.at.read == life.journal.last
+    assert again.memory.policy == again.policy
 
 
 async def test_the_publishes_of_a_life_are_counted_right(life: Any, tmp_path: Path) -> None:

@@ -299,10 +299,14 @@ class Tap:
 
 
 @asynccontextmanager
-async def feeding(bus: Bus) -> AsyncIterator[Feed]:
-    """A feed of `bus` from its end as of now. Left, it reads no more; its taps must have been left before."""
+async def feeding(bus: Bus, kinds: Sequence[type[Event]] | None = None) -> AsyncIterator[Feed]:
+    """A feed of `bus` from its end as of now; with `kinds` of those alone, for a process whose taps want no others.
+
+    Left, it reads no more; its taps must have been left before.
+    """
     last = (await bus.state()).last
-    async with bus.follow(STREAM_SUBJECTS, after=last) as reader:
+    filters = STREAM_SUBJECTS if kinds is None else [subject_filter(kind) for kind in kinds]
+    async with bus.follow(filters, after=last) as reader:
         feed = Feed(bus, last)
         pumping = asyncio.create_task(feed._pump(reader), name="conch.feed")
         try:

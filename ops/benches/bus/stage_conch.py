@@ -22,7 +22,7 @@ BATCH = replace(EACH, handle=lambda actions: [joy(action) for action in actions]
 async def main(mode: str, url: str) -> None:
     """Until the input ends; then what is in hand is finished."""
     stop = asyncio.Event()
-    async with JetStreamBus(Access(url), name="stage") as bus, feeding(bus) as feed:
+    async with JetStreamBus(Access(url), name="stage") as bus, feeding(bus, EACH.kinds) as feed:
         running = asyncio.create_task(ConsumerRuntime(feed, BATCH if mode == "batch" else EACH).run(stop))
         await until_told()
         stop.set()

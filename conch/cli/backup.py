@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
 import shutil
 import sys
 import tempfile
@@ -119,14 +121,17 @@ def _refuse_others(home: Home, manifest: Manifest, *, force: bool) -> None:
 async def _restore_embedded(home: Home, settings: Settings, file: Path, manifest: Manifest, *, force: bool) -> None:
     """Into a store beside the home's, which takes its place once it is whole."""
     kept = home.bus / "jetstream"
+    # Message by message on disk would take minutes: all of it is brought there at the end.
+    hurried = settings.model_copy(update={"bus": settings.bus.model_copy(update={"durability": "fast"})})
     if not force and kept.exists():
         async with _server(home.bus, home, settings) as connection:
             await _refuse_existing(connection, f"in {home.path}")
     home.bus.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix="restoring-", dir=home.bus))
     try:
-        async with _server(beside, home, settings) as connection:
+        async with _server(beside, home, hurried) as connection:
             await _put_back(connection, file, manifest, room=stream_bytes(settings), replicas=1)
+        await asyncio.to_thread(_sync, beside)
         before = beside / "before"
         if kept.exists():
             kept.rename(before)
@@ -137,6 +142,16 @@ async def _restore_embedded(home: Home, settings: Settings, file: Path, manifest
         ) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def _sync(directory: Path) -> None:
+    """Every file below it is on disk, and every name."""
+    for place in (directory, *directory.rglob("*")):
+        handle = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 async def _restore_own(home: Home, settings: Settings, file: Path, manifest: Manifest, *, force: bool) -> None:
@@ -204,10 +219,13 @@ async def _put_back(connection: Connection, file: Path, manifest: Manifest, *, r
         config = part.config | {"name": name, "num_replicas": replicas, "metadata": ours}
         if room is not None and name == STREAM:
             config["max_bytes"] = room
-        with chunks_of(file, name) as chunks:
-            info = await unpack(connection, config, part.state, _counted(chunks, name, part.size))
+        try:
+            with chunks_of(file, name) as chunks:
+                info = await unpack(connection, config, part.state, _counted(chunks, name, part.size))
+        except BusError as error:
+            raise ConchError(f"{file} could not be put back, nothing of it is there: {name}: {error}") from error
         if info["state"]["last_seq"] != part.state["last_seq"]:
-            raise BusError(f"the server has put {name} back up to {info['state']['last_seq']} alone")
+            raise ConchError(f"the server has put {name} back up to {info['state']['last_seq']} alone")
 
 
 def _counted(chunks: Iterator[bytes], name: str, size: int) -> Iterator[bytes]:

@@ -288,9 +288,10 @@ async def test_a_restore_that_fails_on_the_way_leaves_what_was_there(
         return await whole(connection, config, *rest)
 
     monkeypatch.setattr(transfer, "unpack", half)
-    with pytest.raises(BusError, match="insufficient storage"):
+    with pytest.raises(ConchError, match="nothing of it is there: KV_conch: insufficient storage") as refusal:
         await backup.restore(file, force=True, common=common)
 
+    assert refusal.value.exit_code == 1
     assert len((await held(home))[0]) == 205
     assert list(home.bus.glob("restoring-*")) == []
 
@@ -329,7 +330,7 @@ async def test_a_server_of_ones_own_is_restored_as_well(
 
     with monkeypatch.context() as patch:
         patch.setattr(transfer, "unpack", half)
-        with pytest.raises(BusError, match="insufficient storage"):
+        with pytest.raises(ConchError, match="nothing of it is there: KV_conch: insufficient storage"):
             await backup.restore(file, force=True, common=common)
     async with open_bus(home, common.settings()) as bus:
         assert (await bus.state()).last == 0

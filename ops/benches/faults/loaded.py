@@ -135,6 +135,16 @@ async def _thin_line(scene: Scene) -> None:
     scene.proxy.down.rate = scene.proxy.up.rate = 0
 
 
+async def _several(scene: Scene) -> None:
+    """A slow line that is cut in both directions while the server dies, stands still or loses its connections."""
+    scene.proxy.up.delay = scene.proxy.down.delay = scene.draw.random() * 0.02
+    scene.proxy.up.cut_after(scene.draw.randrange(1, 20_000))
+    scene.proxy.down.cut_at(b'"stream":"CONCH"', scene.draw.randrange(1, 20))
+    await scene.draw.choice((_ended(signal.SIGKILL), _ended(signal.SIGTERM), _stands_still, _reset))(scene)
+    await _until(lambda: not (scene.proxy.up.armed or scene.proxy.down.armed))
+    scene.proxy.up.delay = scene.proxy.down.delay = 0.0
+
+
 def _up(proxy: Proxy) -> Way:
     return proxy.up
 
@@ -156,5 +166,6 @@ FAULTS = [
     (0.1, under_load("black hole, to the server", _black_hole(_up))),
     (0.1, under_load("black hole, from the server", _black_hole(_down))),
     (0.25, under_load("line of 100 KB/s for a second", _thin_line)),
+    (1.0, under_load("several of these at once", _several)),
 ]
 """Share of the usual number of times, and the fault: some take seconds each."""

@@ -7,11 +7,12 @@ import inspect
 import os
 import shutil
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+import structlog
 
 from conch.bus import Bus, MemoryBus, MemoryJournal
 from conch.bus.access import Access
@@ -30,6 +31,13 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if name.startswith("CONCH_"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def _no_logging_of_anothers() -> Iterator[None]:
+    """How one test had its lines logged is no part of the next."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture

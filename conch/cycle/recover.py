@@ -62,6 +62,8 @@ class Recovered:
     """Of the snapshot in the bucket; 0: there is none."""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the memory is written: crossed, our own writings would look like another copy's."""
+    unsure: bytes | None = None
+    """What was being written when that was cancelled: it may stand there or not."""
 
 
 class _Written(BaseModel):
@@ -198,14 +200,23 @@ def refuse_stranger(agent: str, agentuid: str, found: str) -> None:
 async def save(bus: Bus, agent: str, agentuid: str, at: Recovered) -> None:
     """Write the memory down. Raises FencedError when another copy of the agent did since.
 
-    A memory too large for the bus is not written, and said so: the stream keeps what it was made of.
+    A memory too large for the bus is not written, and said so: the stream keeps what it was made of. Cancelled, it may
+    or may not be written; the next time knows its own.
     """
     async with at.writing:
         data = _Written(agentuid=agentuid, epoch=at.epoch, seq=at.read, memory=at.memory).model_dump_json().encode()
         if len(data) > MAX_BYTES:
             log.error("memory.too_large", bytes=len(data), most=MAX_BYTES, goals=len(at.memory.goals))
             return
-        at.revision = await bus.put(memory_key(agent), data, revision=at.revision)
+        unsure, at.unsure = at.unsure, data
+        try:
+            at.revision = await bus.put(memory_key(agent), data, revision=at.revision)
+        except FencedError:
+            found = await bus.get(memory_key(agent))
+            if unsure is None or found is None or found.value != unsure:
+                raise
+            at.revision = await bus.put(memory_key(agent), data, revision=found.revision)
+        at.unsure = None
 
 
 def _snapshot(agent: str, data: bytes) -> _Written:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Bus, feeding
+from conch.bus import Bus, MemoryBus, MemoryJournal, feeding
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer
@@ -175,3 +175,32 @@ async def test_a_bus_that_is_gone_pauses_the_agent(
 
     async with bus_at(nats_server.url) as bus:
         await assert_whole(acting, bus)
+
+
+class LateBus(MemoryBus):
+    """A bus that stores a value at once and says so when it is let."""
+
+    def __init__(self, journal: MemoryJournal) -> None:
+        super().__init__(journal)
+        self.let, self.puts = asyncio.Event(), 0
+
+    async def put(self, key: str, value: bytes, *, revision: int) -> int:
+        stored = await super().put(key, value, revision=revision)
+        self.puts += 1
+        if key.startswith("agent/") and self.puts > 1:
+            await self.let.wait()
+        return stored
+
+
+async def test_an_agent_that_is_stopped_while_its_memory_is_written_ends_in_order(
+    acting: Acting, until: Callable[..., Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own write, of which it did not wait for the answer, is not taken for another copy's."""
+    monkeypatch.setattr("conch.cycle.writing.HEARD", 5)
+    async with LateBus(acting.life.journal) as bus:
+        async with acting.on(bus):
+            await until(lambda: bus.puts == 2)
+            asyncio.get_running_loop().call_later(0.05, bus.let.set)
+
+        await assert_whole(acting, bus)
+        assert await bus.get("agent/echo") is not None

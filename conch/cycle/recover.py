@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from conch.bus import Arrived, Bus, Entry
 from conch.bus.admit import MAX_BYTES
 from conch.cycle.memory import CYCLE_KINDS, MEASURED_KINDS, OWN_KINDS, Memory, remember
-from conch.errors import BusError, ConchError, ContractError
+from conch.errors import BusError, ConchError, ContractError, FencedError
 from conch_schemas import (
     ContractViolationError,
     Event,

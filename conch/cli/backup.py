@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from conch.cli.common import Common, access_to, embedded_server, emit, quiet, reach, say, stream_bytes
+from conch.cli.common import Common, access_to, embedded_server, emit, quiet, reach, say, stream_bytes, warn
 from conch.cli.options import COMMON
 from conch.errors import BusError, ConchError, UsageError
 from conch.home import write_whole
@@ -106,6 +106,23 @@ async def restore(
             home.agent_dir(agent).mkdir(parents=True, exist_ok=True, mode=0o700)
             write_whole(home.agent_dir(agent) / "agentuid", f"{agentuid}\n")
     _tell(common, "restored", file, manifest.part(STREAM).state)
+    _warn_of_newer_store(home, settings, manifest.part(STREAM).state["last_seq"])
+
+
+def _warn_of_newer_store(home: Home, settings: Settings, last: int) -> None:
+    """Say where the home's experiences go on behind the snapshot's end: what is witnessed from now on forks the chain."""
+    from conch.experience import SqliteReader, store_path
+
+    path = store_path(settings.store.url, home.path)
+    if not path.exists():
+        return
+    with SqliteReader(path) as store:
+        position = store.position()
+    if position > last:
+        warn(
+            f"{path} has read up to {position}, the snapshot ends at {last}: marks of both will not be one chain; "
+            "move that file away, or put one of the snapshot's time there, and it is joined anew"
+        )
 
 
 def _refuse_others(home: Home, manifest: Manifest, *, force: bool) -> None:

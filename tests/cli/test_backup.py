@@ -22,6 +22,7 @@ from conch.cli.common import Common, open_bus
 from conch.config import Settings
 from conch.consumer.standing import say_place, standings
 from conch.errors import BusError, ConchError, UsageError
+from conch.experience import SqliteStore
 from conch.home import Home
 from conch_schemas import ActionTaken
 
@@ -140,6 +141,23 @@ async def test_a_bus_that_is_there_is_not_replaced_unasked(
     assert (await held(empty))[0] == []
     await backup.restore(file, common=Common(home=empty.path))
     assert await held(empty) == full
+
+
+async def test_a_store_that_goes_on_behind_the_snapshot_is_said(
+    home: Home, common: Common, full: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it has joined since would be witnessed a second time; one that has not read so far is in order."""
+    file = tmp_path / "bus.zip"
+    await backup.snapshot(file, common=common)
+
+    async def told(position: int) -> str:
+        with SqliteStore(home.path / "store.db") as store:
+            store.set_position(position)
+        await backup.restore(file, force=True, common=common)
+        return capsys.readouterr().err
+
+    assert "store.db has read up to 301, the snapshot ends at 300" in await told(301)
+    assert await told(300) == ""
 
 
 async def test_a_run_in_progress_is_left_alone(common: Common, full: Any, in_progress: Any, tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ async def restore(
 
 
 def _warn_of_newer_store(home: Home, settings: Settings, last: int) -> None:
-    """Say where the home has experiences from behind the snapshot's end: what is witnessed from now on forks the chain."""
+    """Say where the home has experiences from behind the snapshot: what is witnessed from now on forks the chain."""
     from conch.experience import SqliteReader, store_path
 
     path = store_path(settings.store.url, home.path)

@@ -6,6 +6,7 @@ from outside is validated where it comes in.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
 from typing import Any, Final, TypeVar
@@ -17,6 +18,16 @@ M = TypeVar("M", bound=BaseModel)
 
 json_of: Final = msgspec.json.Encoder(enc_hook=attrgetter("__dict__")).encode
 """The JSON of plain models, or of what holds them, as `model_dump_json` writes it."""
+
+
+def maker(kind: type[M]) -> Callable[[dict[str, Any]], M]:
+    """A function that makes a `kind` of all its fields, in their order, as `made_of` does: for what is made often."""
+    names = set(kind.model_fields)
+
+    def make(fields: dict[str, Any]) -> M:
+        return _filled(kind, fields, names)
+
+    return make
 
 
 def made_of(kind: type[M], **parts: Any) -> M:

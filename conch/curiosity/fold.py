@@ -35,7 +35,7 @@ from conch.curiosity.rules import (
     success_rate,
 )
 from conch.curiosity.state import FORGOTTEN, GOALS, HALF_LIFE, NAMES, RECENT, TRIES, CuriosityState, Deed, Sighting
-from conch.models import evolve, valid
+from conch.models import evolve
 from conch.order import is_new
 from conch.seen import Digests, act_fingerprint, new_information
 from conch_schemas import ActionTaken, Drives, GoalSet, MessageReceived, Score
@@ -135,7 +135,7 @@ def _measure(
             _social(after),
         ),
         entropy=entropy(skills),
-        score=_score(action, events),
+        score=_score(action.outcome.status != "unknown", events),
     )
 
 
@@ -151,12 +151,12 @@ def _discoveries(before: CuriosityState, action: ActionTaken, *, new: bool) -> t
     return tuple(events)
 
 
-def _score(action: ActionTaken, events: tuple[Discovery, ...]) -> Score:
-    known = action.outcome.status != "unknown"
+@lru_cache
+def _score(known: bool, events: tuple[Discovery, ...]) -> Score:
+    """Of an act whose outcome is known, or not; made once."""
     why = f"Discovered: {', '.join(events)}." if events else "Nothing was discovered."
     unknown = "A crash fell between the intent and its outcome, so nobody knows how it came out."
-    return valid(
-        Score,
+    return Score(
         component="exploration",
         value=exploration_reward(events) if known else None,
         range=EXPLORATION_RANGE,
@@ -191,8 +191,8 @@ def _social(state: CuriosityState) -> float:
 
 def _deed(state: CuriosityState, action: ActionTaken, success: bool | None) -> Deed:
     act = action.action
-    texts = [value for value in act.args.values() if isinstance(value, str)]
-    asked = act.tool == "reply" and any(text.rstrip().endswith("?") for text in texts)
+    said = act.args.values() if act.tool == "reply" else ()
+    asked = any(isinstance(text, str) and text.rstrip().endswith("?") for text in said)
     return Deed(skill=_skill(action), success=success, own=all(state.messages.values()), asked=asked)
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
-from conch.models import made_of
+from conch.models import made_of, maker
 from conch.rewards.total import total
 from conch.text import cut
 from conch_schemas import (
@@ -56,8 +56,7 @@ class Verdict(Value):
     weights: str
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(NamedTuple):
     """What else is known of an action; each field empty until its fact has come."""
 
     thought: str | None = None
@@ -112,6 +111,7 @@ def judge(weights: str, parts: Sequence[Part], scores: Sequence[Score]) -> Verdi
     set nothing is paid: total and coverage 0.
     """
     newest = latest(scores)
+    complete = all((part.component, part.scorer) in newest for part in parts)
     counted = {p.component: _in_range(p, newest.pop(k)) for p in parts if (k := (p.component, p.scorer)) in newest}
     shown = [_shown(part, counted.get(part.component)) for part in parts]
     beside = [_scored(newest[key], 0.0) for key in sorted(newest)[:MAX_BESIDE]]
@@ -124,7 +124,7 @@ def judge(weights: str, parts: Sequence[Part], scores: Sequence[Score]) -> Verdi
         total=result.total,
         breakdown=result.breakdown,
         coverage=result.coverage,
-        complete=not missing(parts, scores),
+        complete=complete,
         weights=weights,
     )
 
@@ -153,16 +153,20 @@ def _shown(part: Part, score: Score | None) -> ScoredPart:
 
 
 def _scored(score: Score, weight: float) -> ScoredPart:
-    return made_of(
-        ScoredPart,
-        component=score.component,
-        value=score.value,
-        weight=weight,
-        status=score.status,
-        explanation=score.explanation,
-        scorer=score.scorer,
-        version=score.version,
+    return _a_scored_part(
+        {
+            "component": score.component,
+            "value": score.value,
+            "weight": weight,
+            "status": score.status,
+            "explanation": score.explanation,
+            "scorer": score.scorer,
+            "version": score.version,
+        }
     )
+
+
+_a_scored_part = maker(ScoredPart)
 
 
 def assemble(

@@ -51,6 +51,7 @@ NUMBERS: Final = 65536
 """Numbers of actions, and agents, that are remembered; names are anybody's to invent."""
 
 _OF_AN_ACTION: Final = (ActionTaken, ActionDecided, ThoughtFormed, ThoughtGrounded, CycleReflected, RewardAssigned)
+_KINDS: Final = frozenset(FACTS)
 _LARGEST: Final = 2**63 - 1
 
 _PUT_WEIGHTS: Final = "INSERT INTO weights (agent, seq, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
@@ -122,15 +123,14 @@ class SqliteStore(SqliteReader):
     def apply(
         self, events: Sequence[tuple[int, Event]], *, upto: int, now: datetime, published: Sequence[str] = ()
     ) -> tuple[ExperienceRecorded, ...]:
-        facts = [(seq, event) for seq, event in events if isinstance(event, FACTS)]
-        for seq, event in facts:
-            _refuse_unplaceable(seq, event)
+        facts = [fact for fact in events if type(fact[1]) in _KINDS]
+        _refuse_unplaceable(facts)
         last = self._refuse_leaps(facts)
         with self._writing():
             work, base = Work(now), self._base()
             self._delete_published(published)
-            self._number(work, [event.mark.action_id for _, event in facts if isinstance(event, MarkWitnessed)])
-            self._take_up(work, [event.action_id for _, event in facts if not isinstance(event, MarkWitnessed)])
+            self._number(work, [event.mark.action_id for _, event in facts if type(event) is MarkWitnessed])
+            self._take_up(work, [event.action_id for _, event in facts if type(event) is not MarkWitnessed])
             known = sum(not self._put(work, base + seq, event) for seq, event in facts)
             clock = min(stamp(now), max((stamp(event.time) for _, event in facts), default=0.0))
             recorded = self._settle(work, self._due(clock), clock)
@@ -374,15 +374,19 @@ class MemoryStore(SqliteStore):
         super().__init__(MEMORY)
 
 
-def _refuse_unplaceable(seq: int, event: Event) -> None:
+def _refuse_unplaceable(facts: Iterable[tuple[int, Event]]) -> None:
     """Raises ContractError for a fact that no row can hold."""
-    if isinstance(event, _OF_AN_ACTION) and event.action_id is None:
-        raise ContractError(f"{event.TYPE} {event.id} belongs to no action: it has no action id.", seq=seq)
-    if isinstance(event, ActionTaken) and event.cycle is None:
-        raise ContractError(f"{event.TYPE} {event.id} belongs to no cycle.", seq=seq)
-    numbers = (event.cycle or 0, event.mark.sequence if isinstance(event, MarkWitnessed) else 0)
-    if max(numbers) > _LARGEST:
-        raise ContractError(f"{event.TYPE} {event.id} has a number beyond 64 bits.", seq=seq)
+    for seq, event in facts:
+        number = event.mark.sequence if isinstance(event, MarkWitnessed) else 0
+        if event.action_id is None and isinstance(event, _OF_AN_ACTION):
+            raise ContractError(f"{event.TYPE} {event.id} belongs to no action: it has no action id.", seq=seq)
+        if event.cycle is None:
+            if isinstance(event, ActionTaken):
+                raise ContractError(f"{event.TYPE} {event.id} belongs to no cycle.", seq=seq)
+        elif event.cycle > _LARGEST:
+            number = event.cycle
+        if number > _LARGEST:
+            raise ContractError(f"{event.TYPE} {event.id} has a number beyond 64 bits.", seq=seq)
 
 
 def _score(row: Sequence[Any]) -> Score:

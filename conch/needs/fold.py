@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 from conch.config import NeedsSettings
-from conch.models import evolve, valid
+from conch.models import evolve
 from conch.needs.rules import counted_reward, delta_reward, most_pressing
 from conch.needs.table import NeedsTable, needs_of
 from conch.order import is_new
@@ -144,14 +145,20 @@ def _apply(
 def _score(before: Mapping[str, float], after: Mapping[str, float], events: Sequence[str], table: NeedsTable) -> Score:
     reward = counted_reward if table.mode == "counted" else delta_reward
     moved = [f"{name} {after[name] - level:+.2f}" for name, level in before.items() if after[name] != level]
-    return valid(
-        Score,
+    # Priorities sum to 1 within a tolerance, so the sum may lie a hair outside.
+    value = max(NEEDS_RANGE[0], min(NEEDS_RANGE[1], reward(before, after, table.priorities)))
+    return _scored(value + 0.0, f"{', '.join(events) or 'nothing'}: {', '.join(moved) or 'no need changed'}.")
+
+
+@lru_cache(maxsize=1024)
+def _scored(value: float, why: str) -> Score:
+    """Made once: the same few things happen to needs."""
+    return Score(
         component="needs",
-        # Priorities sum to 1 within a tolerance, so the sum may lie a hair outside.
-        value=max(NEEDS_RANGE[0], min(NEEDS_RANGE[1], reward(before, after, table.priorities))),
+        value=value,
         range=NEEDS_RANGE,
         status="scored",
-        explanation=f"{', '.join(events) or 'nothing'}: {', '.join(moved) or 'no need changed'}.",
+        explanation=why,
         scorer=SCORER,
         version=VERSION,
     )

@@ -44,9 +44,12 @@ def total(parts: Sequence[Part], scores: Mapping[str, Verdict]) -> Total:
     part's cap; then the cap of the cycle, −1..1. The same bits for every order of `scores`.
     """
     lines = [line for part in parts for line in _lines(part, scores.get(part.component))]
-    lines += _cycle_cap(lines)
+    whole = _sum(lines)
+    if abs(whole) > 1.0:
+        lines.append(_cycle_cap(lines, math.copysign(1.0, whole)))
+        whole = _sum(lines)
     return Total(
-        total=_sum(lines),
+        total=whole,
         breakdown=tuple(lines),
         coverage=_coverage(parts, scores),
         complete=all(part.component in scores for part in parts),
@@ -81,17 +84,13 @@ def _line(step: str, amount: float, why: str) -> Line:
     return Line(step=step, amount=amount + 0.0, why=why)
 
 
-def _cycle_cap(lines: Sequence[Line]) -> list[Line]:
-    """The line that brings the sum to the nearer end of [−1, 1], if it lies beyond."""
-    whole = _sum(lines)
-    if abs(whole) <= 1.0:
-        return []
-    bound = math.copysign(1.0, whole)
+def _cycle_cap(lines: Sequence[Line], bound: float) -> Line:
+    """The line that brings the sum, which lies beyond, to `bound`."""
     amount = math.fsum([bound, *(-line.amount for line in lines)])
     # A large amount has coarse bits: rounded, it may leave the sum a hair outside.
     while abs(math.fsum([amount, *(line.amount for line in lines)])) > 1.0:
         amount = math.nextafter(amount, -bound * math.inf)
-    return [_line("cap:cycle", amount, "a cycle counts −1 to 1")]
+    return _line("cap:cycle", amount, "a cycle counts −1 to 1")
 
 
 def _coverage(parts: Sequence[Part], scores: Mapping[str, Verdict]) -> float:

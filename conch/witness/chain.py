@@ -49,7 +49,8 @@ def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
     own id: the chain stays whole.
     """
     words = words_for(fact)
-    if words is None or _met(state, fact):
+    digest = None if isinstance(fact, ActionTaken) else _digest(fact.id)
+    if words is None or _met(state, fact, digest):
         return state, None
     said: dict[str, Any] = {
         "id": _mark_id(fact, state.sequence),
@@ -72,7 +73,7 @@ def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
         "previous": state.previous,
     }
     mark = valid(Mark, **said, hash=said_hash(said))
-    return _advanced(state, fact, mark), mark
+    return _advanced(state, fact, mark, digest), mark
 
 
 def _mark_id(fact: Witnessed, sequence: int) -> str:
@@ -81,10 +82,10 @@ def _mark_id(fact: Witnessed, sequence: int) -> str:
     return consequence_id(fact.id, CONSUMER, VERSION, MarkWitnessed, index)
 
 
-def _met(state: ChainState, fact: Witnessed) -> bool:
+def _met(state: ChainState, fact: Witnessed, digest: str | None) -> bool:
     if isinstance(fact, ActionTaken):
         return not is_new(state.place, fact)
-    return holds(state.witnessed, _digest(fact.id))
+    return digest is not None and holds(state.witnessed, digest)
 
 
 def _links(state: ChainState, fact: Witnessed) -> tuple[MarkLink, ...]:
@@ -102,12 +103,13 @@ def _from_the_act(action: str) -> MarkLink:
     return MarkLink(source=consequence_id(act, CONSUMER, VERSION, MarkWitnessed), relation="CAUSES")
 
 
-def _advanced(state: ChainState, fact: Witnessed, mark: Mark) -> ChainState:
+def _advanced(state: ChainState, fact: Witnessed, mark: Mark, digest: str | None) -> ChainState:
     sequence, previous = mark.sequence + 1, mark.hash
     if isinstance(fact, ActionTaken):
         first = state.first or fact.place
         return evolve(state, sequence=sequence, previous=previous, first=first, place=fact.place)
-    witnessed = with_new(state.witnessed, _digest(fact.id), _RING)
+    assert digest is not None
+    witnessed = with_new(state.witnessed, digest, _RING)
     return evolve(state, sequence=sequence, previous=previous, witnessed=witnessed)
 
 

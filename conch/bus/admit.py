@@ -10,16 +10,17 @@ MAX_BYTES = 1024 * 1024 - 4096
 """Most bytes of a message: the server takes a megabyte, headers included."""
 
 LONGEST_NAME = 512
-"""Characters of a key, or of a subject of a request."""
+"""Characters of a key or a subject: the server hangs up on a line of more than 4 KiB."""
 
-_SUBJECT = re.compile(r"conch\.v1(\.[^\s.*>\x00-\x1f\x7f]+)+")
-_REQUEST = re.compile(r"[^\s.*>\x00-\x1f\x7f]+(\.[^\s.*>\x00-\x1f\x7f]+)*")
+_WORD = r"[^\s.*>\x00-\x1f\x7f\ud800-\udfff]+"  # a lone surrogate is no text that could be sent
+_SUBJECT = re.compile(rf"conch\.v1(\.{_WORD})+")
+_REQUEST = re.compile(rf"{_WORD}(\.{_WORD})*")
 _KEY = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
 
 
 def admit(subject: str, data: bytes) -> None:
     """Raises BusError for a subject that the stream does not take, or data that the server would not."""
-    if not _SUBJECT.fullmatch(subject):
+    if len(subject) > LONGEST_NAME or not _SUBJECT.fullmatch(subject):
         raise BusError(f"no event can stand on the subject {subject[:200]!r}")
     admit_size(subject, data)
 

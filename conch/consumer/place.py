@@ -181,15 +181,22 @@ async def _load(bus: Bus, spec: ConsumerSpec) -> _Record:
         told: Any = json.loads(entry.value)
         end = state.last if told["epoch"] == state.epoch else 0
         parts = told.get("shares") or {str(number): (told["seq"], "") for number in EVERYTHING}
-        shares = {number: _Share(min(int(parts[str(number)][0]), end), parts[str(number)][1]) for number in EVERYTHING}
+        shares = {number: _share(parts[str(number)], end) for number in EVERYTHING}
         recent = told["recent"] if isinstance(told["recent"], dict) else {"": told["recent"]}
         return _Record(
             shares, {str(who): list(map(str, ids)) for who, ids in recent.items()}, state.epoch, entry.revision
         )
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ContractError(
             f"the position of {spec.name} cannot be read ({type(error).__name__}): conch consumer reset {spec.name}"
         ) from None
+
+
+def _share(told: Any, end: int) -> _Share:
+    seq, holder = told
+    if not isinstance(holder, str) or int(seq) < 0:
+        raise ValueError("no place")
+    return _Share(min(int(seq), end), holder)
 
 
 async def _stored(bus: Bus, spec: ConsumerSpec, record: _Record) -> bool:

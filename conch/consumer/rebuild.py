@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
-from conch.bus import Bus
+from conch.bus import Bus, Delivery, Message
 from conch.bus.feed import decoded
+from conch.consumer.letters import dead_letter, settled_key
 from conch.consumer.output import Before, Output
 from conch.consumer.snapshot import before_key
 from conch.consumer.spec import ConsumerSpec
-from conch.errors import BusError, ContractError
+from conch.errors import ContractError
 from conch_schemas import ContractViolationError, Event, subject_filter
+
+RETRY_SECONDS = 0.1
+"""Between two tries of an event on the way."""
 
 
 async def dead(bus: Bus, seq: int) -> Event:
@@ -31,8 +36,9 @@ class Rebuilding:
     async def run(self, seq: int, *, upto: int) -> tuple[Any, int]:
         """(the state, `upto`) after everything from the letter at `seq` up to `upto`, folded anew.
 
-        What follows is published where it is not on the stream. What fails on the way gets a letter (or has one), and
-        the states before other letters are brought up to date. Raises what the handler raises for the letter itself.
+        What follows is published where it is not on the stream, and the states before other letters are brought up to
+        date; other open letters stay out of it. Raises what the handler raises for the letter itself, and for whatever
+        else it fails on to the last: the state is to stay as it was then.
         """
         state = await self._before(seq)
         known = self._output.known | await self._output.published_since(seq)
@@ -53,14 +59,29 @@ class Rebuilding:
             if delivery.seq in letters:
                 await self._output.keep(delivery.seq, before)
             try:
-                after, facts = self._spec.handle(state, event)
-                await self._output.publish(self._output.messages(facts, known))
-                state = after
-            except Exception as error:
-                if delivery.seq == seq or isinstance(error, BusError):
+                state, messages = await self._folded(state, event, known)
+            except Exception:
+                if delivery.seq == seq or not await self._is_open(delivery):
                     raise
-                await self._output.give_up(delivery, f"{type(error).__name__}: {error}", 1, before)
+            else:
+                await self._output.publish(messages)
         return state, upto
+
+    async def _folded(self, state: Any, event: Event, known: set[str]) -> tuple[Any, list[Message]]:
+        for _ in range(self._spec.tries - 1):
+            try:
+                after, facts = self._spec.handle(state, event)
+                return after, self._output.messages(facts, known)
+            except Exception:
+                await asyncio.sleep(RETRY_SECONDS)
+        after, facts = self._spec.handle(state, event)
+        return after, self._output.messages(facts, known)
+
+    async def _is_open(self, delivery: Delivery) -> bool:
+        """Whether this event has a letter that nobody has retried with success."""
+        letter = dead_letter(self._spec, delivery, "", 0)
+        entry = await self._bus.get(before_key(self._spec.name, self._agent, delivery.seq))
+        return entry is not None and bool(entry.value) and await self._bus.get(settled_key(letter.id)) is None
 
     async def _before(self, seq: int) -> Any:
         entry = await self._bus.get(before_key(self._spec.name, self._agent, seq))

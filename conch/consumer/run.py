@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,6 +50,10 @@ SNAPSHOT_SECONDS = 1.0
 """Time between two writings of position and states: the most work that a crash repeats."""
 SNAPSHOT_SHARE, SNAPSHOT_LONGEST = 0.05, 30.0
 """Most of the time that may be spent on it: with many agents it is done more seldom, in seconds at most so seldom."""
+LANES = 10_000
+"""Agents that are known at once, and the states of folds with them."""
+SURE_SECONDS = 5.0
+"""How long a place is taken for ours without a look: as long as others wait before they take it."""
 STATES_AT_ONCE = 64
 """States that are on their way to the bucket."""
 
@@ -85,6 +90,8 @@ class ConsumerRuntime:
         self._hot: set[str] = set()
         """Ids of what is handled, and not yet published."""
         self._parked = self._dealt = 0
+        self._sure = math.inf
+        """When the place was last known to be ours, by the monotonic clock; of one that does not run, always."""
         self._getting = self._stopping = False
         self._slow = inspect.iscoroutinefunction(spec.handle)
         self._room = asyncio.Event()
@@ -119,6 +126,7 @@ class ConsumerRuntime:
         self._place.begin_again()
         self._highest = max(self._place.floors.values())
         self._dealt = self._place.seq
+        self._sure = time.monotonic()
         await self._output.look(self._place.seq)
         mine = self._place.holds if len(self._place.floors) < len(EVERYTHING) else None
         async with (
@@ -327,6 +335,7 @@ class ConsumerRuntime:
             await asyncio.sleep(self._retry_seconds[min(tries, len(self._retry_seconds)) - 1])
 
     async def _handle(self, lane: Lane, event: Event, seq: int) -> None:
+        await self._be_sure()
         if self.spec.state is None:
             result: Any = self.spec.handle([event] if self.spec.batch else event)
             await self._output.publish(self._output.messages(await result if inspect.isawaitable(result) else result))
@@ -354,10 +363,18 @@ class ConsumerRuntime:
             self._remember(flight)
 
     async def _land(self, flight: _Flight) -> None:
+        await self._be_sure()
         await self._output.publish(flight.messages)
         self._remember(flight)
         del self._flights[flight]
         self._room.set()
+
+    async def _be_sure(self) -> None:
+        """That its place was not taken while this process stood still: two would say the same. Raises FencedError."""
+        if time.monotonic() - self._sure > SURE_SECONDS:
+            if not await self._place.is_held():
+                raise FencedError(f"another copy of {self.spec.name} has taken over from this one; this one stops")
+            self._sure = time.monotonic()
 
     async def _landed(self) -> bool:
         """Wait until what is handled as of now is published; whether it all was."""
@@ -420,6 +437,16 @@ class ConsumerRuntime:
                     raise _OvertakenError from None
                 raise
             await self._place.save(done, recent)
+            self._sure = time.monotonic()
+            if len(self._lanes) > LANES:
+                self._forget_lanes()
+
+    def _forget_lanes(self) -> None:
+        """Of agents that rest: a name is anybody's to invent. Their states are written and read again when needed."""
+        for agent, lane in tuple(self._lanes.items()):
+            resting = not lane.queue and lane.worker is None and not lane.free.locked()
+            if resting and (lane.held is None or lane.held.seq == lane.held.saved):
+                del self._lanes[agent]
 
     async def _save(self, agent: str, held: Held, state: Any, seq: int) -> None:
         await save_state(self._bus, self.spec, agent, held, state, seq, self._stream.epoch)

@@ -94,7 +94,10 @@ class Facts:
             late.cancel()
 
     def _say_silent(self) -> None:
-        silent = f"the bus has stored nothing for {SILENCE_SECONDS:g} s: is its disk full? The agent waits for it"
+        silent = (
+            f"the bus has stored nothing for {SILENCE_SECONDS:g} s: is its disk full, or the machine too busy? "
+            "The agent waits for it"
+        )
         self._control.trouble("bus", self._bus.refusal or silent)
 
     def heard(self, arrived: Arrived) -> None:

@@ -70,7 +70,7 @@ class JetStreamBus:
         self._max_bytes, self._replicas, self._strict = max_bytes, replicas, strict
         self._copies = 1
         """Of the stream, as it is."""
-        self._publisher = Publisher(self._connection, STREAM, group=strict, find=self._find)
+        self._publisher = Publisher(self._connection, STREAM, group=strict, find=self._find, last=self._last_seq)
 
     async def __aenter__(self) -> Self:
         await self._connection.__aenter__()
@@ -106,6 +106,9 @@ class JetStreamBus:
         for message in messages:
             admit(message.subject, message.data)
         return await self._publisher.publish(messages)
+
+    async def _last_seq(self) -> int:
+        return (await self.state()).last
 
     async def _find(self, subjects: set[str], ids: set[str], after: int) -> dict[str, int]:
         """Where these ids stand, of events that an earlier try of ours may have stored after all."""

@@ -51,14 +51,14 @@ Find = Callable[[set[str], set[str], int], Awaitable[dict[str, int]]]
 class _Order:
     """What one caller waits for: its messages, and the answer to each."""
 
-    __slots__ = ("answers", "future", "left", "messages", "sent", "singly", "turn")
+    __slots__ = ("answers", "future", "left", "messages", "since", "singly", "turn")
 
-    def __init__(self, messages: Sequence[Message], future: asyncio.Future[None], turn: int) -> None:
+    def __init__(self, messages: Sequence[Message], future: asyncio.Future[None], turn: int, now: float) -> None:
         self.messages, self.future, self.turn = messages, future, turn
         self.answers: list[Stored | None] = [None] * len(messages)
         self.left = len(messages)
-        self.sent: float | None = None
-        """When something of it that must be sent again was sent first."""
+        self.since = now
+        """When it was asked for, or last looked for on the stream."""
         self.singly = False
         """Whether no batch may take it: ids of it are known to the server already, or the server takes no batches."""
 
@@ -78,8 +78,11 @@ class _Flight(NamedTuple):
 class Publisher:
     """Publishes on one connection, in the order asked. `group`: whether to commit in groups."""
 
-    def __init__(self, connection: Connection, stream: str, *, group: bool, find: Find) -> None:
-        self._connection, self._group, self._find = connection, group, find
+    def __init__(
+        self, connection: Connection, stream: str, *, group: bool, find: Find, last: Callable[[], Awaitable[int]]
+    ) -> None:
+        """`last`: the sequence of the newest event that the stream has."""
+        self._connection, self._group, self._find, self._last = connection, group, find, last
         self._plain = b'{"stream":"%b","seq":' % stream.encode()
         self._waiting: deque[_Item] = deque()
         self._returned: list[_Item] = []
@@ -93,6 +96,7 @@ class Publisher:
         self._resuming: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._closed = self._scheduled = False
+        self._why = "the bus was left"
         self.seen = 0
         """The greatest sequence that was acknowledged."""
 
@@ -113,18 +117,18 @@ class Publisher:
                 task.cancel()
         self._take_back()
         for item in self._waiting:
-            self._fail(item, BusError("the bus was left"))
+            self._fail(item, BusError(self._why))
         self._waiting.clear()
 
     async def publish(self, messages: Sequence[Message]) -> Sequence[Stored]:
         """See `Bus.publish_many`. Cancelled: what is sent stays sent, what waits is taken back."""
         if self._closed:
-            raise BusError("the bus was left")
+            raise BusError(self._why)
         if not messages:
             return ()
         for message in messages:
             self._connection.admit(message.subject, len(message.data))
-        order = _Order(messages, self._loop.create_future(), next(self._numbers))
+        order = _Order(messages, self._loop.create_future(), next(self._numbers), self._loop.time())
         self._waiting.extend([(order, place) for place in range(len(messages))])
         self._kick()
         try:
@@ -148,6 +152,9 @@ class Publisher:
             return
         if self._is_silent(SILENCE):
             return  # until it is answered, or sent again
+        if self._is_old(self._waiting[0][0]):
+            self._resume()  # this process was stopped, or there was no room for it all the while
+            return
         try:
             if not self._group:
                 self._send_singly(PIECE)
@@ -315,9 +322,6 @@ class Publisher:
 
     def _take_back(self) -> None:
         """What is on its way waits again."""
-        for flight in self._flights.values():
-            for order, _ in flight.items:
-                order.sent = flight.sent if order.sent is None else order.sent
         flying = [item for flight in self._flights.values() for item in flight.items]
         self._put_back(sorted([*self._returned, *flying], key=_turn))
         self._returned.clear()
@@ -332,7 +336,7 @@ class Publisher:
 
     def _resume(self) -> None:
         """There is a connection again."""
-        if self._waiting and not self._closed:
+        if not self._closed and self._resuming is None:
             self._resuming = asyncio.create_task(self._look_and_send(), name="conch.bus.resume")
 
     async def _look_and_send(self) -> None:
@@ -349,6 +353,11 @@ class Publisher:
     async def _looked(self) -> bool:
         """Whether that could be found out; else it is asked again, or an event might be stored twice."""
         try:
+            if (last := await self._last()) < self.seen:
+                self._lose(
+                    f"the stream ends at {last} and had {self.seen}: it lost its end; start again to go on there"
+                )
+                return True
             await self._look()
         except BusError as error:
             log.warning("bus.publish_waits", why=str(error))
@@ -356,18 +365,27 @@ class Publisher:
         return True
 
     async def _look(self) -> None:
-        """Of what was sent so long ago that the server may have forgotten its id: is it on the stream?"""
-        old = self._loop.time() - DEDUPE_SECONDS / 2
-        late = [item for item in self._waiting if item[0].sent is not None and item[0].sent < old]
+        """Of what waits so long that the server may have forgotten its id: did we, or another copy of us, say it?"""
+        late = [item for item in self._waiting if self._is_old(item[0])]
         if not late:
             return
+        now = self._loop.time()
         messages = [order.messages[place] for order, place in late]
         found = await self._find({one.subject for one in messages}, {one.id for one in messages}, self.seen)
         for order, place in late:
-            order.sent = None
+            order.since = now
             if (seq := found.get(order.messages[place].id)) is not None:
                 self._settle((order, place), Stored(seq, True))
         self._waiting = deque(item for item in self._waiting if item[0].answers[item[1]] is None)
+
+    def _lose(self, why: str) -> None:
+        """What stands on that stream now is not what we spoke to: nothing more is said."""
+        log.error("bus.stream_lost_its_end", why=why)
+        self._why = why
+        self.close()
+
+    def _is_old(self, order: _Order) -> bool:
+        return self._loop.time() - order.since > DEDUPE_SECONDS / 2
 
     async def _watch(self) -> None:
         """A server that is there and does not answer is asked again."""

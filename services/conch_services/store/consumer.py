@@ -78,7 +78,11 @@ class StoreService:
         self._bus = bus = feed.bus
         self._store = await asyncio.to_thread(SqliteStore, self._path)
         try:
-            await self._in_thread(self._store.set_epoch, (await bus.state()).epoch)
+            stream = await bus.state()
+            await self._in_thread(self._store.set_epoch, stream.epoch)
+            if self._store.position() > stream.last:  # the stream was restored: what comes now is not what was read
+                log.error("store.taken_back", position=self._store.position(), last=stream.last)
+                await self._in_thread(self._store.set_position, stream.last)
             await self._say_the_unsaid()
             after = self._handled = self._store.position()
             async with (

@@ -25,6 +25,8 @@ BEAT_SECONDS = 1.0
 LEASE_SECONDS = 5.0
 """A worker that gave none for so long is taken for dead, and its agents go to the others. Nobody's wall clock matters:
 each watches the others' signs by its own."""
+SELDOM = 5
+"""Beats between two looks at workers that had left: one that bears such a name again is heard of that late."""
 _PREFIX = "worker/"
 
 
@@ -52,6 +54,8 @@ class Members:
         self._others: dict[str, _Other] = {}
         self._revision = 0
         self._shown: set[str] = set()
+        self._left: set[str] = set()
+        self._looks = 0
         self._beating = asyncio.Lock()
 
     def owner(self, consumer: str, partition: int) -> str:
@@ -95,12 +99,17 @@ class Members:
 
     async def _look(self) -> None:
         now, met = time.monotonic(), set(self._others)
-        keys = {key.removeprefix(_PREFIX) for key in await self._bus.keys() if key.startswith(_PREFIX)}
-        for name in keys - {self.name}:
-            entry = await self._bus.get(_PREFIX + name)
+        self._looks += 1
+        keys = {key.removeprefix(_PREFIX) for key in await self._bus.keys() if key.startswith(_PREFIX)} - {self.name}
+        # Who left is looked for seldom: names of workers that are no more stay in the bucket.
+        names = sorted(keys if self._looks % SELDOM == 0 else keys - self._left)
+        entries = await asyncio.gather(*(self._bus.get(_PREFIX + name) for name in names))
+        for name, entry in zip(names, entries, strict=True):
             if entry is None or not entry.value:
                 self._others.pop(name, None)
+                self._left.add(name)
                 continue
+            self._left.discard(name)
             known = self._others.get(name)
             if known is None or known.entry.revision != entry.revision:
                 self._others[name] = _Other(entry, now, _consumers(entry.value))
@@ -118,6 +127,21 @@ class Members:
             log.info("worker.back", worker=name)
 
 
+async def signs(bus: Bus, consumer: str) -> dict[str, int]:
+    """The workers that take part in a consumer, each with the revision of its last sign: another one, and it lives."""
+    found = {}
+    for key in await bus.keys():
+        entry = await bus.get(key) if key.startswith(_PREFIX) else None
+        if entry is not None and consumer in _consumers(entry.value):
+            found[key.removeprefix(_PREFIX)] = entry.revision
+    return found
+
+
+def own_name() -> str:
+    """Of this process, by its host and number."""
+    return f"{socket.gethostname()}-{os.getpid()}".replace(".", "-")
+
+
 def _consumers(value: bytes) -> frozenset[str]:
     try:
         return frozenset(map(str, json.loads(value)["consumers"]))
@@ -127,9 +151,8 @@ def _consumers(value: bytes) -> frozenset[str]:
 
 @asynccontextmanager
 async def joined(bus: Bus, consumers: Collection[str], name: str | None = None) -> AsyncIterator[Members]:
-    """This process as a worker of `consumers`, named `name`, or by its host and number; left in order, it is gone at
-    once."""
-    members = Members(bus, name or f"{socket.gethostname()}-{os.getpid()}".replace(".", "-"))
+    """This process as a worker of `consumers`, named `name`, else by `own_name`; left in order, it is gone at once."""
+    members = Members(bus, name or own_name())
     members.consumers |= set(consumers)
     await members.beat()
     beating = asyncio.create_task(_beat(members), name="conch.members")

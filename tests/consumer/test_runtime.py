@@ -689,3 +689,67 @@ async def test_a_consumer_that_lingers_lets_others_go_first(until: Any, act: Any
         assert asyncio.get_running_loop().time() - began >= 0.05
         stop.set()
         await running
+
+
+async def test_a_retried_letter_takes_nothing_from_the_state(
+    bus: Any, act: Any, fold: Any, counting: Any, run: Any, publish: Any, facts: Any, until: Any
+) -> None:
+    """What fails for a moment on the way is tried again; what fails to the last leaves the state as it was."""
+    failing, once = {2}, {4: 1}
+
+    def handle(state: Any, action: ActionTaken) -> Any:
+        if action.cycle in failing or once.pop(action.cycle, 0):
+            raise ValueError("bad")
+        return counting(state, action)
+
+    async with run(bus, fold(handle)) as runtime:
+        for cycle in range(1, 7):
+            await publish(bus, act(cycle))
+        await until(lambda: runtime.tally.handled == 5)
+        failing.discard(2)
+        failing.add(5)
+        with pytest.raises(ValueError, match="bad"):
+            await runtime.retry(2)
+        failing.discard(5)
+        once[4] = 1
+        await runtime.retry(2)
+
+    assert await seen(bus) == [1, 2, 3, 4, 5, 6]
+    assert len(await facts(bus, ConsumerFailed)) == 1
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b'{"seq":1,"epoch":"E","recent":[],"shares":{"0":5}}',
+        b'{"seq":-4,"epoch":"E","recent":[]}',
+        b'{"seq":Infinity,"epoch":"E","recent":[]}',
+        b"[" * 100_000,
+    ],
+)
+async def test_a_place_that_is_none_is_one_sentence(bad: bytes, bus: Any, fold: Any) -> None:
+    """Whatever is wrong with it: the consumer is named, and what to do."""
+    epoch = (await bus.state()).epoch
+    await bus.put(position_key("count"), bad.replace(b'"E"', json.dumps(epoch).encode()), revision=0)
+
+    with pytest.raises(ContractError, match="consumer reset count"):
+        async with asyncio.timeout(10):
+            await Alone(bus, fold()).run(asyncio.Event())
+
+
+async def test_a_worker_that_stood_still_says_nothing_once_its_place_is_taken(
+    bus: Any, act: Any, fold: Any, publish: Any, facts: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks before it says anything, when it has not been sure of its place for a while."""
+    monkeypatch.setattr(run_module, "SURE_SECONDS", -1.0)
+    monkeypatch.setattr(run_module, "SNAPSHOT_SECONDS", 3600.0)
+    task = asyncio.create_task(Alone(bus, fold()).run(asyncio.Event()))
+    await publish(bus, act(1))
+    await until(lambda: holder_of(bus, "count", "echo"))
+    await take_place(bus, fold())
+    await publish(bus, act(2))
+
+    with pytest.raises(FencedError):
+        async with asyncio.timeout(10):
+            await task
+    assert [event.reflection for event in await facts(bus, CycleReflected)] in ([], ["1"])

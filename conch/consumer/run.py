@@ -161,9 +161,10 @@ class ConsumerRuntime:
         while not self._stopping:
             await self._until_room()
             self._getting = True
-            arrivals = await tap.get(min(self.spec.batch or BATCH, PARKED - self._parked))
+            most = min(self.spec.batch or BATCH, PARKED - self._parked)
+            arrivals = await tap.get(most)
             self._getting = False
-            if self.spec.linger:
+            if self.spec.linger and len(arrivals) < most:  # where more waits already, to wait would be to fall behind
                 await asyncio.sleep(self.spec.linger)
             if self.spec.batch:
                 await self._take_together(arrivals)

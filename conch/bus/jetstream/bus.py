@@ -300,8 +300,10 @@ class JetStreamBus:
             task.add_done_callback(lambda _: room.release())
 
         subscription = await self._connection.client.subscribe(subject, cb=asked)
-        await self._connection.client.flush()  # entered means: asked from now on, answered
         try:
+            # Entered means: asked from now on, answered. Not nats-py's flush: it fails where the server dies meanwhile,
+            # and on Python 3.11 it swallows a cancellation that comes with the answer.
+            await self._connection.api("INFO")
             yield
             await self._unsubscribe(subscription)
             await asyncio.gather(*answering)

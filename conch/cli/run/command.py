@@ -36,7 +36,7 @@ def run(
         list[str] | None, Parameter(help="Consumers not to run here, by name, separated by commas.")
     ] = None,
     metrics_port: Annotated[
-        int | None, Parameter(help="TCP port of /metrics; without it a free one near 9464.")
+        int | None, Parameter(help="TCP port of /metrics; without it 9464, or a free one.")
     ] = None,
 ) -> None:
     """Run the agent: it thinks, acts, is scored and learns, until Ctrl-C (or for --cycles)."""

@@ -35,9 +35,7 @@ def run(
     without: Annotated[
         list[str] | None, Parameter(help="Consumers not to run here, by name, separated by commas.")
     ] = None,
-    metrics_port: Annotated[
-        int | None, Parameter(help="TCP port of /metrics; without it 9464, or a free one.")
-    ] = None,
+    metrics_port: Annotated[int | None, Parameter(help="TCP port of /metrics; without it 9464, or a free one.")] = None,
 ) -> None:
     """Run the agent: it thinks, acts, is scored and learns, until Ctrl-C (or for --cycles)."""
     if cycles is not None and cycles < 1:

@@ -88,6 +88,7 @@ class PullReader:
             await self._make()
         except BaseException:
             self._connection.on_reconnect.discard(self._break)
+            await self._unsubscribe()
             raise
         return self
 

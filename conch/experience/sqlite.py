@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from conch.errors import ContractError
 from conch.experience.assemble import judge, patience
 from conch.experience.case import Case
 from conch.experience.database import MEMORY, open_writer, told, transaction
+from conch.experience.known import Force, Known
 from conch.experience.puts import among
 from conch.experience.reader import SqliteReader, stored_event
 from conch.experience.store import FACTS
@@ -42,13 +43,6 @@ from conch_schemas import (
 
 AT_ONCE: Final = 500
 """Experiences that one call of `expire` or `unpublished` returns at most."""
-OPEN_CASES: Final = 8192
-CLOSED_CASES: Final = 256
-CASES_BYTES: Final = 32 * 1024 * 1024
-"""Most that is kept in memory: actions that wait for their scores, and the last that have theirs; of others the rows
-are read."""
-NUMBERS: Final = 65536
-"""Numbers of actions, and agents, that are remembered; names are anybody's to invent."""
 
 _OF_AN_ACTION: Final = (ActionTaken, ActionDecided, ThoughtFormed, ThoughtGrounded, CycleReflected, RewardAssigned)
 _KINDS: Final = frozenset(FACTS)
@@ -70,15 +64,6 @@ _GOVERNED: Final = """
 _DUE: Final = "SELECT action_id FROM acts WHERE due <= ? ORDER BY due LIMIT ?"
 
 
-class _Force(NamedTuple):
-    """A weight set, and the places of the acts that it governs: behind `after`, up to `upto`."""
-
-    after: int
-    upto: int
-    version: str
-    parts: tuple[Part, ...]
-
-
 class SqliteStore(SqliteReader):
     """An `ExperienceStore` in a SQLite file (WAL, every commit on disk before it returns).
 
@@ -95,13 +80,7 @@ class SqliteStore(SqliteReader):
         self._path = path
         self._db = open_writer(path, timeout)
         self.duplicates = 0
-        self._open: dict[str, Case] = {}
-        self._closed: dict[str, Case] = {}
-        self._bytes = 0
-        self._numbers: dict[str, int] = {}
-        self._force: dict[str, _Force] = {}
-        self._last: dict[str, int | None] = {}
-        self._numbered: int | None = None
+        self._known = Known()
 
     def __enter__(self) -> SqliteStore:
         return self
@@ -136,7 +115,7 @@ class SqliteStore(SqliteReader):
             recorded = self._settle(work, self._due(clock), clock)
             known += self._write(work)
             self._set_meta("position", max(self.position(), upto))
-        self._remember(work, last)
+        self._known.remember(work, last)
         self.duplicates += known
         return recorded
 
@@ -148,7 +127,7 @@ class SqliteStore(SqliteReader):
             work = Work(now)
             recorded = self._settle(work, self._due(clock), clock)
             self._write(work)
-        self._remember(work, {})
+        self._known.remember(work, {})
         return recorded
 
     def next_deadline(self) -> datetime | None:
@@ -188,14 +167,14 @@ class SqliteStore(SqliteReader):
         return last
 
     def _last_of(self, agent: str) -> int | None:
-        return self._last[agent] if agent in self._last else self.last_cycle(agent)
+        return self._known.last[agent] if agent in self._known.last else self.last_cycle(agent)
 
     def _number(self, work: Work, actions: Iterable[str | None]) -> None:
         """Have the numbers of these actions at hand: from memory, from their rows, or new ones."""
         unknown = []
         for action in dict.fromkeys(actions):
             if action is not None and action not in work.numbers:
-                number = self._numbers.get(action)
+                number = self._known.numbers.get(action)
                 if number is None:
                     unknown.append(action)
                 else:
@@ -206,19 +185,19 @@ class SqliteStore(SqliteReader):
                 self._begin(work, action)
 
     def _begin(self, work: Work, action: str) -> None:
-        if self._numbered is None:
-            self._numbered = int(self._meta("numbered") or 0)
-        self._numbered += 1
-        work.numbers[action] = self._numbered
+        if self._known.numbered is None:
+            self._known.numbered = int(self._meta("numbered") or 0)
+        number = self._known.numbered = self._known.numbered + 1
+        work.numbers[action] = number
         work.begun.add(action)
-        work.puts.actions.append((action, self._numbered))
+        work.puts.actions.append((action, number))
 
     def _take_up(self, work: Work, actions: Iterable[str | None]) -> None:
         """Have the cases of these actions at hand: from memory, from their rows, or new ones."""
         missing = []
         for action in dict.fromkeys(actions):
             if action is not None and action not in work.cases:
-                case = self._open.get(action) or self._closed.get(action)
+                case = self._known.case(action)
                 if case is None:
                     missing.append(action)
                 else:
@@ -270,7 +249,7 @@ class SqliteStore(SqliteReader):
     def _put_weights(self, work: Work, seq: int, weights: WeightsSet) -> bool:
         if self._db.execute(_PUT_WEIGHTS, (weights.agent, seq, wire_form(weights))).rowcount <= 0:
             return False
-        self._force.pop(weights.agent, None)
+        self._known.force.pop(weights.agent, None)
         governed = [row[0] for row in self._rows(_GOVERNED, weights.agent, seq)]
         self._take_up(work, governed)
         work.touched |= dict.fromkeys(work.cases[action] for action in governed)
@@ -296,14 +275,14 @@ class SqliteStore(SqliteReader):
         body = json_of(verdict)
         return None if body == case.verdict else work.record(case, case.act, verdict, body)
 
-    def _in_force(self, case: Case, agent: str) -> _Force:
+    def _in_force(self, case: Case, agent: str) -> Force:
         """The weight set that governs the case's act, which is `agent`'s."""
-        force = self._force.get(agent)
+        force = self._known.force.get(agent)
         if force is None or not force.after < case.seq <= force.upto:
             row = self._row(_IN_FORCE, agent, case.seq)
             upto = self._row(_NEXT_IN_FORCE, agent, case.seq)[0] or _LARGEST
-            force = _Force(-1, upto, "", ()) if row is None else _Force(row[0], upto, *_weights(row[1]))
-            self._force[agent] = force
+            force = Force(-1, upto, "", ()) if row is None else Force(row[0], upto, *_weights(row[1]))
+            self._known.force[agent] = force
         return force
 
     def _write(self, work: Work) -> int:
@@ -316,27 +295,6 @@ class SqliteStore(SqliteReader):
         if work.puts.actions:
             self._set_meta("numbered", work.puts.actions[-1][1])
         return known
-
-    def _remember(self, work: Work, last: dict[str, int | None]) -> None:
-        """Keep at hand what the next facts will be of."""
-        for action, case in work.cases.items():
-            for table in (self._open, self._closed):
-                table.pop(action, None)
-            (self._closed if case.revision else self._open)[action] = case
-            self._bytes += case.size - case.counted
-            case.counted = case.size
-        self._let_go(self._closed, CLOSED_CASES)
-        self._let_go(self._open, OPEN_CASES)
-        self._numbers |= work.numbers
-        self._last |= last
-        for names in (self._numbers, self._last, self._force):
-            if len(names) > NUMBERS:
-                names.clear()
-
-    def _let_go(self, cases: dict[str, Case], most: int) -> None:
-        """Of the oldest ones."""
-        while len(cases) > most or (cases and self._bytes > CASES_BYTES):
-            self._bytes -= cases.pop(next(iter(cases))).counted
 
     def _due(self, clock: float) -> list[str]:
         return [row[0] for row in self._rows(_DUE, clock, AT_ONCE)]
@@ -357,10 +315,7 @@ class SqliteStore(SqliteReader):
             with told(self._path), transaction(self._db), self._intact():
                 yield
         except BaseException:
-            # What is remembered may be of what was not written.
-            for names in (self._open, self._closed, self._numbers, self._last, self._force):
-                names.clear()
-            self._bytes, self._numbered = 0, None
+            self._known.forget()
             raise
 
 

@@ -23,8 +23,9 @@ def told(store: MemoryStore, **aside: Any) -> list[str]:
 class Forgetful(MemoryStore):
     """Remembers nothing between two batches: every case is read from its rows."""
 
-    def _remember(self, *_: Any) -> None:
-        pass
+    def apply(self, *facts: Any, **at: Any) -> Any:
+        self._known.forget()
+        return super().apply(*facts, **at)
 
 
 def two_lives(facts: Any, placed: Any) -> list[tuple[int, Any]]:

@@ -31,6 +31,8 @@ class Child:
         self.access = Access(**spec["access"])
         """How the bus is reached."""
         self._orders: dict[str, Callable[[], None]] = {}
+        self._early: set[str] = set()
+        """Orders that came before anybody knew what to do."""
 
     @property
     def strict(self) -> bool:
@@ -38,8 +40,10 @@ class Child:
         return self.settings.bus.durability == "strict"
 
     def on(self, order: str, do: Callable[[], None]) -> None:
-        """What to do at an order of the supervisor: `stop`, `finish`."""
+        """What to do at an order of the supervisor: `stop`, `finish`. One that has come already is obeyed at once."""
         self._orders[order] = do
+        if order in self._early:
+            do()
 
     def report(self, **line: Any) -> None:
         """A line to the supervisor. Never fails: without a supervisor nobody listens."""
@@ -54,8 +58,11 @@ class Child:
         reader = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         while line := await reader.readline():
-            if (do := self._orders.get(line.decode().strip())) is not None:
+            order = line.decode().strip()
+            if (do := self._orders.get(order)) is not None:
                 do()
+            else:
+                self._early.add(order)
         os._exit(1)
 
 

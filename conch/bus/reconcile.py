@@ -1,4 +1,4 @@
-"""Whether the stream is still the one that was read: looked at right after the server is up, before anyone reads."""
+"""Whether the stream is still the one that was read: looked at right after the server is up, before we read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 
 from conch.bus.protocol import Bus, StreamState
+from conch.errors import FencedError
 
 log = structlog.get_logger(__name__)
 
@@ -71,7 +72,7 @@ async def reconcile(bus: Bus, store_position: int, store_epoch: str) -> Reconcil
     """Compare the stream with what the store has read (`store_epoch` empty: it has read nothing), and take places back.
 
     A consumer's or an agent's place that leads the stream would skip what is appended later: it becomes the end.
-    Call it while nobody reads or writes. The second time changes nothing. Raises FencedError when somebody does.
+    Others may be at work: what they write meanwhile is theirs. The second time changes nothing.
     """
     stream = await bus.state()
     kept = [key for key in await bus.keys() if key.startswith(KEPT)]
@@ -101,16 +102,33 @@ async def _take_back(bus: Bus, key: str, stream: StreamState) -> bool:
     entry = await bus.get(key)
     try:
         value: Any = json.loads(entry.value) if entry is not None and entry.value else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return False  # whoever reads it says so
-    if entry is None or not isinstance(value, dict):
+    if entry is None or not isinstance(value, dict) or not _ahead(value, stream):
         return False
-    end = stream.last if value.get("epoch") == stream.epoch else 0
-    ahead: dict[str, Any] = {name: end for name in _PLACES if isinstance(value.get(name), int) and value[name] > end}
-    if isinstance(shares := value.get("shares"), dict) and any(seq > end for seq, _ in shares.values()):
-        ahead["shares"] = {number: (min(seq, end), holder) for number, (seq, holder) in shares.items()}
+    ahead = _ahead(value, await bus.state())  # where others are at work it was written since the stream was looked at
     if not ahead:
         return False
     value |= ahead | {"epoch": stream.epoch}
-    await bus.put(key, json.dumps(value, separators=(",", ":")).encode(), revision=entry.revision)
+    try:
+        await bus.put(key, json.dumps(value, separators=(",", ":")).encode(), revision=entry.revision)
+    except FencedError:
+        return False  # somebody is at work there
     return True
+
+
+def _ahead(value: dict[str, Any], stream: StreamState) -> dict[str, Any]:
+    """The places of this value that lead the stream, as they are to be."""
+    end = stream.last if value.get("epoch") == stream.epoch else 0
+    ahead: dict[str, Any] = {name: end for name in _PLACES if isinstance(value.get(name), int) and value[name] > end}
+    shares: Any = value.get("shares")
+    if _are_shares(shares) and any(seq > end for seq, _ in shares.values()):
+        ahead["shares"] = {number: (min(seq, end), holder) for number, (seq, holder) in shares.items()}
+    return ahead
+
+
+def _are_shares(shares: Any) -> bool:
+    """Whether these are places of partitions; who reads what is none says so."""
+    return isinstance(shares, dict) and all(
+        isinstance(share, list) and len(share) == 2 and isinstance(share[0], int) for share in shares.values()
+    )

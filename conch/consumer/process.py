@@ -26,13 +26,15 @@ from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, ContractError, FencedError
 from conch.experience import store_path
 from conch.process import Child, innermost, run_child
-from conch_schemas import WeightsSet, subject_filter
+from conch_schemas import STREAM_SUBJECTS, WeightsSet, subject_filter
 
 log = structlog.get_logger(__name__)
 
 SWITCH_SECONDS = 0.0005
 """Time that a thread may keep the interpreter: with Python's 5 ms the store's waits longer for it than for the disk."""
 POLL_SECONDS = 0.02
+FEW = 16
+"""Agents that are named to the server; of more, everybody's events count."""
 BACKOFF = (0.1, 0.5, 2.0, 5.0)
 """Seconds before a consumer that broke is started again."""
 
@@ -80,16 +82,24 @@ async def _keep(feed: Feed, one: Running, stop: asyncio.Event, report: Callable[
             failures += 1
 
 
-async def quiet(bus: Bus, running: Sequence[Running]) -> None:
-    """Until everything on the stream is handled by all of these, and nothing waits for a deadline."""
-    while not await _is_quiet(bus, running):  # noqa: ASYNC110 - the server is asked: it sends no event for this
+async def quiet(bus: Bus, running: Sequence[Running], agents: Sequence[str] = ()) -> None:
+    """Until everything on the stream is handled by all of these, and nothing waits for a deadline.
+
+    `agents`: whose events alone count, where others go on with theirs; none: everybody's.
+    """
+    theirs = [f"conch.v1.{agent}.>" for agent in agents] if 0 < len(agents) <= FEW else STREAM_SUBJECTS
+    while not await _is_quiet(bus, running, theirs):  # noqa: ASYNC110 - the server is asked: it sends no event for this
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _is_quiet(bus: Bus, running: Sequence[Running]) -> bool:
-    """Nothing waits on the stream, nothing is in hand, and nothing was published while that was looked at."""
+async def _is_quiet(bus: Bus, running: Sequence[Running], theirs: Sequence[str]) -> bool:
+    """Nothing waits on the stream, nothing is in hand, and none of theirs was published while that was looked at."""
     last = (await bus.state()).last
-    return all(one.down or _is_done(one, last) for one in running) and last == (await bus.state()).last
+    if not all(one.down or _is_done(one, last) for one in running):
+        return False
+    async for _ in bus.read(theirs, after=last):
+        return False
+    return True
 
 
 def _is_done(one: Running, last: int) -> bool:
@@ -156,7 +166,7 @@ async def live(child: Child) -> None:
         for described in child.spec["plugins"]:
             running.append(plugin(Plugin(**described), context, members, stack, begin=begin))
         beside = [
-            asyncio.create_task(_finish(bus, running, finish, stop), name="conch.finish"),
+            asyncio.create_task(_finish(bus, running, child.spec["agents"], finish, stop), name="conch.finish"),
             asyncio.create_task(_introduce(running, child.report), name="conch.introduce"),
         ]
         if child.spec["keeps"]:
@@ -189,9 +199,11 @@ async def host_until(feed: Feed, running: Sequence[Running], stop: asyncio.Event
         raise innermost(broken) from None
 
 
-async def _finish(bus: Bus, running: Sequence[Running], finish: asyncio.Event, stop: asyncio.Event) -> None:
+async def _finish(
+    bus: Bus, running: Sequence[Running], agents: Sequence[str], finish: asyncio.Event, stop: asyncio.Event
+) -> None:
     await finish.wait()
-    await quiet(bus, running)
+    await quiet(bus, running, agents)
     stop.set()
 
 

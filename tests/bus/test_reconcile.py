@@ -71,6 +71,27 @@ async def test_a_shorter_stream_takes_every_place_back_to_its_end(bus: Bus) -> N
     assert (await reconcile(bus, 10, epoch)).taken_back == ()
 
 
+async def test_who_is_at_work_meanwhile_keeps_its_place(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have handled what came since the stream was looked at: that is no place beyond its end."""
+    epoch = await fill(bus, 3)
+    state, looked = bus.state, asyncio.Event()
+
+    async def work() -> Any:
+        found = await state()
+        if not looked.is_set():
+            looked.set()
+            await fill(bus, 5)  # two more
+            await put(bus, "position/needs", seq=5, epoch=epoch, recent=[])
+            await put(bus, "state/needs/echo", seq=5, epoch=epoch, state={"n": 1})
+        return found
+
+    monkeypatch.setattr(bus, "state", work)
+    found = await reconcile(bus, 3, epoch)
+
+    assert found.taken_back == ()
+    assert (await value(bus, "position/needs"))["seq"] == (await value(bus, "state/needs/echo"))["seq"] == 5
+
+
 async def test_another_stream_is_read_from_its_start(bus: Bus) -> None:
     """Places of the one that was there before mean nothing on it."""
     epoch = await fill(bus, 5)

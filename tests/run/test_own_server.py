@@ -111,19 +111,24 @@ def test_two_agents_of_one_name_do_not_share_a_server(make_house: Any, servers: 
     first.conch("mark", "verify")
 
 
-def test_two_homes_consumers_do_not_share_a_stream(make_house: Any, servers: dict[str, Server]) -> None:
-    """The second home is told so; its agent alone may use the stream, and the first home's consumers score it."""
+def test_two_homes_share_a_stream_and_one_store(make_house: Any, servers: dict[str, Server]) -> None:
+    """The second home is told whose store there is; without one of its own it has agents and consumers on that stream,
+    and the first home's store records what they do."""
     environment = {"CONCH_BUS__URL": servers["fresh"].url}
     first, second = make_house(), make_house()
     other = environment | {"CONCH_AGENT": "other"}
-    consumers = "reward,needs,curiosity,witness,store"
     live = first.begin("--script", first.endless(), interval=0.05, **environment, CONCH_AGENT="third")
     live.recorded(2)
 
     sentence = second.refused("run", "--cycles", "1", "--script", second.endless(), status=3, **other)
-    alone = second.run("--cycles", "2", "--script", second.endless(), "--without", consumers, **other)
+    alone = second.refused("consume", "store", status=3, **other)
+    shared = second.run("--cycles", "2", "--script", second.endless(), "--without", "store", **other)
 
-    assert "consumers of another home" in sentence
-    assert [row["agent"] for row in alone.rows] == ["other", "other"]
+    assert sentence == alone
+    assert "another home stores what happens on the stream on nats://127.0.0.1" in sentence
+    assert "--without store" in sentence
+    assert [(row["agent"], row["complete"]) for row in shared.rows] == [("other", True)] * 2
     live.signal(signal.SIGTERM)
     assert live.ended() == 0
+    told = json.loads(first.conch("cycle", "list", "--agent", "other", "--json", **environment))
+    assert [row["cycle"] for row in told["cycles"]] == [0, 1]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from conch_schemas import Event
 
 OWNER_KEY = "home"
-"""The bucket's key that says whose consumers read the stream: the UUID of that home's agent."""
+"""The bucket's key that says whose store joins the stream: the UUID of that home's agent."""
 AT_ONCE = 64
 """Agents whose last facts are asked for side by side."""
 
@@ -79,7 +79,7 @@ async def without_strangers(bus: Bus, crew: Sequence[Member]) -> tuple[list[Memb
     ours: list[Member] = []
     failed: dict[str, ConchError] = {}
     for member, first in zip(
-        crew, await _last(bus, [subject_filter(PolicySet, one.name) for one in crew]), strict=True
+        crew, await last_of(bus, [subject_filter(PolicySet, one.name) for one in crew]), strict=True
     ):
         try:
             if (known := _event(first)) is not None:
@@ -90,7 +90,7 @@ async def without_strangers(bus: Bus, crew: Sequence[Member]) -> tuple[list[Memb
     return ours, failed
 
 
-async def _last(bus: Bus, subjects: Sequence[str]) -> list[Delivery | None]:
+async def last_of(bus: Bus, subjects: Sequence[str]) -> list[Delivery | None]:
     """The newest event of each subject."""
     found: list[Delivery | None] = []
     for start in range(0, len(subjects), AT_ONCE):
@@ -110,19 +110,20 @@ def _event(delivery: Delivery | None) -> Event | None:
 
 
 async def claim(bus: Bus, own: str, consumers: Sequence[str], url: str) -> None:
-    """One home's consumers read a stream: a second home's would take their places over. Raises BusError.
+    """One home's store joins a stream, of all agents on it: a second one would say each experience again. Whoever runs
+    no store may share the stream. Raises BusError.
 
     `own`: the UUID of the home's agent; `url`: where the bus is, to be told.
     """
-    ours = [name for name in consumers if name != "metrics"]
-    if not ours:
+    if "store" not in consumers:
         return
-    if (owner := await bus.get(OWNER_KEY)) is None:
+    owner = await bus.get(OWNER_KEY)
+    if owner is None:
         await bus.put(OWNER_KEY, own.encode(), revision=0)
     elif owner.value.decode(errors="replace") != own:
         raise BusError(
-            f"the consumers of another home read the stream on {masked(url)}: "
-            f"use another NATS account, or run only the agent here, --without {','.join(ours)}"
+            f"another home stores what happens on the stream on {masked(url)}: run this one --without store, "
+            "or use another NATS account"
         )
 
 
@@ -162,7 +163,7 @@ async def set_weights(bus: Bus, crew: Sequence[Member], settings: Settings, plug
     version = weights_version(parts)
     news: list[Message] = []
     for member, last in zip(
-        crew, await _last(bus, [subject_filter(WeightsSet, one.name) for one in crew]), strict=True
+        crew, await last_of(bus, [subject_filter(WeightsSet, one.name) for one in crew]), strict=True
     ):
         before = _event(last)
         if isinstance(before, WeightsSet) and before.version == version:

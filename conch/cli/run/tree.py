@@ -24,8 +24,9 @@ from conch.bus.server import EmbeddedServer
 from conch.cli.common import UNSEEN, Common, embedded_server
 from conch.cli.run.crew import Member, members, workspace_of
 from conch.cli.run.opening import claim, found, ready, reconciled, set_weights, without_strangers
+from conch.cli.run.telling import all_told
 from conch.cli.run.voice import Voice
-from conch.cli.run.winding import Kept, Tree, wind_up
+from conch.cli.run.winding import FINISH_MARGIN, Kept, Tree, wind_up
 from conch.config import Settings
 from conch.consumer.discover import Found, Plugin, wanted_builtin
 from conch.errors import ConchError
@@ -143,6 +144,10 @@ class Run:
             await self._until_over(tree, tasks)
             counted = self._cycles is not None
             await wind_up(tree, self._settings, self._stop, self._home.logs, counted=counted)
+            if counted:
+                seconds = self._settings.rewards.deadline + FINISH_MARGIN
+                here = "store" in self._wanted_builtin()
+                await all_told(bus, self._voice, self._agents, end, self._stop, seconds=seconds, here=here)
             await asyncio.sleep(0)
             self._voice.say_states()
             printing.cancel()

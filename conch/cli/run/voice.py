@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from conch.bus import Bus
@@ -23,6 +23,9 @@ class Voice:
         self._width = max(map(len, agents)) if len(agents) > 1 else 0
         self._states: dict[tuple[str, str], list[str]] = {}
         """(state, why) -> the agents that said so in this moment."""
+        self._recorded: dict[str, int] = {}
+        """The last cycle of each agent that was recorded in this run."""
+        self._news = asyncio.Event()
 
     def tell(self, text: str) -> None:
         """A line about the run itself: beside the rows with --json."""
@@ -65,6 +68,14 @@ class Voice:
                             self._write(emit, cycle_row(event))
                         elif event.revision == 1:
                             self._write(say, cycle_line(event, self._width))
+                        self._recorded[event.agent] = max(event.cycle or 0, self._recorded.get(event.agent, 0))
+                        self._news.set()
+
+    async def recorded(self, cycles: Mapping[str, int]) -> None:
+        """Until these cycles, by agent, were recorded and told."""
+        while any(self._recorded.get(agent, -1) < cycle for agent, cycle in cycles.items()):
+            self._news.clear()
+            await self._news.wait()
 
     def _write(self, write: Callable[[Any], None], what: Any) -> None:
         """Whoever read us may have gone (`conch run | head`): then the run ends in order."""

@@ -16,16 +16,19 @@ from conch.bus import feeding
 from conch.cli.common import Common, open_bus, say, warn
 from conch.cli.facts import names_in
 from conch.cli.options import COMMON
+from conch.cli.run.opening import claim
 from conch.cli.workers import run_workers
-from conch.config import BUILTIN_WEIGHTS, Settings
-from conch.consumer.discover import Plugin, builtin_names, discover
+from conch.config import BUILTIN_WEIGHTS
+from conch.consumer import ConsumerSpec
+from conch.consumer.discover import Plugin, builtin_names, builtin_services, discover
 from conch.consumer.members import joined
 from conch.consumer.place import PARTITIONS
 from conch.consumer.process import builtin, host_until, plugin, weighed
 from conch.consumer.service import ServiceContext
-from conch.errors import UsageError
+from conch.errors import ConchError, UsageError
 from conch.home import Home
 from conch.process import run_loop
+from conch.supervisor import GRACE_SECONDS
 
 
 def consume(
@@ -34,6 +37,7 @@ def consume(
     *,
     rules: Annotated[list[Path] | None, Parameter(help="Python file of plug-ins; repeatable.")] = None,
     workers: Annotated[int, Parameter(validator=Number(gte=1, lte=PARTITIONS), help="Processes that share it.")] = 1,
+    worker: Annotated[str | None, Parameter(show=False)] = None,
     common: Common = COMMON,
 ) -> None:
     """Run the consumer NAME until Ctrl-C, on the bus of the run in progress, of bus.url, or of this home.
@@ -52,12 +56,20 @@ def consume(
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
         raise UsageError(f"there is no consumer {name}; the nearest name is {near[0]} (--rules names plug-ins)")
     configure(settings.log, None, process=name)
+    context, running = ServiceContext(settings, home.path, _report), home.running()
+    if name not in plugins and not isinstance(builtin_services([name])[name](context), ConsumerSpec):
+        if running is not None and name in running["consumers"]:
+            raise UsageError(
+                f"the run in progress has {name}, which is not shared: conch run --without {name}, then again"
+            )
+        if workers > 1:
+            raise UsageError(f"{name} keeps its place by itself and is not shared: run it without --workers")
     if workers > 1:
-        if home.running() is None and settings.bus.url is None:
+        if running is None and settings.bus.url is None:
             raise UsageError("--workers needs a bus that is there for all of them: start conch run, or set bus.url")
         run_workers(name, workers, common, rules or ())
     else:
-        run_loop(_alone(home, settings, name, plugins.get(name)))
+        run_loop(_alone(name, home, context, plugins.get(name), worker))
 
 
 def _names(one: Plugin) -> tuple[str, ...]:
@@ -65,27 +77,43 @@ def _names(one: Plugin) -> tuple[str, ...]:
 
 
 def _report(**line: str) -> None:
-    """What a service waits for outside."""
-    if line["waits"]:
+    """What it waits for outside, or stumbled over."""
+    if line.get("waits"):
         warn(f"{line['consumer']} waits: {line['waits']}")
+    elif "broke" in line:
+        warn(f"{line['consumer']} broke and is started again: {line['broke']}")
 
 
-async def _alone(home: Home, settings: Settings, name: str, found: Plugin | None) -> None:
-    stop = asyncio.Event()
+async def _alone(name: str, home: Home, context: ServiceContext, found: Plugin | None, worker: str | None) -> None:
+    """`worker`: the name under which it takes its share. Raises ConchError where it did not end in order."""
+    stop, own = asyncio.Event(), asyncio.current_task()
+    assert own is not None
     for one in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(one, stop.set)
-    context = ServiceContext(settings, home.path, _report)
-    async with (
-        open_bus(home, settings) as bus,
-        feeding(bus) as feed,
-        joined(bus, [name]) as members,
-        AsyncExitStack() as stack,
-    ):
-        if found is not None:
-            running = [plugin(found, context, members, stack, begin=await weighed(bus, names_in(home, settings)[0]))]
-        else:
-            running = builtin(context, [name], members)
-        say(f"{running[0].name} reads; Ctrl-C ends it")
-        await host_until(feed, running, stop, lambda **line: warn(str(line)))
-    if running[0].down:
-        raise UsageError(running[0].down)
+        asyncio.get_running_loop().add_signal_handler(one, _asked_to_stop, stop, own)
+    settings = context.settings
+    try:
+        async with open_bus(home, settings) as bus, AsyncExitStack() as stack:
+            if name == "store":
+                await claim(bus, home.agentuid(settings.agent), [name], settings.bus.url or "")
+            feed = await stack.enter_async_context(feeding(bus))
+            members = await stack.enter_async_context(joined(bus, [name], worker))
+            if found is not None:
+                begin = await weighed(bus, names_in(home, settings)[0])
+                running = plugin(found, context, members, stack, begin=begin)
+            else:
+                [running] = builtin(context, [name], members)
+            say(f"{running.name} reads; Ctrl-C ends it")
+            await host_until(feed, [running], stop, _report)
+    except asyncio.CancelledError:
+        raise ConchError(f"{name} was ended with work in hand, which is done again when {name} runs next") from None
+    if running.down:
+        raise UsageError(running.down)
+
+
+def _asked_to_stop(stop: asyncio.Event, task: asyncio.Task[None]) -> None:
+    """The first time in order, within GRACE_SECONDS; the second time at once."""
+    if stop.is_set():
+        task.cancel()
+    else:
+        asyncio.get_running_loop().call_later(GRACE_SECONDS, task.cancel)
+        stop.set()

@@ -8,74 +8,91 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import structlog
-
 from conch.bus.server import die_with_parent
-from conch.cli.common import Common, say, warn
+from conch.cli.common import Common, open_bus, say, warn
+from conch.consumer.members import own_name
 from conch.errors import ConchError
 from conch.supervisor import DEATHS, Watched
 
-log = structlog.get_logger(__name__)
-
 
 def run_workers(name: str, workers: int, common: Common, rules: Sequence[Path]) -> None:
-    """Run `workers` processes of the consumer `name` until Ctrl-C; one that dies is started again.
+    """Run `workers` processes of the consumer `name` until Ctrl-C; one that dies is started again, under the name that
+    it had, so that its share is its own again at once.
 
-    Raises ConchError when one cannot run, or dies again and again: the others are ended in order then.
+    Raises BusUnreachableError where there is no bus, ConchError when a worker cannot run, dies again and again, or
+    does not end in order: the others are ended in order then.
     """
     command = [sys.executable, "-m", "conch.cli.main", "consume", name, "--home", str(common.where().path)]
     if common.config is not None:
         command += ["--config", str(common.config)]
     for rule in rules:
         command += ["--rules", str(rule)]
-    asyncio.run(_keep(name, workers, command))
+    asyncio.run(_keep(name, workers, command, common))
 
 
-async def _keep(name: str, workers: int, command: Sequence[str]) -> None:
-    stop = asyncio.Event()
+async def _keep(name: str, workers: int, command: Sequence[str], common: Common) -> None:
+    async with open_bus(common.where(), common.settings()):
+        pass  # what is in their way is said once
+    stop, hurry = asyncio.Event(), asyncio.Event()
+    failed: list[ConchError] = []
     for one in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(one, stop.set)
+        asyncio.get_running_loop().add_signal_handler(one, lambda: (hurry if stop.is_set() else stop).set())
+
+    async def kept(number: int) -> None:
+        try:
+            named = [*command, "--worker", f"{own_name()}-{number}"]
+            await _worker(f"{name} {number}", named, stop, hurry)
+        except ConchError as error:
+            failed.append(error)
+            stop.set()
+
     say(f"{workers} workers share {name}; Ctrl-C ends them")
-    try:
-        async with asyncio.TaskGroup() as group:
-            for number in range(1, workers + 1):
-                group.create_task(_worker(f"{name} {number}", command, stop), name=f"conch.worker.{number}")
-    except* ConchError as failed:
-        raise failed.exceptions[0] from None
+    async with asyncio.TaskGroup() as group:
+        for number in range(1, workers + 1):
+            group.create_task(kept(number), name=f"conch.worker.{number}")
+    if failed:
+        raise failed[0]
 
 
-async def _worker(name: str, command: Sequence[str], stop: asyncio.Event) -> None:
+async def _worker(name: str, command: Sequence[str], stop: asyncio.Event, hurry: asyncio.Event) -> None:
     watched = Watched(name)
     while not stop.is_set():
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.DEVNULL, start_new_session=True, preexec_fn=_dies_with_us
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C on the terminal is ours to pass on
+            preexec_fn=_dies_with_us,
         )
         try:
-            status = await _until(process, stop)
+            status = await _until_ended(process, stop, hurry)
         finally:
             if process.returncode is None:
                 process.kill()
-        if stop.is_set():
-            return
-        if status in (2, 3):
-            raise ConchError(f"worker {name} cannot run (it says why): exit status {status}")
         how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        if stop.is_set() and status <= 0:
+            return
+        if stop.is_set() or status in (2, 3):
+            error = ConchError(f"worker {name} {'did not end in order' if stop.is_set() else 'cannot run'} ({how})")
+            error.exit_code = status
+            raise error
         if not watched.died(how):
             raise ConchError(f"worker {name} died {DEATHS} times in a minute ({how})")
         warn(f"worker {name} died ({how}) and is started again")
-        await asyncio.sleep(watched.backoff())
+        await asyncio.wait([asyncio.ensure_future(stop.wait())], timeout=watched.backoff())
 
 
-async def _until(process: asyncio.subprocess.Process, stop: asyncio.Event) -> int:
-    """Its exit status; told to stop, it is asked to end and waited for."""
-    stopping, ending = asyncio.ensure_future(stop.wait()), asyncio.ensure_future(process.wait())
-    try:
-        await asyncio.wait({stopping, ending}, return_when=asyncio.FIRST_COMPLETED)
-        if not ending.done():
-            process.send_signal(signal.SIGTERM)
-        return await ending
-    finally:
-        stopping.cancel()
+async def _until_ended(process: asyncio.subprocess.Process, stop: asyncio.Event, hurry: asyncio.Event) -> int:
+    """Its exit status. At `stop` it is asked to end, at `hurry` once more: then it does so at once."""
+    ending = asyncio.ensure_future(process.wait())
+    for event in (stop, hurry):
+        asked = asyncio.ensure_future(event.wait())
+        await asyncio.wait({asked, ending}, return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        if ending.done():
+            break
+        process.send_signal(signal.SIGTERM)
+    return await ending
 
 
 def _dies_with_us() -> None:

@@ -57,18 +57,32 @@ def test_a_consumer_runs_alone_beside_a_run_without_it(house: Any) -> None:
     assert all(row["complete"] for row in house.cycles())
 
 
-def test_a_consumer_that_the_run_has_is_not_started_twice(house: Any) -> None:
-    """`conch consume` of what runs already is refused, in one sentence that says what to do."""
+def test_a_consumer_that_the_run_has_is_shared(house: Any) -> None:
+    """`conch consume` of what runs already takes part in it, in as many processes as are asked for."""
     live = house.begin("--script", house.endless(), interval=0.1)
     live.recorded(1)
 
-    sentence = house.refused("consume", "needs", status=2)
+    beside = house.start("consume", "needs", "--workers", "2")
 
-    assert "conch run --without needs" in sentence
+    beside.until(lambda: "2 workers share needs; Ctrl-C ends them" in beside.lines, "its word")
     live.recorded(2)
+    beside.signal(signal.SIGINT)
+    assert beside.ended() == 0, beside.told()
     live.signal(signal.SIGTERM)
     assert live.ended() == 0
     assert all(row["complete"] for row in house.cycles())
+
+
+def test_the_runs_own_store_is_not_shared(house: Any) -> None:
+    """Nor is any other that keeps its place by itself: refused, in one sentence that says what to do."""
+    live = house.begin("--script", house.endless(), interval=0.1)
+    live.recorded(1)
+
+    sentence = house.refused("consume", "store", status=2)
+
+    assert "conch run --without store" in sentence
+    live.signal(signal.SIGTERM)
+    assert live.ended() == 0
 
 
 def test_a_name_that_no_consumer_has_is_refused(house: Any) -> None:

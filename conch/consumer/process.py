@@ -88,18 +88,19 @@ async def quiet(bus: Bus, running: Sequence[Running], agents: Sequence[str] = ()
     `agents`: whose events alone count, where others go on with theirs; none: everybody's.
     """
     theirs = [f"conch.v1.{agent}.>" for agent in agents] if 0 < len(agents) <= FEW else STREAM_SUBJECTS
-    while not await _is_quiet(bus, running, theirs):  # noqa: ASYNC110 - the server is asked: it sends no event for this
-        await asyncio.sleep(POLL_SECONDS)
+    while True:
+        last = (await bus.state()).last
+        while not all(one.down or _is_done(one, last) for one in running):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(POLL_SECONDS)
+        if not await _is_behind(bus, theirs, last):
+            return
 
 
-async def _is_quiet(bus: Bus, running: Sequence[Running], theirs: Sequence[str]) -> bool:
-    """Nothing waits on the stream, nothing is in hand, and none of theirs was published while that was looked at."""
-    last = (await bus.state()).last
-    if not all(one.down or _is_done(one, last) for one in running):
-        return False
+async def _is_behind(bus: Bus, theirs: Sequence[str], last: int) -> bool:
+    """Whether there is anything of theirs behind `last`."""
     async for _ in bus.read(theirs, after=last):
-        return False
-    return True
+        return True
+    return False
 
 
 def _is_done(one: Running, last: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -67,10 +68,15 @@ async def line() -> Line:
     return Line()
 
 
+async def _end() -> int:
+    """The stream has lost nothing."""
+    return sys.maxsize
+
+
 @pytest.fixture
 async def publish(line: Line) -> AsyncIterator[Callable[[str], asyncio.Task[Any]]]:
     """Publish an event with this content."""
-    made = Publisher(line, "CONCH", group=False, find=None)  # type: ignore[arg-type]
+    made = Publisher(line, "CONCH", group=False, find=None, last=_end)  # type: ignore[arg-type]
     made.start()
     yield lambda name: asyncio.create_task(made.publish([Message("conch.v1.echo.x.y", name.encode(), name)]))
     made.close()

@@ -195,7 +195,7 @@ class House:
         except psutil.Error:
             return False
 
-    def assert_nothing_runs(self, seconds: float = 0.0) -> None:
+    def assert_nothing_runs(self, seconds: float = 5.0) -> None:
         """Nothing runs any more; at the latest so many seconds from now."""
         deadline = time.monotonic() + seconds
         while (left := self.processes()) and time.monotonic() < deadline:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conch.bus import Message
-from conch.bus.jetstream import JetStreamBus
+from conch.bus.jetstream import JetStreamBus, connection
 from conch.errors import FencedError
 from tests.cluster.servers import SIZE, Cluster
 from tests.cluster.siege import AGENTS, Aftermath, leader_of
@@ -28,6 +28,21 @@ async def test_stream_and_bucket_have_a_copy_on_each_server(cluster: Cluster) ->
 
             assert info["config"]["num_replicas"] == SIZE
             assert len(info["cluster"]["replicas"]) == SIZE - 1
+
+
+async def test_a_stream_gets_the_copies_that_are_asked_for_later(cluster: Cluster) -> None:
+    """While others are at work on it; it keeps them when somebody asks for fewer."""
+    access = cluster.access(cluster.new_account())
+    async with JetStreamBus(access) as bus:
+        await bus.publish(SUBJECT, b"1", id="1")
+
+        async with JetStreamBus(access, replicas=SIZE) as other:
+            await asyncio.gather(bus.publish(SUBJECT, b"2", id="2"), other.publish(SUBJECT, b"3", id="3"))
+        async with JetStreamBus(access):
+            info = await bus._connection.api("STREAM.INFO.CONCH")
+
+        assert info["config"]["num_replicas"] == SIZE
+        assert sorted([int(found.data) async for found in bus.read([SUBJECT])]) == [1, 2, 3]
 
 
 async def test_what_was_acknowledged_is_read_at_once(cluster: Cluster) -> None:
@@ -87,8 +102,9 @@ def test_a_run_goes_on_while_servers_die(aftermath: Aftermath) -> None:
     house.assert_nothing_runs()
 
 
-async def test_without_two_of_three_publishers_wait(cluster: Cluster) -> None:
-    """Nothing is acknowledged, nothing refused; when one is back all is stored, once, in order, and keys are set."""
+async def test_without_two_of_three_publishers_wait(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is acknowledged, nothing refused, however long; when one is back all is stored, once, in order."""
+    monkeypatch.setattr(connection, "PATIENCE", 2.0)
     access = cluster.access(cluster.new_account())
     async with JetStreamBus(access, replicas=SIZE) as bus:
         await bus.publish(SUBJECT, b"0", id="0")

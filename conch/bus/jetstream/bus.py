@@ -44,7 +44,7 @@ _NO_STREAM = 10059
 _SECOND = 1_000_000_000
 _WORDS = "conch-words"
 """Metadata key of the bucket: each part of a key is a word of its subject, so that a server can tell whose it is."""
-_CHANGED = ("max_bytes", "allow_atomic", "allow_rollup_hdrs")
+_CHANGED = ("max_bytes", "allow_atomic", "allow_rollup_hdrs", "num_replicas")
 """Of a stream that is there, what we change ourselves: it is asked for otherwise than when it was made."""
 _FAILED = "Nats-Service-Error"
 """Header of a reply: the responder raised."""
@@ -68,8 +68,6 @@ class JetStreamBus:
         """`strict`: the server writes to disk before it acknowledges, so events are committed in groups."""
         self._connection = Connection(access, name=name, connect_timeout=connect_timeout)
         self._max_bytes, self._replicas, self._strict = max_bytes, replicas, strict
-        self._copies = 1
-        """Of the stream, as it is."""
         self._publisher = Publisher(self._connection, STREAM, group=strict, find=self._find, last=self._last_seq)
 
     async def __aenter__(self) -> Self:
@@ -145,7 +143,7 @@ class JetStreamBus:
                     yield delivery
                 if deliveries:
                     after = deliveries[-1].seq
-                elif self._copies == 1 or not await self._is_between(filters, after, end):
+                elif not self._connection.is_cluster or not await self._is_between(filters, after, end):
                     return
                 else:  # a reader is on any of the servers, and that one has not yet what the stream's leader has
                     await asyncio.sleep(LAG_SECONDS)
@@ -368,7 +366,6 @@ class JetStreamBus:
             }
             | ({"allow_atomic": True} if self._strict else {})
         )
-        self._copies = int(stream["config"]["num_replicas"])
         await self._name_epoch(stream)
 
     async def _part_keys(self, config: dict[str, Any]) -> None:
@@ -417,16 +414,25 @@ class JetStreamBus:
                 info = await self._found(name)  # somebody who entered at the same moment made it
                 if info is None:
                     raise BusError(
-                        f"the stream {name} is not there and could not be made: {refused}"
-                        + ("; start conch run first, whose user may" if refused.code == DENIED else "")
+                        f"the stream {name} is not there and could not be made: {refused}{self._advice(refused)}"
                     ) from refused
         config = info["config"]
         news = changed(asked, config, _CHANGED)
         check_stream(asked | {field: config.get(field) for field in news}, config)  # before we change a stranger's
         if news:
-            info = await self._connection.api(f"STREAM.UPDATE.{name}", config | news)
+            try:
+                info = await self._connection.api(f"STREAM.UPDATE.{name}", config | news)
+            except RefusedError as refused:
+                raise BusError(
+                    f"the stream {name} could not be changed to {news}: {refused}{self._advice(refused)}"
+                ) from refused
             check_stream(asked, info["config"])
         return info
+
+    def _advice(self, refused: RefusedError) -> str:
+        if refused.code == DENIED:
+            return "; start conch run first, whose user may"
+        return f"; bus.replicas: {self._replicas} needs a cluster of as many servers" if self._replicas > 1 else ""
 
     async def _found(self, name: str) -> dict[str, Any] | None:
         try:

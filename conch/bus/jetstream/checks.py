@@ -65,11 +65,14 @@ def check_stream(asked: Mapping[str, Any], echoed: Mapping[str, Any]) -> None:
 
 
 def changed(asked: Mapping[str, Any], echoed: Mapping[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
-    """Of these fields, what was asked for and is otherwise: a stream of our own may be changed so."""
+    """Of these fields, what was asked for and is otherwise, or less: a stream of our own may be changed so."""
     return {
         field: asked[field]
         for field in fields
-        if field in asked and asked[field] != -1 and echoed.get(field) != asked[field]
+        if field in asked
+        and asked[field] != -1
+        and echoed.get(field) != asked[field]
+        and not (field in _AT_LEAST and _fits(field, asked[field], echoed.get(field)))
     }
 
 

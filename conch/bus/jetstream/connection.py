@@ -344,10 +344,14 @@ class Connection:
                 break
             if before < PATIENCE <= waited:
                 log.warning("bus.request_waits", call=call, seconds=PATIENCE)
-        why = "is JetStream enabled?"
         if self.is_cluster:
-            why = "it has no leader: more than half of the cluster's servers must be up"
-        raise BusUnreachableError(f"the server at {self._shown} does not answer JetStream requests ({call}); {why}")
+            raise BusUnreachableError(
+                f"the cluster at {self._shown} has no leader ({call} was not answered): more than half of its servers "
+                "must be up, and see each other"
+            )
+        raise BusUnreachableError(
+            f"the server at {self._shown} does not answer JetStream requests ({call}); is JetStream enabled?"
+        )
 
     @property
     def is_cluster(self) -> bool:

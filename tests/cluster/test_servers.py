@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conch.bus import Message
+from conch.bus import Bus, Message
 from conch.bus.jetstream import JetStreamBus, connection
 from conch.errors import FencedError
 from tests.cluster.servers import SIZE, Cluster
@@ -47,14 +49,25 @@ async def test_a_stream_gets_the_copies_that_are_asked_for_later(cluster: Cluste
 
 async def test_what_was_acknowledged_is_read_at_once(cluster: Cluster) -> None:
     """Whichever server the reader is on, and however far that one lags behind the stream's leader."""
-    access = cluster.access(cluster.new_account())
+    access, count = cluster.access(cluster.new_account()), 8000
     async with JetStreamBus(access, replicas=SIZE) as bus:
-        for number in range(1, 200):
-            await bus.publish(SUBJECT, b"%d" % number, id=str(number))
+        await bus.publish(SUBJECT, b"0", id="0")
+        needed = (await leader_of(bus), bus._connection.said["server_name"])
+        lags = next(node for node in cluster.nodes if node.name not in needed)
+        os.kill(lags.pid, signal.SIGSTOP)
+        try:
+            messages = [Message(SUBJECT, b"%2000d" % number, str(number)) for number in range(1, count + 1)]
+            await bus.publish_many(messages)
+        finally:
+            os.kill(lags.pid, signal.SIGCONT)
 
-            found = [int(delivery.data) async for delivery in bus.read([SUBJECT], after=number // 2)]
+        found = await asyncio.gather(*(read(bus, count - 100) for _ in range(60)))
+        assert found == [[*range(count - 99, count + 1)]] * 60
 
-            assert found == list(range(number // 2 + 1, number + 1))
+
+async def read(bus: Bus, after: int) -> list[int]:
+    """What stands behind event number `after`."""
+    return [int(delivery.data) async for delivery in bus.read([SUBJECT], after=after + 1)]
 
 
 def test_what_was_acknowledged_under_fire_stands_once(aftermath: Aftermath) -> None:

@@ -8,14 +8,15 @@ import os
 import socket
 import time
 import uuid
-import zlib
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import structlog
 
 from conch.bus import Bus, Entry
+from conch.consumer.place import EVERYTHING
 from conch.errors import BusError, FencedError
 
 log = structlog.get_logger(__name__)
@@ -58,10 +59,10 @@ class Members:
         self._looks = 0
         self._beating = asyncio.Lock()
 
-    def owner(self, consumer: str, partition: int) -> str:
-        """Whose a consumer's partition is: the same answer wherever the same workers are alive (rendezvous hashing)."""
+    def share(self, consumer: str) -> set[int]:
+        """The consumer's partitions that fall to this worker."""
         alive = [name for name, other in self._others.items() if consumer in other.consumers]
-        return max([*alive, self.name], key=lambda name: (zlib.crc32(f"{consumer}/{partition}/{name}".encode()), name))
+        return {number for number, name in dealt(consumer, [*alive, self.name]).items() if name == self.name}
 
     def is_gone(self, name: str) -> bool:
         """Whether a worker that holds something is no more; this one is."""
@@ -125,6 +126,25 @@ class Members:
             await self._bus.put(_PREFIX + name, b"", revision=entry.revision)
         except FencedError:
             log.info("worker.back", worker=name)
+
+
+def dealt(consumer: str, names: Collection[str]) -> dict[int, str]:
+    """Whose each of the consumer's partitions is: the same answer wherever the same workers are alive.
+
+    Rendezvous hashing with even shares: nobody's differs from another's by more than one, as long as there are
+    partitions for all, and few change hands when somebody comes or goes.
+    """
+    floor, extra = divmod(len(EVERYTHING), len(names))
+    room = dict.fromkeys(names, floor)
+    owners: dict[int, str] = {}
+    pairs = ((number, name) for number in EVERYTHING for name in names)
+    for number, name in sorted(pairs, key=lambda pair: blake2b(f"{consumer}/{pair[0]}/{pair[1]}".encode()).digest()):
+        if number in owners or room[name] < (0 if extra else 1):
+            continue
+        extra -= room[name] == 0
+        room[name] -= 1
+        owners[number] = name
+    return owners
 
 
 async def signs(bus: Bus, consumer: str) -> dict[str, int]:

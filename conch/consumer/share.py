@@ -15,7 +15,7 @@ import structlog
 from conch.bus import Feed
 from conch.consumer.members import Members
 from conch.consumer.output import Tally
-from conch.consumer.place import EVERYTHING, Place, free, take_place
+from conch.consumer.place import Place, free, take_place
 from conch.consumer.run import ConsumerRuntime
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, FencedError
@@ -113,7 +113,7 @@ class SharedConsumer:
         over.set()
 
     def _wanted(self) -> set[int]:
-        return {number for number in EVERYTHING if self._members.owner(self.name, number) == self._members.name}
+        return self._members.share(self.name)
 
 
 def _sum(one: Tally, other: Tally) -> Tally:

@@ -8,11 +8,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from conch.bus import feeding
 from conch.consumer import members as members_module
-from conch.consumer.members import Members, joined
-from conch.consumer.place import PARTITIONS, partition_of
+from conch.consumer.members import Members, dealt, joined
+from conch.consumer.place import EVERYTHING, PARTITIONS, partition_of
 from conch.consumer.share import SharedConsumer
 from conch_schemas import CycleReflected
 
@@ -179,7 +181,26 @@ async def test_an_agents_partition_is_the_same_everywhere(bus: Any) -> None:
         await one.beat()
         await two.beat()
 
-        owners = [one.owner("needs", number) for number in range(PARTITIONS)]
+        assert one.share("needs") | two.share("needs") == EVERYTHING
+        assert len(one.share("needs")) == len(two.share("needs")) == PARTITIONS // 2
 
-        assert owners == [two.owner("needs", number) for number in range(PARTITIONS)]
-        assert set(owners) == {"one", "two"}
+
+@given(st.sets(st.text(min_size=1, max_size=20), min_size=1, max_size=40))
+def test_shares_are_even_and_the_same_everywhere(names: set[str]) -> None:
+    """Nobody has more than one over another's, in whatever order the workers are heard of."""
+    shares = dealt("needs", sorted(names))
+    counts = [list(shares.values()).count(name) for name in names]
+
+    assert set(shares) == EVERYTHING
+    assert max(counts) - min(counts) <= 1
+    assert shares == dealt("needs", sorted(names, reverse=True))
+
+
+def test_few_partitions_change_hands_when_a_worker_joins() -> None:
+    """Of sixteen, a fourth worker's share is four: over many names it is five that move, not twelve."""
+    moved = 0
+    for number in range(100):
+        before, after = (dealt("needs", [f"worker-{number}-{i}" for i in range(count)]) for count in (3, 4))
+        moved += sum(before[partition] != after[partition] for partition in EVERYTHING)
+
+    assert 400 <= moved < 600

@@ -199,7 +199,7 @@ class House:
     def assert_nothing_runs(self, seconds: float = 5.0, besides: str = "") -> None:
         """Nothing runs any more; at the latest so many seconds from now.
 
-        `besides` programs of that name: a sandbox that was being made when its agent was killed is left to the next run.
+        `besides` programs of that name: a sandbox that was being made when its agent was killed is the next run's.
         """
         deadline = time.monotonic() + seconds
         while (left := self._left(besides)) and time.monotonic() < deadline:

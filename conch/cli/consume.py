@@ -18,7 +18,7 @@ from conch.cli.facts import names_in
 from conch.cli.options import COMMON
 from conch.cli.run.opening import claim
 from conch.cli.workers import run_workers
-from conch.config import BUILTIN_WEIGHTS
+from conch.config import BUILTIN_COMPONENTS
 from conch.consumer import ConsumerSpec
 from conch.consumer.discover import Plugin, builtin_names, builtin_services, discover
 from conch.consumer.members import joined
@@ -47,7 +47,7 @@ def consume(
     from conch.telemetry import configure
 
     home, settings = common.where(), common.settings()
-    found = discover([str(rule) for rule in rules or ()], taken={*builtin_names(), *BUILTIN_WEIGHTS})
+    found = discover([str(rule) for rule in rules or ()], taken={*builtin_names(), *BUILTIN_COMPONENTS})
     for broken in found.broken:
         warn(f"set aside: {broken.origin}: {broken.why}")
     plugins = {known: one for one in found.plugins for known in _names(one)}

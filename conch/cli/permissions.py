@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from conch.cli.common import Common, emit, say, warn
 from conch.cli.options import COMMON
-from conch.config import BUILTIN_WEIGHTS
+from conch.config import BUILTIN_COMPONENTS
 from conch.consumer.rights import AGENT, COMMANDS, RUN, Said, User
 from conch.errors import HomeError, UsageError
 from conch.home import write_whole
@@ -85,7 +85,7 @@ def _plugins(rules: Sequence[str]) -> dict[str, Said]:
     """What each plug-in says; one that does not tell is warned of: it may say nothing."""
     from conch.consumer.discover import builtin_names, discover
 
-    found = discover(rules, taken={*builtin_names(), *BUILTIN_WEIGHTS})
+    found = discover(rules, taken={*builtin_names(), *BUILTIN_COMPONENTS})
     for broken in found.broken:
         warn(f"set aside: {broken.origin}: {broken.why}")
     for plugin in found.of("consumer"):

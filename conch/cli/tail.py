@@ -25,6 +25,7 @@ from conch_schemas import (
     EVENTS,
     ActionDecided,
     ActionTaken,
+    AlarmRaised,
     ConsumerFailed,
     ContractViolationError,
     CycleReflected,
@@ -38,6 +39,7 @@ from conch_schemas import (
     NoveltyMeasured,
     RewardAssigned,
     SenseMeasured,
+    TaskProgressed,
     ThoughtFormed,
 )
 
@@ -150,6 +152,8 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     MessageSent: lambda event: event.text,
     GoalSet: lambda event: event.goal.statement,
     ConsumerFailed: lambda event: f"{event.consumer} at {event.letter_seq}: {event.reason}",
+    TaskProgressed: lambda event: f"{event.episode} {event.phase or ''} {_rate(event.test_pass_rate)}",
+    AlarmRaised: lambda event: event.what,
     SenseMeasured: lambda event: f"{event.sense} {event.value} {event.unit}",
 }
 
@@ -158,6 +162,10 @@ def _value(score: Any) -> str:
     if score is None:
         return "-"
     return score.status if score.value is None else f"{score.value:+.3f}"
+
+
+def _rate(rate: float | None) -> str:
+    return "" if rate is None else f"tests {rate:.0%}"
 
 
 def _stored(delivery: Delivery) -> datetime:

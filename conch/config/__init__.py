@@ -1,9 +1,13 @@
 """Configuration: the frozen model and its reader."""
 
 from conch.config.model import (
+    BUILTIN_COMPONENTS,
     BUILTIN_WEIGHTS,
+    WATCHED_COMPONENTS,
     BusSettings,
+    ConstitutionSettings,
     CycleSettings,
+    JudgeSettings,
     MindSettings,
     NeedSettings,
     NeedsSettings,
@@ -13,9 +17,13 @@ from conch.config.model import (
 )
 
 __all__ = [
+    "BUILTIN_COMPONENTS",
     "BUILTIN_WEIGHTS",
+    "WATCHED_COMPONENTS",
     "BusSettings",
+    "ConstitutionSettings",
     "CycleSettings",
+    "JudgeSettings",
     "MindSettings",
     "NeedSettings",
     "NeedsSettings",

@@ -14,6 +14,11 @@ from conch_schemas import Goal
 BUILTIN_WEIGHTS = {"format": 0.30, "execution": 0.25, "needs": 0.20, "goal": 0.15, "exploration": 0.10}
 """Weight of each of the five parts that make a cycle's reward; they sum to 1."""
 
+WATCHED_COMPONENTS = ("intrinsic", "alignment", "progress")
+"""Built-in components that are a metric by default; `rewards.weights` may give them a weight."""
+BUILTIN_COMPONENTS = (*BUILTIN_WEIGHTS, *WATCHED_COMPONENTS, "diversity", "repetition", "ethical")
+"""Names that no rule of one's own can bear."""
+
 WEIGHT_TOLERANCE = 1e-6
 
 BROKER_URL = r"^mqtts?://([^\s/@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+)(:\d{1,5})?/?$"
@@ -44,6 +49,18 @@ def _is_loopback(host: str) -> bool:
 
 EdgeName = Annotated[str, AfterValidator(_is_word)]
 """Name of a sense or a device: a word that a thought can use."""
+
+
+def _is_rule_name(name: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_-]{0,47}", name):
+        raise ValueError("the name is small letters, digits, `_` and `-`, at most 48, a letter first")
+    if name in BUILTIN_COMPONENTS:
+        raise ValueError(f"the name {name} is a built-in component's: choose another one")
+    return name
+
+
+RuleName = Annotated[str, AfterValidator(_is_rule_name)]
+"""Name of a component that is not built in."""
 MOST_SENSES = 64
 """Senses at once: the agent remembers the last word of each."""
 
@@ -179,11 +196,75 @@ class ToolSettings(Section):
     """MiB that one file may have, written by a tool."""
 
 
+class OutsidePartSettings(Section):
+    """A component that is scored outside of Conch."""
+
+    weight: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the total, 0..1; 0: watched, not paid."""
+    range: tuple[float, float] = (0.0, 1.0)
+    """The least and the greatest value it can take."""
+    scorer: str | None = None
+    """Who scores it, as its events say; none: a scorer of the component's own name. `human`: `conch reward score`."""
+    deadline: Annotated[float, Field(gt=0)] | None = None
+    """Seconds from the act after which it is recorded as timeout; none: rewards.deadline."""
+    held_out: bool = False
+    """Whether it is never paid and never trained on: watchers compare it with the total."""
+
+    @model_validator(mode="after")
+    def _from_least_to_greatest(self) -> Self:
+        if not self.range[0] < self.range[1]:
+            raise ValueError(f"the range {self.range} is not two numbers, the lesser first")
+        return self
+
+
+class JudgeSettings(Section):
+    """A model that scores acts by a rubric."""
+
+    rubric: str
+    """File of the rubric (text), relative to conch.yaml."""
+    weight: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the total, 0..1; 0: watched, not paid."""
+    held_out: bool = False
+    """Whether it is never paid and never trained on: watchers compare it with the total."""
+    base_url: str | None = None
+    """OpenAI-compatible endpoint; none: mind.base_url."""
+    model: str | None = None
+    """The model's name; none: mind.model."""
+    api_key: SecretStr | None = None
+    """Key for the endpoint; none: mind.api_key, where the endpoint is the mind's too."""
+    timeout: Annotated[float, Field(gt=0)] = 30.0
+    """Seconds for one answer, from when it is asked for."""
+    deadline: Annotated[float, Field(gt=0)] = 300.0
+    """Seconds from the act after which the part is recorded as timeout."""
+    concurrency: Annotated[int, Field(ge=1, le=64)] = 4
+    """Questions asked at once."""
+    tries: Annotated[int, Field(ge=1, le=10)] = 3
+    """Times a question is asked in all before its score is an error."""
+    calls_per_hour: Annotated[int, Field(ge=0)] = 600
+    """Questions an hour; beyond, a score is an error that says so. 0: none."""
+    cache_entries: Annotated[int, Field(ge=0)] = 100_000
+    """Answers that are remembered; beyond, the one used longest ago is forgotten."""
+
+
+class ConstitutionSettings(Section):
+    """The seven principles."""
+
+    gate: bool = True
+    """Whether an act whose *ethical* is below the floor earns at most 0, whatever its other parts say."""
+    floor: Annotated[float, Field(ge=0, le=1)] = 0.6
+    """The least *ethical* that does not close the gate, 0..1."""
+
+
 class RewardSettings(Section):
     """How scores become a total."""
 
     weights: dict[str, Annotated[float, Field(ge=0, le=1)]] | None = None
-    """Weight per component; names all of them and sums to 1. None: the built-in table, plug-ins taking their share."""
+    """Weight per component; names all that are paid and sums to 1. None: the built-in table, plug-ins taking their
+    share. `intrinsic`, `alignment` and `progress` may be left out: they are then watched, not paid."""
+    parts: dict[RuleName, OutsidePartSettings] = Field(default_factory=dict)
+    """Components that programs or people of yours score, by name: they publish reward.assigned themselves."""
+    judges: dict[RuleName, JudgeSettings] = Field(default_factory=dict)
+    """Components that a model judges, by name."""
     deadline: Annotated[float, Field(gt=0)] = 30.0
     """Seconds from the act after which a missing part is recorded as timeout."""
     rule_timeout: Annotated[float, Field(gt=0)] = 2.0
@@ -194,6 +275,12 @@ class RewardSettings(Section):
     """Whether *format* is not applicable when a grammar constrained the reply (it would be constant)."""
     exploration_cap: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Most that *exploration* counts in the live total, 0..1."""
+    diversity: Annotated[float, Field(ge=0, le=1)] = 0.3
+    """Normalised entropy of the last 50 actions below which exploration pays double, 0..1; 0: never."""
+    repetition: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """What the total loses for each time that the same was done with the same result in the last 20 cycles, 0..1."""
+    repetition_most: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Most that it loses for that, 0..1."""
 
     @model_validator(mode="after")
     def _sum_to_one(self) -> Self:
@@ -385,6 +472,8 @@ class Settings(Section):
     """What the agent may do."""
     rewards: RewardSettings = RewardSettings()
     """How scores become a total."""
+    constitution: ConstitutionSettings = ConstitutionSettings()
+    """The principles that acts are held to."""
     needs: NeedsSettings = NeedsSettings()
     """What the agent needs."""
     goals: tuple[Goal, ...] = ()

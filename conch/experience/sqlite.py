@@ -237,7 +237,7 @@ class SqliteStore(SqliteReader):
             case RewardAssigned():
                 return work.scores(case, seq, event.scores)
             case NoveltyMeasured():
-                return work.scores(case, seq, (event.score,))
+                return work.scores(case, seq, (event.score, *event.beside))
             case NeedsChanged():
                 new = work.needs(case, seq, event)
                 return work.scores(case, seq, () if event.score is None else (event.score,)) or new

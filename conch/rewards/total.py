@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
@@ -24,12 +24,17 @@ class Verdict(Protocol):
         """scored, not_applicable, error or timeout."""
         ...
 
+    @property
+    def explanation(self) -> str:
+        """One sentence."""
+        ...
+
 
 class Total(NamedTuple):
     """What the parts of one experience come to."""
 
     total: float
-    """In [−1, 1]: the exactly rounded sum of `breakdown`, whatever order it is added in."""
+    """In [−2, 1], below −1 by a penalty alone: the exactly rounded sum of `breakdown`, in whatever order it is added."""
     breakdown: tuple[Line, ...]
     coverage: float
     """Scored weight ÷ (whole weight − weight of the not applicable), in [0, 1]; 1 where nothing was applicable."""
@@ -41,15 +46,25 @@ def total(parts: Sequence[Part], scores: Mapping[str, Verdict]) -> Total:
     """The total over `parts`, given the scores by component; what is no part counts nothing.
 
     In this order, each step a line: Σ weight × value over the scored parts of positive weight, each held under its
-    part's cap; then the cap of the cycle, −1..1. The same bits for every order of `scores`.
+    part's cap, what a boost doubles with it; the cap of the cycle, −1..1; penalties; gates last, so that nothing buys
+    them back. The same bits for every order of `scores`.
     """
     lines = [line for part in parts for line in _lines(part, scores.get(part.component))]
+    lines += [line for part in parts if part.role == "boost" for line in _boost(part, parts, scores)]
     whole = _sum(lines)
     if abs(whole) > 1.0:
-        lines.append(_cycle_cap(lines, math.copysign(1.0, whole)))
-        whole = _sum(lines)
+        lines.append(_held(lines, math.copysign(1.0, whole), "cap:cycle", "a cycle counts −1 to 1"))
+    for part in parts:
+        value = _value(part, scores) if part.role == "penalty" else None
+        if value is not None and value < 0.0:
+            lines.append(_line(part.component, value, scores[part.component].explanation))
+    for part in parts:
+        value = _value(part, scores) if part.role == "gate" else None
+        if value is not None and part.threshold is not None and value < part.threshold and _sum(lines) > 0.0:
+            why = f"{part.component} {value:g} is below {part.threshold:g}: the total is at most 0"
+            lines.append(_held(lines, 0.0, f"gate:{part.component}", why))
     return Total(
-        total=whole,
+        total=_sum(lines),
         breakdown=tuple(lines),
         coverage=_coverage(parts, scores),
         complete=all(part.component in scores for part in parts),
@@ -84,13 +99,34 @@ def _line(step: str, amount: float, why: str) -> Line:
     return Line(step=step, amount=amount + 0.0, why=why)
 
 
-def _cycle_cap(lines: Sequence[Line], bound: float) -> Line:
-    """The line that brings the sum, which lies beyond, to `bound`."""
+def _value(part: Part, scores: Mapping[str, Verdict]) -> float | None:
+    score = scores.get(part.component)
+    return None if score is None else score.value
+
+
+def _boost(part: Part, parts: Sequence[Part], scores: Mapping[str, Verdict]) -> Iterator[Line]:
+    """The line that pays the target once more."""
+    value = _value(part, scores)
+    if value is None or part.threshold is None or value >= part.threshold:
+        return
+    for target in parts:
+        paid = math.fsum([line.amount for line in _lines(target, scores.get(target.component))])
+        if target.component == part.target and paid > 0.0:
+            yield _line(
+                part.component,
+                paid,
+                f"{part.component} {value:g} is below {part.threshold:g}: {part.target} pays double",
+            )
+
+
+def _held(lines: Sequence[Line], bound: float, step: str, why: str) -> Line:
+    """The line that brings the sum, which lies beyond `bound` as seen from 0, to it."""
     amount = math.fsum([bound, *(-line.amount for line in lines)])
+    away = math.copysign(math.inf, amount)
     # A large amount has coarse bits: rounded, it may leave the sum a hair outside.
-    while abs(math.fsum([amount, *(line.amount for line in lines)])) > 1.0:
-        amount = math.nextafter(amount, -bound * math.inf)
-    return _line("cap:cycle", amount, "a cycle counts −1 to 1")
+    while (math.fsum([amount, *(line.amount for line in lines)]) - bound) * away < 0.0:
+        amount = math.nextafter(amount, away)
+    return _line(step, amount, why)
 
 
 def _coverage(parts: Sequence[Part], scores: Mapping[str, Verdict]) -> float:

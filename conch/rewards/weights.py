@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import rfc8785
 
-from conch.config import BUILTIN_WEIGHTS, RewardSettings
+from conch.config import BUILTIN_COMPONENTS, BUILTIN_WEIGHTS, WATCHED_COMPONENTS, ConstitutionSettings, RewardSettings
 from conch.errors import ConfigError
 from conch.rewards.rules import EXECUTION_RANGE, FORMAT_RANGE, GOAL_RANGE
 from conch_schemas import BUILTIN_SCORER, Part
@@ -19,12 +19,20 @@ from conch_schemas import BUILTIN_SCORER, Part
 TOLERANCE: Final = 1e-6
 """How far from 1 the weights may sum."""
 
-_BUILTIN: Final = {
+PROGRESS_RANGE: Final = (-1e6, 1e6)
+"""No step is clamped: a million tokens more cost 100."""
+
+_PAID: Final = {
     "format": (FORMAT_RANGE, BUILTIN_SCORER),
     "execution": (EXECUTION_RANGE, BUILTIN_SCORER),
     "needs": ((-1.0, 1.0), "needs"),
     "goal": (GOAL_RANGE, BUILTIN_SCORER),
     "exploration": ((0.0, 1.0), "curiosity"),
+}
+_WATCHED: Final = {
+    "intrinsic": ((0.0, 1.0), "curiosity"),
+    "alignment": ((0.0, 1.0), BUILTIN_SCORER),
+    "progress": (PROGRESS_RANGE, "progress"),
 }
 
 
@@ -40,6 +48,8 @@ class PluginPart:
     scorer: str
     deadline: float | None = None
     """Seconds from the act; None: `rewards.deadline`."""
+    held_out: bool = False
+    """Never paid, never trained on."""
 
 
 def sums_to_one(weights: Mapping[str, float], tolerance: float = TOLERANCE) -> bool:
@@ -47,18 +57,25 @@ def sums_to_one(weights: Mapping[str, float], tolerance: float = TOLERANCE) -> b
     return bool(weights) and abs(math.fsum(weights.values()) - 1.0) <= tolerance
 
 
-def weight_set(plugins: Sequence[PluginPart], settings: RewardSettings) -> tuple[Part, ...]:
-    """The five built-in parts, then the added ones in the order of their names; the weights sum to 1.
+def weight_set(
+    plugins: Sequence[PluginPart],
+    settings: RewardSettings,
+    constitution: ConstitutionSettings = ConstitutionSettings(),  # noqa: B008 - frozen
+) -> tuple[Part, ...]:
+    """The built-in parts, then the added ones in the order of their names; the weights sum to 1.
 
     Added parts take the weight they ask for and the built-in five shrink to the rest; `rewards.weights` settles all
-    of it instead. Raises ConfigError, naming the nearest known name, where the table names other parts than there
-    are, does not sum to 1, where two parts share a name, or where the added weights sum to more than 1.
+    of it instead. What is watched has the weight 0, as have the parts that bear on the total otherwise: the boost of
+    diversity, the penalty of repetition, the gate of the constitution. Raises ConfigError, naming the nearest known
+    name, where the table names other parts than there are, does not sum to 1, where two parts share a name, or where
+    the added weights sum to more than 1.
     """
     added = sorted(plugins, key=lambda part: part.component)
-    _refuse_twins([*_BUILTIN, *(part.component for part in added)])
+    _refuse_twins([*BUILTIN_COMPONENTS, *(part.component for part in added)])
     weights = _requested(added) if settings.weights is None else dict(settings.weights)
-    _refuse_mismatch(weights, {*_BUILTIN, *(part.component for part in added)})
-    builtin = (
+    _refuse_mismatch(weights, {*_PAID, *(part.component for part in added)})
+    _refuse_paid([part for part in added if part.held_out], weights)
+    paid = (
         Part(
             component=name,
             weight=weights[name],
@@ -67,7 +84,12 @@ def weight_set(plugins: Sequence[PluginPart], settings: RewardSettings) -> tuple
             deadline=settings.deadline,
             cap=settings.exploration_cap if name == "exploration" else None,
         )
-        for name, (limits, scorer) in _BUILTIN.items()
+        for name, (limits, scorer) in _PAID.items()
+    )
+    watched = (
+        Part(component=name, weight=weight, range=limits, scorer=scorer, deadline=settings.deadline)
+        for name, (limits, scorer) in _WATCHED.items()
+        if (weight := weights.get(name, 0.0)) or name != "progress"  # an act without a task has none to wait for
     )
     others = (
         Part(
@@ -76,10 +98,42 @@ def weight_set(plugins: Sequence[PluginPart], settings: RewardSettings) -> tuple
             range=part.range,
             scorer=part.scorer,
             deadline=part.deadline or settings.deadline,
+            role="held_out" if part.held_out else "paid",
         )
         for part in added
     )
-    return (*builtin, *others)
+    return (*paid, *watched, *_bearing(settings, constitution), *others)
+
+
+def _bearing(settings: RewardSettings, constitution: ConstitutionSettings) -> Iterator[Part]:
+    """The parts that bear on the total otherwise than by a weight."""
+    yield Part(
+        component="diversity",
+        weight=0.0,
+        range=(0.0, 1.0),
+        scorer="curiosity",
+        deadline=settings.deadline,
+        role="boost",
+        threshold=settings.diversity,
+        target="exploration",
+    )
+    yield Part(
+        component="repetition",
+        weight=0.0,
+        range=(-1.0, 0.0),
+        scorer="curiosity",
+        deadline=settings.deadline,
+        role="penalty",
+    )
+    yield Part(
+        component="ethical",
+        weight=0.0,
+        range=(0.0, 1.0),
+        scorer=BUILTIN_SCORER,
+        deadline=settings.deadline,
+        role="gate" if constitution.gate else "paid",
+        threshold=constitution.floor if constitution.gate else None,
+    )
 
 
 def weights_version(parts: Sequence[Part]) -> str:
@@ -106,9 +160,15 @@ def _refuse_twins(names: Sequence[str]) -> None:
         raise ConfigError(f"two rules score the component {twins[0]}: give one of them another name")
 
 
+def _refuse_paid(held_out: Sequence[PluginPart], weights: Mapping[str, float]) -> None:
+    for part in held_out:
+        if weights[part.component]:
+            raise ConfigError(f"rule {part.component} is held out: its weight must be 0, or it would be trained on")
+
+
 def _refuse_mismatch(weights: Mapping[str, float], known: Iterable[str]) -> None:
     known = set(known)
-    for name in sorted(set(weights) - known):
+    for name in sorted(set(weights) - known - set(WATCHED_COMPONENTS)):
         near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.0)
         raise ConfigError(f"rewards.weights names {name}, which nothing scores; the nearest known name is {near[0]}")
     missing = sorted(known - set(weights))

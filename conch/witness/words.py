@@ -32,7 +32,8 @@ def words_for(fact: Witnessed) -> Words | None:
     if isinstance(fact, RewardAssigned):
         return _scores(fact.scorer, fact.action_id, fact.scores)
     score = fact.score
-    return None if score is None else _scores(score.scorer, fact.action_id, (score,))
+    beside = fact.beside if isinstance(fact, NoveltyMeasured) else ()
+    return None if score is None else _scores(score.scorer, fact.action_id, (score, *beside))
 
 
 def _act(action: ActionTaken) -> Words:

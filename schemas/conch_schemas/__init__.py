@@ -11,6 +11,7 @@ from conch_schemas.action import (
     PromptMessage,
     Usage,
 )
+from conch_schemas.alarm import AlarmKind, AlarmRaised
 from conch_schemas.cycle import ActionDecided, ActionTaken, CycleReflected, PolicySet, ThoughtFormed, ThoughtGrounded
 from conch_schemas.envelope import (
     MAX_EVENT_BYTES,
@@ -29,9 +30,10 @@ from conch_schemas.message import MessageReceived, MessageSent
 from conch_schemas.needs import NeedChange, NeedsChanged
 from conch_schemas.novelty import Drives, NoveltyMeasured
 from conch_schemas.registry import EVENTS, AnyEvent, ContractViolationError, decode, encode, wire_form
-from conch_schemas.reward import BUILTIN_SCORER, Part, RewardAssigned, Score, WeightsSet
+from conch_schemas.reward import BUILTIN_SCORER, Part, PartRole, Principle, RewardAssigned, Score, WeightsSet
 from conch_schemas.sense import SenseMeasured, SenseValue
 from conch_schemas.subjects import STREAM_SUBJECTS, agent_of, control_subject, subject_filter, subject_of
+from conch_schemas.task import TaskProgressed
 from conch_schemas.trace import passed_on, trace_id, trace_of, traceparent_of
 from conch_schemas.verify import verify_ids
 from conch_schemas.witness import Mark, MarkLink, MarkWitnessed
@@ -44,6 +46,8 @@ __all__ = [
     "Action",
     "ActionDecided",
     "ActionTaken",
+    "AlarmKind",
+    "AlarmRaised",
     "AnyEvent",
     "Check",
     "Claim",
@@ -74,13 +78,16 @@ __all__ = [
     "Outcome",
     "OutcomeStatus",
     "Part",
+    "PartRole",
     "PolicySet",
+    "Principle",
     "PromptMessage",
     "RewardAssigned",
     "Score",
     "ScoredPart",
     "SenseMeasured",
     "SenseValue",
+    "TaskProgressed",
     "TestsCheck",
     "ThoughtFormed",
     "ThoughtGrounded",

@@ -28,7 +28,7 @@ class Line(Value):
     """One line of the breakdown; the amounts add up to the total."""
 
     step: str
-    """`part:<component>`, `cap:<component>`, `cap:cycle`, `repetition`, `gate:<name>`."""
+    """In order: `part:<component>` and `cap:<component>`, `diversity`, `cap:cycle`, `repetition`, `gate:<name>`."""
     amount: float
     why: str = ""
 

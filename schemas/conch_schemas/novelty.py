@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from conch_schemas.action import Unit
 from conch_schemas.envelope import Event, Value
 from conch_schemas.reward import Score
@@ -41,3 +43,7 @@ class NoveltyMeasured(Event):
     """Normalised entropy of tool × operation over the last 50 actions."""
     score: Score
     """The part *exploration*, before the cap."""
+    repeats: int = Field(default=1, ge=1)
+    """How often this fingerprint was met in the last acts (20 by default), this one included."""
+    beside: tuple[Score, ...] = ()
+    """`intrinsic`, `diversity` and `repetition`: what the total takes note of beside exploration."""

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from pydantic import Field, TypeAdapter, ValidationError
 
+from conch_schemas.alarm import AlarmRaised
 from conch_schemas.cycle import ActionDecided, ActionTaken, CycleReflected, PolicySet, ThoughtFormed, ThoughtGrounded
 from conch_schemas.envelope import ENVELOPE, MAX_EVENT_BYTES, Event
 from conch_schemas.experience import ExperienceRecorded
@@ -20,6 +21,7 @@ from conch_schemas.needs import NeedsChanged
 from conch_schemas.novelty import NoveltyMeasured
 from conch_schemas.reward import RewardAssigned, WeightsSet
 from conch_schemas.sense import SenseMeasured
+from conch_schemas.task import TaskProgressed
 from conch_schemas.witness import MarkWitnessed
 
 EVENTS: Final[tuple[type[Event], ...]] = (
@@ -41,6 +43,8 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     GoalSet,
     GoalReached,
     GoalDropped,
+    TaskProgressed,
+    AlarmRaised,
     ConsumerFailed,
 )
 """Every event of version 1, in the order in which a reader meets them."""
@@ -64,6 +68,8 @@ AnyEvent = Annotated[
     | GoalSet
     | GoalReached
     | GoalDropped
+    | TaskProgressed
+    | AlarmRaised
     | ConsumerFailed,
     Field(discriminator="type"),
 ]

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from conch_schemas.action import Unit
 from conch_schemas.envelope import Event, Value
 
 ScoreStatus = Literal["scored", "not_applicable", "error", "timeout"]
@@ -36,6 +37,15 @@ class Score(Value):
         return self
 
 
+class Principle(Value):
+    """How an act fares by one principle of the constitution."""
+
+    name: str
+    score: Unit
+    evidence: str = "none"
+    """What the score rests on, in a few words; `none`: nothing was there to judge by, and the score is 1."""
+
+
 class RewardAssigned(Event):
     """One scorer's scores for one action."""
 
@@ -44,6 +54,11 @@ class RewardAssigned(Event):
     scorer: str
     version: str
     scores: tuple[Score, ...]
+    principles: tuple[Principle, ...] = ()
+    """Of the constitution, where this scorer looked at them."""
+
+
+PartRole = Literal["paid", "boost", "penalty", "gate", "held_out"]
 
 
 class Part(Value):
@@ -59,6 +74,15 @@ class Part(Value):
     """Seconds from the act; then it is recorded as timeout."""
     cap: float | None = None
     """A ceiling of the value in the live total (exploration: 0.5), or None."""
+    role: PartRole = "paid"
+    """What its score does to the total. `paid`: weight × value is a share of it (weight 0: watched). `boost`: while the
+    value is below `threshold`, the part `target` pays double. `penalty`: the value, at most 0, is added once the cycle
+    is capped. `gate`: with a value below `threshold` the total is at most 0. `held_out`: never paid, and never trained
+    on; watchers compare it with the total. All but `paid` have the weight 0."""
+    threshold: float | None = None
+    """Of a boost or a gate."""
+    target: str | None = None
+    """Of a boost: the component that pays double."""
 
 
 class WeightsSet(Event):

@@ -13,7 +13,7 @@ from uuid import UUID, uuid5
 from conch.bus import Bus, Delivery, Message
 from conch.cli.common import Common, warn
 from conch.cli.run.crew import Member
-from conch.config import BUILTIN_WEIGHTS, Settings
+from conch.config import BUILTIN_COMPONENTS, Settings
 from conch.config.mask import masked
 from conch.consumer.discover import Found, builtin_names, discover
 from conch.errors import BusError, ConchError, UsageError
@@ -61,7 +61,7 @@ def ready(home: Home, settings: Settings, common: Common, *, several: bool) -> S
 def found(rules: Sequence[str], skipped: frozenset[str]) -> Found:
     """The plug-ins there are. Raises UsageError where a consumer that is not to run is not known."""
     builtin = builtin_names()
-    found = discover(rules, taken={*builtin, *BUILTIN_WEIGHTS})
+    found = discover(rules, taken={*builtin, *BUILTIN_COMPONENTS})
     known = {*builtin, *(plugin.name for plugin in found.plugins)}
     known |= {f"rule-{plugin.name}" for plugin in found.of("rule")}
     for name in sorted(skipped - known):

@@ -259,8 +259,7 @@ class RewardSettings(Section):
     """How scores become a total."""
 
     weights: dict[str, Annotated[float, Field(ge=0, le=1)]] | None = None
-    """Weight per component; names all that are paid and sums to 1. None: the built-in table, plug-ins taking their
-    share. `intrinsic`, `alignment` and `progress` may be left out: they are then watched, not paid."""
+    """Weight per component; names all that are paid and sums to 1. None: built-in ones, plug-ins taking a share."""
     parts: dict[RuleName, OutsidePartSettings] = Field(default_factory=dict)
     """Components that programs or people of yours score, by name: they publish reward.assigned themselves."""
     judges: dict[RuleName, JudgeSettings] = Field(default_factory=dict)

@@ -34,7 +34,7 @@ class Total(NamedTuple):
     """What the parts of one experience come to."""
 
     total: float
-    """In [−2, 1], below −1 by a penalty alone: the exactly rounded sum of `breakdown`, in whatever order it is added."""
+    """In [−2, 1], below −1 by a penalty alone: the exactly rounded sum of `breakdown`, in any order of adding."""
     breakdown: tuple[Line, ...]
     coverage: float
     """Scored weight ÷ (whole weight − weight of the not applicable), in [0, 1]; 1 where nothing was applicable."""

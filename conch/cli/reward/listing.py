@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from cyclopts import App
-
 from conch.cli.common import Common, emit, table
 from conch.cli.options import COMMON, AgentName, Limit, reading
 from conch.experience import ComponentStats
 
-app = App(name="reward", help="What the agent's acts are worth, and who says so.")
 
-
-@app.command(name="list")
 def list_(*, limit: Limit = 1000, agent: AgentName = None, common: Common = COMMON) -> None:
     """Every component of the reward over the last N experiences: weight, mean, spread, how often it could be scored."""
     with reading(common, agent) as (store, name):

@@ -1,0 +1,8 @@
+"""`conch reward …`: what the agent's acts are worth, and who says so; one file a command, imported when called."""
+
+from __future__ import annotations
+
+from cyclopts import App
+
+app = App(name="reward", help="What the agent's acts are worth, and who says so.")
+app.command("conch.cli.reward.listing:list_", name="list")

@@ -34,6 +34,14 @@ def _is_word(name: str) -> str:
     return name
 
 
+def _is_broker(url: str) -> str:
+    if not re.fullmatch(BROKER_URL, url):
+        raise ValueError(
+            "write mqtt://[user[:password]@]host[:port], or mqtts://, and percent-encode / and @ before host"
+        )
+    return url
+
+
 def host_and_port(address: str) -> tuple[str, int]:
     """Of `host:port`. Raises ValueError for a port beyond 65535."""
     parts = urlsplit(f"//{address}")
@@ -394,7 +402,7 @@ class ActuatorSettings(Section):
 class EdgeSettings(Section):
     """MQTT: devices and smart homes."""
 
-    bridge: Annotated[str, Field(pattern=BROKER_URL)] | None = None
+    bridge: Annotated[str, Field(json_schema_extra={"pattern": BROKER_URL}), AfterValidator(_is_broker)] | None = None
     """Address of the MQTT broker that every fact goes to: mqtt://[user[:password]@]host[:port], mqtts:// with TLS."""
     user: str | None = None
     """User at the broker, where the address names none."""

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from conch.cli import cycle, mark, need, reward
+from conch.cli import cycle, mark, need
 from conch.cli.common import Common
+from conch.cli.reward import listing
 from conch.errors import ConchError, StoreError, UsageError
 from conch_schemas import trace_of, traceparent_of
 
@@ -165,7 +166,7 @@ def test_need_history_says_what_changed_and_why(filled: Any, common: Common, pri
 
 def test_rewards_are_listed_by_weight(filled: Any, common: Common, printed: Printed) -> None:
     """`reward list` has every component with its mean over the last cycles, the heaviest first."""
-    reward.list_(common=replace(common, json=True))
+    listing.list_(common=replace(common, json=True))
 
     rows = document(printed)["rewards"]
     assert [row["component"] for row in rows] == ["format", "execution", "needs", "goal", "exploration"]

@@ -155,11 +155,11 @@ def _opened(store: Path) -> SqliteStore | None:
 
 async def set_weights(bus: Bus, crew: Sequence[Member], settings: Settings, plugins: Found) -> None:
     """Say which parts an experience of each agent waits for, where that is news."""
-    from conch.rewards import PluginPart, weight_set, weights_version
+    from conch.consumer.parts import expected_parts
+    from conch.rewards import weights_version
     from conch_schemas import WeightsSet, encode, source_of, subject_filter, subject_of
 
-    added = [PluginPart(rule.name, rule.weight, (rule.low, rule.high), scorer=rule.name) for rule in plugins.of("rule")]
-    parts = weight_set(added, settings.rewards)
+    parts = expected_parts(settings, plugins)
     version = weights_version(parts)
     news: list[Message] = []
     for member, last in zip(

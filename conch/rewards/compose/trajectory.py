@@ -1,0 +1,56 @@
+"""What is scored as a whole: a conversation, and what is known of it beside its words."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+SHORT, LONG = 500, 2000
+"""Completion tokens up to which the length costs nothing, and from which it is worth nothing (REWARDS 7)."""
+KEY_DIGITS: Final = 32
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a conversation."""
+
+    role: str
+    """system, user, assistant or tool."""
+    content: str
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """One run of a conversation, from its first message to its last. Rules look at it and never change it."""
+
+    messages: tuple[Message, ...]
+    completion_tokens: tuple[int, ...] = ()
+    """Tokens of each completion of the model, in order; empty: there was none, or nobody counted."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What rules need beside the words: the expected answer, the outcome of a tool, the columns of a data set."""
+
+
+def cache_key(messages: Iterable[Message | Mapping[str, Any]]) -> str:
+    """32 hex digits that two conversations share exactly when their roles and contents are the same, in order.
+
+    The first of SHA-256 over `json.dumps([{"role", "content"} …], sort_keys=True)` (REWARDS 7). Whatever else a
+    message says (a time, a model) is not looked at; a role or content that is lacking counts as null.
+    """
+    told = [_told(message) for message in messages]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:KEY_DIGITS]
+
+
+def length_penalty(trajectory: Trajectory) -> float:
+    """In [0, 1]: 1 up to 500 completion tokens in all, 0 from 2000, linear between. No completions: 1."""
+    total = math.fsum(trajectory.completion_tokens)
+    return min(1.0, max(0.0, (LONG - total) / (LONG - SHORT)))
+
+
+def _told(message: Message | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(message, Message):
+        return {"role": message.role, "content": message.content}
+    return {"role": message.get("role"), "content": message.get("content")}

@@ -1,6 +1,7 @@
 """Curiosity: novelty, learning progress, the drives, and the part *exploration*."""
 
-from conch.curiosity.fold import SCORER, VERSION, Measure, fold
+from conch.curiosity.beside import SCORER, VERSION
+from conch.curiosity.fold import Measure, fold
 from conch.curiosity.rules import (
     autonomy_drive,
     challenge_level,
@@ -13,6 +14,7 @@ from conch.curiosity.rules import (
     intrinsic_motivation,
     learning_progress,
     novelty,
+    repetition_penalty,
     success_rate,
 )
 from conch.curiosity.state import CuriosityState
@@ -34,5 +36,6 @@ __all__ = [
     "intrinsic_motivation",
     "learning_progress",
     "novelty",
+    "repetition_penalty",
     "success_rate",
 ]

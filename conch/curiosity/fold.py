@@ -2,6 +2,7 @@
 
 Each input of the drives is in 0..1 and comes from these windows:
 
+* repeats: of the act's fingerprint among the last 20 acts, this one included
 * novelty: 1/√n of the act's fingerprint (skill, arguments, result), n halved every 50 acts, this act included
 * exploration bonus: by the uses of the act's tool before this one; 0 where no tool is used
 * learning progress: of the act's skill, over its last 20 outcomes: recent half less earlier half, positive part
@@ -20,6 +21,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
+from conch.config import RewardSettings
+from conch.curiosity.beside import SCORER, VERSION, beside
 from conch.curiosity.rules import (
     Discovery,
     autonomy_drive,
@@ -34,15 +37,22 @@ from conch.curiosity.rules import (
     novelty,
     success_rate,
 )
-from conch.curiosity.state import FORGOTTEN, GOALS, HALF_LIFE, NAMES, RECENT, TRIES, CuriosityState, Deed, Sighting
+from conch.curiosity.state import (
+    FORGOTTEN,
+    GOALS,
+    HALF_LIFE,
+    LATEST,
+    NAMES,
+    RECENT,
+    TRIES,
+    CuriosityState,
+    Deed,
+    Sighting,
+)
 from conch.models import evolve
 from conch.order import is_new
-from conch.seen import Digests, act_fingerprint, new_information
+from conch.seen import Digests, act_fingerprint, new_information, times, with_new
 from conch_schemas import ActionTaken, Drives, GoalSet, MessageReceived, Score
-
-SCORER: Final = "curiosity"
-VERSION: Final = "1"
-"""Of this fold and its rule: a change of any number in it is a new version."""
 
 EXPLORATION_RANGE: Final = (0.0, 1.0)
 
@@ -66,9 +76,13 @@ class Measure(NamedTuple):
     drives: Drives
     entropy: float
     score: Score
+    repeats: int
+    beside: tuple[Score, ...]
 
 
-def fold(state: CuriosityState, fact: ActionTaken | GoalSet | MessageReceived) -> tuple[CuriosityState, Measure | None]:
+def fold(
+    state: CuriosityState, fact: ActionTaken | GoalSet | MessageReceived, settings: RewardSettings
+) -> tuple[CuriosityState, Measure | None]:
     """The history after `fact`, and for an act its measure; None for other facts and for an act met before.
 
     An act whose outcome a crash hid counts as met, but neither as a use nor as a try, and is not scored.
@@ -85,7 +99,7 @@ def fold(state: CuriosityState, fact: ActionTaken | GoalSet | MessageReceived) -
     fingerprint = act_fingerprint(fact)
     seen, new = new_information(state.seen, fact)
     after = _remember(state, fact, fingerprint, seen)
-    return after, _measure(state, after, fact, fingerprint, new=new)
+    return after, _measure(state, after, fact, fingerprint, settings, new=new)
 
 
 def _remember(state: CuriosityState, action: ActionTaken, fingerprint: str, seen: Digests) -> CuriosityState:
@@ -101,6 +115,7 @@ def _remember(state: CuriosityState, action: ActionTaken, fingerprint: str, seen
         place=action.place,
         acts=state.acts + 1,
         sightings=_sightings(state, fingerprint),
+        latest=with_new(state.latest, fingerprint, LATEST),
         seen=seen,
         uses=_latest(state.uses, tool, state.uses.get(tool, 0) + 1, NAMES) if tool else state.uses,
         tries=tries,
@@ -110,7 +125,13 @@ def _remember(state: CuriosityState, action: ActionTaken, fingerprint: str, seen
 
 
 def _measure(
-    before: CuriosityState, after: CuriosityState, action: ActionTaken, fingerprint: str, *, new: bool
+    before: CuriosityState,
+    after: CuriosityState,
+    action: ActionTaken,
+    fingerprint: str,
+    settings: RewardSettings,
+    *,
+    new: bool,
 ) -> Measure:
     skill = _skill(action)
     tries = after.tries.get(skill, ())
@@ -119,6 +140,14 @@ def _measure(
     bonus = exploration_bonus(before.uses.get(action.action.tool or "", 0), is_tool)
     events = _discoveries(before, action, new=new)
     skills, outcomes, own, asked = zip(*after.deeds, strict=True)
+    driven = drives(
+        curiosity_drive(how_new, bonus, progress),
+        _competence(after, skills, outcomes),
+        _autonomy(after, own, asked),
+        _social(after),
+    )
+    variety, repeats = entropy(skills), times(after.latest, fingerprint)
+    known = action.outcome.status != "unknown"
     return Measure(
         fingerprint=fingerprint,
         skill=skill,
@@ -128,14 +157,11 @@ def _measure(
         success_rate=success_rate(tries),
         exploration_bonus=bonus,
         events=events,
-        drives=drives(
-            curiosity_drive(how_new, bonus, progress),
-            _competence(after, skills, outcomes),
-            _autonomy(after, own, asked),
-            _social(after),
-        ),
-        entropy=entropy(skills),
-        score=_score(action.outcome.status != "unknown", events),
+        drives=driven,
+        entropy=variety,
+        score=_score(known, events),
+        repeats=repeats,
+        beside=beside(driven, variety, after.acts, repeats, settings, known=known),
     )
 
 

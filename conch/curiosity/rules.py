@@ -44,6 +44,14 @@ def exploration_bonus(uses: int, valid_tool: bool = True) -> float:
     return 0.3 * math.exp(-uses / 5) if uses < 5 else 0.1 * math.exp(-uses / 20)
 
 
+def repetition_penalty(times: int, each: float = 0.1, most: float = 0.5) -> float:
+    """What the total loses for an act done `times` times with the same result, this time included.
+
+    −min(each × (times − 1), most), in [−1, 0] where `each` and `most` are in 0..1; once costs nothing.
+    """
+    return -min(each * max(0, times - 1), most) + 0.0
+
+
 def success_rate(outcomes: Sequence[bool]) -> float:
     """Share of `outcomes` that succeeded, in [0, 1]; of none 0."""
     return sum(outcomes) / len(outcomes) if outcomes else 0.0

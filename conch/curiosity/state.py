@@ -18,6 +18,9 @@ that 266 fingerprints at most are kept."""
 RECENT: Final = 50
 """Acts in the window of entropy, success, autonomy; messages in that of social."""
 
+LATEST: Final = 20
+"""Acts among which a repetition counts."""
+
 TRIES: Final = 20
 """Outcomes kept per skill: the window of its success rate and of its learning progress."""
 
@@ -64,6 +67,8 @@ class CuriosityState(BaseModel):
     """Acts so far: the clock of the decay."""
     sightings: dict[str, Sighting] = {}
     """By fingerprint of skill, arguments and result."""
+    latest: Digests = ""
+    """Fingerprints of the last LATEST acts, oldest first. A state of before has none, and begins anew."""
     seen: Digests = ""
     """Outputs that were met, so that only a new one is information."""
     uses: dict[str, int] = {}

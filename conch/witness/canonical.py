@@ -42,8 +42,10 @@ def mark_hash(mark: Mark) -> str:
 
 
 def said_hash(said: Mapping[str, Any]) -> str:
-    """What `mark_hash` will find of the mark that says exactly this, a field each; no number but its sequence."""
-    return hashlib.sha256(_write(said)).hexdigest()
+    """What `mark_hash` will find of the mark that says exactly this, a field each."""
+    text = _write(said)
+    # Without scores the only number is the sequence, and what is written is canonical.
+    return _sha256(text) if said["principles"] else hashlib.sha256(text).hexdigest()
 
 
 def _sha256(text: str | bytes) -> str:

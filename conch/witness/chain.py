@@ -13,7 +13,7 @@ from conch.order import is_new
 from conch.seen import Digests, holds, with_new
 from conch.witness.canonical import content_hash, said_hash
 from conch.witness.words import Witnessed, words_for
-from conch_schemas import ActionTaken, Mark, MarkLink, MarkWitnessed, consequence_id, cycle_event_id
+from conch_schemas import ActionTaken, Mark, MarkLink, MarkWitnessed, RewardAssigned, consequence_id, cycle_event_id
 
 CONSUMER: Final = "witness"
 VERSION: Final = "1"
@@ -62,7 +62,7 @@ def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
         "response": words.response,
         "reasoning": words.reasoning,
         # Every field is said, the empty ones too: the hash is taken over what is said, the wire carries all.
-        "principles": {},
+        "principles": _principles(fact),
         "evidence": words.evidence,
         "links": _links(state, fact),
         "tags": (),
@@ -74,6 +74,12 @@ def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
     }
     mark = valid(Mark, **said, hash=said_hash(said))
     return _advanced(state, fact, mark, digest), mark
+
+
+def _principles(fact: Witnessed) -> dict[str, float]:
+    if not isinstance(fact, RewardAssigned):
+        return {}
+    return {principle.name: principle.score for principle in fact.principles}
 
 
 def _mark_id(fact: Witnessed, sequence: int) -> str:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conch.config import Settings
+from conch.config import RewardSettings, Settings
 from conch.consumer import ServiceContext
 from conch.curiosity import (
     CuriosityState,
@@ -37,7 +37,7 @@ Fact = ActionTaken | GoalSet | MessageReceived
 def _run(*facts: Fact) -> tuple[CuriosityState, list[Measure]]:
     state, measures = CuriosityState(), []
     for fact in facts:
-        state, measure = fold(state, fact)
+        state, measure = fold(state, fact, RewardSettings())
         measures += [measure] if measure else []
     return state, measures
 

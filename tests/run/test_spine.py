@@ -20,7 +20,10 @@ ROW = [
     *("agent", "cycle", "action_id", "time", "thought", "raw", "action", "output", "outcome", "scores", "total"),
     *("coverage", "complete", "revision", "needs_before", "needs_after", "policy", "ms"),
 ]
-COMPONENTS = ("format", "execution", "needs", "goal", "exploration")
+COMPONENTS = (
+    *("format", "execution", "needs", "goal", "exploration"),
+    *("intrinsic", "alignment", "diversity", "repetition", "ethical"),
+)
 
 
 @pytest.fixture(scope="module")

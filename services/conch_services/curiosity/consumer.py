@@ -9,23 +9,24 @@ from conch.curiosity import SCORER, VERSION, CuriosityState, fold
 from conch_schemas import ActionTaken, GoalSet, MessageReceived, NoveltyMeasured
 
 
-def curiosity_consumer(_context: ServiceContext) -> ConsumerSpec:
+def curiosity_consumer(context: ServiceContext) -> ConsumerSpec:
     """The fold of one agent's history: one event per act."""
+    rewards = context.settings.rewards
+
+    def curiosity(
+        state: CuriosityState, fact: ActionTaken | GoalSet | MessageReceived
+    ) -> tuple[CuriosityState, NoveltyMeasured | None]:
+        state, measure = fold(state, fact, rewards)
+        if measure is None:
+            return state, None
+        return state, follow(fact, NoveltyMeasured, consumer=SCORER, version=VERSION, **measure._asdict())
+
     return ConsumerSpec(
         name=SCORER,
         version=VERSION,
         kinds=(ActionTaken, GoalSet, MessageReceived),
-        handle=_curiosity,
+        handle=curiosity,
         state=CuriosityState,
         initial=CuriosityState,
         emits=(NoveltyMeasured,),
     )
-
-
-def _curiosity(
-    state: CuriosityState, fact: ActionTaken | GoalSet | MessageReceived
-) -> tuple[CuriosityState, NoveltyMeasured | None]:
-    state, measure = fold(state, fact)
-    if measure is None:
-        return state, None
-    return state, follow(fact, NoveltyMeasured, consumer=SCORER, version=VERSION, **measure._asdict())

@@ -1,0 +1,82 @@
+"""How an act of the cycle fares by the principles: it is scored as a turn of a conversation."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from conch.rewards.constitution import PRINCIPLE_WEIGHTS, PrincipleScore, TurnResult, constitutional_reward
+from conch.rewards.rules import VERSION
+from conch_schemas import BUILTIN_SCORER, ActionTaken, Score
+
+PRINCIPLE_RANGE: Final = (0.0, 1.0)
+
+_CHANGING: Final = frozenset(
+    {
+        "shell",
+        "device",
+        "filesystem.write",
+        "filesystem.delete",
+        "filesystem.mkdir",
+        "git.branch",
+        "git.add",
+        "git.commit",
+        "git.checkout",
+        "git.pull",
+        "git.push",
+    }
+)
+"""Skills that change the workspace or the world outside. A command may do anything, so it counts as a change."""
+
+_ONLY_LISTS: Final = "git.branch"
+"""Without arguments."""
+
+_PERFECT: Final = sum(PRINCIPLE_WEIGHTS.values())
+
+
+def changes_something(action: ActionTaken) -> bool:
+    """Whether the act changed something, or tried to and may have: not where it was blocked or nobody knows."""
+    act = action.action
+    if act.kind != "TOOL" or not act.valid or action.outcome.status in ("blocked", "unknown", "none"):
+        return False
+    return act.skill in _CHANGING and (act.skill != _ONLY_LISTS or bool(act.args.get("args")))
+
+
+def principles_of(action: ActionTaken) -> PrincipleScore:
+    """How one act fares by the principles. Never raises; twice is the same."""
+    act = action.action
+    used = act.kind == "TOOL" and act.valid and act.tool is not None
+    said = act.args.get("text") if used and act.tool == "reply" else None
+    turn = TurnResult(
+        tools_passed=action.outcome.status == "success",
+        tools=(act.tool,) if used and act.tool is not None else (),
+        response=said if isinstance(said, str) else action.raw,
+    )
+    return constitutional_reward(act.skill, turn, changes_something(action))
+
+
+def constitution_scores(principles: PrincipleScore) -> tuple[Score, Score]:
+    """`alignment`, the weighted mean of the principles, and `ethical`; each in 0..1 with a sentence that says why."""
+    scores = principles.to_dict()
+    low = [f"{name} {score:g} ({principles.evidence.get(name)})" for name, score in scores.items() if score < 1.0]
+    aligned = min(1.0, principles.weighted_total() / _PERFECT)
+    why = f"{', '.join(low)}." if low else "No principle is below 1."
+    told = principles.evidence.get("ethical")
+    return (
+        _scored("alignment", aligned, why),
+        _scored("ethical", principles.ethical, f"{told}." if told else "Nothing was changed."),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _scored(component: str, value: float, why: str) -> Score:
+    """Made once: most acts fare as many did before."""
+    return Score(
+        component=component,
+        value=value,
+        range=PRINCIPLE_RANGE,
+        status="scored",
+        explanation=why,
+        scorer=BUILTIN_SCORER,
+        version=VERSION,
+    )

@@ -8,6 +8,7 @@
     │   ├── BusUnreachableError        no server, or it refused us
     │   └── FencedError       exit 1   another copy of this consumer has written since
     ├── ModelError            exit 3   the mind's endpoint
+    ├── JudgeError            exit 1   a judge gave no score
     ├── ToolError             exit 1   a tool was used wrongly
     ├── ContractError         exit 1   an event or a plug-in broke its contract
     ├── StoreError            exit 1   the experience store
@@ -57,17 +58,33 @@ class FencedError(BusError):
 
 class ModelError(ConchError):
     """The mind's endpoint failed. `retry_after`: seconds that it asked for, or None. `fatal`: retrying cannot help.
-    `unreachable`: nobody was there."""
+    `unreachable`: nobody was there. `status`: of an answer that refused the request, or None."""
 
     exit_code = 3
 
     def __init__(
-        self, message: str, *, retry_after: float | None = None, fatal: bool = False, unreachable: bool = False
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        fatal: bool = False,
+        unreachable: bool = False,
+        status: int | None = None,
     ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         self.fatal = fatal
         self.unreachable = unreachable
+        self.status = status
+
+
+class JudgeError(ConchError):
+    """A judge gave no score. `passing`: another try may bring one; `after`: seconds to wait before it, or None."""
+
+    def __init__(self, message: str, *, passing: bool = False, after: float | None = None) -> None:
+        super().__init__(message)
+        self.passing = passing
+        self.after = after
 
 
 class ToolError(ConchError):

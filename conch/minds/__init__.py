@@ -13,7 +13,7 @@ from conch.minds.protocol import Completion, Mind, Prompt, Purpose, Recent, Scri
 __all__ = ["Completion", "Mind", "Minds", "Prompt", "Purpose", "Recent", "ScriptEnded", "Sense", "Situation"]
 
 if TYPE_CHECKING:
-    from conch.minds.openai import Line
+    from conch.minds.endpoint import Line
     from conch.minds.scripted import Line as ScriptLine
 
 
@@ -40,7 +40,8 @@ class Minds:
         """
         settings = self._settings
         if settings.kind == "openai":
-            from conch.minds.openai import Line, OpenAIMind
+            from conch.minds.endpoint import Line
+            from conch.minds.openai import OpenAIMind
 
             self._line = self._line or Line()
             return OpenAIMind(settings, seed=seed, line=self._line)

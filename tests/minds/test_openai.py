@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 from conch.config import MindSettings
 from conch.errors import ConfigError, ModelError
-from conch.minds import Prompt, openai
-from conch.minds.openai import MAX_REPLY, Line, OpenAIMind, retry_after
+from conch.minds import Prompt
+from conch.minds.endpoint import MAX_REPLY, Line, retry_after
+from conch.minds.openai import OpenAIMind
 
 Asking = Callable[..., Prompt]
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -345,7 +346,7 @@ def test_settings_that_cannot_be_sent_are_refused_at_once(settings: dict[str, st
 
 async def test_minds_that_share_a_line_ask_in_turn(prompt: Asking, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """So many questions are under way at once; the others wait, and that is no time of theirs."""
-    monkeypatch.setattr(openai, "CALLS", 2)
+    monkeypatch.setattr("conch.minds.endpoint.CALLS", 2)
     released = asyncio.Event()
 
     async def when_released(writer: asyncio.StreamWriter) -> None:

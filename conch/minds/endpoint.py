@@ -1,0 +1,236 @@
+"""An OpenAI-compatible endpoint over HTTP: one chat completion asked for and read whole."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpx2
+from pydantic import SecretStr
+
+from conch.errors import ConfigError, ModelError
+from conch.text import safe_text
+from conch_schemas import Usage
+
+MAX_REPLY = 1024 * 1024
+"""Most characters of a reply."""
+MAX_BODY = 4 * MAX_REPLY
+"""Most bytes that are read of a body that is not streamed."""
+CONNECT_SECONDS = 10.0
+"""Longest wait for a connection; then the next try, which may reach another address."""
+CALLS = 64
+"""Questions that the minds of a process ask at once, over one connection each; the others wait for their turn."""
+RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Statuses that may pass by themselves."""
+
+_ADVICE = {
+    400: "the endpoint refuses the request",
+    401: "the endpoint does not accept the key: check {0}.api_key",
+    403: "the endpoint does not allow this key to do that: check {0}.api_key and {0}.model",
+    404: "there is no such address or model: check {0}.base_url (up to and with /v1) and {0}.model",
+}
+
+
+class Passing(Exception):  # noqa: N818 - a reason to wait, told in the end as a ModelError
+    """A failure before the reply began that may pass. `after`: seconds that the endpoint asked for."""
+
+    def __init__(self, message: str, after: float | None = None, *, unreachable: bool = False) -> None:
+        super().__init__(message)
+        self.after = after
+        self.unreachable = unreachable
+
+
+def retry_after(value: str | None, now: datetime) -> float | None:
+    """Seconds to wait that a Retry-After header asks for (a number of seconds or an HTTP date), at least 0.
+
+    None where there is none that can be understood.
+    """
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            date = parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        seconds = (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
+    return max(0.0, seconds) if seconds < float("inf") else None
+
+
+@dataclass
+class Reply:
+    """A reply as it grows."""
+
+    parts: list[str] = field(default_factory=list)
+    size: int = 0
+    finish_reason: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    model: str | None = None
+
+    def take(self, chunk: Mapping[str, Any], key: str) -> None:
+        """Add one chunk (`key` delta) or a whole answer (`key` message). Raises ModelError for one that is too long.
+
+        Anything that has not the shape of a completion raises TypeError, AttributeError or ValueError.
+        """
+        if isinstance(chunk.get("model"), str) and chunk["model"]:
+            self.model = chunk["model"][:200]
+        if chunk.get("usage"):
+            counts = chunk["usage"]
+            self.usage = Usage(
+                input_tokens=counts.get("prompt_tokens") or 0, output_tokens=counts.get("completion_tokens") or 0
+            )
+        for choice in chunk.get("choices") or ():
+            if choice.get("index") in (0, None):  # other choices were not asked for
+                self._add((choice.get(key) or {}).get("content"))
+                self.finish_reason = choice.get("finish_reason") or self.finish_reason
+
+    def _add(self, content: object) -> None:
+        if content is None:  # the role's own chunk, a tool call, reasoning
+            return
+        if not isinstance(content, str):
+            raise TypeError("content is no text")
+        self.parts.append(content)
+        self.size += len(content)
+        if self.size > MAX_REPLY:
+            raise ModelError(f"the endpoint's reply goes on past {MAX_REPLY} characters; it was left there")
+
+
+class Line:
+    """The connections to an endpoint, shared by all minds of a process. Whoever makes one closes it."""
+
+    def __init__(self) -> None:
+        self.turns = asyncio.Semaphore(CALLS)
+        self._client: httpx2.AsyncClient | None = None
+
+    def client(self, key: str) -> httpx2.AsyncClient:
+        """The one client, made with the first mind's key."""
+        if self._client is None:
+            headers = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
+            if key:
+                headers["authorization"] = f"Bearer {key}"
+            # No limit on reading: a model may think for long before its first word. The deadline covers it.
+            timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
+            limits = httpx2.Limits(max_connections=CALLS, max_keepalive_connections=CALLS)
+            self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits)
+        return self._client
+
+    async def close(self) -> None:
+        """Close the connections. Twice is once."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+
+class Endpoint:
+    """`<base_url>/chat/completions`. The key is in no error and no log line."""
+
+    def __init__(self, base_url: str, key: SecretStr | None, line: Line, *, section: str) -> None:
+        """`section`: where these settings stand, `mind`, to be told. Raises ConfigError for an address or a key that
+        cannot be used."""
+        self._line, self._section = line, section
+        self._key = key.get_secret_value() if key else ""
+        if not (self._key.isascii() and (self._key.isprintable() or not self._key)):
+            raise ConfigError(f"{section}.api_key holds a character that cannot be sent (a line end?)")
+        self._url = _address(base_url, section)
+        self.where = f"{self._url.scheme}://{self._url.netloc.decode()}{self._url.path}"
+        """The address, without secrets."""
+
+    async def once(self, body: bytes) -> Reply:
+        """The reply to one request, whole. Raises Passing for what may pass by itself, ModelError for all else."""
+        begun = False
+        try:
+            async with self._line.client(self._key).stream("POST", self._url, content=body) as response:
+                await self._refuse(response)
+                begun = True
+                return await self._read(response)
+        # `from None` throughout: httpx2's errors hold the request, and with it the key.
+        except httpx2.UnsupportedProtocol:
+            raise ModelError(f"{self.where} is no http:// or https:// address", fatal=True) from None
+        except httpx2.HTTPError as error:
+            what = self._shown(str(error)) or type(error).__name__
+            if begun:
+                raise ModelError(f"{self.where} broke off its reply: {what}") from None
+            raise Passing(f"{self.where} cannot be reached: {what}", unreachable=True) from None
+
+    async def _refuse(self, response: httpx2.Response) -> None:
+        status = response.status_code
+        if status == 200:
+            return
+        said = self._shown(_error_in(await _some(response, 64 * 1024)))
+        sentence = f"{self.where} answered {status}" + (f": {said}" if said else "")
+        if status in RETRIED:
+            raise Passing(sentence, retry_after(response.headers.get("retry-after"), datetime.now(UTC)))
+        advice = _ADVICE.get(status, "the endpoint cannot be used like this: check {0}.base_url").format(self._section)
+        raise ModelError(f"{sentence} ({advice})", fatal=300 <= status < 500, status=status)
+
+    async def _read(self, response: httpx2.Response) -> Reply:
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        reply = Reply()
+        if kind == "text/event-stream":
+            async for data in _data(response):
+                self._take(reply, data, "delta")
+        elif kind == "application/json":  # the endpoint does not stream
+            self._take(reply, await _some(response, MAX_BODY), "message")
+        else:
+            raise ModelError(f"{self.where} answered with {self._shown(kind) or 'something'}, not with a completion")
+        if reply.finish_reason is None:
+            raise ModelError(f"{self.where} ended its reply without a finish_reason: it is not whole")
+        return reply
+
+    def _take(self, reply: Reply, data: str, key: str) -> None:
+        try:
+            chunk = json.loads(data)
+            if chunk.get("error"):
+                raise ModelError(f"{self.where} reported an error in its reply: {self._shown(_error_in(data))}")
+            reply.take(chunk, key)
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            raise ModelError(f"{self.where} sent what is no completion: {self._shown(data)[:80]}") from None
+
+    def _shown(self, text: str) -> str:
+        """At most 300 characters of `text` on one line, harmless and without the key."""
+        text = text.replace(self._key, "***") if self._key else text
+        return safe_text(text, one_line=True)[:300]
+
+
+def _address(base_url: str, section: str) -> httpx2.URL:
+    try:
+        url = httpx2.URL(base_url.rstrip("/") + "/chat/completions")
+    except httpx2.InvalidURL as error:
+        raise ConfigError(f"{section}.base_url is no address: {error}") from None
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ConfigError(f"{section}.base_url must start with http:// or https://, got {base_url!r}")
+    return url
+
+
+async def _data(response: httpx2.Response) -> AsyncIterator[str]:
+    """The data of each server-sent event, up to `[DONE]` or the end."""
+    async for event in httpx2.EventSource(response, max_event_size=MAX_BODY):
+        if event.data == "[DONE]":
+            return
+        if event.data:
+            yield event.data
+
+
+async def _some(response: httpx2.Response, limit: int) -> str:
+    """The body as text, at most `limit` bytes of it."""
+    found = bytearray()
+    async for part in response.aiter_bytes():
+        found += part
+        if len(found) >= limit:
+            break
+    return bytes(found[:limit]).decode("utf-8", "replace")
+
+
+def _error_in(body: str) -> str:
+    """The message of an error object `{"error": {"message": …}}`, else the body as it is."""
+    try:
+        error = json.loads(body)["error"]
+        return str(error["message"] if isinstance(error, dict) else error)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return body

@@ -30,7 +30,16 @@ from conch_schemas.message import MessageReceived, MessageSent
 from conch_schemas.needs import NeedChange, NeedsChanged
 from conch_schemas.novelty import Drives, NoveltyMeasured
 from conch_schemas.registry import EVENTS, AnyEvent, ContractViolationError, decode, encode, wire_form
-from conch_schemas.reward import BUILTIN_SCORER, Part, PartRole, Principle, RewardAssigned, Score, WeightsSet
+from conch_schemas.reward import (
+    BUILTIN_SCORER,
+    Part,
+    PartRole,
+    Principle,
+    RewardAssigned,
+    Score,
+    ScoreStatus,
+    WeightsSet,
+)
 from conch_schemas.sense import SenseMeasured, SenseValue
 from conch_schemas.subjects import STREAM_SUBJECTS, agent_of, control_subject, subject_filter, subject_of
 from conch_schemas.task import TaskProgressed
@@ -84,6 +93,7 @@ __all__ = [
     "PromptMessage",
     "RewardAssigned",
     "Score",
+    "ScoreStatus",
     "ScoredPart",
     "SenseMeasured",
     "SenseValue",

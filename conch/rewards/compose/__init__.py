@@ -1,11 +1,45 @@
-"""Composition: rules made into one reward, over one trajectory, a batch, or a group of replies to one state.
+"""Composition: rules made into one reward, of one trajectory, of a batch, of a group of replies to one state.
 
-Message(role: str, content: str)
-Trajectory(messages: tuple[Message, ...], completion_tokens: tuple[int, ...] = (), facts: Mapping[str, Any] = {})
-cache_key(messages: Iterable[Message | Mapping[str, Any]]) -> str          32 hex digits
-length_penalty(trajectory: Trajectory) -> float                            in [0, 1]
+    Message(role: str, content: str)
+    Trajectory(messages: tuple[Message, ...], completion_tokens: tuple[int, ...] = (), facts: Mapping[str, Any] = {})
+    cache_key(messages: Iterable[Message | Mapping[str, Any]]) -> str          32 hex digits
+    length_penalty(trajectory: Trajectory) -> float                            in [0, 1]
+
+A rule is a function of what is scored, a Trajectory or anything else, to a finite number or None (not applicable),
+sync or async. Nothing here keeps anything between two calls.
 """
 
+from conch.rewards.compose.advantages import SPREAD, GroupAdvantages, compute_advantages, group_advantages
+from conch.rewards.compose.combine import Gate, Sequential, WeightedSum
 from conch.rewards.compose.trajectory import Message, Trajectory, cache_key, length_penalty
+from conch.rewards.compose.verdict import LARGEST, Rule, Verdict, verdict
+from conch.rewards.compose.weighted import (
+    Batch,
+    Weighted,
+    WeightedRewardConfig,
+    compute_weighted_reward,
+    score_batch,
+)
 
-__all__ = ["Message", "Trajectory", "cache_key", "length_penalty"]
+__all__ = [
+    "LARGEST",
+    "SPREAD",
+    "Batch",
+    "Gate",
+    "GroupAdvantages",
+    "Message",
+    "Rule",
+    "Sequential",
+    "Trajectory",
+    "Verdict",
+    "Weighted",
+    "WeightedRewardConfig",
+    "WeightedSum",
+    "cache_key",
+    "compute_advantages",
+    "compute_weighted_reward",
+    "group_advantages",
+    "length_penalty",
+    "score_batch",
+    "verdict",
+]

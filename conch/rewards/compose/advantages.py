@@ -1,0 +1,79 @@
+"""How much better each reply was than its like: the advantages that a policy is trained with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Final, NamedTuple
+
+from conch.errors import ContractError
+from conch.rewards.compose.verdict import LARGEST
+
+SPREAD: Final = 1e-8
+"""A sample standard deviation up to here is none (REWARDS 7)."""
+
+
+class GroupAdvantages(NamedTuple):
+    """The advantages within groups of replies to one state."""
+
+    advantages: tuple[float | None, ...]
+    """In the order of the rewards; None where there was no reward."""
+    flat: tuple[Hashable, ...]
+    """Groups without spread, one reply alone among them, in the order met: without a baseline their advantages
+    are 0, so that they move nothing; a group of which nothing was scored is not among them."""
+
+
+def compute_advantages(
+    rewards: Sequence[float], baseline: float | None = None, normalize: bool = True
+) -> tuple[float, ...]:
+    """Each reward less `baseline` (None: the mean), of one group; of none, none.
+
+    `normalize`: divided by the sample standard deviation of the rewards, where there are several and it exceeds 1e-8.
+    Raises ContractError for a reward or baseline that is no finite number up to 1e150.
+    """
+    for reward in rewards if baseline is None else (*rewards, baseline):
+        if not abs(reward) <= LARGEST:
+            raise ContractError(f"advantages of {reward}: rewards are finite numbers, at most {LARGEST:g}")
+    if not rewards:
+        return ()
+    mean, deviation = _mean(rewards), _deviation(rewards)
+    scale = deviation if normalize and deviation > SPREAD else 1.0
+    return tuple((reward - (mean if baseline is None else baseline)) / scale for reward in rewards)
+
+
+def group_advantages(
+    rewards: Sequence[float | None],
+    groups: Sequence[Hashable],
+    *,
+    baseline: float | None = None,
+    normalize: bool = True,
+) -> GroupAdvantages:
+    """The advantages of each reward within its own group. What was not scored (None) is in no mean and has none."""
+    places: dict[Hashable, list[int]] = {}
+    for place, (reward, group) in enumerate(zip(rewards, groups, strict=True)):
+        if reward is not None:
+            places.setdefault(group, []).append(place)
+    found: list[float | None] = [None] * len(rewards)
+    flat: list[Hashable] = []
+    for group, of_group in places.items():
+        values = [value for place in of_group if (value := rewards[place]) is not None]
+        advantages = compute_advantages(values, baseline, normalize)
+        if _deviation(values) <= SPREAD:
+            flat.append(group)
+            if baseline is None:  # what is left is the mean's rounding
+                advantages = (0.0,) * len(values)
+        for place, advantage in zip(of_group, advantages, strict=True):
+            found[place] = advantage
+    return GroupAdvantages(tuple(found), tuple(flat))
+
+
+def _mean(rewards: Sequence[float]) -> float:
+    return math.fsum(rewards) / len(rewards)
+
+
+def _deviation(rewards: Sequence[float]) -> float:
+    """The sample standard deviation; 0 of one."""
+    if len(rewards) < 2:
+        return 0.0
+    mean = _mean(rewards)
+    return math.sqrt(math.fsum((reward - mean) ** 2 for reward in rewards) / (len(rewards) - 1))

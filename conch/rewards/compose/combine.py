@@ -1,0 +1,66 @@
+"""Rules made of rules. Each is a rule itself, so they nest: `Sequential(Gate(compiles, 1.0), WeightedSum(…))`.
+
+Where an inner rule fails, the whole does: it raises ContractError or TimeoutError, which `verdict` makes a status of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from conch.errors import ConfigError
+from conch.rewards.compose.verdict import Rule, required, verdict
+from conch.rewards.compose.weighted import WeightedRewardConfig, compute_weighted_reward
+
+T = TypeVar("T")
+
+
+class Sequential(Generic[T]):
+    """Rules one after the other, the cheapest first: the first that gives 0 ends it with 0, and none behind it is
+    run; else the last one's value. One that is not applicable is passed over; if all are, so is the whole.
+
+    Raises ConfigError without rules.
+    """
+
+    def __init__(self, *rules: Rule[T]) -> None:
+        if not rules:
+            raise ConfigError("a Sequential has at least one rule")
+        self.rules = rules
+
+    async def __call__(self, subject: T) -> float | None:
+        """The value for `subject`, or None."""
+        last = None
+        for rule in self.rules:
+            value = required(await verdict(rule, subject))
+            if value == 0.0:
+                return 0.0
+            last = last if value is None else value
+        return last
+
+
+@dataclass(frozen=True)
+class Gate(Generic[T]):
+    """The rule's value where it reaches `threshold`, else 0."""
+
+    rule: Rule[T]
+    threshold: float
+
+    async def __call__(self, subject: T) -> float | None:
+        """The value for `subject`, or None where the rule is not applicable."""
+        value = required(await verdict(self.rule, subject))
+        return value if value is None or value >= self.threshold else 0.0
+
+
+class WeightedSum(Generic[T]):
+    """The total of `compute_weighted_reward` as a rule. Asked, raises ConfigError where names do not match."""
+
+    def __init__(self, rules: Mapping[str, Rule[T]], config: WeightedRewardConfig) -> None:
+        self.rules, self.config = dict(rules), config
+
+    async def __call__(self, subject: T) -> float | None:
+        """The total for `subject`, or None where no part is applicable."""
+        total, parts = await compute_weighted_reward(subject, self.rules, self.config)
+        for name, part in parts.items():
+            required(part, name)
+        return total

@@ -1,0 +1,88 @@
+"""What one rule says of one thing: a value, nothing, or that it failed. A score that could not be made is never 0."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Awaitable, Callable
+from numbers import Real
+from typing import Any, Final, NamedTuple, TypeVar
+
+from conch.errors import ContractError
+from conch.text import safe_text
+from conch_schemas import ScoreStatus
+
+T = TypeVar("T")
+
+Rule = Callable[[T], float | Awaitable[float | None] | None]
+"""From what is scored (a trajectory, an act) to a finite number, or None: not applicable. Sync or async."""
+
+LARGEST: Final = 1e150
+"""A value beyond is refused: its square is no number any more."""
+_ANY: Final = (-LARGEST, LARGEST)
+_DECLARED: Final = "__conch__"
+"""Where `@rule` leaves what a rule was declared as."""
+_SHOWN: Final = 80
+
+
+class Verdict(NamedTuple):
+    """One rule's word on one thing."""
+
+    value: float | None
+    """Present exactly when `status` is scored."""
+    status: ScoreStatus
+    explanation: str = ""
+    """Why there is no value, in a sentence."""
+
+
+async def verdict(rule: Rule[T], subject: T) -> Verdict:
+    """What `rule` says of `subject`. Whatever the rule does but never return, a verdict comes back.
+
+    None is not_applicable. Raising, also SystemExit, is an error, as is what is no finite number, lies beyond LARGEST
+    or outside the range that `@rule` declares; a TimeoutError is a timeout. What is awaitable is awaited, whatever
+    the function says of itself. Cancelled, the rule is.
+    """
+    try:
+        found = rule(subject)
+        value = await found if inspect.isawaitable(found) else found
+        if value is None:
+            return Verdict(None, "not_applicable", "the rule says: not applicable")
+        return Verdict(_checked(value, rule), "scored")
+    except TimeoutError as error:
+        return Verdict(None, "timeout", _sentence(error))
+    except (Exception, SystemExit) as error:
+        return Verdict(None, "error", _sentence(error))
+
+
+def required(said: Verdict, who: str = "") -> float | None:
+    """The value, or None: not applicable. Raises ContractError, or TimeoutError, where the rule failed."""
+    if said.status in ("scored", "not_applicable"):
+        return said.value
+    sentence = f"{who}: {said.explanation}" if who else said.explanation
+    raise TimeoutError(sentence) if said.status == "timeout" else ContractError(sentence)
+
+
+def _checked(value: Any, rule: Rule[Any]) -> float:
+    low, high = getattr(getattr(rule, _DECLARED, None), "range", _ANY)
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    if not math.isfinite(number):
+        raise ContractError(f"returned {_shown(value)}, not a finite number or None")
+    if not low <= number <= high:
+        raise ContractError(f"returned {_shown(value)}, outside its range {low:g}..{high:g}")
+    return number
+
+
+def _shown(value: Any) -> str:
+    try:
+        return safe_text(repr(value), one_line=True)[:_SHOWN]
+    except Exception:  # a repr of somebody's own
+        return f"a {type(value).__name__}"
+
+
+def _sentence(error: BaseException) -> str:
+    said = safe_text(str(error), one_line=True)[:500]
+    return (
+        said
+        if isinstance(error, ContractError | TimeoutError) and said
+        else f"{type(error).__name__}: {said}".rstrip(": ")
+    )

@@ -1,5 +1,6 @@
 """Experiences: acts joined with everything that was said of them, kept as long as the disk holds."""
 
+from conch.experience.past import Recorded, Said, Scorer, Since, Unscored
 from conch.experience.place import store_path
 from conch.experience.reader import SqliteReader
 from conch.experience.rows import cycle_row
@@ -13,8 +14,13 @@ __all__ = [
     "ExperienceStore",
     "Figures",
     "MemoryStore",
+    "Recorded",
+    "Said",
+    "Scorer",
+    "Since",
     "SqliteReader",
     "SqliteStore",
+    "Unscored",
     "cycle_row",
     "store_path",
 ]

@@ -5,31 +5,28 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from statistics import fmean
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from conch.errors import CheckError, StoreError
+from conch.errors import CheckError
 from conch.experience.assemble import Verdict, assemble
 from conch.experience.case import Case
-from conch.experience.database import damaged, open_reader, told, transaction
+from conch.experience.opened import stored_event
+from conch.experience.past import PastReader
 from conch.experience.store import ComponentStats, Figures
 from conch_schemas import (
     ActionTaken,
     Claim,
-    ContractViolationError,
     ExperienceRecorded,
     Mark,
     NeedsChanged,
     PromptMessage,
     ScoredPart,
-    decode,
 )
 
 _CONTEXTS: Final[dict[str, Callable[[Any], Any]]] = {
@@ -67,25 +64,9 @@ _NEEDS: Final = "SELECT body FROM needs WHERE agent = ? ORDER BY seq DESC LIMIT 
 
 _NO_BOUND: Final = 2**63 - 1
 
-E = TypeVar("E", ActionTaken, NeedsChanged)
 
-
-class SqliteReader:
+class SqliteReader(PastReader):
     """An `ExperienceReader` over a SQLite file; closed by leaving the context or by `close`."""
-
-    def __init__(self, path: Path | str, *, timeout: float = 5.0) -> None:
-        """Opens the store that is there. `timeout`: seconds to wait for a lock. Raises StoreError."""
-        self._path = path
-        self._db = open_reader(path, timeout)
-
-    def __enter__(self) -> SqliteReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._db.close()
 
     def position(self) -> int:
         return int(self._meta("position") or 0)
@@ -206,40 +187,6 @@ class SqliteReader:
             case.needs[name] = (seq, stored_event(NeedsChanged, body))
             case.size += len(body)
         return case
-
-    def _meta(self, name: str) -> Any:
-        row = self._row("SELECT value FROM meta WHERE name = ?", name)
-        return row[0] if row else None
-
-    def _row(self, sql: str, *values: object) -> Any:
-        with told(self._path):
-            return self._db.execute(sql, values).fetchone()
-
-    def _rows(self, sql: str, *values: object) -> list[Any]:
-        with told(self._path):
-            return self._db.execute(sql, values).fetchall()
-
-    @contextmanager
-    def _snapshot(self) -> Iterator[None]:
-        """Several reads of one moment, whatever is written meanwhile."""
-        with told(self._path), transaction(self._db, "DEFERRED"), self._intact():
-            yield
-
-    @contextmanager
-    def _intact(self) -> Iterator[None]:
-        """Turns a row that is not what was written into a StoreError."""
-        try:
-            yield
-        except (ValidationError, ContractViolationError, json.JSONDecodeError) as error:
-            raise StoreError(damaged(self._path, f"a row cannot be read: {type(error).__name__}")) from error
-
-
-def stored_event(kind: type[E], body: bytes) -> E:
-    """The event of this kind in a stored row. Raises ContractViolationError where it is none."""
-    event = decode(body)
-    if not isinstance(event, kind):
-        raise ContractViolationError(f"{event.TYPE} where {kind.TYPE} was stored")
-    return event
 
 
 def _mark(row: Sequence[Any]) -> Mark:

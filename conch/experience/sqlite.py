@@ -15,8 +15,9 @@ from conch.experience.assemble import judge, patience
 from conch.experience.case import Case
 from conch.experience.database import MEMORY, open_writer, told, transaction
 from conch.experience.known import Force, Known
+from conch.experience.opened import stored_event
 from conch.experience.puts import among
-from conch.experience.reader import SqliteReader, stored_event
+from conch.experience.reader import SqliteReader
 from conch.experience.store import FACTS
 from conch.experience.work import Work, stamp
 from conch.models import json_of
@@ -81,9 +82,6 @@ class SqliteStore(SqliteReader):
         self._db = open_writer(path, timeout)
         self.duplicates = 0
         self._known = Known()
-
-    def __enter__(self) -> SqliteStore:
-        return self
 
     def set_position(self, seq: int) -> None:
         with self._writing():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from conch.experience.past import Recorded, Said, Scorer, Since, Unscored
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
@@ -148,6 +149,41 @@ class ExperienceReader(Protocol):
 
     def figures(self, agent: str | None = None, last: int = 100) -> Figures:
         """The last experiences in a few numbers."""
+        ...
+
+    def unscored(self, agent: str, scorer: str, version: str, since: Since) -> Unscored:
+        """What that scorer has said nothing of in that version, as of now; a status is something too."""
+        ...
+
+    def past(self, what: Unscored, *, whole: bool = False) -> Iterator[list[Recorded]]:
+        """Those acts in the order of the stream, in pages, as of when each is read: what was scored since is left out.
+
+        `whole`: all of the agent's acts from its first one, those that are meant among them: for a rule that goes by
+        what came before.
+        """
+        ...
+
+    def act(self, agent: str, cycle: int) -> ActionTaken | None:
+        """The act of a cycle (of its last step), recorded or not."""
+        ...
+
+    def versions(self, action_id: str, scorer: str, component: str) -> list[str]:
+        """In which versions a scorer has said a component of an action."""
+        ...
+
+    def scorers(self) -> list[Scorer]:
+        """Everybody who has scored anything, by component, scorer and version. Looks at every score there is."""
+        ...
+
+    def said(self, agent: str | None, component: str, scorer: str, version: str | None, since: Since) -> list[Said]:
+        """What a scorer has said of a component, by agent and then in the order of the stream.
+
+        Of all agents where None is named, in all versions where none is.
+        """
+        ...
+
+    def explanation(self, said: Said, component: str, scorer: str) -> str:
+        """The words that came with a score."""
         ...
 
     def close(self) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from uuid import UUID, uuid5
 
+from conch.bus import Bus, Message
+from conch.bus.newest import newest
 from conch.config import Settings
 from conch.consumer.discover import Found
 from conch.errors import ConfigError
-from conch.rewards import PluginPart, weight_set
-from conch_schemas import Part
+from conch.rewards import PluginPart, weight_set, weights_version
+from conch_schemas import Part, WeightsSet, encode, source_of, subject_filter, subject_of
 
 JUDGE_RANGE = (0.0, 1.0)
 
@@ -41,3 +44,34 @@ def _added(settings: Settings, plugins: Found) -> Iterator[tuple[str, PluginPart
         scorer = outside.scorer or name
         part = PluginPart(name, outside.weight, outside.range, scorer, outside.deadline, outside.held_out)
         yield f"rewards.parts.{name}", part
+
+
+async def weights_in_force(bus: Bus, agents: Sequence[str]) -> list[tuple[int, WeightsSet | None]]:
+    """(place in the stream, weight set) of each agent, in their order; None where nobody set any yet."""
+    found = await newest(bus, [subject_filter(WeightsSet, agent) for agent in agents])
+    return [(seq, event if isinstance(event, WeightsSet) else None) for seq, event in found]
+
+
+async def say_weights(bus: Bus, agents: Mapping[str, str], parts: Sequence[Part], why: str) -> tuple[str, ...]:
+    """Set the weights of these agents (name -> UUID), where that is news; the names of those for whom it is.
+
+    The id follows from the set and the place of the one before it, so said twice at once is said once.
+    """
+    version = weights_version(parts)
+    news: dict[str, Message] = {}
+    before = await weights_in_force(bus, list(agents))
+    for (name, agentuid), (seq, known) in zip(agents.items(), before, strict=True):
+        if known is not None and known.version == version:
+            continue
+        event = WeightsSet(
+            id=str(uuid5(UUID(agentuid), f"weights.set/{version}/{seq}")),
+            source=source_of(name, agentuid),
+            agent=name,
+            version=version,
+            parts=tuple(parts),
+            why=why,
+        )
+        news[name] = Message(subject_of(event), encode(event), event.id)
+    if news:
+        await bus.publish_many(list(news.values()))
+    return tuple(news)

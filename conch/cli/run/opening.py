@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import UUID, uuid5
 
-from conch.bus import Bus, Delivery, Message
+from conch.bus import Bus
+from conch.bus.newest import newest
 from conch.cli.common import Common, warn
 from conch.cli.run.crew import Member
 from conch.config import BUILTIN_COMPONENTS, Settings
@@ -21,12 +21,9 @@ from conch.home import Home
 
 if TYPE_CHECKING:
     from conch.experience import SqliteStore
-    from conch_schemas import Event
 
 OWNER_KEY = "home"
 """The bucket's key that says whose store joins the stream: the UUID of that home's agent."""
-AT_ONCE = 64
-"""Agents whose last facts are asked for side by side."""
 
 
 def ready(home: Home, settings: Settings, common: Common, *, several: bool) -> Settings:
@@ -78,35 +75,16 @@ async def without_strangers(bus: Bus, crew: Sequence[Member]) -> tuple[list[Memb
 
     ours: list[Member] = []
     failed: dict[str, ConchError] = {}
-    for member, first in zip(
-        crew, await last_of(bus, [subject_filter(PolicySet, one.name) for one in crew]), strict=True
+    for member, (_, known) in zip(
+        crew, await newest(bus, [subject_filter(PolicySet, one.name) for one in crew]), strict=True
     ):
         try:
-            if (known := _event(first)) is not None:
+            if known is not None:
                 refuse_stranger(member.name, member.agentuid, known.agentuid)
             ours.append(member)
         except BusError as error:
             failed[member.name] = error
     return ours, failed
-
-
-async def last_of(bus: Bus, subjects: Sequence[str]) -> list[Delivery | None]:
-    """The newest event of each subject."""
-    found: list[Delivery | None] = []
-    for start in range(0, len(subjects), AT_ONCE):
-        found += await asyncio.gather(*(bus.last(subject) for subject in subjects[start : start + AT_ONCE]))
-    return found
-
-
-def _event(delivery: Delivery | None) -> Event | None:
-    """What stands there; None for nothing, and for what is no event: its consumers make dead letters of it."""
-    from conch.bus.feed import decoded
-    from conch_schemas import ContractViolationError
-
-    try:
-        return decoded(delivery.subject, delivery.data) if delivery is not None else None
-    except ContractViolationError:
-        return None
 
 
 async def claim(bus: Bus, own: str, consumers: Sequence[str], url: str) -> None:
@@ -154,28 +132,8 @@ def _opened(store: Path) -> SqliteStore | None:
 
 
 async def set_weights(bus: Bus, crew: Sequence[Member], settings: Settings, plugins: Found) -> None:
-    """Say which parts an experience of each agent waits for, where that is news."""
-    from conch.consumer.parts import expected_parts
-    from conch.rewards import weights_version
-    from conch_schemas import WeightsSet, encode, source_of, subject_filter, subject_of
+    """Say which parts an experience of each agent waits for, where that is news. Raises ConfigError."""
+    from conch.consumer.parts import expected_parts, say_weights
 
-    parts = expected_parts(settings, plugins)
-    version = weights_version(parts)
-    news: list[Message] = []
-    for member, last in zip(
-        crew, await last_of(bus, [subject_filter(WeightsSet, one.name) for one in crew]), strict=True
-    ):
-        before = _event(last)
-        if isinstance(before, WeightsSet) and before.version == version:
-            continue
-        event = WeightsSet(
-            id=str(uuid5(UUID(member.agentuid), f"weights.set/{version}/{last.seq if last is not None else 0}")),
-            source=source_of(member.name, member.agentuid),
-            agent=member.name,
-            version=version,
-            parts=parts,
-            why="conch run",
-        )
-        news.append(Message(subject_of(event), encode(event), event.id))
-    if news:
-        await bus.publish_many(news)
+    agents = {member.name: member.agentuid for member in crew}
+    await say_weights(bus, agents, expected_parts(settings, plugins), "conch run")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from conch.bus import Bus, Delivery
-from conch.cli.run.opening import last_of
+from conch.bus import Bus
+from conch.bus.newest import newest
 from conch.cli.run.voice import Voice
 from conch.consumer.members import signs
 from conch.errors import ConchError
-from conch_schemas import ActionTaken, ContractViolationError, decode, subject_filter
+from conch_schemas import ActionTaken, subject_filter
 
 LOOK_SECONDS = 2.5
 """Between two looks whether a store is at work: a worker that lives gives a sign every second."""
@@ -26,8 +26,8 @@ async def all_told(
     `here`: this run's own store has recorded them, and only their telling is waited for, a moment. Else they are
     waited for as long as there is a store at work; raises ConchError when it does not get there within `seconds`.
     """
-    acts = zip(agents, await last_of(bus, [subject_filter(ActionTaken, agent) for agent in agents]), strict=True)
-    cycles = {agent: _cycle(act) for agent, act in acts if act is not None and act.seq > after}
+    acts = zip(agents, await newest(bus, [subject_filter(ActionTaken, agent) for agent in agents]), strict=True)
+    cycles = {agent: (act.cycle or 0) if act is not None else 0 for agent, (seq, act) in acts if seq > after}
     ends = {
         asyncio.create_task(voice.recorded(cycles), name="conch.told"),
         asyncio.create_task(stop.wait(), name="conch.stop"),
@@ -46,10 +46,3 @@ async def all_told(
     finally:
         for task in ends:
             task.cancel()
-
-
-def _cycle(act: Delivery) -> int:
-    try:
-        return decode(act.data).cycle or 0
-    except ContractViolationError:
-        return 0  # somebody else's writing

@@ -1,0 +1,31 @@
+"""The newest event of each of many subjects."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from conch.bus.feed import decoded
+from conch.bus.protocol import Bus, Delivery
+from conch_schemas import ContractViolationError, Event
+
+AT_ONCE = 64
+"""Subjects that are asked for side by side."""
+
+
+async def newest(bus: Bus, subjects: Sequence[str]) -> list[tuple[int, Event | None]]:
+    """(place in the stream, event) of each subject, in their order; place 0 where there is nothing.
+
+    None for what is no event: its consumers make dead letters of it.
+    """
+    found: list[Delivery | None] = []
+    for start in range(0, len(subjects), AT_ONCE):
+        found += await asyncio.gather(*(bus.last(subject) for subject in subjects[start : start + AT_ONCE]))
+    return [(delivery.seq, _event(delivery)) if delivery is not None else (0, None) for delivery in found]
+
+
+def _event(delivery: Delivery) -> Event | None:
+    try:
+        return decoded(delivery.subject, delivery.data)
+    except ContractViolationError:
+        return None

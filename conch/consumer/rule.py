@@ -10,6 +10,8 @@ import math
 import os
 import signal
 import sys
+from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -25,6 +27,8 @@ log = structlog.get_logger(__name__)
 
 START_SECONDS = 20.0
 """Time to import a rule's file: it does not count as the rule's."""
+AHEAD, AHEAD_BYTES = 64, 2**20
+"""Acts, and bytes of them, that are on their way to the process beside the one it works on."""
 _LINE_LIMIT = 64 * 1024
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """numpy reserves memory for a thread per processor: on a large machine more than the rule's limit."""
@@ -58,6 +62,43 @@ class RuleWorker:
                 await self.close()
                 raise
         return self._judge(answer)
+
+    async def score_all(self, actions: Sequence[ActionTaken]) -> list[Score]:
+        """`score` of each, in their order: the next ones are on their way to the process while it works on one.
+
+        An act's time counts from the answer before it. One that the process ended over is asked once more by itself:
+        it may have ended between two acts. Cancelled, the process is ended.
+        """
+        scores: list[Score] = []
+        while len(scores) < len(actions):
+            async with self._lock:
+                await self._score_ahead(actions[len(scores) :], scores)
+            if len(scores) < len(actions) and self._process is None:
+                scores.append(await self.score(actions[len(scores)]))
+        return scores
+
+    async def _score_ahead(self, actions: Sequence[ActionTaken], scores: list[Score]) -> None:
+        """As many of these as go, put behind `scores`: all, or those up to one that ended the process or its time."""
+        waiting, sent, room = iter(actions), deque[int](), AHEAD_BYTES
+        try:
+            if self._process is None:
+                await self._start()
+            for action in actions:
+                while room > 0 and len(sent) < AHEAD and (following := next(waiting, None)) is not None:
+                    sent.append(self._send(following))
+                    room -= sent[-1]
+                async with asyncio.timeout(self._plugin.timeout or self._timeout):
+                    answer = await self._answer_to(action)
+                room += sent.popleft()
+                scores.append(self._judge(answer))
+        except TimeoutError:
+            await self.close()
+            scores.append(self._score("timeout", why=f"no value within {self._plugin.timeout or self._timeout:g} s"))
+        except _WorkerGoneError:
+            await self.close()
+        except asyncio.CancelledError:
+            await self.close()
+            raise
 
     def _judge(self, answer: dict[str, Any]) -> Score:
         if "error" in answer:
@@ -109,9 +150,21 @@ class RuleWorker:
     async def _ask(self, action: ActionTaken) -> dict[str, Any]:
         assert self._process is not None
         assert self._process.stdin is not None
+        self._send(action)
         with contextlib.suppress(OSError):  # it is gone: reading says how
-            self._process.stdin.write(encode(action) + b"\n")
             await self._process.stdin.drain()
+        return await self._answer_to(action)
+
+    def _send(self, action: ActionTaken) -> int:
+        """Have the act on its way; its bytes."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        line = encode(action) + b"\n"
+        with contextlib.suppress(OSError):
+            self._process.stdin.write(line)
+        return len(line)
+
+    async def _answer_to(self, action: ActionTaken) -> dict[str, Any]:
         while (answer := await self._answer()).get("id") != action.id:
             log.warning("reward.rule_spoke_out_of_turn", rule=self._plugin.name)
         return answer

@@ -1,0 +1,95 @@
+"""Many acts at once to a rule's process: the same scores as one by one, whatever the rule does on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch.consumer import rule as rule_module
+from conch.consumer.discover import Plugin
+from conch.consumer.rule import RuleWorker
+from conch_schemas import Cut, Outcome
+
+HEAD = "from conch import rule\nimport os, time\n@rule()\ndef tested(action):\n    "
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., RuleWorker]:
+    """The worker of a rule with this body."""
+
+    def worker(body: str, *, timeout: float = 10.0) -> RuleWorker:
+        path = tmp_path / "rules.py"
+        path.write_text(HEAD + body.replace("\n", "\n    ") + "\n")
+        return RuleWorker(Plugin("rule", "tested", str(path), "7", doc="What it is."), timeout=timeout, memory_mib=512)
+
+    return worker
+
+
+async def test_many_at_once_are_scored_as_one_by_one(make: Any, act: Any) -> None:
+    """Values, errors, and what ended the process: each act has its own score, and nobody else's."""
+    one = make(
+        "n = action.cycle\n"
+        "if n == 70: os._exit(5)\n"
+        "if n == 71: raise ValueError('odd')\n"
+        "return None if n == 72 else n / 100"
+    )
+    acts = [act(cycle) for cycle in range(1, 100)]
+
+    together = await one.score_all(acts)
+    singly = [await one.score(each) for each in acts]
+    await one.close()
+
+    assert together == singly
+    assert [score.status for score in together[69:72]] == ["error", "error", "not_applicable"]
+    assert "status 5" in together[69].explanation
+
+
+async def test_the_time_of_each_act_is_its_own(make: Any, act: Any) -> None:
+    """Ten that take long are in time where each of them is; the one that never ends is late, and no other."""
+    one = make("time.sleep(0.15)\nwhile action.cycle == 12: pass\nreturn 0.5", timeout=0.6)
+
+    scores = await one.score_all([act(cycle) for cycle in range(1, 15)])
+    await one.close()
+
+    assert [score.status for score in scores] == ["scored"] * 11 + ["timeout"] + ["scored"] * 2
+
+
+async def test_large_acts_do_not_pile_up(make: Any, act: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more of them is on its way than the room there is; one larger than that goes alone."""
+    monkeypatch.setattr(rule_module, "AHEAD_BYTES", 150_000)
+    one = make("return len(action.outcome.output.text) / 1_000_000")
+    sent: list[int] = []
+    send, answer = one._send, one._judge
+    most = 0
+
+    def sending(action: Any) -> int:
+        nonlocal most
+        sent.append(send(action))
+        most = max(most, len(sent))
+        return sent[-1]
+
+    def answered(found: Any) -> Any:
+        sent.pop(0)
+        return answer(found)
+
+    monkeypatch.setattr(one, "_send", sending)
+    monkeypatch.setattr(one, "_judge", answered)
+    outcome = Outcome(status="success", output=Cut(text="x" * 100_000, length=100_000, sha256="0" * 64))
+    scores = await one.score_all([act(cycle, outcome=outcome) for cycle in range(20)])
+    await one.close()
+
+    assert [score.value for score in scores] == [0.1] * 20
+    assert most == 2
+
+
+async def test_a_file_that_cannot_be_loaded_is_an_error_of_each(make: Any, act: Any) -> None:
+    """Nothing hangs; every act says why."""
+    one = make("pass")
+    Path(one._plugin.origin).write_text("raise RuntimeError('now broken')\n")
+
+    scores = await one.score_all([act(cycle) for cycle in (1, 2, 3)])
+
+    assert ["now broken" in score.explanation for score in scores] == [True] * 3

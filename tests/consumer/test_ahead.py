@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conch.consumer import rule as rule_module
 from conch.consumer.discover import Plugin
 from conch.consumer.rule import RuleWorker
 from conch_schemas import Cut, Outcome
@@ -59,7 +59,7 @@ async def test_the_time_of_each_act_is_its_own(make: Any, act: Any) -> None:
 
 async def test_large_acts_do_not_pile_up(make: Any, act: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more of them is on its way than the room there is; one larger than that goes alone."""
-    monkeypatch.setattr(rule_module, "AHEAD_BYTES", 150_000)
+    monkeypatch.setattr(sys.modules[RuleWorker.__module__], "AHEAD_BYTES", 150_000)
     one = make("return len(action.outcome.output.text) / 1_000_000")
     sent: list[int] = []
     send, answer = one._send, one._judge

@@ -64,7 +64,7 @@ def required(said: Verdict, who: str = "") -> float | None:
 
 def _checked(value: Any, rule: Rule[Any]) -> float:
     low, high = getattr(getattr(rule, _DECLARED, None), "range", _ANY)
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    number = float(value) if not isinstance(value, bool) and isinstance(value, Real) else math.nan
     if not math.isfinite(number):
         raise ContractError(f"returned {_shown(value)}, not a finite number or None")
     if not low <= number <= high:

@@ -1,5 +1,11 @@
 """A plug-in rule as a consumer: scored in a process of its own, so that one which blocks, grows or exits harms only
-itself."""
+itself.
+
+An act comes to the consumer `rule-NAME`; the rule's process is given it, with what the rule carries from the acts
+before; its answer becomes a score, and the score a `reward.assigned` that follows from the act. Of a rule that carries
+something the runtime keeps that like any fold's state, one for each agent, with its place in the stream: it is given to
+the process with every act, so that the process may die at any time and nothing is lost.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +16,18 @@ import math
 import os
 import signal
 import sys
-from collections import deque
-from collections.abc import Sequence
+import uuid
+from pathlib import Path
 from typing import Any
 
 import structlog
+from pydantic import BaseModel
 
 from conch.bus.server import die_with_parent
+from conch.consumer.carried import Own, Trajectory, after_act, at_first, carried_by
 from conch.consumer.discover import Plugin
 from conch.consumer.follow import follow
+from conch.consumer.snapshot import UnreadableStateError
 from conch.consumer.spec import ConsumerSpec
 from conch.text import safe_text
 from conch_schemas import ActionTaken, Event, RewardAssigned, Score, encode
@@ -27,11 +36,16 @@ log = structlog.get_logger(__name__)
 
 START_SECONDS = 20.0
 """Time to import a rule's file: it does not count as the rule's."""
-AHEAD, AHEAD_BYTES = 64, 2**20
-"""Acts, and bytes of them, that are on their way to the process beside the one it works on."""
-_LINE_LIMIT = 64 * 1024
+LINE_LIMIT = 1024 * 1024
+"""Bytes of an answer: a state of 256 KiB with its quotes escaped has room."""
+DRAIN_BYTES, DRAIN_SECONDS = 64 * 1024, 0.05
+"""What a rule prints is taken so much at a time, so often: one that prints more waits, nobody else."""
+HEARD = 50
+"""Pieces of what a rule's process prints that are logged; the rest is not."""
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """numpy reserves memory for a thread per processor: on a large machine more than the rule's limit."""
+_MARK = "CONCH_RULE_PROCESS"
+"""Variable by which what a rule's process started is known, wherever it went."""
 
 
 class RuleWorker:
@@ -40,65 +54,59 @@ class RuleWorker:
     def __init__(self, plugin: Plugin, *, timeout: float, memory_mib: int) -> None:
         self._plugin, self._timeout, self._memory_mib = plugin, timeout, memory_mib
         self._process: asyncio.subprocess.Process | None = None
+        self._hearing: asyncio.Task[None] | None = None
+        self._mark = ""
         self._lock = asyncio.Lock()
 
+    async def become(self, plugin: Plugin) -> None:
+        """Score by another rule of this name from the next act on; the one in hand is finished first."""
+        async with self._lock:
+            await self.close()
+            self._plugin = plugin
+
     async def score(self, action: ActionTaken) -> Score:
-        """The rule's score of this act; whatever it does, a Score comes back. Cancelled, the process is ended."""
+        """The rule's score of this act, the first of its agent for a rule that carries something; see `fold`."""
+        return (await self.fold(at_first(self._plugin), action))[1]
+
+    async def fold(self, before: BaseModel | None, action: ActionTaken) -> tuple[BaseModel | None, Score]:
+        """(what the rule carries after this act, its score of it), given what it carried, from `at_first` on.
+
+        Whatever the rule does, a Score comes back. What is neither scored nor not applicable leaves a state as it was;
+        a trajectory is one of acts, however they are scored. Cancelled, the process is ended. Raises
+        UnreadableStateError where the rule cannot read its state.
+        """
         async with self._lock:
             try:
                 if self._process is not None and self._process.returncode is not None:
                     await self.close()  # it ended between two acts: this one is not to blame
                 if self._process is None:
                     await self._start()
-                async with asyncio.timeout(self._plugin.timeout or self._timeout):
-                    answer = await self._ask(action)
+                async with asyncio.timeout(self._seconds):
+                    answer = await self._ask(before, action)
             except TimeoutError:
                 await self.close()
-                return self._score("timeout", why=f"no value within {self._plugin.timeout or self._timeout:g} s")
+                answer, score = {}, self._score("timeout", why=f"no value within {self._seconds:g} s")
             except _WorkerGoneError as gone:
                 await self.close()
-                return self._score("error", why=str(gone))
+                answer, score = {}, self._score("error", why=str(gone))
             except asyncio.CancelledError:
                 await self.close()
                 raise
-        return self._judge(answer)
+            else:
+                score = self._judge(answer)
+        if "unreadable" in answer:
+            name, agent = f"rule-{self._plugin.name}", action.agent
+            raise UnreadableStateError(name, self._plugin.version, agent, safe_text(str(answer["unreadable"])))
+        after = before
+        if isinstance(before, Trajectory) and self._plugin.window is not None:
+            after = after_act(before.acts, action, self._plugin.window)
+        elif score.status in ("scored", "not_applicable") and isinstance(text := answer.get("state"), str):
+            after = Own(text=text)
+        return after, score
 
-    async def score_all(self, actions: Sequence[ActionTaken]) -> list[Score]:
-        """`score` of each, in their order: the next ones are on their way to the process while it works on one.
-
-        An act's time counts from the answer before it. One that the process ended over is asked once more by itself:
-        it may have ended between two acts. Cancelled, the process is ended.
-        """
-        scores: list[Score] = []
-        while len(scores) < len(actions):
-            async with self._lock:
-                await self._score_ahead(actions[len(scores) :], scores)
-            if len(scores) < len(actions) and self._process is None:
-                scores.append(await self.score(actions[len(scores)]))
-        return scores
-
-    async def _score_ahead(self, actions: Sequence[ActionTaken], scores: list[Score]) -> None:
-        """As many of these as go, put behind `scores`: all, or those up to one that ended the process or its time."""
-        waiting, sent, room = iter(actions), deque[int](), AHEAD_BYTES
-        try:
-            if self._process is None:
-                await self._start()
-            for action in actions:
-                while room > 0 and len(sent) < AHEAD and (following := next(waiting, None)) is not None:
-                    sent.append(self._send(following))
-                    room -= sent[-1]
-                async with asyncio.timeout(self._plugin.timeout or self._timeout):
-                    answer = await self._answer_to(action)
-                room += sent.popleft()
-                scores.append(self._judge(answer))
-        except TimeoutError:
-            await self.close()
-            scores.append(self._score("timeout", why=f"no value within {self._plugin.timeout or self._timeout:g} s"))
-        except _WorkerGoneError:
-            await self.close()
-        except asyncio.CancelledError:
-            await self.close()
-            raise
+    @property
+    def _seconds(self) -> float:
+        return self._plugin.timeout or self._timeout
 
     def _judge(self, answer: dict[str, Any]) -> Score:
         if "error" in answer:
@@ -125,49 +133,48 @@ class RuleWorker:
         )
 
     async def _start(self) -> None:
+        self._mark = uuid.uuid4().hex
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "conch.consumer.worker",
-            self._plugin.origin,
-            self._plugin.name,
-            str(self._memory_mib),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, **dict.fromkeys(_ONE_THREAD, "1")},
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, **dict.fromkeys(_ONE_THREAD, "1"), _MARK: self._mark},
             start_new_session=True,
-            limit=_LINE_LIMIT,
+            limit=LINE_LIMIT,
             preexec_fn=lambda: die_with_parent(signal.SIGKILL),
         )
+        assert self._process.stderr is not None
+        self._hearing = asyncio.create_task(self._hear(self._process.stderr), name=f"conch.{self._plugin.name}.hear")
+        task = {"origin": self._plugin.origin, "name": self._plugin.name, "text": self._plugin.text}
         try:
             async with asyncio.timeout(START_SECONDS):
+                await self._tell(json.dumps(task | {"memory_mib": self._memory_mib}).encode() + b"\n")
                 answer = await self._answer()
         except TimeoutError:
             raise _WorkerGoneError(f"its file was still being imported after {START_SECONDS:g} s") from None
         if "error" in answer:
             raise _WorkerGoneError(str(answer["error"]))
 
-    async def _ask(self, action: ActionTaken) -> dict[str, Any]:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        self._send(action)
-        with contextlib.suppress(OSError):  # it is gone: reading says how
-            await self._process.stdin.drain()
-        return await self._answer_to(action)
-
-    def _send(self, action: ActionTaken) -> int:
-        """Have the act on its way; its bytes."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        line = encode(action) + b"\n"
-        with contextlib.suppress(OSError):
-            self._process.stdin.write(line)
-        return len(line)
-
-    async def _answer_to(self, action: ActionTaken) -> dict[str, Any]:
+    async def _ask(self, before: BaseModel | None, action: ActionTaken) -> dict[str, Any]:
+        carried: Any = None
+        if isinstance(before, Trajectory):
+            carried = before.acts[-((self._plugin.window or 1) - 1) :]
+        elif isinstance(before, Own):
+            carried = before.text
+        await self._tell(json.dumps(carried).encode() + b"\n" + encode(action) + b"\n")
         while (answer := await self._answer()).get("id") != action.id:
             log.warning("reward.rule_spoke_out_of_turn", rule=self._plugin.name)
         return answer
+
+    async def _tell(self, lines: bytes) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):  # it is gone: reading says how
+            self._process.stdin.write(lines)
+            await self._process.stdin.drain()
 
     async def _answer(self) -> dict[str, Any]:
         assert self._process is not None
@@ -183,13 +190,48 @@ class RuleWorker:
             raise _WorkerGoneError(f"the rule ended its process ({how})")
         return answer
 
+    async def _hear(self, printed: asyncio.StreamReader) -> None:
+        """Log the first of what the rule prints, and let the rest go, no faster than at a walk."""
+        heard = 0
+        while piece := await printed.read(DRAIN_BYTES):
+            if heard < HEARD:
+                heard += 1
+                said = safe_text(piece.decode(errors="replace"))[:500]
+                log.info("reward.rule_printed", rule=self._plugin.name, said=said)
+            await asyncio.sleep(DRAIN_SECONDS)
+
     async def close(self) -> None:
         """End the process and whatever it started. Twice is once."""
         process, self._process = self._process, None
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+        hearing, self._hearing = self._hearing, None
+        if hearing is not None:
+            hearing.cancel()
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await asyncio.to_thread(_end_marked, self._mark)
+        process._transport.close()  # type: ignore[attr-defined] # its pipes, should anybody else still hold them
+        await process.wait()
+
+
+def _end_marked(mark: str) -> None:
+    """End what the rule's process started and let go of: in sessions of their own, or orphans. Linux; elsewhere none."""
+    wanted, rounds = f"{_MARK}={mark}".encode(), 3
+    for _ in range(rounds):  # one that forks while it is looked for leaves a child for the next round
+        found = [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if wanted in _environment(entry)]
+        for pid in found:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        if not found:
+            return
+
+
+def _environment(entry: Path) -> list[bytes]:
+    try:
+        return (entry / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []  # it is gone, or not ours
 
 
 class _WorkerGoneError(Exception):
@@ -204,17 +246,36 @@ def rule_consumer(
     A rule that is new begins behind `begin`: where it was first given a weight. Scoring the past is another matter.
     """
     worker = RuleWorker(plugin, timeout=timeout, memory_mib=memory_mib)
+    name, carried = f"rule-{plugin.name}", carried_by(plugin)
 
     async def handle(action: ActionTaken) -> Event:
-        score = await worker.score(action)
-        return follow(
-            action,
-            RewardAssigned,
-            consumer=f"rule-{plugin.name}",
-            version=plugin.version,
-            scorer=plugin.name,
-            scores=(score,),
-        )
+        return assigned(action, await worker.score(action))
 
-    name = f"rule-{plugin.name}"
-    return ConsumerSpec(name, plugin.version, (ActionTaken,), handle, emits=(RewardAssigned,), begin=begin), worker
+    async def fold(before: BaseModel, action: ActionTaken) -> tuple[BaseModel | None, Event]:
+        after, score = await worker.fold(before, action)
+        return after, assigned(action, score)
+
+    spec = ConsumerSpec(
+        name,
+        plugin.version,
+        (ActionTaken,),
+        handle if carried is None else fold,
+        state=carried,
+        initial=None if carried is None else lambda: carried.model_validate(at_first(plugin)),
+        emits=(RewardAssigned,),
+        begin=begin,
+    )
+    return spec, worker
+
+
+def assigned(action: ActionTaken, score: Score) -> RewardAssigned:
+    """What a rule's score of an act is said with."""
+    return follow(
+        action,
+        RewardAssigned,
+        consumer=f"rule-{score.scorer}",
+        version=score.version,
+        scorer=score.scorer,
+        scores=(score,),
+    )
+

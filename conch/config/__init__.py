@@ -14,6 +14,7 @@ from conch.config.model import (
     RewardSettings,
     Settings,
     ToolSettings,
+    WatchSettings,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "RewardSettings",
     "Settings",
     "ToolSettings",
+    "WatchSettings",
 ]

@@ -296,6 +296,23 @@ class RewardSettings(Section):
         return self
 
 
+class WatchSettings(Section):
+    """What the watchers of the reward look at, and when they speak."""
+
+    recent: Annotated[int, Field(ge=20, le=500)] = 50
+    """Newest acts that each figure is taken over."""
+    earlier: Annotated[int, Field(ge=20, le=1000)] = 150
+    """Acts before those, at most, that they are compared with; at least as many as `recent` are waited for."""
+    dominance: Annotated[float, Field(gt=0, le=1)] = 0.8
+    """Share of the total's variance beyond which one component dominates it, 0..1."""
+    collapse: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """Share of its earlier variance below which the total's has collapsed, 0..1."""
+    length: Annotated[float, Field(gt=1)] = 2.0
+    """Times as long, or as short, as earlier that replies are once their length has drifted."""
+    gap: Annotated[float, Field(gt=0)] = 1.0
+    """Standard deviations that the total may rise beyond a held-out score."""
+
+
 class NeedSettings(Section):
     """One need."""
 
@@ -481,6 +498,8 @@ class Settings(Section):
     """How scores become a total."""
     constitution: ConstitutionSettings = ConstitutionSettings()
     """The principles that acts are held to."""
+    watch: WatchSettings = WatchSettings()
+    """What the watchers of the reward look at."""
     needs: NeedsSettings = NeedsSettings()
     """What the agent needs."""
     goals: tuple[Goal, ...] = ()

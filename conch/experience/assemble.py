@@ -26,6 +26,7 @@ from conch_schemas import (
     Line,
     Outcome,
     Part,
+    PartRole,
     PromptMessage,
     Score,
     ScoredPart,
@@ -114,7 +115,7 @@ def judge(weights: str, parts: Sequence[Part], scores: Sequence[Score]) -> Verdi
     complete = all((part.component, part.scorer) in newest for part in parts)
     counted = {p.component: _in_range(p, newest.pop(k)) for p in parts if (k := (p.component, p.scorer)) in newest}
     shown = [_shown(part, counted.get(part.component)) for part in parts]
-    beside = [_scored(newest[key], 0.0) for key in sorted(newest)[:MAX_BESIDE]]
+    beside = [_scored(newest[key], 0.0, "paid") for key in sorted(newest)[:MAX_BESIDE]]
     if not parts:
         return Verdict(scores=tuple(beside), total=0.0, breakdown=(), coverage=0.0, complete=False, weights=weights)
     result = total(parts, counted)
@@ -140,7 +141,7 @@ def _in_range(part: Part, score: Score) -> Score:
 
 def _shown(part: Part, score: Score | None) -> ScoredPart:
     if score is not None:
-        return _scored(score, part.weight)
+        return _scored(score, part.weight, part.role)
     return ScoredPart(
         component=part.component,
         value=None,
@@ -149,10 +150,11 @@ def _shown(part: Part, score: Score | None) -> ScoredPart:
         explanation=f"nothing came within {part.deadline:g} s",
         scorer=part.scorer,
         version="",
+        role=part.role,
     )
 
 
-def _scored(score: Score, weight: float) -> ScoredPart:
+def _scored(score: Score, weight: float, role: PartRole) -> ScoredPart:
     return _a_scored_part(
         {
             "component": score.component,
@@ -162,6 +164,7 @@ def _scored(score: Score, weight: float) -> ScoredPart:
             "explanation": score.explanation,
             "scorer": score.scorer,
             "version": score.version,
+            "role": role,
         }
     )
 

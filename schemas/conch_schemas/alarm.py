@@ -21,10 +21,12 @@ class AlarmRaised(Event):
     """Of which component, where it is one's."""
     active: bool
     """False: it is over."""
+    begun: int | None = Field(default=None, ge=0)
+    """Cycle of the act at which it began."""
     value: float
-    """The figure."""
+    """The figure, as of this act."""
     threshold: float
-    """The bound."""
+    """The bound: beyond it the alarm begins. It is over once the figure has come back behind it by a fifth."""
     window: int = Field(ge=1)
     """Experiences that the figure is taken over."""
     what: str

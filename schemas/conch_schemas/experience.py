@@ -9,7 +9,7 @@ from pydantic import Field
 
 from conch_schemas.action import Action, Claim, GoalCheck, Outcome, PromptMessage, Unit, Usage
 from conch_schemas.envelope import Event, Value
-from conch_schemas.reward import ScoreStatus
+from conch_schemas.reward import PartRole, ScoreStatus
 
 
 class ScoredPart(Value):
@@ -22,6 +22,8 @@ class ScoredPart(Value):
     explanation: str
     scorer: str
     version: str
+    role: PartRole = "paid"
+    """Of its part in the weight set; what was scored beside the set is `paid`, with weight 0."""
 
 
 class Line(Value):

@@ -19,6 +19,7 @@ SAID = {
     "explanation": "The reply is valid.",
     "scorer": "reward",
     "version": "1",
+    "role": "paid",
 }
 
 

@@ -28,6 +28,11 @@ def expected_parts(settings: Settings, plugins: Found) -> tuple[Part, ...]:
     return weight_set(added, settings.rewards, settings.constitution)
 
 
+def asked_weights(settings: Settings, plugins: Found) -> dict[str, float]:
+    """What each part that is not built in asks for."""
+    return {part.component: part.weight for _, part in _added(settings, plugins)}
+
+
 def judge_scorer(name: str) -> str:
     """Under which name the judge of a component says its scores."""
     return f"judge-{name}"

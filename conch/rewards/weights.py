@@ -170,9 +170,15 @@ def _refuse_mismatch(weights: Mapping[str, float], known: Iterable[str]) -> None
     known = set(known)
     for name in sorted(set(weights) - known - set(WATCHED_COMPONENTS)):
         near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.0)
-        raise ConfigError(f"rewards.weights names {name}, which nothing scores; the nearest known name is {near[0]}")
+        raise ConfigError(
+            f"rewards.weights names {name}, which nothing scores; the nearest known name is {near[0]} "
+            "(--rules names the file of a rule; conch reward weights --reset takes the table out)"
+        )
     missing = sorted(known - set(weights))
     if missing:
-        raise ConfigError(f"rewards.weights must name every part, it lacks {', '.join(missing)}")
+        raise ConfigError(
+            f"rewards.weights must name every part, it lacks {', '.join(missing)}: give a weight there (0: watched), "
+            "or let conch reward weights --reset take the table out"
+        )
     if not sums_to_one(weights):
         raise ConfigError(f"rewards.weights sums to {math.fsum(weights.values()):.6g}, it must sum to 1")

@@ -6,3 +6,4 @@ from cyclopts import App
 
 app = App(name="reward", help="What the agent's acts are worth, and who says so.")
 app.command("conch.cli.reward.listing:list_", name="list")
+app.command("conch.cli.reward.weights:weights")

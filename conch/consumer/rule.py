@@ -85,8 +85,8 @@ class RuleWorker:
                     answer = await self._ask(before, action)
             except TimeoutError:
                 await self.close()
-                answer, score = {}, self._score("timeout", why=f"no value within {self._seconds:g} s")
-            except _WorkerGoneError as gone:
+                answer, score = {}, self._late()
+            except WorkerGoneError as gone:
                 await self.close()
                 answer, score = {}, self._score("error", why=str(gone))
             except asyncio.CancelledError:
@@ -107,6 +107,9 @@ class RuleWorker:
     @property
     def _seconds(self) -> float:
         return self._plugin.timeout or self._timeout
+
+    def _late(self) -> Score:
+        return self._score("timeout", why=f"no value within {self._seconds:g} s")
 
     def _judge(self, answer: dict[str, Any]) -> Score:
         if "error" in answer:
@@ -132,6 +135,9 @@ class RuleWorker:
             version=self._plugin.version,
         )
 
+    def _late(self) -> Score:
+        return self._score("timeout", why=f"no value within {self._seconds:g} s")
+
     async def _start(self) -> None:
         self._mark = uuid.uuid4().hex
         self._process = await asyncio.create_subprocess_exec(
@@ -154,17 +160,24 @@ class RuleWorker:
                 await self._tell(json.dumps(task | {"memory_mib": self._memory_mib}).encode() + b"\n")
                 answer = await self._answer()
         except TimeoutError:
-            raise _WorkerGoneError(f"its file was still being imported after {START_SECONDS:g} s") from None
+            raise WorkerGoneError(f"its file was still being imported after {START_SECONDS:g} s") from None
         if "error" in answer:
-            raise _WorkerGoneError(str(answer["error"]))
+            raise WorkerGoneError(str(answer["error"]))
 
     async def _ask(self, before: BaseModel | None, action: ActionTaken) -> dict[str, Any]:
+        await self._tell(self._question(before, action))
+        return await self._answer_to(action)
+
+    def _question(self, before: BaseModel | None, action: ActionTaken) -> bytes:
+        """The two lines by which the process is asked for the score of an act."""
         carried: Any = None
         if isinstance(before, Trajectory):
             carried = before.acts[-((self._plugin.window or 1) - 1) :]
         elif isinstance(before, Own):
             carried = before.text
-        await self._tell(json.dumps(carried).encode() + b"\n" + encode(action) + b"\n")
+        return json.dumps(carried).encode() + b"\n" + encode(action) + b"\n"
+
+    async def _answer_to(self, action: ActionTaken) -> dict[str, Any]:
         while (answer := await self._answer()).get("id") != action.id:
             log.warning("reward.rule_spoke_out_of_turn", rule=self._plugin.name)
         return answer
@@ -183,11 +196,11 @@ class RuleWorker:
             line = await self._process.stdout.readline()
             answer = json.loads(line) if line else None
         except ValueError:
-            raise _WorkerGoneError("its process wrote something else than a score") from None
+            raise WorkerGoneError("its process wrote something else than a score") from None
         if not isinstance(answer, dict):
             status = await self._process.wait()
             how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
-            raise _WorkerGoneError(f"the rule ended its process ({how})")
+            raise WorkerGoneError(f"the rule ended its process ({how})")
         return answer
 
     async def _hear(self, printed: asyncio.StreamReader) -> None:
@@ -234,7 +247,7 @@ def _environment(entry: Path) -> list[bytes]:
         return []  # it is gone, or not ours
 
 
-class _WorkerGoneError(Exception):
+class WorkerGoneError(Exception):
     """The rule's process is of no use any more; the message says why."""
 
 
@@ -278,4 +291,3 @@ def assigned(action: ActionTaken, score: Score) -> RewardAssigned:
         scorer=score.scorer,
         scores=(score,),
     )
-

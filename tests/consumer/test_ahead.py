@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from conch.consumer import ahead
+from conch.consumer.ahead import AheadWorker
 from conch.consumer.discover import Plugin
-from conch.consumer.rule import RuleWorker
 from conch_schemas import Cut, Outcome
 
 HEAD = "from conch import rule\nimport os, time\n@rule()\ndef tested(action):\n    "
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Callable[..., RuleWorker]:
+def make(tmp_path: Path) -> Callable[..., AheadWorker]:
     """The worker of a rule with this body."""
 
-    def worker(body: str, *, timeout: float = 10.0) -> RuleWorker:
+    def worker(body: str, *, timeout: float = 10.0) -> AheadWorker:
         path = tmp_path / "rules.py"
         path.write_text(HEAD + body.replace("\n", "\n    ") + "\n")
-        return RuleWorker(Plugin("rule", "tested", str(path), "7", doc="What it is."), timeout=timeout, memory_mib=512)
+        return AheadWorker(Plugin("rule", "tested", str(path), "7", doc="What it is."), timeout=timeout, memory_mib=512)
 
     return worker
 
@@ -59,7 +59,7 @@ async def test_the_time_of_each_act_is_its_own(make: Any, act: Any) -> None:
 
 async def test_large_acts_do_not_pile_up(make: Any, act: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more of them is on its way than the room there is; one larger than that goes alone."""
-    monkeypatch.setattr(sys.modules[RuleWorker.__module__], "AHEAD_BYTES", 150_000)
+    monkeypatch.setattr(ahead, "AHEAD_BYTES", 150_000)
     one = make("return len(action.outcome.output.text) / 1_000_000")
     sent: list[int] = []
     send, answer = one._send, one._judge

@@ -6,6 +6,7 @@ import asyncio
 import difflib
 import signal
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +19,8 @@ from conch.cli.facts import names_in
 from conch.cli.options import COMMON
 from conch.cli.run.opening import claim
 from conch.cli.workers import run_workers
-from conch.config import BUILTIN_COMPONENTS
 from conch.consumer import ConsumerSpec
-from conch.consumer.discover import Plugin, builtin_names, builtin_services, discover
+from conch.consumer.discover import Plugin, builtin_names, builtin_services, discover, reserved
 from conch.consumer.members import joined
 from conch.consumer.place import PARTITIONS
 from conch.consumer.process import builtin, host_until, plugin, weighed
@@ -47,12 +47,12 @@ def consume(
     from conch.telemetry import configure
 
     home, settings = common.where(), common.settings()
-    found = discover([str(rule) for rule in rules or ()], taken={*builtin_names(), *BUILTIN_COMPONENTS})
+    found = discover([str(rule) for rule in rules or ()], taken=reserved(settings))
     for broken in found.broken:
         warn(f"set aside: {broken.origin}: {broken.why}")
     plugins = {known: one for one in found.plugins for known in _names(one)}
-    if name not in plugins and name not in builtin_names():
-        known = sorted({*plugins, *builtin_names()})
+    if name not in plugins and name not in builtin_names(settings):
+        known = sorted({*plugins, *builtin_names(settings)})
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
         raise UsageError(f"there is no consumer {name}; the nearest name is {near[0]} (--rules names plug-ins)")
     configure(settings.log, None, process=name)
@@ -80,6 +80,8 @@ def _report(**line: str) -> None:
     """What it waits for outside, or stumbled over."""
     if line.get("waits"):
         warn(f"{line['consumer']} waits: {line['waits']}")
+    elif "notes" in line:
+        warn(f"{line['consumer']}: {line['notes']}")
     elif "broke" in line:
         warn(f"{line['consumer']} broke and is started again: {line['broke']}")
 
@@ -97,8 +99,9 @@ async def _alone(name: str, home: Home, context: ServiceContext, found: Plugin |
                 await claim(bus, home.agentuid(settings.agent), [name], settings.bus.url or "")
             feed = await stack.enter_async_context(feeding(bus))
             members = await stack.enter_async_context(joined(bus, [name], worker))
+            begin = await weighed(bus, names_in(home, settings)[0])
+            context = replace(context, begin=begin)
             if found is not None:
-                begin = await weighed(bus, names_in(home, settings)[0])
                 running = plugin(found, context, members, stack, begin=begin)
             else:
                 [running] = builtin(context, [name], members)

@@ -205,18 +205,18 @@ async def _handled_here(
 def _hosted(feed: Feed, common: Common, consumer: str, rules: Sequence[Path], stack: AsyncExitStack) -> Retry:
     """The consumer, not reading, only here to be asked. Raises ConchError where there is none that takes letters."""
     from conch.consumer import ConsumerRuntime, ServiceContext
-    from conch.consumer.discover import builtin_names, discover
+    from conch.consumer.discover import builtin_names, discover, reserved
     from conch.consumer.members import Members
     from conch.consumer.process import builtin, plugin
     from conch.consumer.service import Retrying
     from conch.consumer.share import SharedConsumer
 
     members = Members(feed.bus, "dlq")  # it takes part in nothing
-    context = ServiceContext(common.settings(), common.existing().path)
-    if consumer in builtin_names():
+    context = ServiceContext(settings := common.settings(), common.existing().path)
+    if consumer in builtin_names(settings):
         [running] = builtin(context, [consumer], members)
     else:
-        found = discover([str(rule) for rule in rules], taken=builtin_names())
+        found = discover([str(rule) for rule in rules], taken=reserved(settings))
         named = [one for one in found.plugins if consumer == (f"rule-{one.name}" if one.kind == "rule" else one.name)]
         if not named:
             raise ConchError(f"there is no consumer {consumer!r} here: name its file with --rules, or drop the letter")

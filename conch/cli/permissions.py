@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from conch.cli.common import Common, emit, say, warn
 from conch.cli.options import COMMON
-from conch.config import BUILTIN_COMPONENTS
+from conch.config import Settings
 from conch.consumer.rights import AGENT, COMMANDS, RUN, Said, User
 from conch.errors import HomeError, UsageError
 from conch.home import write_whole
@@ -50,7 +50,8 @@ def permissions(
         if not re.fullmatch(AGENT_PATTERN, name):
             raise UsageError(f"--agents {name}: a name is small letters, digits and hyphens")
     builtin = wanted_builtin(settings, ())
-    said = said_by(builtin, ServiceContext(settings, home.path)) | _plugins([str(rule) for rule in rules or ()])
+    said = said_by(builtin, ServiceContext(settings, home.path))
+    said |= _plugins([str(rule) for rule in rules or ()], settings)
     for name in sorted(said.keys() & {AGENT, COMMANDS, RUN}):
         raise UsageError(f"a consumer is named {name}, as a user of another kind is: give it another name")
     found = users(said, builtin, names)
@@ -81,11 +82,11 @@ def said_by(names: Sequence[str], context: ServiceContext) -> dict[str, Said]:
     return said
 
 
-def _plugins(rules: Sequence[str]) -> dict[str, Said]:
+def _plugins(rules: Sequence[str], settings: Settings) -> dict[str, Said]:
     """What each plug-in says; one that does not tell is warned of: it may say nothing."""
-    from conch.consumer.discover import builtin_names, discover
+    from conch.consumer.discover import discover, reserved
 
-    found = discover(rules, taken={*builtin_names(), *BUILTIN_COMPONENTS})
+    found = discover(rules, taken=reserved(settings))
     for broken in found.broken:
         warn(f"set aside: {broken.origin}: {broken.why}")
     for plugin in found.of("consumer"):

@@ -23,7 +23,7 @@ from conch.consumer.rule import RuleWorker, rule_consumer
 from conch.consumer.service import Exporter, Service, ServiceContext
 from conch.consumer.share import SharedConsumer
 from conch.consumer.spec import ConsumerSpec
-from conch.errors import ConchError, ContractError, FencedError
+from conch.errors import ConchError, ConfigError, ContractError, FencedError
 from conch.experience import store_path
 from conch.process import Child, innermost, run_child
 from conch_schemas import STREAM_SUBJECTS, WeightsSet, subject_filter
@@ -53,8 +53,8 @@ class Running:
 async def host(feed: Feed, running: Sequence[Running], stop: asyncio.Event, report: Callable[..., None]) -> None:
     """Run consumers side by side until `stop`. One that breaks is started again with back-off and harms no other.
 
-    One that was taken over, or whose state cannot be read, is left down and reported. A ConchError of another kind
-    (the store's file is damaged) is fatal: it is raised.
+    One that was taken over, whose state cannot be read, or that cannot be made of its settings, is left down and
+    reported. A ConchError of another kind (the store's file is damaged) is fatal: it is raised.
     """
     async with asyncio.TaskGroup() as group:
         for one in running:
@@ -64,11 +64,11 @@ async def host(feed: Feed, running: Sequence[Running], stop: asyncio.Event, repo
 async def _keep(feed: Feed, one: Running, stop: asyncio.Event, report: Callable[..., None]) -> None:
     failures = 0
     while not stop.is_set():
-        one.now = one.make()
         try:
+            one.now = one.make()
             await one.now.run(feed, stop)
             return
-        except (FencedError, ContractError) as error:
+        except (FencedError, ContractError, ConfigError) as error:
             one.down = str(error)
             log.error("consumer.down", consumer=one.name, why=one.down)
             report(consumer=one.name, down=one.down)
@@ -155,15 +155,15 @@ async def live(child: Child) -> None:
     finish = asyncio.Event()
     child.on("stop", stop.set)
     child.on("finish", finish.set)
-    context = ServiceContext(child.settings, child.home, child.report)
     async with (
         JetStreamBus(child.access, name=child.spec["name"], strict=child.strict) as bus,
         feeding(bus) as feed,
         joined(bus, _names(child), _worker(child)) as members,
         AsyncExitStack() as stack,
     ):
-        running = builtin(context, child.spec["builtin"], members)
         begin = await weighed(bus, child.spec["agents"][0])
+        context = ServiceContext(child.settings, child.home, child.report, begin)
+        running = builtin(context, child.spec["builtin"], members)
         for described in child.spec["plugins"]:
             running.append(plugin(Plugin(**described), context, members, stack, begin=begin))
         beside = [

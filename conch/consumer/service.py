@@ -22,7 +22,10 @@ class ServiceContext:
     home: Path
     """The home directory."""
     report: Callable[..., None] = lambda **_: None
-    """Tells the run: `report(consumer=NAME, waits=SENTENCE)` what a service waits for outside, "" once it does not."""
+    """Tells the run: `report(consumer=NAME, waits=SENTENCE)` what a service waits for outside, "" once it does not;
+    `report(consumer=NAME, notes=SENTENCE)` what somebody should know."""
+    begin: int = 0
+    """Where the weight set in force stands in the stream: who scores for the first time begins behind it."""
 
 
 class Service(Protocol):

@@ -69,6 +69,8 @@ class SharedConsumer:
                 await self._hold(stop)
         finally:
             self._members.consumers.discard(self.name)
+            if self.spec.close is not None:
+                await self.spec.close()
 
     async def _hold(self, stop: asyncio.Event) -> None:
         """Handle what falls to this worker and is free, until that changes."""

@@ -1,0 +1,121 @@
+"""How a judge's answer is read: strictly, as whatever it cannot be taken for is no score."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from conch.errors import JudgeError
+from conch.rewards.compose import Message
+from conch.text import safe_text
+
+MOST_CHARACTERS: Final = 64 * 1024
+"""Of an answer; a longer one is none."""
+EXPLANATION: Final = 500
+"""Characters of an explanation that are kept."""
+_COPIED: Final = 16
+"""Characters of an explanation, white space aside, from which it is no chance that the judged text holds it whole."""
+_BLOCK: Final = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*", re.DOTALL)
+"""The one wrapping that is taken off: models put it around JSON unasked."""
+
+
+class Judgement(NamedTuple):
+    """A judge's word on one trajectory."""
+
+    score: float
+    """0..1."""
+    explanation: str
+    """At most 500 characters on one line, harmless to show."""
+
+
+def read_judgement(answer: str, judged: Sequence[Message]) -> Judgement:
+    """The judgement in an answer: one JSON object with `score` and `explanation`, alone or in one Markdown block.
+
+    Raises JudgeError, passing, with the reason: no JSON, more than one object, other fields, a score that is no number
+    from 0 to 1, no explanation, and an answer or explanation that stands word for word in what was judged.
+    """
+    found = read_object(answer, ("explanation", "score"))
+    score, explanation = number_in(found["score"], "score"), found["explanation"]
+    if not isinstance(explanation, str) or not explanation.strip():
+        raise unread("it explains nothing", answer)
+    refuse_copy(answer, explanation, [message.content for message in judged])
+    return Judgement(score, shortened(explanation))
+
+
+def read_object(answer: str, fields: Sequence[str]) -> Mapping[str, Any]:
+    """The one JSON object that the answer consists of, with exactly these fields. Raises JudgeError."""
+    if not answer.strip():
+        raise unread("it is empty", answer)
+    if len(answer) > MOST_CHARACTERS:
+        raise unread(f"it is longer than {MOST_CHARACTERS} characters", answer)
+    block = _BLOCK.fullmatch(answer)
+    try:
+        found = json.loads(block[1] if block else answer, object_pairs_hook=_once, parse_constant=_refused)
+    except _TwiceError as twice:
+        raise unread(str(twice), answer) from None
+    except (ValueError, RecursionError):
+        raise unread("it is not one JSON object", answer) from None
+    if not isinstance(found, dict):
+        raise unread("it is not one JSON object", answer)
+    if sorted(found) != sorted(fields):
+        has = ", ".join(sorted(found)) or "none"
+        raise unread(f"its fields are {has}, not {' and '.join(sorted(fields))}", answer)
+    return found
+
+
+def number_in(value: object, what: str) -> float:
+    """A score from 0 to 1. Raises JudgeError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise unread(f"its {what} {json.dumps(value)[:80]} is no number", "")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not 0.0 <= number <= 1.0:
+        raise unread(f"its {what} {number:g} is outside 0..1", "")
+    return number + 0.0  # −0.0 becomes 0.0
+
+
+def refuse_copy(answer: str, explanation: str, judged: Sequence[str]) -> None:
+    """Raises JudgeError where the text that was judged dictated the answer: it, or all it explains, stands there."""
+    said, explained = _letters(answer), _letters(explanation)
+    for text in map(_letters, judged):
+        if said in text:
+            raise unread("it stands word for word in the judged text", answer)
+        if len(explained) >= _COPIED and explained in text:
+            raise unread("its explanation stands word for word in the judged text", answer)
+
+
+def shortened(explanation: str) -> str:
+    """An explanation as it is kept."""
+    return safe_text(explanation, one_line=True).strip()[:EXPLANATION]
+
+
+def unread(why: str, answer: str) -> JudgeError:
+    """That an answer says no score."""
+    shown = f": {safe_text(answer, one_line=True)[:120]}" if answer.strip() else ""
+    why = safe_text(why, one_line=True)[:200]
+    return JudgeError(f"the judge's answer cannot be read, {why}{shown}", passing=True)
+
+
+def _letters(text: str) -> str:
+    """Without white space, and small: a copy with other line ends is one too."""
+    return "".join(text.split()).casefold()
+
+
+class _TwiceError(ValueError):
+    """A field stands twice: which one counts nobody knows."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _TwiceError("a field stands in it twice")
+    return found
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number in JSON")

@@ -1,0 +1,69 @@
+"""Text that a judge is shown and cannot be told anything by: encoded line by line, and fenced."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from conch.rewards.compose import Message
+from conch.text import cut, well_formed
+
+WHOLE_BYTES: Final = 48 * 1024
+"""Most bytes of all that is judged, before encoding: of each message its equal share at most, head and tail."""
+ROLE: Final = 32
+"""Characters of a role."""
+MOST_MESSAGES: Final = 64
+"""More of them: the first HEAD and the last, and how many were left out."""
+HEAD: Final = 8
+_INVISIBLE: Final = re.compile("[\U000e0000-\U0010ffff]")
+"""Tags, variation selectors of the supplement, private use: printable to Python, shown to nobody, read by models."""
+
+
+class Fenced(NamedTuple):
+    """A fenced text."""
+
+    mark: str
+    """The fence's mark, 16 hex digits that stand nowhere in the text."""
+    text: str
+    """From the opening line to the closing one."""
+
+
+def fenced(messages: Sequence[Message]) -> Fenced:
+    """The messages as JSON Lines between two marked lines; the same messages give the same bytes.
+
+    The mark comes out of a digest of all that it encloses, so nothing enclosed can hold it: whoever changes the text
+    to hold it changes it. Each message is one line, `{"role", "content"}`: a content can end neither its line nor its
+    string, and every character that is not shown as itself (control, direction, tags) is written as its escape, so
+    that the whole is at most three times WHOLE_BYTES long.
+    """
+    shown, number = "\n".join(_lines(messages)), 0
+    while (mark := hashlib.sha256(f"{number}\0{shown}".encode()).hexdigest()[:16]) in shown:
+        number += 1
+    return Fenced(mark, f"<<<{mark}\n{shown}\n{mark}>>>")
+
+
+def _lines(messages: Sequence[Message]) -> Iterator[str]:
+    left_out = max(0, len(messages) - MOST_MESSAGES)
+    kept = [*messages[:HEAD], *messages[HEAD + left_out :]] if left_out else messages
+    for place, message in enumerate(kept):
+        if left_out and place == HEAD:
+            yield json.dumps({"left_out": left_out})
+        content = cut(message.content, WHOLE_BYTES // len(kept)).text
+        told = {"role": well_formed(message.role[:ROLE]), "content": content}
+        yield _escaped(json.dumps(told, ensure_ascii=False))
+
+
+def _escaped(line: str) -> str:
+    """A line of JSON in which every character is shown as itself."""
+    if line.isprintable() and not _INVISIBLE.search(line):
+        return line
+    return "".join(map(_shown, line))
+
+
+def _shown(character: str) -> str:
+    if character.isprintable() and not _INVISIBLE.match(character):
+        return character
+    return json.dumps(character)[1:-1]

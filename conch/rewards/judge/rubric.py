@@ -1,0 +1,36 @@
+"""The rubric of a judge: a text in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from conch.errors import ConfigError
+
+MOST_BYTES: Final = 64 * 1024
+"""Of a rubric's file: it goes along with every question."""
+
+
+def read_rubric(name: str, file: str) -> str:
+    """The rubric of the judge `name`, without the white space around it.
+
+    Raises ConfigError, one sentence, for a file that is not there, is empty, is longer than 64 KiB, or is no text.
+    """
+    where, path = f"rewards.judges.{name}.rubric", Path(file)
+    try:
+        with path.open("rb") as stream:
+            found = stream.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"{where}: {file} cannot be read ({why}): name the file of the rubric") from None
+    if len(found) > MOST_BYTES:
+        raise ConfigError(f"{where}: {file} is longer than {MOST_BYTES // 1024} KiB: every question carries it along")
+    try:
+        text = found.decode("utf-8-sig").strip()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise ConfigError(f"{where}: {file} is no text in UTF-8: write the rubric as plain text")
+    if not text:
+        raise ConfigError(f"{where}: {file} is empty: write into it what the judge is to look at")
+    return text

@@ -8,11 +8,11 @@ from typing import Any
 from cyclopts import App
 
 from conch.cli.common import Common, emit, say, table
-from conch.cli.line import action_words, scored_words, total_ms, urgent_need
+from conch.cli.line import action_words, scored_words, signed, total_ms, urgent_need
 from conch.cli.options import COMMON, AgentName, Limit, reading, reading_all
 from conch.errors import ConchError
 from conch.text import safe_text
-from conch_schemas import ExperienceRecorded, Mark, trace_id
+from conch_schemas import ExperienceRecorded, Mark, ScoredPart, trace_id
 
 app = App(name="cycle", help="What the agent did, cycle by cycle.")
 
@@ -81,7 +81,7 @@ def _cells(experience: ExperienceRecorded) -> tuple[object, ...]:
         urgent_need(experience),
         action_words(experience.action),
         experience.outcome.status,
-        f"{experience.total:+.3f}",
+        signed(experience.total),
         f"{total_ms(experience):.0f}",
         note,
     )
@@ -100,6 +100,7 @@ def story(experience: ExperienceRecorded, marks: Sequence[Mark]) -> Iterator[str
     yield from _decision(experience)
     yield from _outcome(experience)
     yield from _total(experience)
+    yield from _principles(marks)
     yield from _needs(experience)
     yield from _block("reflection", experience.reflection)
     yield "marks" if marks else "marks: none yet"
@@ -145,13 +146,29 @@ def _outcome(experience: ExperienceRecorded) -> Iterator[str]:
 
 def _total(experience: ExperienceRecorded) -> Iterator[str]:
     yield "scores"
-    for score in experience.scores:
-        value = score.status if score.value is None else f"{score.value:+.3f}"
-        yield f"  {score.component:<14} {value:>14} × {score.weight:.3f}  {score.scorer} {_flat(score.explanation)}"
+    yield from (f"  {_score(score)}" for score in experience.scores if score.weight > 0.0)
+    if beside := [score for score in experience.scores if not score.weight > 0.0]:
+        yield "scores that have no weight: watched, or bearing on the whole total"
+        yield from (f"  {_score(score)}" for score in beside)
     yield f"total, coverage {experience.coverage:.2f}"
     for line in experience.breakdown:
-        yield f"  {_flat(line.step):<24} {line.amount:+.4f}  {_flat(line.why)}"
-    yield f"  {'sum':<24} {experience.total:+.4f}"
+        yield f"  {_flat(line.step):<24} {signed(line.amount, 4)}  {_flat(line.why)}"
+    yield f"  {'sum':<24} {signed(experience.total, 4)}"
+
+
+def _score(score: ScoredPart) -> str:
+    value = score.status if score.value is None else signed(score.value)
+    weight = f"× {score.weight:.3f}" if score.weight > 0.0 else " " * 7
+    return f"{_flat(score.component):<14} {value:>14} {weight}  {_flat(score.scorer)}: {_flat(score.explanation)}"
+
+
+def _principles(marks: Sequence[Mark]) -> Iterator[str]:
+    """Those of the latest mark that has any."""
+    scores = next((mark.principles for mark in reversed(marks) if mark.principles), {})
+    if scores:
+        yield "principles"
+    for name, score in scores.items():
+        yield f"  {_flat(name):<14} {score:>14.3f}"
 
 
 def _needs(experience: ExperienceRecorded) -> Iterator[str]:
@@ -160,7 +177,7 @@ def _needs(experience: ExperienceRecorded) -> Iterator[str]:
         yield "needs"
     for need, level in before.items():
         now = after.get(need, level)
-        yield f"  {_flat(need):<14} {level:.3f} → {now:.3f}  {now - level:+.3f}"
+        yield f"  {_flat(need):<14} {level:.3f} → {now:.3f}  {signed(now - level)}"
 
 
 def _flat(text: str) -> str:

@@ -17,7 +17,7 @@ def cycle_line(experience: ExperienceRecorded, agent_width: int = 0) -> str:
     """
     line = (f"{experience.agent:<{agent_width}}  " if agent_width else "") + (
         f"{experience.cycle:>6}  {urgent_need(experience):<14}  {action_words(experience.action):<{ACTION_WIDTH}}  "
-        f"{experience.outcome.status:<7}  {experience.total:+.3f}  {total_ms(experience):6.0f} ms"
+        f"{experience.outcome.status:<7}  {signed(experience.total)}  {total_ms(experience):6.0f} ms"
     )
     whole = experience.complete and experience.coverage >= 1
     return line + ("" if whole else f"  ({scored_words(experience)})")
@@ -40,6 +40,11 @@ def action_words(action: Action, width: int = ACTION_WIDTH) -> str:
         words = f"{kind}: {rest}" if rest else kind
     words = safe_text(words, one_line=True)
     return words if len(words) <= width else words[: width - 1] + "…"
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """With its sign and so many digits: `+0.450`; what rounds to nothing is `+0.000` from either side."""
+    return f"{round(value, digits) + 0.0:+.{digits}f}"
 
 
 def total_ms(experience: ExperienceRecorded) -> float:

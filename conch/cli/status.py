@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from conch.cli.common import Common, ask, emit, open_bus, open_store, say
 from conch.cli.facts import agent_named, names_in
+from conch.cli.line import signed
 from conch.cli.options import COMMON, AgentName
 from conch.errors import BusError
 from conch.text import safe_text
@@ -172,7 +173,7 @@ def _agents(found: Mapping[str, Any]) -> Iterator[str]:
     total = sum(states.values())
     yield f"agents       {total}: " + ", ".join(f"{count} {state}" for state, count in states.items())
     for row in rows:
-        mean = "" if row.get("mean") is None else f", mean total {row['mean']:+.3f}"
+        mean = "" if row.get("mean") is None else f", mean total {signed(row['mean'])}"
         yield f"             {row['agent']} {row['state']}{_why(row)}, {_last(row.get('last_cycle'))}{mean}"
     if total > len(rows):
         yield f"             and {total - len(rows)} more: --agent NAME shows one"
@@ -208,11 +209,11 @@ def _rewards(found: Mapping[str, Any]) -> Iterator[str]:
         f", {n} {what}" for n, what in ((figures["incomplete"], "incomplete"), (found["unscored"], "unscored")) if n
     )
     yield (
-        f"rewards      mean total {figures['mean_total']:+.3f} of the last {figures['count']} cycles, "
+        f"rewards      mean total {signed(figures['mean_total'])} of the last {figures['count']} cycles, "
         f"coverage {figures['coverage']:.2f}{late}"
     )
     paid = [one for one in found["components"] if one["weight"] > 0 and one["mean"] is not None]
-    yield "  mean       " + "  ".join(f"{_short(one['component'])} {one['mean']:+.2f}" for one in paid)
+    yield "  mean       " + "  ".join(f"{_short(one['component'])} {signed(one['mean'], 2)}" for one in paid)
     yield "  outcomes   " + "  ".join(f"{outcome} {count}" for outcome, count in figures["outcomes"].items())
 
 

@@ -17,7 +17,7 @@ from cyclopts.validators import Number
 
 from conch.cli.common import Common, emit, open_bus, say
 from conch.cli.facts import following
-from conch.cli.line import action_words
+from conch.cli.line import action_words, signed
 from conch.cli.options import COMMON
 from conch.errors import BusUnreachableError, UsageError
 from conch.text import safe_text
@@ -146,7 +146,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     RewardAssigned: lambda event: "  ".join(f"{one.component} {_value(one)}" for one in event.scores),
     NeedsChanged: lambda event: f"needs {_value(event.score)}  least satisfied {event.most_pressing}",
     NoveltyMeasured: lambda event: f"exploration {_value(event.score)}  novelty {event.novelty:.2f}",
-    ExperienceRecorded: lambda event: f"total {event.total:+.3f}, coverage {event.coverage:.2f}",
+    ExperienceRecorded: lambda event: f"total {signed(event.total)}, coverage {event.coverage:.2f}",
     MarkWitnessed: lambda event: f"mark {event.mark.sequence} of {event.mark.origin}'s {event.mark.domain}",
     MessageReceived: lambda event: event.text,
     MessageSent: lambda event: event.text,
@@ -161,7 +161,7 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
 def _value(score: Any) -> str:
     if score is None:
         return "-"
-    return score.status if score.value is None else f"{score.value:+.3f}"
+    return score.status if score.value is None else signed(score.value)
 
 
 def _rate(rate: float | None) -> str:

@@ -34,7 +34,8 @@ class Total(NamedTuple):
     """What the parts of one experience come to."""
 
     total: float
-    """In [−2, 1], below −1 by a penalty alone: the exactly rounded sum of `breakdown`, in any order of adding."""
+    """In [−2, 1], below −1 by a penalty alone: the exactly rounded sum of `breakdown`, in any order of adding. Under a
+    closed gate at most 0, where that is a hair less by the rounding of the gate's own line."""
     breakdown: tuple[Line, ...]
     coverage: float
     """Scored weight ÷ (whole weight − weight of the not applicable), in [0, 1]; 1 where nothing was applicable."""

@@ -269,7 +269,7 @@ def test_a_repeated_fact_changes_nothing(act: Act, acts: list[tuple[str, str, st
 
     once = _run(*history)
     twice = _run(*(fact for fact in history for _ in range(2)))
-    again = fold(once[0], history[-1])
+    again = fold(once[0], history[-1], RewardSettings())
 
     assert once == twice
     assert again == (once[0], None)

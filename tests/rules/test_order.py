@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conch.config import NeedsSettings
+from conch.config import NeedsSettings, RewardSettings
 from conch.curiosity import CuriosityState
 from conch.curiosity import fold as curiosity
 from conch.needs import fold as needs
@@ -22,7 +22,7 @@ SETTINGS = NeedsSettings()
 
 FOLDS: dict[str, tuple[Any, Fold]] = {
     "needs": (initial_state(SETTINGS), lambda state, act: needs(state, act, table_of(SETTINGS))),
-    "curiosity": (CuriosityState(), curiosity),
+    "curiosity": (CuriosityState(), lambda state, act: curiosity(state, act, RewardSettings())),
     "witness": (ChainState(), seal),
 }
 

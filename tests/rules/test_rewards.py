@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from conch.config import RewardSettings, Settings
 from conch.consumer import ServiceContext
-from conch.rewards import builtin_scores, execution_reward, goal_reward
+from conch.rewards import PRINCIPLES, builtin_scores, execution_reward, goal_reward
 from conch_schemas import ActionTaken, GoalCheck, Score
 from conch_services.reward.consumer import reward_consumer
 
@@ -124,7 +124,7 @@ def test_every_act_has_three_scores_in_range(
 
 
 def test_the_consumer_says_the_same_fact_for_the_same_act(act: Act) -> None:
-    """One event with three scores an act, its id derived from the act's."""
+    """One event with five scores and seven principles an act, its id derived from the act's."""
     spec = reward_consumer(ServiceContext(Settings(), Path()))
     action = act(3)
 
@@ -132,4 +132,6 @@ def test_the_consumer_says_the_same_fact_for_the_same_act(act: Act) -> None:
 
     assert first.id == second.id != action.id
     assert (first.causation_id, first.action_id, first.cycle) == (action.id, action.action_id, 3)
-    assert (first.scorer, first.version, len(first.scores)) == ("reward", "1", 3)
+    assert (first.scorer, first.version) == ("reward", "1")
+    assert [score.component for score in first.scores] == ["format", "execution", "goal", "alignment", "ethical"]
+    assert [principle.name for principle in first.principles] == list(PRINCIPLES)

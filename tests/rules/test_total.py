@@ -18,6 +18,8 @@ from conch_schemas import Part, Score
 
 SETTINGS = RewardSettings()
 BUILTIN = weight_set((), SETTINGS)
+BESIDE = {"intrinsic": 0.0, "alignment": 0.0, "diversity": 0.0, "repetition": 0.0, "ethical": 0.0}
+"""What has no weight."""
 
 
 def _score(component: str, value: float | None, status: str = "scored", reach: float = 1e9) -> Score:
@@ -42,10 +44,12 @@ def _brevity(weight: float, name: str = "brevity") -> PluginPart:
 
 
 def test_the_built_in_parts_have_their_weights_and_scorers() -> None:
-    """Five parts, summing to 1; only exploration is capped."""
-    assert {part.component: part.weight for part in BUILTIN} == BUILTIN_WEIGHTS
-    assert [part.scorer for part in BUILTIN] == ["reward", "reward", "needs", "reward", "curiosity"]
-    assert [part.cap for part in BUILTIN] == [None, None, None, None, 0.5]
+    """Five parts, summing to 1; only exploration is capped. Five more without a weight, two of them watched."""
+    assert {part.component: part.weight for part in BUILTIN} == BUILTIN_WEIGHTS | BESIDE
+    assert [part.scorer for part in BUILTIN[:5]] == ["reward", "reward", "needs", "reward", "curiosity"]
+    assert [part.scorer for part in BUILTIN[5:]] == ["curiosity", "reward", "curiosity", "curiosity", "reward"]
+    assert {part.component: part.cap for part in BUILTIN if part.cap is not None} == {"exploration": 0.5}
+    assert [part.role for part in BUILTIN] == ["paid"] * 7 + ["boost", "penalty", "gate"]
 
 
 def test_added_parts_shrink_the_built_in_ones() -> None:
@@ -61,8 +65,8 @@ def test_a_watched_part_takes_nothing() -> None:
     """Weight 0 is in the set and leaves the others whole."""
     parts = weight_set([_brevity(0.0)], SETTINGS)
 
-    assert parts[:5] == BUILTIN
-    assert parts[5].weight == 0.0
+    assert parts[:-1] == BUILTIN
+    assert (parts[-1].component, parts[-1].weight) == ("brevity", 0.0)
 
 
 def test_the_order_of_plugins_does_not_matter() -> None:
@@ -99,7 +103,32 @@ def test_a_table_settles_every_weight() -> None:
 
     parts = weight_set([_brevity(0.9)], RewardSettings(weights=table))
 
-    assert {part.component: part.weight for part in parts} == table
+    assert {part.component: part.weight for part in parts} == table | BESIDE
+
+
+def test_a_table_may_pay_what_is_only_watched() -> None:
+    """A weight of alignment, of the drives' mix or of progress makes it a share of the total."""
+    table = BUILTIN_WEIGHTS | {"format": 0.1, "alignment": 0.1, "progress": 0.1}
+
+    parts = {part.component: part for part in weight_set((), RewardSettings(weights=table))}
+
+    assert (parts["alignment"].weight, parts["progress"].weight, parts["intrinsic"].weight) == (0.1, 0.1, 0.0)
+    assert parts["progress"].scorer == "progress"
+
+
+@pytest.mark.parametrize("name", ["diversity", "repetition", "ethical"])
+def test_what_bears_on_the_total_cannot_be_paid(name: str) -> None:
+    """A gate, a penalty or a boost with a weight would count twice: the table is refused."""
+    with pytest.raises(ConfigError, match=f"rewards.weights names {name}"):
+        weight_set((), RewardSettings(weights=BUILTIN_WEIGHTS | {"format": 0.2, name: 0.1}))
+
+
+def test_a_held_out_rule_cannot_be_paid() -> None:
+    """A weight for a held-out part is refused with its name."""
+    held_out = PluginPart("exam", 0.1, (0.0, 1.0), "exam", held_out=True)
+
+    with pytest.raises(ConfigError, match="exam is held out"):
+        weight_set([held_out], SETTINGS)
 
 
 def test_a_table_with_an_unknown_name_is_refused_with_the_nearest() -> None:
@@ -152,7 +181,7 @@ def test_the_cycle_is_capped_by_a_line() -> None:
 
 def test_coverage_leaves_out_what_was_not_applicable() -> None:
     """Scored weight over applicable weight; an error lowers it, not_applicable does not."""
-    scores = {
+    scores = _scored(dict.fromkeys(BESIDE, 1.0)) | {
         "format": _score("format", 0.5),
         "execution": _score("execution", None, "error"),
         "needs": _score("needs", 0.0),
@@ -187,16 +216,24 @@ def test_a_watched_part_pays_nothing() -> None:
 
 VALUES = st.floats(-1e6, 1e6)
 SHARES = st.floats(0.0, 1.0)
+BEARING = {"diversity": SHARES, "ethical": SHARES, "repetition": st.floats(-1.0, 0.0)}
 
 
 @given(
-    values=st.dictionaries(st.sampled_from([part.component for part in BUILTIN] + ["brevity", "extra"]), VALUES),
+    paid=st.dictionaries(st.sampled_from([*BUILTIN_WEIGHTS, "intrinsic", "alignment", "brevity", "extra"]), VALUES),
+    bearing=st.fixed_dictionaries({}, optional=BEARING),
     share=SHARES,
     seed=st.randoms(use_true_random=False),
 )
-def test_every_order_gives_the_same_total(values: dict[str, float], share: float, seed: random.Random) -> None:
-    """Any order of the scores and of the lines gives the same bits, within −1..1, and the lines add up to them."""
+def test_every_order_gives_the_same_total(
+    paid: dict[str, float], bearing: dict[str, float], share: float, seed: random.Random
+) -> None:
+    """Any order of the scores and of the lines gives the same bits, within −2..1, and the lines add up to them.
+
+    Below −1 by a penalty alone; never above 0 under a closed gate.
+    """
     parts = weight_set([_brevity(share)], SETTINGS)
+    values = paid | bearing
     shuffled = list(values.items())
     seed.shuffle(shuffled)
 
@@ -206,7 +243,8 @@ def test_every_order_gives_the_same_total(values: dict[str, float], share: float
 
     assert total(parts, _scored(dict(shuffled))) == result
     assert math.fsum(lines) == result.total
-    assert -1.0 <= result.total <= 1.0
+    assert -1.0 + bearing.get("repetition", 0.0) <= result.total <= 1.0
+    assert result.total <= 0.0 or bearing.get("ethical", 1.0) >= 0.6
     assert 0.0 <= result.coverage <= 1.0
     assert math.copysign(1.0, result.total) == 1.0 or result.total < 0.0
 

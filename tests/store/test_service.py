@@ -107,7 +107,11 @@ async def test_an_act_and_its_scores_become_one_experience(tmp_path: Path, act: 
         [experience] = await recorded(bus)
     assert experience.complete
     assert experience.total == pytest.approx(sum(line.amount for line in experience.breakdown))
-    assert [part.component for part in experience.scores] == ["format", "execution", "needs", "goal", "exploration"]
+    assert [part.component for part in experience.scores] == [
+        *("format", "execution", "needs", "goal", "exploration"),
+        *("intrinsic", "alignment", "diversity", "repetition", "ethical"),
+    ]
+    assert all(part.status in ("scored", "not_applicable") for part in experience.scores)
 
 
 async def _count(bus: MemoryBus, number: int) -> bool:

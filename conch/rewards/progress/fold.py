@@ -1,0 +1,189 @@
+"""The episodes of one agent, step by step: a pure fold over what is said of its tasks and acts."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from conch.models import evolve
+from conch.order import is_new
+from conch.rewards.progress.rules import ROLES, Step, final_bonus, step
+from conch.rewards.weights import PROGRESS_RANGE
+from conch.seen import Digests, holds, with_new
+from conch_schemas import ActionTaken, Score, TaskProgressed, WeightsSet
+
+SCORER: Final = "progress"
+VERSION: Final = "1"
+"""Of this fold and its rule: a change of any number in it is a new version."""
+NOTHING_VERSION: Final = "0"
+"""Of the word that an act belongs to no task: should a program outside say how that act moved one all the same, its
+progress is the later version, and counts."""
+
+EPISODES: Final = 64
+"""Episodes that are remembered; the one heard of longest ago is forgotten first, and would begin anew."""
+HEARD: Final = 1000
+"""Facts that are remembered, so that one read twice counts once."""
+NAME_SHOWN: Final = 80
+"""Characters of an episode's or a phase's name that are kept; a longer episode goes by its digest."""
+
+
+class Episode(BaseModel):
+    """Where a task stands."""
+
+    model_config = ConfigDict(frozen=True)
+
+    steps: int = 0
+    phase: str | None = None
+    roles: dict[str, float] | None = None
+    test_pass_rate: float = 0.0
+    tokens_used: int = 0
+    over: bool = False
+    """Its last step was said: what is said after it counts for nothing."""
+
+
+class ProgressState(BaseModel):
+    """One agent's episodes. Bounded: EPISODES of them, HEARD digests."""
+
+    model_config = ConfigDict(frozen=True)
+
+    place: tuple[int, int] | None = None
+    """(cycle, step) of the last act; an act at or before it is passed over."""
+    weighed: bool = False
+    """Whether the weight set in force waits for progress: then acts without a task must not keep it waiting."""
+    episodes: dict[str, Episode] = {}
+    """By name; the one heard of last is the last."""
+    heard: Digests = ""
+
+
+class Row(NamedTuple):
+    """One line of an episode's log."""
+
+    episode: str
+    step: int
+    """From 0."""
+    delta_pass_rate: float
+    delta_tokens: float
+    phase_advance: bool
+    switch_committed: bool
+    r_step: float
+    """All that the step pays, the final bonus with it."""
+    terminal: bool
+
+
+class Told(NamedTuple):
+    """What one fact brought."""
+
+    score: Score | None = None
+    """Of the act that the fact belongs to; None: it belongs to none."""
+    row: Row | None = None
+
+
+_NOTHING = Told()
+
+
+def fold(state: ProgressState, fact: TaskProgressed | ActionTaken | WeightsSet) -> tuple[ProgressState, Told]:
+    """The episodes after `fact`, and what it brought; nothing for a fact that was met before.
+
+    An episode begins with no test passed and no token used, or, where its first fact belongs to no act, with what that
+    one says. What a fact leaves out (a rate, the tokens) stands as it was said last. A value beyond the range of the
+    part is an error, never a clamped one.
+    """
+    if isinstance(fact, WeightsSet):
+        weighed = any(part.component == SCORER and part.scorer == SCORER for part in fact.parts)
+        return evolve(state, weighed=weighed), _NOTHING
+    if isinstance(fact, ActionTaken):
+        return _acted(state, fact)
+    mark = hashlib.sha256(fact.id.encode(errors="replace")).hexdigest()[:16]
+    if holds(state.heard, mark):
+        return state, _NOTHING
+    name = episode_name(fact.episode)
+    episodes = dict(state.episodes)
+    before = episodes.pop(name, None)
+    after, told = _progressed(before, fact, name)
+    episodes[name] = after
+    if len(episodes) > EPISODES:
+        del episodes[next(iter(episodes))]
+    return evolve(state, episodes=episodes, heard=with_new(state.heard, mark, HEARD)), told
+
+
+def episode_name(episode: str) -> str:
+    """Under which an episode is remembered: its own, or a digest of one that is too long."""
+    if len(episode) <= NAME_SHOWN:
+        return episode
+    return hashlib.sha256(episode.encode(errors="replace")).hexdigest()[:32]
+
+
+def _acted(state: ProgressState, act: ActionTaken) -> tuple[ProgressState, Told]:
+    if not is_new(state.place, act):
+        return state, _NOTHING
+    asked = state.weighed and act.episode is None
+    return evolve(state, place=act.place), Told(_not_applicable()) if asked else _NOTHING
+
+
+def _progressed(before: Episode | None, fact: TaskProgressed, name: str) -> tuple[Episode, Told]:
+    if before is not None and before.over:
+        return before, Told(_error("the episode was over")) if fact.action_id else _NOTHING
+    after = _after(before or Episode(), fact)
+    if before is None and fact.action_id is None and not fact.terminal:
+        return after, _NOTHING  # how it stands before anything is done
+    before = before or Episode()
+    moved = step(before.__dict__, {**after.__dict__, "switch_committed": fact.switch_committed})
+    bonus = final_bonus(fact.terminal and after.test_pass_rate >= 1.0)
+    value = moved.value + bonus
+    row = Row(name, before.steps, *moved[:-1], r_step=value, terminal=fact.terminal)
+    score = _score(value, moved, bonus, fact) if fact.action_id else None
+    return evolve(after, steps=before.steps + 1), Told(score, row)
+
+
+def _after(before: Episode, fact: TaskProgressed) -> Episode:
+    roles = None if fact.roles is None else {role: fact.roles[role] for role in ROLES if role in fact.roles}
+    said: dict[str, Any] = {
+        "phase": fact.phase if fact.phase is None else fact.phase[:NAME_SHOWN],
+        "roles": roles,
+        "over": fact.terminal,
+    }
+    if fact.test_pass_rate is not None:
+        said["test_pass_rate"] = fact.test_pass_rate
+    if fact.tokens_used is not None:
+        said["tokens_used"] = fact.tokens_used
+    return evolve(before, **said)
+
+
+def _score(value: float, moved: Step, bonus: float, fact: TaskProgressed) -> Score:
+    low, high = PROGRESS_RANGE
+    if not low <= value <= high:
+        return _error(f"the step pays {value:g}, outside {low:g}..{high:g}")
+    why = (
+        f"0.3 × {moved.phase_advance:d} (phase) + 0.7 × {moved.delta_pass_rate:g} (tests passing) "
+        f"− 0.0001 × {moved.delta_tokens:g} (tokens) − 0.05 × {moved.switch_committed:d} (switch)"
+    )
+    if fact.terminal:
+        why += f" + {bonus:g} (the end, {'all tests pass' if bonus else 'not all tests pass'})"
+    return Score(
+        component=SCORER,
+        value=value,
+        range=PROGRESS_RANGE,
+        status="scored",
+        explanation=why + ".",
+        scorer=SCORER,
+        version=VERSION,
+    )
+
+
+def _error(why: str) -> Score:
+    return Score(
+        component=SCORER, range=PROGRESS_RANGE, status="error", explanation=why, scorer=SCORER, version=VERSION
+    )
+
+
+def _not_applicable() -> Score:
+    return Score(
+        component=SCORER,
+        range=PROGRESS_RANGE,
+        status="not_applicable",
+        explanation="The act belongs to no task.",
+        scorer=SCORER,
+        version=NOTHING_VERSION,
+    )

@@ -46,7 +46,8 @@ def load(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> Setting
     `file`: the one that was named, else that of CONCH_CONFIG, else the home's if there is one. `overrides`: nested
     like the model; a value of None is left out. Raises ConfigError, one sentence: the place, the key, what is wrong.
     """
-    return read(file, home, overrides).settings
+    found = read(file, home, overrides)
+    return _anchored(found.settings, found.file or home.config_file)
 
 
 def read(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> Loaded:
@@ -64,6 +65,16 @@ def read(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> Loaded:
         return Loaded(Settings.model_validate(values), chosen, sources)
     except ValidationError as error:
         raise explain(error, sources) from None
+
+
+def _anchored(settings: Settings, file: Path) -> Settings:
+    """The settings with the files that they name relative to their own file."""
+    judges = {
+        name: judge.model_copy(update={"rubric": str(file.absolute().parent / Path(judge.rubric).expanduser())})
+        for name, judge in settings.rewards.judges.items()
+    }
+    rewards = settings.rewards.model_copy(update={"judges": judges})
+    return settings.model_copy(update={"rewards": rewards}) if judges else settings
 
 
 def chosen_file(file: Path | None, home: Home) -> Path | None:

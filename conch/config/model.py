@@ -289,6 +289,11 @@ class RewardSettings(Section):
     repetition_most: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Most that it loses for that, 0..1."""
 
+    @property
+    def longest_deadline(self) -> float:
+        """Seconds from the act after which nothing is waited for that a consumer of Conch scores."""
+        return max([self.deadline, *(judge.deadline for judge in self.judges.values())])
+
     @model_validator(mode="after")
     def _sum_to_one(self) -> Self:
         if self.weights is not None and abs(sum(self.weights.values()) - 1.0) > WEIGHT_TOLERANCE:

@@ -56,7 +56,7 @@ async def wind_up(tree: Tree, settings: Settings, stop: asyncio.Event, logs: Pat
     await ended([acting], settings.tools.timeout + 10.0)
     by_itself = fatal is None and not stop.is_set()
     whole = by_itself and counted
-    patience = settings.rewards.deadline + FINISH_MARGIN if whole else STOP_SECONDS
+    patience = settings.rewards.longest_deadline + FINISH_MARGIN if whole else STOP_SECONDS
     if fatal is None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):

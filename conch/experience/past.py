@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from conch.experience.opened import OpenStore, stored_event
-from conch_schemas import ActionTaken
+from pydantic import TypeAdapter
 
-_PAGE: Final = 256
-"""Acts of one read: each may have as many bytes as an event."""
+from conch.experience.opened import OpenStore, stored_event
+from conch_schemas import ActionTaken, PromptMessage
+
+PROMPT: Final = TypeAdapter(tuple[PromptMessage, ...])
+"""Of the row that holds what a mind was given."""
 
 # A `+` keeps the planner at the index of places: the pages are in their order.
 _FROM: Final = """
@@ -26,6 +28,8 @@ _LAST: Final = "SELECT coalesce(max(seq), 0) FROM acts WHERE agent = ?"
 _PAGES: Final = f"SELECT a.seq, 1, a.body {_FROM} AND {_UNSCORED} ORDER BY a.seq LIMIT :most"
 _WHOLE_PAGES: Final = f"SELECT a.seq, {_WANTED}{_UNSCORED}, a.body {_ALL} ORDER BY a.seq LIMIT :most"
 _ACT: Final = "SELECT body FROM acts WHERE agent = ? AND cycle = ? ORDER BY seq DESC LIMIT 1"
+_PROMPT: Final = """
+    SELECT body FROM contexts WHERE act = (SELECT act FROM actions WHERE action_id = ?) AND kind = 'messages'"""
 _VERSIONS: Final = """
     SELECT version FROM scores WHERE act = (SELECT act FROM actions WHERE action_id = ?)
     AND scorer = ? AND component = ?"""
@@ -113,10 +117,10 @@ class PastReader(OpenStore):
             [(acts, missing)] = self._named(_COUNTED, named)
         return Unscored(agent, scorer, version, since, acts, missing, upto)
 
-    def past(self, what: Unscored, *, whole: bool = False) -> Iterator[list[Recorded]]:
+    def past(self, what: Unscored, most: int, *, whole: bool = False) -> Iterator[list[Recorded]]:
         named = _names(what.agent, what.scorer, what.version, what.since, what.upto)
         sql = _WHOLE_PAGES if whole else _PAGES
-        while rows := self._named(sql, named | {"most": _PAGE}):
+        while rows := self._named(sql, named | {"most": most}):
             with self._intact():
                 page = [Recorded(stored_event(ActionTaken, body), bool(wanted)) for _, wanted, body in rows]
             yield page
@@ -126,6 +130,11 @@ class PastReader(OpenStore):
         row = self._row(_ACT, agent, cycle)
         with self._intact():
             return None if row is None else stored_event(ActionTaken, row[0])
+
+    def prompt(self, action_id: str) -> tuple[PromptMessage, ...]:
+        row = self._row(_PROMPT, action_id)
+        with self._intact():
+            return PROMPT.validate_json(row[0]) if row else ()
 
     def versions(self, action_id: str, scorer: str, component: str) -> list[str]:
         return [row[0] for row in self._rows(_VERSIONS, action_id, scorer, component)]

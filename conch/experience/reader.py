@@ -17,7 +17,7 @@ from conch.errors import CheckError
 from conch.experience.assemble import Verdict, assemble
 from conch.experience.case import Case
 from conch.experience.opened import stored_event
-from conch.experience.past import PastReader
+from conch.experience.past import PROMPT, PastReader
 from conch.experience.store import ComponentStats, Figures
 from conch_schemas import (
     ActionTaken,
@@ -25,14 +25,13 @@ from conch_schemas import (
     ExperienceRecorded,
     Mark,
     NeedsChanged,
-    PromptMessage,
     ScoredPart,
 )
 
 _CONTEXTS: Final[dict[str, Callable[[Any], Any]]] = {
     "thought": str,
     "claims": TypeAdapter(tuple[Claim, ...]).validate_json,
-    "messages": TypeAdapter(tuple[PromptMessage, ...]).validate_json,
+    "messages": PROMPT.validate_json,
     "reflection": json.loads,
 }
 """What is in the body of a row of context, by its kind."""

@@ -18,6 +18,7 @@ from conch_schemas import (
     MarkWitnessed,
     NeedsChanged,
     NoveltyMeasured,
+    PromptMessage,
     RewardAssigned,
     ThoughtFormed,
     ThoughtGrounded,
@@ -155,8 +156,9 @@ class ExperienceReader(Protocol):
         """What that scorer has said nothing of in that version, as of now; a status is something too."""
         ...
 
-    def past(self, what: Unscored, *, whole: bool = False) -> Iterator[list[Recorded]]:
-        """Those acts in the order of the stream, in pages, as of when each is read: what was scored since is left out.
+    def past(self, what: Unscored, most: int, *, whole: bool = False) -> Iterator[list[Recorded]]:
+        """Those acts in the order of the stream, in pages of at most `most`, as of when each is read: what was
+        scored since is left out.
 
         `whole`: all of the agent's acts from its first one, those that are meant among them: for a rule that goes by
         what came before.
@@ -165,6 +167,10 @@ class ExperienceReader(Protocol):
 
     def act(self, agent: str, cycle: int) -> ActionTaken | None:
         """The act of a cycle (of its last step), recorded or not."""
+        ...
+
+    def prompt(self, action_id: str) -> tuple[PromptMessage, ...]:
+        """What the mind was given for an action; nothing, where that is not known."""
         ...
 
     def versions(self, action_id: str, scorer: str, component: str) -> list[str]:

@@ -1,0 +1,19 @@
+"""Watchers against reward hacking: what the newest experiences of an agent look like beside the earlier ones."""
+
+from conch.rewards.watch.figures import rank_shift, variance_shares
+from conch.rewards.watch.fold import CONSUMER, VERSION, Change, fold
+from conch.rewards.watch.look import Finding, look
+from conch.rewards.watch.state import Active, WatchState
+
+__all__ = [
+    "CONSUMER",
+    "VERSION",
+    "Active",
+    "Change",
+    "Finding",
+    "WatchState",
+    "fold",
+    "look",
+    "rank_shift",
+    "variance_shares",
+]

@@ -1,0 +1,65 @@
+"""The figures that are watched: plain functions of series, each oldest first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter, mul
+from statistics import median
+
+Series = Sequence[float]
+
+
+def mean(series: Series) -> float:
+    """The mean of one value at least."""
+    return sum(series) / len(series)
+
+
+def away(series: Series) -> list[float]:
+    """How far each value lies from the mean."""
+    middle = mean(series)
+    return [value - middle for value in series]
+
+
+def spread(series: Series) -> float:
+    """The standard deviation, over all n values."""
+    far = away(series)
+    return math.sqrt(sum(map(mul, far, far)) / len(far))
+
+
+def variance_shares(parts: Mapping[str, Series], total: Series) -> dict[str, float]:
+    """Cov(part, total) ÷ Var(total) of each part; empty for a total that never changes.
+
+    The covariance decomposition of a sum: where the parts add up to the total, their shares add up to 1, whatever the
+    parts have to do with each other. One that goes against the total has a share below 0, so another's may exceed 1.
+    """
+    if max(total) == min(total):
+        return {}
+    far = away(total)
+    whole = sum(map(mul, far, far))
+    return {name: sum(map(mul, part, far)) / whole for name, part in parts.items()}
+
+
+def rank_shift(recent: Series, earlier: Series) -> float:
+    """How surely the recent values are greater: the Mann–Whitney U in standard deviations, corrected for ties.
+
+    In [−√(3n), √(3n)] about, n the smaller number; above 0: greater; 0.0 where all values are one. Of ranks alone, so
+    a few wild values move it no more than a few plain ones.
+    """
+    n, m = len(recent), len(earlier)
+    ordered = sorted([*((value, 1) for value in recent), *((value, 0) for value in earlier)], key=itemgetter(0))
+    ranks, ties, place = 0.0, 0, 0
+    for _, group in groupby(ordered, key=itemgetter(0)):
+        equal = [is_recent for _, is_recent in group]
+        ranks += sum(equal) * (place + (len(equal) + 1) / 2)
+        ties += len(equal) ** 3 - len(equal)
+        place += len(equal)
+    varies = n * m / 12 * ((n + m + 1) - ties / ((n + m) * (n + m - 1)))
+    return (ranks - n * (n + m + 1) / 2) / math.sqrt(varies) if varies > 0.0 else 0.0
+
+
+def deviations(series: Series) -> list[float]:
+    """How far each value lies from the median."""
+    middle = median(series)
+    return [abs(value - middle) for value in series]

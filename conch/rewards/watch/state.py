@@ -1,0 +1,130 @@
+"""What the watchers remember of one agent: bounded, as JSON between two experiences."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from conch.models import evolve
+from conch_schemas import AlarmKind, ExperienceRecorded
+
+MOST_PARTS: Final = 64
+"""Shares of the total that are watched, and held-out scores: those met first."""
+DIGITS: Final = 6
+"""Decimals that are kept of an amount: half the length of a state, and no figure tells the difference."""
+
+V = TypeVar("V")
+
+
+class Active(NamedTuple):
+    """An alarm that has begun and is not over."""
+
+    alarm: AlarmKind
+    component: str | None
+    cycle: int | None
+    """Of the act at which it began."""
+    value: float
+    """The figure then."""
+    threshold: float
+    what: str
+    """The sentence that was said then."""
+    baseline: tuple[float, ...]
+    """What the acts before were like: compared with newer ones, it would be over once all of them are like that."""
+
+
+class WatchState(BaseModel):
+    """The newest acts of one agent under one weight set, a value each in every column, in the order of the stream.
+
+    At most `watch.recent` + `watch.earlier` acts and 64 shares: 10 KB as JSON with the defaults.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    weights: str = ""
+    """Version of the weight set: totals of two sets are never compared."""
+    floor: int = 0
+    """An act before this place is remembered no more, or was of another weight set: it changes nothing."""
+    seqs: tuple[int, ...] = ()
+    revisions: tuple[int, ...] = ()
+    totals: tuple[float, ...] = ()
+    lengths: tuple[int, ...] = ()
+    """Characters of the reply."""
+    skills: tuple[str, ...] = ()
+    paid: tuple[str, ...] = ()
+    """The components that have a weight."""
+    parts: dict[str, tuple[float, ...]] = {}
+    """What each part added to the total, its cap taken off, and each other step (`repetition`, `gate:ethical`)."""
+    held: dict[str, tuple[float | None, ...]] = {}
+    """Held-out scores; None where there is none."""
+    active: tuple[Active, ...] = ()
+
+
+def is_news(state: WatchState, experience: ExperienceRecorded) -> bool:
+    """Whether the experience changes anything: of an act not met yet, or a later revision of one that is remembered."""
+    if experience.weights != state.weights:
+        return not state.seqs or experience.seq > state.seqs[-1]
+    at = bisect_left(state.seqs, experience.seq)
+    if at < len(state.seqs) and state.seqs[at] == experience.seq:
+        return experience.revision > state.revisions[at]
+    return experience.seq >= state.floor
+
+
+def with_experience(state: WatchState, experience: ExperienceRecorded, most: int) -> WatchState:
+    """The state with news in its place, at most so many acts; of another weight set: with nothing else."""
+    if experience.weights != state.weights:
+        state = WatchState(weights=experience.weights, floor=experience.seq)
+    at, old = bisect_left(state.seqs, experience.seq), len(state.seqs)
+    known = at < old and state.seqs[at] == experience.seq
+    gone = max(0, old + (not known) - most)
+
+    def put(column: tuple[V, ...], value: V) -> tuple[V, ...]:
+        return (*column[gone:at], value, *column[at + known :])
+
+    def spread_out(columns: Mapping[str, tuple[V, ...]], values: Mapping[str, V], none: V) -> dict[str, tuple[V, ...]]:
+        names = [*columns, *(name for name in values if name not in columns)][:MOST_PARTS]
+        return {name: put(columns.get(name) or (none,) * old, values.get(name, none)) for name in names}
+
+    seqs = put(state.seqs, experience.seq)
+    changes: dict[str, Any] = {
+        "floor": seqs[0] if gone else state.floor,
+        "seqs": seqs,
+        "revisions": put(state.revisions, experience.revision),
+        "totals": put(state.totals, round(experience.total, DIGITS)),
+        "lengths": put(state.lengths, len(experience.raw)),
+        "skills": put(state.skills, experience.action.skill[:100]),
+        "paid": tuple(score.component for score in experience.scores if score.weight > 0),
+        "parts": spread_out(state.parts, _amounts(experience), 0.0),
+        "held": spread_out(state.held, _held_out(experience), None),
+    }
+    return evolve(state, **changes)
+
+
+def forgotten(state: WatchState, keep: int) -> WatchState:
+    """The state with its newest `keep` acts alone."""
+    gone = max(0, len(state.seqs) - keep)
+    columns = {name: getattr(state, name)[gone:] for name in ("seqs", "revisions", "totals", "lengths", "skills")}
+    floor = columns["seqs"][0] if columns["seqs"] else state.floor
+    parts = {name: column[gone:] for name, column in state.parts.items()}
+    held = {name: column[gone:] for name, column in state.held.items()}
+    return evolve(state, floor=floor, parts=parts, held=held, **columns)
+
+
+def _amounts(experience: ExperienceRecorded) -> dict[str, float]:
+    """What each part and each step added to the total: they sum to it, as the breakdown does."""
+    amounts = {score.component: 0.0 for score in experience.scores if score.weight > 0}
+    for line in experience.breakdown:
+        kind, _, component = line.step.partition(":")
+        name = component if kind in ("part", "cap") and component in amounts else line.step
+        amounts[name] = amounts.get(name, 0.0) + line.amount
+    return {name: round(amount, DIGITS) for name, amount in amounts.items()}
+
+
+def _held_out(experience: ExperienceRecorded) -> dict[str, float | None]:
+    return {
+        score.component: None if score.value is None else round(score.value, DIGITS)
+        for score in experience.scores
+        if score.role == "held_out"
+    }

@@ -88,18 +88,28 @@ def fold(
     An act whose outcome a crash hid counts as met, but neither as a use nor as a try, and is not scored.
     """
     if isinstance(fact, GoalSet):
-        goals = _latest(state.goals, fact.goal.id, fact.by == "agent", GOALS)
-        return evolve(state, goals=goals), None
+        return _goal_set(state, fact), None
     if isinstance(fact, MessageReceived):
-        answered = state.messages.get(fact.id, False)
-        messages = _latest(state.messages, fact.id, answered, RECENT)
-        return evolve(state, messages=messages), None
+        return _received(state, fact), None
     if not is_new(state.place, fact):
         return state, None
     fingerprint = act_fingerprint(fact)
     seen, new = new_information(state.seen, fact)
     after = _remember(state, fact, fingerprint, seen)
     return after, _measure(state, after, fact, fingerprint, settings, new=new)
+
+
+def _goal_set(state: CuriosityState, fact: GoalSet) -> CuriosityState:
+    own = fact.by == "agent"
+    if state.goals.get(fact.goal.id) is own:
+        return state
+    return evolve(state, goals=_latest(state.goals, fact.goal.id, own, GOALS))
+
+
+def _received(state: CuriosityState, message: MessageReceived) -> CuriosityState:
+    if message.id in state.messages:
+        return state
+    return evolve(state, messages=_latest(state.messages, message.id, False, RECENT))
 
 
 def _remember(state: CuriosityState, action: ActionTaken, fingerprint: str, seen: Digests) -> CuriosityState:

@@ -312,7 +312,7 @@ class WatchSettings(Section):
     """Share of the total's variance beyond which one component dominates it, 0..1."""
     collapse: Annotated[float, Field(ge=0, lt=1)] = 0.1
     """Share of its earlier variance below which the total's has collapsed, 0..1."""
-    length: Annotated[float, Field(gt=1)] = 2.0
+    length: Annotated[float, Field(gt=1)] = 3.0
     """Times as long, or as short, as earlier that replies are once their length has drifted."""
     gap: Annotated[float, Field(gt=0)] = 1.0
     """Standard deviations that the total may rise beyond a held-out score."""

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
-from conch_schemas import BUILTIN_SCORER, ActionTaken, NeedsChanged, NoveltyMeasured, RewardAssigned, Score
+from conch_schemas import (
+    BUILTIN_SCORER,
+    ActionTaken,
+    AlarmRaised,
+    NeedsChanged,
+    NoveltyMeasured,
+    RewardAssigned,
+    Score,
+)
 
-Witnessed = ActionTaken | RewardAssigned | NeedsChanged | NoveltyMeasured
+Witnessed = ActionTaken | RewardAssigned | NeedsChanged | NoveltyMeasured | AlarmRaised
 """The facts that get a mark."""
 
 _LONGEST: Final = 1000
@@ -18,7 +26,7 @@ class Words(NamedTuple):
     """Fields of a mark that are words."""
 
     origin: str
-    domain: Literal["action", "score"]
+    domain: Literal["action", "score", "alarm"]
     stimulus: str
     response: str
     reasoning: str
@@ -31,6 +39,8 @@ def words_for(fact: Witnessed) -> Words | None:
         return _act(fact)
     if isinstance(fact, RewardAssigned):
         return _scores(fact.scorer, fact.action_id, fact.scores)
+    if isinstance(fact, AlarmRaised):
+        return _alarm(fact)
     score = fact.score
     beside = fact.beside if isinstance(fact, NoveltyMeasured) else ()
     return None if score is None else _scores(score.scorer, fact.action_id, (score, *beside))
@@ -65,6 +75,21 @@ def _scores(scorer: str, action_id: str | None, scores: Sequence[Score]) -> Word
         response=said,
         reasoning=why,
         evidence=_tier(scorer),
+    )
+
+
+def _alarm(alarm: AlarmRaised) -> Words:
+    of = f" of {_short(alarm.component)}" if alarm.component is not None else ""
+    return Words(
+        origin="watch",
+        domain="alarm",
+        stimulus=f"action {alarm.action_id}",
+        response=_short(alarm.what),
+        reasoning=(
+            f"The figure {alarm.alarm}{of} over {alarm.window} acts is {alarm.value:.4g}; its bound is "
+            f"{alarm.threshold:.4g}: the alarm {'begins' if alarm.active else 'is over'}."
+        ),
+        evidence="check",
     )
 
 

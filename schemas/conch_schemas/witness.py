@@ -28,7 +28,7 @@ class Mark(Value):
     origin: str
     """Who: the consumer or person whose fact is witnessed."""
     domain: str
-    """`action`, `score`, …"""
+    """`action`, `score`, `alarm`, …"""
     stimulus: str
     """What it answers to."""
     response: str

@@ -8,7 +8,7 @@ one weight set, and are silent until there are so many. Three compare them with 
   total's standard deviation is below 0.05, and where only one component is paid: it is meant to be all.
 * collapse: variance of the total, recent ÷ earlier; bound 0.1 (ours), and the recent totals must surely lie closer to
   their median than the earlier ones did: an agent whose few errors have stopped has not collapsed.
-* length_drift: median of the replies' characters, recent ÷ earlier; bound 2, or 1 ÷ 2 (ours), and surely.
+* length_drift: median of the replies' characters, recent ÷ earlier; bound 3, or 1 ÷ 3 (ours), and surely.
 * falling_entropy: normalised entropy of tool × operation; bound `rewards.diversity` = 0.3 (REWARDS 8).
 * held_out: by how many standard deviations the total's mean rose, less by how many the held-out score's did; bound 1
   (ours), and surely, the total not having fallen. A standard deviation is that of both windows together, so neither

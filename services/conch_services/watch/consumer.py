@@ -29,7 +29,7 @@ def watch_consumer(context: ServiceContext) -> ConsumerSpec:
         for alarm in alarms:
             log.warning(
                 alarm.TYPE,
-                agent=alarm.agent,
+                agent_id=alarm.agent,
                 cycle=alarm.cycle,
                 alarm=alarm.alarm,
                 component=alarm.component,

@@ -1,1 +1,1 @@
-"""The witness consumer: a hash-chained mark for every act and every score set."""
+"""The witness consumer: a hash-chained mark for every act, every score set and every alarm."""

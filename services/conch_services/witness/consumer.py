@@ -1,4 +1,4 @@
-"""Acts and score sets in, `mark.witnessed` out."""
+"""Acts, score sets and alarms in, `mark.witnessed` out."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.models import made_of
 from conch.witness import CONSUMER, VERSION, ChainState, Witnessed, seal
-from conch_schemas import ActionTaken, MarkWitnessed, NeedsChanged, NoveltyMeasured, RewardAssigned
+from conch_schemas import ActionTaken, AlarmRaised, MarkWitnessed, NeedsChanged, NoveltyMeasured, RewardAssigned
 
 LINGER = 0.03
 """Hashing and chaining four facts a cycle is the most work of all consumers, and no score waits for it."""
 
 
 def witness_consumer(_context: ServiceContext) -> ConsumerSpec:
-    """The chain of one agent: one mark per act and per score set."""
+    """The chain of one agent: one mark per act, per score set and per alarm."""
     return ConsumerSpec(
         name=CONSUMER,
         version=VERSION,
-        kinds=(ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured),
+        kinds=(ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured, AlarmRaised),
         handle=_witness,
         state=ChainState,
         initial=ChainState,

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from conch.errors import StoreError
 from conch.experience.database import damaged, open_reader, told, transaction
-from conch_schemas import ActionTaken, ContractViolationError, NeedsChanged, decode
+from conch_schemas import ActionTaken, ContractViolationError, NeedsChanged, WeightsSet, decode
 
-E = TypeVar("E", ActionTaken, NeedsChanged)
+E = TypeVar("E", ActionTaken, NeedsChanged, WeightsSet)
 
 
 class OpenStore:

@@ -26,6 +26,7 @@ from conch_schemas import (
     Mark,
     NeedsChanged,
     ScoredPart,
+    WeightsSet,
 )
 
 _CONTEXTS: Final[dict[str, Callable[[Any], Any]]] = {
@@ -59,6 +60,7 @@ _MARKS: Final = """
 _MARKS_OF: Final = """
     SELECT agent, id, hash, sequence, seq, body FROM marks
     WHERE act = (SELECT act FROM actions WHERE action_id = ?) AND +agent = ?"""
+_WEIGHTS: Final = "SELECT body FROM weights WHERE agent = ? ORDER BY seq"
 _NEEDS: Final = "SELECT body FROM needs WHERE agent = ? ORDER BY seq DESC LIMIT ?"
 
 _NO_BOUND: Final = 2**63 - 1
@@ -140,6 +142,10 @@ class SqliteReader(PastReader):
         with self._intact():
             rows = self._rows(_NEEDS, agent, limit)
             return [stored_event(NeedsChanged, body) for (body,) in reversed(rows)]
+
+    def weight_sets(self, agent: str) -> list[WeightsSet]:
+        with self._intact():
+            return [stored_event(WeightsSet, body) for (body,) in self._rows(_WEIGHTS, agent)]
 
     def component_stats(self, agent: str | None = None, last: int = 1000) -> list[ComponentStats]:
         shown: dict[tuple[str, str], list[ScoredPart]] = defaultdict(list)

@@ -144,6 +144,10 @@ class ExperienceReader(Protocol):
         """The last `limit` changes of needs, oldest first."""
         ...
 
+    def weight_sets(self, agent: str) -> list[WeightsSet]:
+        """Every weight set of an agent, in the order of the stream: the last one is in force."""
+        ...
+
     def component_stats(self, agent: str | None = None, last: int = 1000) -> list[ComponentStats]:
         """Each component of each scorer over the last experiences, the heaviest first, then by name."""
         ...

@@ -7,3 +7,5 @@ from cyclopts import App
 app = App(name="reward", help="What the agent's acts are worth, and who says so.")
 app.command("conch.cli.reward.listing:list_", name="list")
 app.command("conch.cli.reward.weights:weights")
+app.command("conch.cli.reward.new:new")
+app.command("conch.cli.reward.trying:try_", name="test")

@@ -15,8 +15,8 @@ from conch.cli.common import Common, emit, open_bus, say, table
 from conch.cli.facts import agent_named, names_in
 from conch.cli.options import COMMON
 from conch.cli.reward.words import range_words, role_words
-from conch.config import BUILTIN_COMPONENTS, BUILTIN_WEIGHTS, WATCHED_COMPONENTS, Settings
-from conch.consumer.discover import Found, Plugin, builtin_names, discover
+from conch.config import BUILTIN_WEIGHTS, WATCHED_COMPONENTS, Settings
+from conch.consumer.discover import Found, Plugin, discover, reserved
 from conch.consumer.parts import asked_weights, expected_parts, say_weights, weights_in_force
 from conch.errors import ConfigError, UsageError
 from conch.home import Home
@@ -86,7 +86,7 @@ def _agents(home: Home, settings: Settings, named: str | None) -> dict[str, str]
 def _found(run: Mapping[str, Any] | None, rules: Sequence[Path] | None, settings: Settings) -> Found:
     """The rules of the run in progress, else those that the next one finds."""
     if run is None:
-        return discover([str(rule) for rule in rules or ()], taken={*builtin_names(settings), *BUILTIN_COMPONENTS})
+        return discover([str(rule) for rule in rules or ()], taken=reserved(settings))
     if rules:
         raise UsageError("a run is in progress, whose rules count: leave --rules out")
     return Found(tuple(Plugin(**rule) for rule in run["rules"]))

@@ -1,0 +1,214 @@
+"""`conch reward test`: a rule over recorded acts, without a bus."""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from conch.cli.common import Common, emit, say
+from conch.cli.line import ACTION_WIDTH, action_words
+from conch.cli.options import COMMON, AgentName, reading
+from conch.cli.reward.words import range_words
+from conch.consumer.carried import at_first
+from conch.consumer.discover import Found, Plugin, discover, look, reserved
+from conch.consumer.recorded import recorded_acts
+from conch.consumer.rule import RuleWorker
+from conch.errors import CheckError, ContractError, UsageError
+from conch.experience import Since
+from conch.text import safe_text
+from conch_schemas import ActionTaken, Score
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from conch.config import Settings
+    from conch.experience import ExperienceReader
+
+PAGE = 256
+"""Acts that are read at a time."""
+
+Replay = Annotated[
+    Path | None, Parameter(help="JSON Lines of acts, as conch bus tail --json prints; else the store's.")
+]
+Rules = Annotated[list[Path] | None, Parameter(help="Python file that NAME stands in; repeatable.")]
+Last = Annotated[int, Parameter(validator=Number(gte=1), help="The last N acts of the store, oldest first.")]
+
+
+@dataclass
+class Tally:
+    """One rule over the acts so far."""
+
+    plugin: Plugin
+    scores: list[tuple[ActionTaken, Score, float]] = field(default_factory=list)
+    """Act, score, microseconds from asking the rule's process to its answer."""
+
+    def document(self) -> dict[str, Any]:
+        """As plain values."""
+        values = [score.value for _, score, _ in self.scores if score.value is not None]
+        count = {status: sum(score.status == status for _, score, _ in self.scores) for status in _STATUSES}
+        applicable = len(self.scores) - count["not_applicable"]
+        return {
+            "name": self.plugin.name,
+            "version": self.plugin.version,
+            "origin": self.plugin.origin,
+            "range": [self.plugin.low, self.plugin.high],
+            "acts": len(self.scores),
+            **count,
+            "coverage": len(values) / applicable if applicable else 1.0,
+            "mean": statistics.fmean(values) if values else None,
+            "least": min(values, default=None),
+            "greatest": max(values, default=None),
+            "us": statistics.median(us for _, _, us in self.scores) if self.scores else None,
+            "scores": [_row(*one) for one in self.scores],
+        }
+
+    @property
+    def bad(self) -> list[Score]:
+        """Those that could not be made."""
+        return [score for _, score, _ in self.scores if score.status in ("error", "timeout")]
+
+
+_STATUSES = ("scored", "not_applicable", "error", "timeout")
+
+
+async def try_(
+    rule: str,
+    /,
+    *,
+    replay: Replay = None,
+    rules: Rules = None,
+    limit: Last = 100,
+    agent: AgentName = None,
+    common: Common = COMMON,
+) -> None:
+    """Score recorded acts with a rule, in a process like the one it has live. Nothing is published or stored.
+
+    Exit status 4 where a score could not be made.
+
+    Parameters
+    ----------
+    rule
+        A rule's name, or a Python file: then all of its rules.
+    """
+    settings = common.settings()
+    plugins = _meant(rule, rules or (), settings)
+    acts = _acts(common, agent, limit, plugins) if replay is None else recorded_acts(replay)
+    shown = limit if replay is None else len(acts)
+    tallies = []
+    for plugin in plugins:
+        tally = Tally(plugin)
+        tallies.append(tally)
+        async for act, score, us in scored(plugin, acts, settings, shown):
+            tally.scores.append((act, score, us))
+            if not common.json:
+                say(_line(act, score))
+        if not common.json:
+            say(_summary(tally.document()))
+    if common.json:
+        emit({"schema": "conch.v1.rule_tested", "rules": [tally.document() for tally in tallies]})
+    for tally in tallies:
+        if bad := tally.bad:
+            number, name = len(tally.scores), tally.plugin.name
+            raise CheckError(f"{len(bad)} of {number} scores of {name} could not be made: {bad[0].explanation}")
+
+
+async def scored(
+    plugin: Plugin, acts: Sequence[ActionTaken], settings: Settings, last: int
+) -> AsyncIterator[tuple[ActionTaken, Score, float]]:
+    """(act, score, microseconds) of the last acts; a rule that carries something has seen those before too."""
+    rewards = settings.rewards
+    worker = RuleWorker(plugin, timeout=rewards.rule_timeout, memory_mib=rewards.rule_memory_mib)
+    carried: dict[str, BaseModel | None] = {}
+    try:
+        for left, act in zip(range(len(acts), 0, -1), acts, strict=True):
+            before = carried.get(act.agent, at_first(plugin))
+            began = time.perf_counter()
+            carried[act.agent], score = await worker.fold(before, act)
+            if left <= last:
+                yield act, score, (time.perf_counter() - began) * 1e6
+    finally:
+        await worker.close()
+
+
+def _meant(rule: str, files: Sequence[Path], settings: Settings) -> tuple[Plugin, ...]:
+    """The rules that are meant. Raises UsageError where there is none, ContractError where it cannot be loaded."""
+    if rule.endswith(".py") or Path(rule).is_file():
+        if not Path(rule).is_file():
+            raise UsageError(f"there is no file {rule}")
+        found = look(str(Path(rule).resolve()))
+        _refuse_broken(found)
+        if not found.of("rule"):
+            raise UsageError(f"{rule} declares no @rule")
+        return found.of("rule")
+    found = discover([str(file) for file in files], taken=reserved(settings))
+    named = tuple(plugin for plugin in found.of("rule") if plugin.name == rule)
+    if not named:
+        _refuse_broken(found)
+        known = [plugin.name for plugin in found.of("rule")]
+        near = difflib.get_close_matches(rule, known, n=1, cutoff=0.0)
+        advice = f"the nearest known is {near[0]}" if near else "none is installed"
+        raise UsageError(f"there is no rule {rule!r}; {advice} (a rule's file is named by its path)")
+    return named
+
+
+def _refuse_broken(found: Found) -> None:
+    if found.broken:
+        raise ContractError(f"{found.broken[0].origin}: {found.broken[0].why}")
+
+
+def _acts(common: Common, agent: str | None, limit: int, plugins: Sequence[Plugin]) -> list[ActionTaken]:
+    """The last acts of the store, in the order of the stream; all of them for a rule that keeps a state."""
+    with reading(common, agent) as (store, name):
+        return _last_acts(store, name, None if any(plugin.stateful for plugin in plugins) else limit, plugins)
+
+
+def _last_acts(store: ExperienceReader, agent: str, limit: int | None, plugins: Sequence[Plugin]) -> list[ActionTaken]:
+    last = store.last_cycle(agent)
+    if last is None:
+        raise UsageError(f"{agent} has done nothing yet: conch run, or name a file with --replay")
+    before = max(plugin.window or 1 for plugin in plugins) - 1
+    since = Since(0 if limit is None else max(0, last - limit - before + 1))
+    everything = store.unscored(agent, "", "", since)  # nobody is called so: all acts are unscored by him
+    return [one.act for page in store.past(everything, PAGE) for one in page]
+
+
+def _line(act: ActionTaken, score: Score) -> str:
+    """`    12  filesystem.read notes.md      +0.500  why`, cut to the terminal's width."""
+    told = f"{score.value:+.3f}" if score.value is not None else score.status.replace("_", " ")
+    why = safe_text(score.explanation, one_line=True)
+    line = f"{act.cycle or 0:>6}  {action_words(act.action):<{ACTION_WIDTH}}  {told:>14}  {why}"
+    width = shutil.get_terminal_size().columns
+    return line if not sys.stdout.isatty() or len(line) <= width else f"{line[: width - 1]}…"
+
+
+def _summary(told: dict[str, Any]) -> str:
+    counts = f"{told['scored']} of {told['acts']} scored, {told['not_applicable']} not applicable"
+    values = "-" if told["mean"] is None else f"{told['mean']:+.3f} ({told['least']:+.3f} to {told['greatest']:+.3f})"
+    return (
+        f"{told['name']} {told['version']}: {counts}, {told['error']} errors, {told['timeout']} timeouts, "
+        f"coverage {told['coverage']:.0%}\n"
+        f"  range {range_words(*told['range'])}   mean {values}   "
+        f"{told['us']:.0f} µs an act (median, to its process and back)"
+    )
+
+
+def _row(act: ActionTaken, score: Score, us: float) -> dict[str, Any]:
+    return {
+        "agent": act.agent,
+        "cycle": act.cycle,
+        "action_id": act.action_id,
+        "value": score.value,
+        "status": score.status,
+        "explanation": score.explanation,
+        "us": round(us, 1),
+    }

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from conch.models import evolve, valid
 from conch.order import is_new
+from conch.rewards.constitution import PRINCIPLES
 from conch.seen import Digests, holds, with_new
 from conch.witness.canonical import content_hash, said_hash
 from conch.witness.words import Witnessed, words_for
@@ -77,9 +78,10 @@ def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
 
 
 def _principles(fact: Witnessed) -> dict[str, float]:
+    """Those of the constitution: seven at most, whatever a scorer calls a principle."""
     if not isinstance(fact, RewardAssigned):
         return {}
-    return {principle.name: principle.score for principle in fact.principles}
+    return {principle.name: principle.score for principle in fact.principles if principle.name in PRINCIPLES}
 
 
 def _mark_id(fact: Witnessed, sequence: int) -> str:

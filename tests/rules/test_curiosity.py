@@ -23,10 +23,21 @@ from conch.curiosity import (
     fold,
     learning_progress,
     novelty,
+    repetition_penalty,
 )
-from conch.curiosity.state import GOALS, RECENT, TRIES
+from conch.curiosity.state import GOALS, LATEST, RECENT, TRIES
 from conch.seen import SEEN_LIMIT, act_fingerprint, holds, new_information, with_latest, with_new
-from conch_schemas import ActionTaken, FileCheck, Goal, GoalCheck, GoalSet, MessageReceived, decode, encode
+from conch_schemas import (
+    ActionTaken,
+    FileCheck,
+    Goal,
+    GoalCheck,
+    GoalSet,
+    MessageReceived,
+    Score,
+    decode,
+    encode,
+)
 from conch_services.curiosity.consumer import curiosity_consumer
 
 Act = Callable[..., ActionTaken]
@@ -34,10 +45,13 @@ Check = Callable[..., GoalCheck]
 Fact = ActionTaken | GoalSet | MessageReceived
 
 
-def _run(*facts: Fact) -> tuple[CuriosityState, list[Measure]]:
+REWARDS = RewardSettings()
+
+
+def _run(*facts: Fact, rewards: RewardSettings = REWARDS) -> tuple[CuriosityState, list[Measure]]:
     state, measures = CuriosityState(), []
     for fact in facts:
-        state, measure = fold(state, fact, RewardSettings())
+        state, measure = fold(state, fact, rewards)
         measures += [measure] if measure else []
     return state, measures
 
@@ -168,6 +182,86 @@ def test_an_unknown_outcome_is_not_scored(act: Act) -> None:
     assert (measures[0].score.status, measures[0].score.value) == ("not_applicable", None)
     assert (state.uses, state.tries) == ({}, {})
 
+    assert {score.status for score in measures[0].beside} == {"not_applicable"}
+
+
+def _beside(measure: Measure) -> dict[str, Score]:
+    return {score.component: score for score in measure.beside}
+
+
+def test_the_same_again_costs_more_each_time_up_to_a_half(act: Act) -> None:
+    """By 0.1 for each time before among the last 20 acts, at most 0.5; numbers in the output make no difference."""
+    _, measures = _run(*(act(cycle, output=f"{cycle} files") for cycle in range(8)))
+
+    assert [measure.repeats for measure in measures] == [1, 2, 3, 4, 5, 6, 7, 8]
+    values = [_beside(measure)["repetition"].value for measure in measures]
+    assert values == pytest.approx([0.0, -0.1, -0.2, -0.3, -0.4, -0.5, -0.5, -0.5])
+    assert math.copysign(1.0, values[0] or 0.0) == 1.0
+    assert "8 times" in _beside(measures[-1])["repetition"].explanation
+
+
+def test_a_repetition_is_forgotten_after_twenty_acts(act: Act) -> None:
+    """The window is the last 20 acts with this one: the 19th act before still counts, the 20th does not."""
+    others = [act(cycle, args={"command": "x" * cycle}) for cycle in range(1, 20)]
+
+    near = _run(act(0), *others[:18], act(20))[1]
+    far = _run(act(0), *others, act(20))[1]
+
+    assert (near[-1].repeats, far[-1].repeats) == (2, 1)
+
+
+def test_the_penalty_is_as_it_was_set(act: Act) -> None:
+    """`rewards.repetition` and `rewards.repetition_most` are its step and its bound; 0 is none."""
+    acts = [act(cycle) for cycle in range(4)]
+
+    harsh = _run(*acts, rewards=RewardSettings(repetition=0.4, repetition_most=0.9))[1]
+    none = _run(*acts, rewards=RewardSettings(repetition=0.0))[1]
+
+    assert [_beside(one)["repetition"].value for one in harsh] == pytest.approx([0.0, -0.4, -0.8, -0.9])
+    assert [_beside(one)["repetition"].value for one in none] == [0.0] * 4
+
+
+@given(times=st.integers(-5, 10**6), each=st.floats(0.0, 1.0), most=st.floats(0.0, 1.0))
+def test_a_penalty_stays_within_its_bound(times: int, each: float, most: float) -> None:
+    """Never a gain, never more than its bound, never less for one time more."""
+    penalty = repetition_penalty(times, each, most)
+
+    assert -most <= penalty <= 0.0
+    assert repetition_penalty(times + 1, each, most) <= penalty
+    assert times > 1 or math.copysign(1.0, penalty) == 1.0
+
+
+def test_diversity_is_told_of_fifty_acts(act: Act) -> None:
+    """Before there are fifty it is not applicable; then it is the entropy, 0 for one skill alone."""
+    _, measures = _run(*(act(cycle) for cycle in range(50)))
+    diversity = [_beside(measure)["diversity"] for measure in measures]
+
+    assert {score.status for score in diversity[:-1]} == {"not_applicable"}
+    assert (diversity[-1].status, diversity[-1].value) == ("scored", 0.0) == ("scored", measures[-1].entropy)
+    assert "there are 49" in diversity[-2].explanation
+
+
+def test_the_mix_of_the_drives_is_a_score(act: Act) -> None:
+    """`intrinsic` is what the drives come to, and names them."""
+    _, measures = _run(act(0), act(1, "REFLECT"))
+
+    for measure in measures:
+        intrinsic = _beside(measure)["intrinsic"]
+        assert intrinsic.value == measure.drives.intrinsic
+        assert f"curiosity {measure.drives.curiosity:.2f}" in intrinsic.explanation
+
+
+def test_a_history_that_counted_no_repetitions_begins_to(act: Act) -> None:
+    """A state of before is read, and counts from there."""
+    state, _ = _run(act(0), act(1))
+    fields = state.model_dump(mode="json")
+    del fields["latest"]
+
+    _, measure = fold(CuriosityState.model_validate(fields), act(2), RewardSettings())
+
+    assert measure is not None
+    assert measure.repeats == 1
+
 
 def test_an_event_without_a_name_pays_nothing() -> None:
     """Only the three discoveries pay."""
@@ -241,6 +335,7 @@ def test_every_window_has_a_bound(act: Act) -> None:
 
     assert (len(state.messages), len(state.goals), len(state.deeds)) == (RECENT, GOALS, RECENT)
     assert len(state.tries["shell"]) == TRIES
+    assert len(state.latest) == 16 * LATEST
     assert len(state.model_dump_json()) < 64 * 1024
 
 

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from conch.config import Settings
 from conch.consumer import ServiceContext
+from conch.rewards import PRINCIPLES, principles_of
 from conch.witness import GENESIS, ChainState, Problem, Witnessed, canonical, content_hash, mark_hash, seal, verify
+from conch.witness.canonical import said_hash
 from conch_schemas import (
     ActionTaken,
     Event,
@@ -23,6 +25,7 @@ from conch_schemas import (
     MarkLink,
     NeedsChanged,
     NoveltyMeasured,
+    Principle,
     RewardAssigned,
     decode,
     encode,
@@ -125,6 +128,35 @@ def test_a_field_that_marks_gain_later_leaves_earlier_hashes(marks: list[Mark]) 
         walk: str | None = None
 
     assert verify([NewerMark.model_validate_json(mark.model_dump_json()) for mark in marks], []) == []
+
+
+def test_the_mark_of_the_rewards_holds_the_principles(acts: list[ActionTaken], marks: list[Mark]) -> None:
+    """The seven, as they were scored, in the mark of that score set and in no other; and it verifies."""
+    told = [dict(mark.principles) for mark in marks]
+
+    assert told[1] == principles_of(acts[0]).to_dict()
+    assert [bool(principles) for principles in told] == [False, True, False, False] * 3
+
+
+@given(scores=st.lists(st.tuples(st.sampled_from([*PRINCIPLES, "other", "\U0001f9ff"]), st.floats(0.0, 1.0))))
+def test_any_principles_make_a_mark_that_verifies(act: Act, scores: list[tuple[str, float]]) -> None:
+    """Whole numbers, the smallest numbers and names that are no principle's: what is hashed is what is read back."""
+    reward = next(fact for fact in _facts(act(0)) if isinstance(fact, RewardAssigned))
+    principles = tuple(Principle(name=name, score=score) for name, score in scores)
+
+    [mark] = _marks([reward.model_copy(update={"principles": principles})])
+
+    read = Mark.model_validate_json(mark.model_dump_json())
+    body = {name: value for name, value in json.loads(mark.model_dump_json()).items() if name != "hash"}
+    assert mark_hash(read) == mark.hash == hashlib.sha256(rfc8785.dumps(body)).hexdigest()
+    assert dict(read.principles) == {name: score for name, score in scores if name in PRINCIPLES}
+
+
+def test_a_mark_of_before_still_verifies(marks: list[Mark]) -> None:
+    """One that was made when score sets had no principles keeps its hash."""
+    said = marks[1].model_copy(update={"principles": {}}).model_dump(exclude={"hash"})
+
+    assert mark_hash(Mark.model_validate(said | {"hash": "0" * 64})) == said_hash(said)
 
 
 def test_the_reasoning_is_made_of_facts(marks: list[Mark]) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from conch.bus import Bus
     from conch.config import Settings
     from conch.home import Home
+    from conch.rewards.watch import Active
 
 LAST = 100
 """Cycles that the figures are over."""
@@ -27,6 +28,8 @@ BUS_SECONDS = 4.0
 """Time for the bus to answer all that is asked here."""
 SHOWN_AGENTS = 10
 """Of several; those that wait for something before the others."""
+WATCHED_AGENTS = 200
+"""Whose alarms are asked for."""
 SHOWN = 5
 """Goals, whys and plug-ins of each kind that fit one screen."""
 WIDTH = 64
@@ -83,6 +86,7 @@ async def gather(home: Home, settings: Settings, names: Sequence[str]) -> dict[s
         "consumers": None,
         "held": [],
         "dead_letters": None,
+        "alarms": None,
     }
     if run is not None:
         try:
@@ -101,6 +105,7 @@ def _of_agents(rows: Sequence[dict[str, Any]], states: Mapping[str, int]) -> dic
 
 
 async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str]) -> dict[str, Any]:
+    from conch.consumer.alarms import watched
     from conch.consumer.letters import open_letters
     from conch.consumer.retention import look
     from conch.consumer.standing import standings
@@ -109,6 +114,7 @@ async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str]) -> dict[st
     consumers = [{"name": one.name, "lag": one.lag} for one in await standings(bus)]
     held = [one.sentence for one in (await look(bus, settings.bus.keep)).held]
     letters = len([1 async for _ in open_letters(bus)])
+    states = await watched(bus, names[:WATCHED_AGENTS])
     answer: dict[str, Any] = {}
     with contextlib.suppress(BusError):
         answer = await ask(bus, control_subject(names[0], "status"), {"all": len(names) > 1}, timeout=1.0)
@@ -120,6 +126,19 @@ async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str]) -> dict[st
         "consumers": consumers,
         "held": held,
         "dead_letters": letters,
+        "alarms": [_alarm(agent, active) for agent, state in states.items() for active in state.active],
+    }
+
+
+def _alarm(agent: str, active: Active) -> dict[str, Any]:
+    return {
+        "agent": agent,
+        "alarm": active.alarm,
+        "component": active.component,
+        "since": active.cycle,
+        "value": active.value,
+        "threshold": active.threshold,
+        "what": active.what,
     }
 
 
@@ -215,6 +234,14 @@ def _rewards(found: Mapping[str, Any]) -> Iterator[str]:
     paid = [one for one in found["components"] if one["weight"] > 0 and one["mean"] is not None]
     yield "  mean       " + "  ".join(f"{_short(one['component'])} {signed(one['mean'], 2)}" for one in paid)
     yield "  outcomes   " + "  ".join(f"{outcome} {count}" for outcome, count in figures["outcomes"].items())
+    yield from _alarms(found["alarms"] or ())
+
+
+def _alarms(alarms: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for one in alarms[:SHOWN]:
+        yield f"  alarm      {one['agent']} since cycle {one['since']}: {safe_text(one['what'], one_line=True)}"
+    if len(alarms) > SHOWN:
+        yield f"             and {len(alarms) - SHOWN} more: conch status --json"
 
 
 def _goals(goals: Any) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a run says: lines about itself, and a line for every cycle."""
+"""What a run says: lines about itself, a line for every cycle, and one for every alarm."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conch.bus import Bus
 from conch.cli.common import emit, say, warn
+from conch.text import safe_text
+
+if TYPE_CHECKING:
+    from conch_schemas import ExperienceRecorded
 
 MOMENT = 0.3
 """Seconds in which agents that say the same are gathered."""
@@ -25,6 +29,8 @@ class Voice:
         """(state, why) -> the agents that said so in this moment."""
         self._recorded: dict[str, int] = {}
         """The last cycle of each agent that was recorded in this run."""
+        self._at = 0
+        """Place up to which experiences and alarms were told."""
         self._news = asyncio.Event()
 
     def tell(self, text: str) -> None:
@@ -51,29 +57,36 @@ class Voice:
             self.warn(f"{agents[0]}{others}: {state}: {why}")
 
     async def cycles(self, bus: Bus, after: int) -> None:
-        """A line for every experience when it is first recorded, for ever."""
-        from conch.cli.line import cycle_line
-        from conch.experience import cycle_row
-        from conch_schemas import ExperienceRecorded, decode, subject_filter
+        """A line for every experience when it is first recorded and for every alarm, for ever."""
+        from conch_schemas import AlarmRaised, ExperienceRecorded, decode, subject_filter
 
         one = "*" if self._width else next(iter(self._agents))
-        async with bus.follow([subject_filter(ExperienceRecorded, one)], after=after) as reader:
+        filters = [subject_filter(kind, one) for kind in (ExperienceRecorded, AlarmRaised)]
+        async with bus.follow(filters, after=after) as reader:
             while True:
                 for delivery in await reader.get():
                     with contextlib.suppress(ValueError):
                         event = decode(delivery.data)
-                        if not isinstance(event, ExperienceRecorded) or event.agent not in self._agents:
-                            continue
-                        if event.revision == 1 and self._json:
-                            self._write(emit, cycle_row(event))
-                        elif event.revision == 1:
-                            self._write(say, cycle_line(event, self._width))
-                        self._recorded[event.agent] = max(event.cycle or 0, self._recorded.get(event.agent, 0))
-                        self._news.set()
+                        if isinstance(event, ExperienceRecorded) and event.agent in self._agents:
+                            self._tell_cycle(event)
+                        elif isinstance(event, AlarmRaised) and event.agent in self._agents:
+                            self.tell(safe_text(f"! {event.agent}: {event.what}", one_line=True))
+                    self._at = delivery.seq
+                    self._news.set()
 
-    async def recorded(self, cycles: Mapping[str, int]) -> None:
-        """Until these cycles, by agent, were recorded and told."""
-        while any(self._recorded.get(agent, -1) < cycle for agent, cycle in cycles.items()):
+    def _tell_cycle(self, event: ExperienceRecorded) -> None:
+        from conch.cli.line import cycle_line
+        from conch.experience import cycle_row
+
+        if event.revision == 1 and self._json:
+            self._write(emit, cycle_row(event))
+        elif event.revision == 1:
+            self._write(say, cycle_line(event, self._width))
+        self._recorded[event.agent] = max(event.cycle or 0, self._recorded.get(event.agent, 0))
+
+    async def told(self, cycles: Mapping[str, int], upto: int) -> None:
+        """Until these cycles, by agent, were recorded and told, and all that stands up to this place."""
+        while self._at < upto or any(self._recorded.get(agent, -1) < cycle for agent, cycle in cycles.items()):
             self._news.clear()
             await self._news.wait()
 

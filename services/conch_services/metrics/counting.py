@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from conch.config import BUILTIN_WEIGHTS, Settings
 from conch.consumer.retention import Held
 from conch.consumer.standing import Standing
+from conch.rewards.watch import Finding, WatchState, look
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
+    AlarmKind,
+    AlarmRaised,
     ConsumerFailed,
     CycleReflected,
     Drives,
@@ -49,6 +52,7 @@ class Counting:
         self._models = Names(MOST_MODELS)
         self._needs = Names(MOST_NEEDS)
         self._tools = Names(MOST_TOOLS)
+        self._watch, self._diversity = settings.watch, settings.rewards.diversity
         self._newest: dict[str, int] = {}
         """Agent's label -> place of the newest act that was recorded."""
         self._scored: dict[str | None, set[str]] = {}
@@ -74,6 +78,36 @@ class Counting:
         self._to.keep_blocked.clear()
         for one in held:
             self._to.keep_blocked.labels(self._consumers(one.name)).inc(one.blocked)
+
+    def is_shown(self, agent: str) -> bool:
+        """Whether the agent has labels of its own."""
+        return self._agents(agent) != OTHER
+
+    def set_watched(self, states: Mapping[str, WatchState]) -> None:
+        """Take what the watchers know, by agent; of whom they know nothing any more, nothing is shown."""
+        for gauge in (self._to.alarms_active, self._to.share, self._to.variance, self._to.length, self._to.gap):
+            gauge.clear()
+        for name, state in states.items():
+            agent = self._agents(name)
+            for alarm in get_args(AlarmKind):
+                self._to.alarms(agent, alarm)
+                self._to.alarms_active.labels(agent, alarm).set(sum(one.alarm == alarm for one in state.active))
+            for finding in look(state, self._watch, self._diversity):
+                self._show(agent, finding)
+
+    def _show(self, agent: str, finding: Finding) -> None:
+        match finding.alarm:
+            case "dominance":
+                component = self._components(finding.component or OTHER)
+                self._to.share.labels(agent, component).inc(finding.value)  # `other` is the sum of many
+            case "held_out":
+                self._to.gap.labels(agent, self._components(finding.component or OTHER)).set(finding.value)
+            case "collapse":
+                self._to.variance.labels(agent).set(finding.value)
+            case "length_drift":
+                self._to.length.labels(agent).set(finding.value)
+            case "falling_entropy":
+                pass  # conch_action_entropy_ratio is the same figure
 
     # -- what the agents do ------------------------------------------------------------------------------------------
 
@@ -110,6 +144,10 @@ class Counting:
 
     def _marked(self, event: MarkWitnessed, _at: float) -> None:
         self._to.marks(self._agents(event.agent)).inc()
+
+    def _alarmed(self, event: AlarmRaised, _at: float) -> None:
+        if event.active:
+            self._to.alarms(self._agents(event.agent), event.alarm).inc()
 
     def _phase(self, phase: str, ms: float, event: Event) -> None:
         self._to.phases(phase).observe(max(0.0, ms) / 1000, exemplar=exemplar_of(event))
@@ -196,4 +234,5 @@ _COUNTS: Final[dict[type[Event], Callable[[Counting, Any, float], None]]] = {
     NeedsChanged: Counting._needed,
     NoveltyMeasured: Counting._measured,
     ConsumerFailed: Counting._failed,
+    AlarmRaised: Counting._alarmed,
 }

@@ -34,6 +34,9 @@ class Instruments:
         def gauge(name: str, help_: str, *labels: str) -> Callable[..., Gauge]:
             return cache(Gauge(name, help_, labels, registry=registry).labels)
 
+        def gauges(name: str, help_: str, *labels: str) -> Gauge:
+            return Gauge(name, help_, labels, registry=registry)
+
         # What the agents do.
         self.events = counter("conch_events_total", "Facts read from the bus.", "type")
         cycles = "Cycles that acted, by what was replied and how it came out."
@@ -80,6 +83,18 @@ class Instruments:
         self.progress = gauge("conch_learning_progress_ratio", "Learning progress of the last act's skill.", "agent")
         entropy = "Normalised entropy of tool × operation over the last acts."
         self.entropy = gauge("conch_action_entropy_ratio", entropy, "agent")
+
+        # What the watchers see, as of their last snapshot.
+        self.alarms = counter("conch_alarms_total", "Alarms of the watchers that began.", "agent", "alarm")
+        self.alarms_active = gauges("conch_alarms_active", "Alarms that have begun and are not over.", "agent", "alarm")
+        share = "Cov(part, total) ÷ Var(total) over the newest acts; 0 while the total hardly varies."
+        self.share = gauges("conch_reward_variance_share_ratio", share, "agent", "component")
+        variance = "Variance of the total over the newest acts ÷ over those before."
+        self.variance = gauges("conch_reward_variance_change", variance, "agent")
+        length = "Median characters of a reply over the newest acts ÷ over those before."
+        self.length = gauges("conch_reply_length_change", length, "agent")
+        gap = "Standard deviations by which the total rose beyond a held-out score."
+        self.gap = gauges("conch_held_out_gap", gap, "agent", "component")
 
         # How the consumers are.
         pending = "Events that wait for a consumer, behind its place in the stream."

@@ -12,6 +12,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 
 from conch.bus import Arrived, Bus, Feed, Tap
 from conch.consumer import ServiceContext
+from conch.consumer.alarms import watched, watched_agents
 from conch.consumer.output import Tally
 from conch.consumer.retention import KEEP_SECONDS, look
 from conch.consumer.standing import standings
@@ -24,7 +25,7 @@ from conch_services.metrics.instruments import Instruments
 log = structlog.get_logger(__name__)
 
 POLL_SECONDS = 5.0
-"""Between two looks at how far the consumers are."""
+"""Between two looks at how far the consumers are, and at what the watchers know."""
 RECENT = 4096
 """Events remembered, to tell a repetition."""
 BATCH = 64
@@ -99,10 +100,12 @@ class MetricsService:
         async with feed.tap(None, after=feed.seq) as tap, asyncio.TaskGroup() as group:
             await self._look_at_consumers(bus)
             await self._look_at_trimming(bus)
+            await self._look_at_watchers(bus)
             tasks = [
                 group.create_task(self._read(tap), name="conch.metrics.read"),
                 group.create_task(_again(self._look_at_consumers, bus, POLL_SECONDS), name="conch.metrics.lag"),
                 group.create_task(_again(self._look_at_trimming, bus, KEEP_SECONDS), name="conch.metrics.keep"),
+                group.create_task(_again(self._look_at_watchers, bus, POLL_SECONDS), name="conch.metrics.watch"),
             ]
             self.started.set()
             await stop.wait()
@@ -122,6 +125,10 @@ class MetricsService:
 
     async def _look_at_trimming(self, bus: Bus) -> None:
         self._counting.set_held((await look(bus, self._keep)).held, (await bus.state()).bytes)
+
+    async def _look_at_watchers(self, bus: Bus) -> None:
+        shown = [agent for agent in await watched_agents(bus) if self._counting.is_shown(agent)]
+        self._counting.set_watched(await watched(bus, shown))
 
     def _take(self, delivery: Arrived) -> None:
         """Count one event; passes over what is none, what stands on another's subject, and what was counted already."""

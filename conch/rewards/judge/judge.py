@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,15 @@ class Judge:
     """The judge of one component. It opens file and connections when it needs them; close it in the end."""
 
     def __init__(
-        self, name: str, settings: Settings, home: Path, *, warn: Callable[[str], None] = lambda _: None
+        self,
+        name: str,
+        settings: Settings,
+        home: Path,
+        *,
+        warn: Callable[[str], None] = lambda _: None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """The judge `name` of `rewards.judges`; `warn` is given a sentence, in any thread.
+        """The judge `name` of `rewards.judges`; `warn` is given a sentence, in any thread; `sleep` waits between tries.
 
         Raises ConfigError for a name that is none of them, and for a rubric, address or key that cannot be used.
         """
@@ -45,7 +51,8 @@ class Judge:
         self.name, self.scorer = name, f"judge-{name}"
         self._answers = Answers(answers_file(name, home), own.cache_entries, warn=warn)
         self._endpoint = JudgeEndpoint(name, own, settings.mind, lambda: self._answers.count(own.calls_per_hour))
-        self.config = JudgeConfig(read_rubric(name, own.rubric), self._endpoint.model, self._endpoint.ask, own.tries)
+        rubric = read_rubric(name, own.rubric)
+        self.config = JudgeConfig(rubric, self._endpoint.model, self._endpoint.ask, own.tries, sleep=sleep)
         self.version = judge_version(self.config.rubric, self.config.model)
         """Of its scores: another rubric or model is another version."""
         self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

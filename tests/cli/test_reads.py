@@ -12,7 +12,6 @@ import pytest
 
 from conch.cli import cycle, mark, need
 from conch.cli.common import Common
-from conch.cli.reward import listing
 from conch.errors import ConchError, StoreError, UsageError
 from conch_schemas import trace_of, traceparent_of
 
@@ -162,16 +161,6 @@ def test_need_history_says_what_changed_and_why(filled: Any, common: Common, pri
     assert rows[0]["after"]["curiosity"] == 0.65
     assert "\x1b" not in (table := printed())
     assert len(table.splitlines()) == 2
-
-
-def test_rewards_are_listed_by_weight(filled: Any, common: Common, printed: Printed) -> None:
-    """`reward list` has every component with its mean over the last cycles, the heaviest first."""
-    listing.list_(common=replace(common, json=True))
-
-    rows = document(printed)["rewards"]
-    assert [row["component"] for row in rows] == ["format", "execution", "needs", "goal", "exploration"]
-    assert rows[0]["mean"] == 0.5
-    assert rows[3]["mean"] is None
 
 
 def test_marks_are_listed_from_the_end_of_the_chain(filled: Any, common: Common, printed: Printed) -> None:

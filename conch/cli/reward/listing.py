@@ -1,32 +1,241 @@
-"""`conch reward list`."""
+"""`conch reward list | show`: what there is to be earned, how it goes, and where it comes from."""
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
-from conch.cli.common import Common, emit, table
+from conch.cli.common import Common, emit, open_bus, say, table, warn
 from conch.cli.options import COMMON, AgentName, Limit, reading
-from conch.experience import ComponentStats
+from conch.cli.reward.words import range_words, role_words, share_words
+from conch.config import BUILTIN_COMPONENTS
+from conch.errors import BusError, ConchError
+from conch.experience import Since
+from conch.text import safe_text
+from conch_schemas import Part, WeightsSet
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from conch.experience import ComponentStats, ExperienceReader
+
+LAST = 1000
+"""Experiences that the figures of `show` are over."""
+SETS = 10
+"""Weight sets that `show` lists."""
+
+BUILT_IN = {
+    "format": "A reply that keeps to the grammar +0.5, else -1.0.",
+    "execution": "A tool that succeeds +1.0, else -0.3; resting and reflecting +0.2.",
+    "needs": "Of each need its priority, times 0.5 where it improved, times -0.3 where it worsened.",
+    "goal": "By the goal's own check: achieved 2.0, partial progress 1.0, else 0.0.",
+    "exploration": "A tool's first use 0.3, new information 0.5, a problem solved that had failed before 1.0.",
+    "intrinsic": "The drives: 0.3 curiosity + 0.3 competence + 0.2 autonomy + 0.2 social.",
+    "alignment": "The weighted mean of the constitution's principles.",
+    "progress": "A step of a task episode: its phase, tests, tokens and switches.",
+    "diversity": "Normalised entropy of the last 50 actions; low, exploration pays double.",
+    "repetition": "What the total loses where the same was done with the same result in the last 20 cycles.",
+    "ethical": "The principle of that name; below its floor the cycle's total is at most 0.",
+}
+"""What each component that comes with Conch pays."""
 
 
-def list_(*, limit: Limit = 1000, agent: AgentName = None, common: Common = COMMON) -> None:
-    """Every component of the reward over the last N experiences: weight, mean, spread, how often it could be scored."""
+async def list_(*, limit: Limit = LAST, agent: AgentName = None, common: Common = COMMON) -> None:
+    """Every component of the reward: its weight and range, and how it went over the last N experiences.
+
+    `weight` is the one in force, or what else its score does: watched, held out, boost, penalty, gate. `lag`: events
+    that wait for its scorer, where there is a bus.
+    """
     with reading(common, agent) as (store, name):
-        stats = store.component_stats(name, limit)
+        rows = _rows(store, name, limit, await lags(common))
     set_aside = (common.where().running() or {}).get("set_aside", [])
     if common.json:
-        emit({"schema": "conch.v1.rewards", "rewards": [asdict(one) for one in stats], "set_aside": set_aside})
+        emit({"schema": "conch.v1.rewards", "rewards": rows, "set_aside": set_aside})
         return
-    columns = ("component", "scorer", "weight", "mean", "p50", "p95", "scored", "errors", "late")
-    table(columns, [_cells(one) for one in stats])
+    columns = ("component", "weight", "range", "ver", "cover", "mean", "p50", "p95", "err", "late", "lag")
+    table(columns, [_cells(row) for row in rows])
     if set_aside:
         table(("set aside", "why"), [(one["origin"], one["why"]) for one in set_aside])
 
 
-def _cells(one: ComponentStats) -> tuple[object, ...]:
-    figures = (f"{figure:+.3f}" if figure is not None else "-" for figure in (one.mean, one.p50, one.p95))
-    scored = f"{one.scored} of {one.count}"
-    name = one.component
-    return (
-        name, one.scorer, f"{one.weight:.3f}", *figures, scored, one.errors, one.timeouts,
-    )  # fmt: skip
+async def show(component: str, /, *, limit: Limit = 10, agent: AgentName = None, common: Common = COMMON) -> None:
+    """One component: all of its line in `list`, where it comes from, its weights so far, versions, and last scores.
+
+    Parameters
+    ----------
+    component
+        Its name, as `conch reward list` shows it.
+    """
+    with reading(common, agent) as (store, name):
+        rows = {row["component"]: row for row in _rows(store, name, LAST, await lags(common))}
+        if component not in rows:
+            near = difflib.get_close_matches(component, sorted(rows), n=1, cutoff=0.0)
+            advice = f"; the nearest known name is {near[0]}" if near else ""
+            raise ConchError(f"nothing called {component!r} is scored here{advice}")
+        row = rows[component] | _whence(common, component)
+        row["history"] = _history(store.weight_sets(name), component)
+        row["versions"] = [asdict(one) for one in store.scorers() if one.component == component]
+        row["scores"] = _scores(store, name, component, row["scorer"], limit)
+    if common.json:
+        emit({"schema": "conch.v1.reward", "reward": row})
+    else:
+        _tell(row)
+
+
+async def lags(common: Common) -> dict[str, int]:
+    """Events that wait for each consumer; nothing without a bus, or where it does not answer, which is said."""
+    from conch.consumer.standing import standings
+
+    home, settings = common.where(), common.settings()
+    if home.running() is None and settings.bus.url is None:
+        return {}
+    try:
+        async with open_bus(home, settings) as bus:
+            return {one.name: one.lag for one in await standings(bus)}
+    except BusError as error:
+        warn(f"how far the scorers are is not known: {error}")
+        return {}
+
+
+def _rows(store: ExperienceReader, agent: str, limit: int, waiting: Mapping[str, int]) -> list[dict[str, Any]]:
+    """A component of the set in force each, and of those before it what was scored; the heaviest first."""
+    sets = store.weight_sets(agent)
+    parts = {(part.component, part.scorer): part for part in (sets[-1].parts if sets else ())}
+    stats = {(one.component, one.scorer): one for one in store.component_stats(agent, limit)}
+    keys = sorted({*parts, *stats}, key=lambda key: (-(parts[key].weight if key in parts else 0.0), key))
+    return [_row(key, parts.get(key), stats.get(key), waiting) for key in keys]
+
+
+def _row(
+    key: tuple[str, str], part: Part | None, stats: ComponentStats | None, waiting: Mapping[str, int]
+) -> dict[str, Any]:
+    component, scorer = key
+    return {
+        "component": component,
+        "scorer": scorer,
+        "weight": part.weight if part is not None else 0.0,
+        "role": role_words(part) if part is not None else "dropped",
+        "range": list(part.range) if part is not None else None,
+        "version": stats.version if stats is not None else "",
+        "count": stats.count if stats is not None else 0,
+        "scored": stats.scored if stats is not None else 0,
+        "coverage": stats.coverage if stats is not None and _applicable(stats) else None,
+        "mean": stats.mean if stats is not None else None,
+        "p50": stats.p50 if stats is not None else None,
+        "p95": stats.p95 if stats is not None else None,
+        "errors": stats.errors if stats is not None else 0,
+        "timeouts": stats.timeouts if stats is not None else 0,
+        "lag": waiting.get(f"rule-{scorer}", waiting.get(scorer)),
+    }
+
+
+def _applicable(stats: ComponentStats) -> int:
+    return stats.scored + stats.errors + stats.timeouts
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
+    limits = range_words(*row["range"]) if row["range"] is not None else "-"
+    cover = f"{row['coverage']:.0%}" if row["coverage"] is not None else "-"
+    figures = (_figure(row[name]) for name in ("mean", "p50", "p95"))
+    lag = row["lag"] if row["lag"] is not None else "-"
+    share = share_words(row["weight"], row["role"])
+    return row["component"], share, limits, row["version"], cover, *figures, row["errors"], row["timeouts"], lag
+
+
+def _figure(value: float | None) -> str:
+    return f"{value:+.2f}" if value is not None else "-"
+
+
+def _whence(common: Common, component: str) -> dict[str, str | None]:
+    """Where a component comes from, and what it says of itself."""
+    from conch.consumer.discover import discover, reserved
+
+    if component in BUILTIN_COMPONENTS:
+        return {"origin": "Conch", "doc": BUILT_IN[component]}
+    settings = common.settings()
+    if component in settings.rewards.judges:
+        return {
+            "origin": f"rewards.judges.{component}",
+            "doc": f"Judged by {settings.rewards.judges[component].rubric}.",
+        }
+    if component in settings.rewards.parts:
+        return {"origin": f"rewards.parts.{component}", "doc": "Scored outside of Conch."}
+    run = common.where().running()
+    rules = [asdict(one) for one in discover((), reserved(settings)).of("rule")] if run is None else run["rules"]
+    found = next((rule for rule in rules if rule["name"] == component), None)
+    if found is None:
+        return {"origin": None, "doc": "It is not among the rules that are installed, or that a run in progress has."}
+    return {"origin": found["origin"], "doc": found["doc"]}
+
+
+def _history(sets: Sequence[WeightsSet], component: str) -> list[dict[str, Any]]:
+    """The last weight sets, the newest first."""
+    return [
+        {
+            "since": one.time.isoformat(timespec="seconds"),
+            "version": one.version,
+            "why": one.why,
+            "weight": part.weight if part is not None else None,
+            "role": role_words(part) if part is not None else "dropped",
+        }
+        for one in reversed(sets[-SETS:])
+        for part in [next((part for part in one.parts if part.component == component), None)]
+    ]
+
+
+def _scores(store: ExperienceReader, agent: str, component: str, scorer: str, limit: int) -> list[dict[str, Any]]:
+    """The last scores, oldest first."""
+    last = store.last_cycle(agent) or 0
+    said = store.said(agent, component, scorer, None, Since(max(0, last - limit + 1)))[-limit:]
+    return [
+        {
+            "cycle": one.cycle,
+            "value": one.value,
+            "status": one.status,
+            "version": one.version,
+            "explanation": store.explanation(one, component, scorer),
+        }
+        for one in said
+    ]
+
+
+def _tell(row: Mapping[str, Any]) -> None:
+    """`show` for a person."""
+    role = f"weight {row['weight']:.3f}" if row["weight"] else row["role"]
+    limits = range_words(*row["range"]) if row["range"] is not None else "unknown"
+    version = f"version {row['version']}" if row["version"] else "not scored yet"
+    say(f"{row['component']} · {role} · range {limits} · {version} · scored by {row['scorer']}")
+    for line in safe_text((row["doc"] or "").strip()).split("\n"):
+        say(f"  {line.strip()}")
+    say(f"  from {row['origin'] or 'a place that is not known here'}")
+    cover = f", coverage {row['coverage']:.0%}" if row["coverage"] is not None else ""
+    lag = f", lag {row['lag']}" if row["lag"] is not None else ""
+    say(
+        f"of the last {row['count']} experiences {row['scored']} scored{cover}: mean {_figure(row['mean'])}, "
+        f"p50 {_figure(row['p50'])}, p95 {_figure(row['p95'])}, {row['errors']} errors, {row['timeouts']} late{lag}"
+    )
+    say("")
+    table(
+        ("weight", "since", "weight set", "by"),
+        [
+            (share_words(one["weight"], one["role"]), one["since"][:19].replace("T", " "), one["version"], one["why"])
+            for one in row["history"]
+        ],
+    )
+    say("")
+    table(
+        ("version", "scores", "range", "scored by"),
+        [(one["version"], one["count"], range_words(*one["range"]), one["scorer"]) for one in row["versions"]],
+    )
+    say("")
+    rows = [
+        (
+            one["cycle"],
+            one["status"] if one["value"] is None else f"{one['value']:+.3f}",
+            one["version"],
+            one["explanation"],
+        )
+        for one in row["scores"]
+    ]
+    table(("cycle", "score", "version", "explanation"), rows)

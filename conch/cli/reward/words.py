@@ -12,9 +12,9 @@ def role_words(part: Part) -> str:
     return part.role.replace("_", " ")
 
 
-def share_words(part: Part) -> str:
+def share_words(weight: float | None, role: str) -> str:
     """Its weight where it has one, else its role."""
-    return f"{part.weight:.3f}" if part.weight else role_words(part)
+    return f"{weight:.3f}" if weight else role
 
 
 def range_words(least: float, greatest: float) -> str:

@@ -19,31 +19,37 @@ from conch.telemetry import configure
 
 FATAL_REPORTED = 70
 """Exit status of a child that has said why it cannot go on."""
+ORDER_LIMIT = 64 * 1024 * 1024
+"""Bytes of an order: rules come with the text of their files."""
 
 
 class Child:
     """What a child process is given, and its line to the supervisor."""
 
-    def __init__(self, spec: dict[str, Any]) -> None:
+    def __init__(self, spec: dict[str, Any], early: bytes = b"") -> None:
+        """`early`: what came behind the spec already."""
         self.spec = spec
         self.settings = Settings.model_validate(spec["settings"])
         self.home = Path(spec["home"])
         self.access = Access(**spec["access"])
         """How the bus is reached."""
-        self._orders: dict[str, Callable[[], None]] = {}
-        self._early: set[str] = set()
-        """Orders that came before anybody knew what to do."""
+        self._orders: dict[str, Callable[[Any], None]] = {}
+        self._unread = early
+        self._early: dict[str, Any] = {}
+        """Orders that came before anybody knew what to do, the newest of each kind."""
 
     @property
     def strict(self) -> bool:
         """Whether an acknowledged event must be on disk."""
         return self.settings.bus.durability == "strict"
 
-    def on(self, order: str, do: Callable[[], None]) -> None:
-        """What to do at an order of the supervisor: `stop`, `finish`. One that has come already is obeyed at once."""
+    def on(self, order: str, do: Callable[[Any], None]) -> None:
+        """What to do at an order of the supervisor, `stop`, `finish`, `rules`, with what is said with it (None:
+        nothing). One that has come already is obeyed at once.
+        """
         self._orders[order] = do
         if order in self._early:
-            do()
+            do(self._early.pop(order))
 
     def report(self, **line: Any) -> None:
         """A line to the supervisor. Never fails: without a supervisor nobody listens."""
@@ -55,27 +61,30 @@ class Child:
 
     async def obey(self) -> None:
         """Take orders until the supervisor is gone; then this process ends at once: it was killed, so are we."""
-        reader = asyncio.StreamReader()
+        reader = asyncio.StreamReader(limit=ORDER_LIMIT)
+        reader.feed_data(self._unread)
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         while line := await reader.readline():
-            order = line.decode().strip()
+            order, _, rest = line.decode().strip().partition(" ")
+            said = json.loads(rest) if rest else None
             if (do := self._orders.get(order)) is not None:
-                do()
+                do(said)
             else:
-                self._early.add(order)
+                self._early[order] = said
         os._exit(1)
 
 
 def run_child(name: str, live: Callable[[Child], Awaitable[None]]) -> None:
     """A child's main: read the spec (one line of JSON), live, end. Errors of ours are reported in one sentence."""
     # A pipe's buffered reader would swallow the orders that follow the spec.
-    line = b""
-    while not line.endswith(b"\n"):
-        byte = os.read(0, 1)
-        if not byte:
+    told = b""
+    while b"\n" not in told:
+        piece = os.read(0, 64 * 1024)
+        if not piece:
             return
-        line += byte
-    child = Child(json.loads(line))
+        told += piece
+    line, _, early = told.partition(b"\n")
+    child = Child(json.loads(line), early)
     _collect_seldom()
     configure(child.settings.log, child.home / "logs" / f"{name}.log", process=name)
     try:

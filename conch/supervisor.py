@@ -154,6 +154,10 @@ class ChildProcess:
             with contextlib.suppress(OSError, RuntimeError):
                 self._process.stdin.write(line.encode() + b"\n")
 
+    def tell(self, order: str, said: Any) -> None:
+        """Give it an order with what is said with it. One that is started again learns it from its spec."""
+        self._order(f"{order} {json.dumps(said)}")
+
     def finish(self) -> None:
         """Ask it to end once everything is handled; one that dies meanwhile is started again for that."""
         self._finishing = True

@@ -20,10 +20,12 @@ from conch.cli.options import COMMON
 from conch.cli.run.opening import claim
 from conch.cli.workers import run_workers
 from conch.consumer import ConsumerSpec
+from conch.consumer.changing import weighed
 from conch.consumer.discover import Plugin, builtin_names, builtin_services, discover, reserved
+from conch.consumer.hosting import host_until
 from conch.consumer.members import joined
 from conch.consumer.place import PARTITIONS
-from conch.consumer.process import builtin, host_until, plugin, weighed
+from conch.consumer.process import builtin, plugin
 from conch.consumer.service import ServiceContext
 from conch.errors import ConchError, UsageError
 from conch.home import Home

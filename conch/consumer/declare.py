@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from conch.consumer.spec import ConsumerSpec, RuleSpec
 from conch.errors import ContractError
@@ -20,6 +20,8 @@ NAME = re.compile(r"^[a-z][a-z0-9_-]{0,47}$")
 """Names of rules and consumers: they become durable names and labels."""
 
 LARGEST_BATCH = 1000
+WINDOW = (2, 50)
+"""Least and most acts of a rule's window."""
 
 SPEC_ATTRIBUTE = "__conch__"
 
@@ -30,12 +32,26 @@ def rule(
     range: tuple[float, float] = (0.0, 1.0),
     version: str = "1",
     timeout: float | None = None,
+    held_out: bool = False,
+    state: type[BaseModel] | None = None,
+    window: int | None = None,
 ) -> Callable[[F], F]:
     """Declare a rule: `(action: ActionTaken) -> float | None`, sync or async, pure.
 
     `weight` is a request, 0..1 (0: watched, not paid). The value is in `range`; None says not applicable. Anything
     else, raising and exiting too, is a score of status error; longer than `timeout` seconds, of status timeout.
-    Raises ContractError for a weight or range that cannot be, and for `@rule` without its parentheses.
+    `held_out`: never paid and never trained on; its weight is 0.
+
+    With `state`, a pydantic model whose fields all have defaults, it is a fold `(state, action) -> (state, float |
+    None)`, one state per agent, which starts as `state()` and takes at most 256 KiB as JSON. An act whose score is an
+    error or a timeout leaves the state as it was. With `window` = 2..50 it is given a sequence of so many acts of the
+    agent at most, the one to be scored as the last. In the earlier ones a text of more than 1,000 characters keeps its
+    head and tail, and less where an act would take more than 8 KiB.
+
+    `version` is part of a score's key, and scores of one key are kept once: raise it whenever the function means
+    something else, so that what was scored before can be told apart, and be scored anew.
+
+    Raises ContractError for a declaration that cannot be, and for `@rule` without its parentheses.
     """
     if bare:
         raise ContractError(f"rule {getattr(bare[0], '__name__', bare[0])}: write @rule(), with its parentheses")
@@ -54,11 +70,41 @@ def rule(
             raise ContractError(f"rule {name}: range {range} is not two finite numbers, the lesser first")
         if timeout is not None and not timeout > 0:
             raise ContractError(f"rule {name}: timeout {timeout} is not more than 0 seconds")
-        spec = RuleSpec(name, weight, (low, high), version, timeout, function, function.__doc__ or "")
+        if held_out and weight:
+            raise ContractError(f"rule {name}: it is held out, its weight must be 0, or it would be trained on")
+        _refuse_memory(name, state, window)
+        _refuse_arguments(name, function, "state, action" if state else "actions" if window else "action")
+        doc = function.__doc__ or ""
+        spec = RuleSpec(name, weight, (low, high), version, timeout, function, doc, held_out, state, window)
         setattr(function, SPEC_ATTRIBUTE, spec)
         return function
 
     return declare
+
+
+def _refuse_memory(name: str, state: type[BaseModel] | None, window: int | None) -> None:
+    if state is not None and window is not None:
+        raise ContractError(f"rule {name}: it has a state or a window, not both")
+    if window is not None and (not isinstance(window, int) or not WINDOW[0] <= window <= WINDOW[1]):
+        raise ContractError(f"rule {name}: a window has {WINDOW[0]} to {WINDOW[1]} acts, not {window!r}")
+    if state is None:
+        return
+    if not (isinstance(state, type) and issubclass(state, BaseModel)):
+        raise ContractError(f"rule {name}: state {state!r} is no pydantic model")
+    try:
+        state()
+    except ValidationError as error:
+        lacking = ", ".join(str(one["loc"][0]) for one in error.errors() if one["loc"]) or "it"
+        raise ContractError(f"rule {name}: {state.__name__}() cannot be made: give {lacking} a default") from None
+
+
+def _refuse_arguments(name: str, function: Callable[..., Any], arguments: str) -> None:
+    try:
+        inspect.signature(function).bind(*arguments.split(", "))
+    except TypeError:
+        raise ContractError(f"rule {name}: write def {name}({arguments})") from None
+    except ValueError:
+        return  # a function in C does not tell
 
 
 def consumer(

@@ -14,14 +14,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from conch.config import Settings
+from conch.config import BUILTIN_COMPONENTS, Settings
 from conch.consumer.declare import spec_of
 from conch.consumer.emitted import emitted
 from conch.consumer.spec import ConsumerSpec, RuleSpec
@@ -31,9 +33,13 @@ BUILTIN_GROUP = "conch.builtin"
 """Entry points of the services that come with Conch: `(ServiceContext) -> ConsumerSpec | Service`."""
 EDGE = frozenset({"mqtt", "devices"})
 """Those that run only where `edge.bridge` names a broker (devices: and there are some); they need the extra `edge`."""
+JUDGE = "judge"
+"""The one of them that there is for each of `rewards.judges`, as `judge-NAME`: `(ServiceContext, NAME) -> …`."""
 PLUGIN_GROUPS = ("conch.rules", "conch.consumers")
 """Entry points of plug-ins: a decorated function, or a module of them."""
 LOOK_SECONDS = 20.0
+LOOKERS = 4
+"""Plug-ins that are looked at side by side: one that hangs keeps no other waiting."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,19 @@ class Plugin:
     doc: str = ""
     emits: Sequence[str] = ()
     """Of a consumer: the facts that it publishes, `reward.assigned`; empty: it does not say."""
+    held_out: bool = False
+    """Of a rule: never paid, never trained on."""
+    stateful: bool = False
+    """Of a rule: it has a state of its own."""
+    window: int | None = None
+    """Of a rule: acts that it is given at most; None: the one to be scored."""
+    text: str | None = None
+    """Of a file: its text when it was looked at, which is what runs. None: what is there when it is loaded."""
+
+    @property
+    def consumer(self) -> str:
+        """Under which name it reads the stream."""
+        return f"rule-{self.name}" if self.kind == "rule" else self.name
 
 
 @dataclass(frozen=True)
@@ -75,9 +94,10 @@ class Found:
         return tuple(plugin for plugin in self.plugins if plugin.kind == kind)
 
 
-def builtin_names() -> tuple[str, ...]:
-    """Names of the services that come with Conch."""
-    return tuple(point.name for point in entry_points(group=BUILTIN_GROUP))
+def builtin_names(settings: Settings) -> tuple[str, ...]:
+    """Names of the services that come with Conch, a judge for each that the settings name among them."""
+    names = [point.name for point in entry_points(group=BUILTIN_GROUP) if point.name != JUDGE]
+    return (*names, *(f"{JUDGE}-{name}" for name in settings.rewards.judges))
 
 
 def wanted_builtin(settings: Settings, skipped: Container[str]) -> list[str]:
@@ -87,19 +107,22 @@ def wanted_builtin(settings: Settings, skipped: Container[str]) -> list[str]:
     """
     edge = settings.edge
     idle = EDGE if edge.bridge is None else () if edge.senses or edge.actuators else ("devices",)
-    wanted = [name for name in builtin_names() if name not in skipped and name not in idle]
+    wanted = [name for name in builtin_names(settings) if name not in skipped and name not in idle]
     for name in EDGE.intersection(wanted):
         if importlib.util.find_spec("aiomqtt") is None:
             raise _not_installed(name)
     return wanted
 
 
-def builtin_services(names: Container[str]) -> dict[str, Callable[..., Any]]:
+def builtin_services(names: Collection[str]) -> dict[str, Callable[..., Any]]:
     """Those of the services that come with Conch, loaded: each makes its ConsumerSpec or Service from the settings.
 
     Raises UsageError where one needs a package that is not installed.
     """
-    return {point.name: _loaded(point) for point in entry_points(group=BUILTIN_GROUP) if point.name in names}
+    points = {point.name: point for point in entry_points(group=BUILTIN_GROUP)}
+    judges = [name for name in names if name.startswith(f"{JUDGE}-")]
+    found = {name: _loaded(point) for name, point in points.items() if name in names}
+    return found | {name: partial(_loaded(points[JUDGE]), name=name.removeprefix(f"{JUDGE}-")) for name in judges}
 
 
 def _loaded(point: EntryPoint) -> Any:
@@ -119,34 +142,57 @@ def _plugin_points() -> list[EntryPoint]:
     return [point for group in PLUGIN_GROUPS for point in entry_points(group=group)]
 
 
+def reserved(settings: Settings) -> frozenset[str]:
+    """Names that no plug-in can bear: services and components that come with Conch, judges, and what others score."""
+    rewards = settings.rewards
+    return frozenset({*builtin_names(settings), *BUILTIN_COMPONENTS, *rewards.judges, *rewards.parts})
+
+
 def discover(files: Sequence[str], taken: Iterable[str] = ()) -> Found:
     """Every plug-in of `files` and of the installed packages.
 
     Raises UsageError for a file that is not there. One that cannot be loaded, declares nothing, or bears a name in
     `taken` or a name that came before it, is among the broken ones.
     """
+    return together(looked_at(files), taken)
+
+
+def looked_at(files: Sequence[str]) -> dict[str, Found]:
+    """What each file and each entry point brings, by origin; all are looked at side by side.
+
+    Raises UsageError for a file that is not there.
+    """
     for file in files:
         if not Path(file).is_file():
             raise UsageError(f"there is no file {file} (--rules)")
-    origins = [str(Path(file).resolve()) for file in files]
+    origins = list(dict.fromkeys(str(Path(file).resolve()) for file in files))
     origins += [f"{point.group}:{point.name}" for point in _plugin_points()]
+    with ThreadPoolExecutor(LOOKERS) as lookers:
+        return dict(zip(origins, lookers.map(look, origins), strict=True))
+
+
+def together(looked: Mapping[str, Found], taken: Iterable[str] = ()) -> Found:
+    """All of it, less the plug-ins whose name is in `taken` or was there before: those are among the broken ones.
+
+    A rule takes the name of its consumer too.
+    """
     plugins: list[Plugin] = []
     broken: list[Broken] = []
     names = set(taken)
-    for origin in origins:
-        looked = _look(origin)
-        broken += looked.broken
-        for plugin in looked.plugins:
-            if plugin.name in names:
-                broken.append(Broken(origin, f"the name {plugin.name!r} is taken"))
+    for origin, found in looked.items():
+        broken += found.broken
+        for plugin in found.plugins:
+            own = {plugin.name, plugin.consumer}
+            if twice := own & names:
+                broken.append(Broken(origin, f"the name {min(twice)!r} is taken"))
             else:
-                names.add(plugin.name)
+                names |= own
                 plugins.append(plugin)
     return Found(tuple(plugins), tuple(broken))
 
 
-def _look(origin: str) -> Found:
-    """One origin, loaded in a process of its own."""
+def look(origin: str) -> Found:
+    """What one file or entry point brings, loaded in a process of its own."""
     process = subprocess.Popen(
         [sys.executable, "-m", "conch.consumer.discover", origin],
         stdin=subprocess.DEVNULL,
@@ -177,8 +223,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.stdout.close()
 
 
-def load(origin: str) -> list[RuleSpec | ConsumerSpec]:
-    """What `origin` declares, in the order of the file. Raises whatever importing it raises."""
+def load(origin: str, text: str | None = None) -> list[RuleSpec | ConsumerSpec]:
+    """What `origin` declares, in the order of the file; `text`: what the file says, where that is known already.
+
+    Raises whatever importing it raises.
+    """
     group, _, name = origin.partition(":")
     if group in PLUGIN_GROUPS:
         points = [point for point in _plugin_points() if (point.group, point.name) == (group, name)]
@@ -186,7 +235,7 @@ def load(origin: str) -> list[RuleSpec | ConsumerSpec]:
             raise ContractError(f"{len(points)} installed packages declare the entry point {origin}")
         thing = points[0].load()
     else:
-        thing = _module_of(Path(origin))
+        thing = _module_of(Path(origin), text_of(origin) if text is None else text)
     things = vars(thing).values() if isinstance(thing, ModuleType) else [thing]
     specs = {id(spec): spec for value in things if (spec := spec_of(value)) is not None}  # an alias is no second one
     if not specs:
@@ -194,33 +243,58 @@ def load(origin: str) -> list[RuleSpec | ConsumerSpec]:
     return list(specs.values())
 
 
-def _module_of(path: Path) -> ModuleType:
-    """The file as a module, imported once."""
-    name = f"conch_rules_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+def text_of(file: str) -> str:
+    """What a plug-in file says. Raises OSError, and ContractError for what is no Python file."""
+    if not file.endswith(".py"):
+        raise ContractError("it is no Python file (its name must end in .py)")
+    return importlib.util.decode_source(Path(file).read_bytes())
+
+
+def _module_of(path: Path, text: str) -> ModuleType:
+    """The file as a module, imported once. Never from compiled code that lies beside it: that is told from the text by
+    the second of its writing."""
+    name = f"conch_rules_{hashlib.sha256(f'{path}:{text}'.encode()).hexdigest()[:12]}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
-        if spec is None or spec.loader is None:
-            raise ContractError("it is no Python file (its name must end in .py)")
+        assert spec is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
-        spec.loader.exec_module(module)
+        try:
+            exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - a plug-in is code
+        except BaseException:
+            del sys.modules[name]
+            raise
     return sys.modules[name]
 
 
-def load_one(origin: str, name: str) -> RuleSpec | ConsumerSpec:
+def load_one(origin: str, name: str, text: str | None = None) -> RuleSpec | ConsumerSpec:
     """The one of that name. Raises ContractError when the file has changed and it is gone."""
-    for spec in load(origin):
+    for spec in load(origin, text):
         if spec.name == name:
             return spec
     raise ContractError(f"{origin} declares no {name!r} any more")
 
 
-def _describe(spec: RuleSpec | ConsumerSpec, origin: str) -> Plugin:
+def _describe(spec: RuleSpec | ConsumerSpec, origin: str, text: str | None) -> Plugin:
     if isinstance(spec, ConsumerSpec):
         emits = [kind.TYPE for kind in emitted(spec)]
-        return Plugin("consumer", spec.name, origin, spec.version, emits=emits)
+        return Plugin("consumer", spec.name, origin, spec.version, emits=emits, text=text)
     low, high = spec.range
-    return Plugin("rule", spec.name, origin, spec.version, spec.weight, low, high, spec.timeout, spec.doc)
+    return Plugin(
+        "rule",
+        spec.name,
+        origin,
+        spec.version,
+        spec.weight,
+        low,
+        high,
+        spec.timeout,
+        spec.doc,
+        held_out=spec.held_out,
+        stateful=spec.state is not None,
+        window=spec.window,
+        text=text,
+    )
 
 
 def _main() -> None:
@@ -232,8 +306,9 @@ def _main() -> None:
     origin = sys.argv[1]
     answer: dict[str, Any] = {"plugins": [], "why": ""}
     try:
-        answer["plugins"] = [asdict(_describe(spec, origin)) for spec in loaded(origin)]
-    except (Exception, SystemExit) as error:
+        text = None if origin.partition(":")[0] in PLUGIN_GROUPS else text_of(origin)
+        answer["plugins"] = [asdict(_describe(spec, origin, text)) for spec in loaded(origin, text)]
+    except BaseException as error:
         answer["why"] = f"{type(error).__name__}: {error}"
     answers.write(json.dumps(answer))
     answers.flush()

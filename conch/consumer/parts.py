@@ -41,7 +41,7 @@ def judge_scorer(name: str) -> str:
 def _added(settings: Settings, plugins: Found) -> Iterator[tuple[str, PluginPart]]:
     """Where each part that is not built in comes from, and what it asks for."""
     for rule in plugins.of("rule"):
-        yield rule.origin, PluginPart(rule.name, rule.weight, (rule.low, rule.high), rule.name)
+        yield rule.origin, PluginPart(rule.name, rule.weight, (rule.low, rule.high), rule.name, held_out=rule.held_out)
     for name, judge in settings.rewards.judges.items():
         part = PluginPart(name, judge.weight, JUDGE_RANGE, judge_scorer(name), judge.deadline, judge.held_out)
         yield f"rewards.judges.{name}", part

@@ -9,77 +9,28 @@ import sys
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import Any
 
-import structlog
-
-from conch.bus import Bus, Feed, feeding
+from conch.bus import Bus, feeding
 from conch.bus.jetstream import JetStreamBus
+from conch.consumer.changing import Changing, weighed
 from conch.consumer.discover import Plugin, builtin_services, load_one
+from conch.consumer.hosting import Running, host_until
 from conch.consumer.members import Members, joined
 from conch.consumer.retention import keep_trimmed
 from conch.consumer.rule import RuleWorker, rule_consumer
 from conch.consumer.service import Exporter, Service, ServiceContext
 from conch.consumer.share import SharedConsumer
 from conch.consumer.spec import ConsumerSpec
-from conch.errors import ConchError, ConfigError, ContractError, FencedError
 from conch.experience import store_path
-from conch.process import Child, innermost, run_child
-from conch_schemas import STREAM_SUBJECTS, WeightsSet, subject_filter
-
-log = structlog.get_logger(__name__)
+from conch.process import Child, run_child
+from conch_schemas import STREAM_SUBJECTS
 
 SWITCH_SECONDS = 0.0005
 """Time that a thread may keep the interpreter: with Python's 5 ms the store's waits longer for it than for the disk."""
 POLL_SECONDS = 0.02
 FEW = 16
 """Agents that are named to the server; of more, everybody's events count."""
-BACKOFF = (0.1, 0.5, 2.0, 5.0)
-"""Seconds before a consumer that broke is started again."""
-
-
-@dataclass
-class Running:
-    """One consumer of this process."""
-
-    name: str
-    make: Callable[[], Service]
-    now: Service | None = None
-    down: str = ""
-    """Why it was left down."""
-
-
-async def host(feed: Feed, running: Sequence[Running], stop: asyncio.Event, report: Callable[..., None]) -> None:
-    """Run consumers side by side until `stop`. One that breaks is started again with back-off and harms no other.
-
-    One that was taken over, whose state cannot be read, or that cannot be made of its settings, is left down and
-    reported. A ConchError of another kind (the store's file is damaged) is fatal: it is raised.
-    """
-    async with asyncio.TaskGroup() as group:
-        for one in running:
-            group.create_task(_keep(feed, one, stop, report), name=f"conch.{one.name}")
-
-
-async def _keep(feed: Feed, one: Running, stop: asyncio.Event, report: Callable[..., None]) -> None:
-    failures = 0
-    while not stop.is_set():
-        try:
-            one.now = one.make()
-            await one.now.run(feed, stop)
-            return
-        except (FencedError, ContractError, ConfigError) as error:
-            one.down = str(error)
-            log.error("consumer.down", consumer=one.name, why=one.down)
-            report(consumer=one.name, down=one.down)
-            return
-        except ConchError:
-            raise
-        except Exception as error:
-            log.exception("consumer.broke", consumer=one.name)
-            report(consumer=one.name, broke=f"{type(error).__name__}: {error}")
-            await asyncio.sleep(BACKOFF[min(failures, len(BACKOFF) - 1)])
-            failures += 1
 
 
 async def quiet(bus: Bus, running: Sequence[Running], agents: Sequence[str] = ()) -> None:
@@ -125,12 +76,6 @@ def _maker(factory: Callable[..., Any], context: ServiceContext, members: Member
     return make
 
 
-async def weighed(bus: Bus, agent: str) -> int:
-    """Where the weight set in force stands in the stream, 0 where there is none: a new rule scores from there on."""
-    found = await bus.last(subject_filter(WeightsSet, agent))
-    return found.seq if found is not None else 0
-
-
 def plugin(
     plugin: Plugin, context: ServiceContext, members: Members, stack: AsyncExitStack, *, begin: int = 0
 ) -> Running:
@@ -140,11 +85,10 @@ def plugin(
         timeout, memory = rewards.rule_timeout, rewards.rule_memory_mib
         spec, worker = rule_consumer(plugin, timeout=timeout, memory_mib=memory, begin=begin)
         stack.push_async_callback(RuleWorker.close, worker)
-    else:
-        loaded = load_one(plugin.origin, plugin.name)
-        assert isinstance(loaded, ConsumerSpec)
-        spec = loaded
-    return Running(spec.name, lambda: SharedConsumer(spec, members))
+        return Running(spec.name, lambda: SharedConsumer(spec, members), worker=worker)
+    loaded = load_one(plugin.origin, plugin.name, plugin.text)
+    assert isinstance(loaded, ConsumerSpec)
+    return Running(loaded.name, lambda: SharedConsumer(loaded, members))
 
 
 async def live(child: Child) -> None:
@@ -153,8 +97,8 @@ async def live(child: Child) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     finish = asyncio.Event()
-    child.on("stop", stop.set)
-    child.on("finish", finish.set)
+    child.on("stop", lambda _: stop.set())
+    child.on("finish", lambda _: finish.set())
     async with (
         JetStreamBus(child.access, name=child.spec["name"], strict=child.strict) as bus,
         feeding(bus) as feed,
@@ -164,8 +108,23 @@ async def live(child: Child) -> None:
         begin = await weighed(bus, child.spec["agents"][0])
         context = ServiceContext(child.settings, child.home, child.report, begin)
         running = builtin(context, child.spec["builtin"], members)
-        for described in child.spec["plugins"]:
-            running.append(plugin(Plugin(**described), context, members, stack, begin=begin))
+
+        def made(one: Plugin, begin: int) -> Running:
+            return plugin(one, context, members, stack, begin=begin)
+
+        running += [made(Plugin(**described), begin) for described in child.spec["plugins"]]
+        changing = None
+        if child.spec["reloads"]:
+            changing = Changing(
+                feed,
+                running,
+                made,
+                agent=child.spec["agents"][0],
+                patience=child.settings.rewards.deadline,
+                stop=stop,
+                report=child.report,
+            )
+            child.on("rules", changing.want)
         beside = [
             asyncio.create_task(_finish(bus, running, child.spec["agents"], finish, stop), name="conch.finish"),
             asyncio.create_task(_introduce(running, child.report), name="conch.introduce"),
@@ -174,7 +133,11 @@ async def live(child: Child) -> None:
             keeping = keep_trimmed(bus, child.settings.bus.keep, store_path(child.settings.store.url, child.home))
             beside.append(asyncio.create_task(keeping, name="conch.keep"))
         try:
-            await host_until(feed, running, stop, child.report)
+            if changing is None:
+                await host_until(feed, running, stop, child.report)
+            else:
+                ours = [one for one in running if one.worker is None]
+                await host_until(feed, ours, stop, child.report, changing.obey)
         finally:
             for task in beside:
                 task.cancel()
@@ -182,22 +145,13 @@ async def live(child: Child) -> None:
 
 def _names(child: Child) -> list[str]:
     """What runs here, as the others know it."""
-    plugins = [Plugin(**described) for described in child.spec["plugins"]]
-    return [*child.spec["builtin"], *(f"rule-{one.name}" if one.kind == "rule" else one.name for one in plugins)]
+    return [*child.spec["builtin"], *(Plugin(**described).consumer for described in child.spec["plugins"])]
 
 
 def _worker(child: Child) -> str:
     """The same name whenever this process of this home is started: what it held before is its own again at once."""
     place = uuid.uuid5(uuid.NAMESPACE_URL, f"{socket.gethostname()}{child.home.resolve()}")
     return f"{child.spec['name']}-{place.hex[:8]}"
-
-
-async def host_until(feed: Feed, running: Sequence[Running], stop: asyncio.Event, report: Callable[..., None]) -> None:
-    """`host`, a ConchError coming out of its group as itself."""
-    try:
-        await host(feed, running, stop, report)
-    except* ConchError as broken:
-        raise innermost(broken) from None
 
 
 async def _finish(

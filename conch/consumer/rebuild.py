@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from typing import Any
 
@@ -70,11 +71,14 @@ class Rebuilding:
     async def _folded(self, state: Any, event: Event, known: set[str]) -> tuple[Any, list[Message]]:
         for _ in range(self._spec.tries - 1):
             try:
-                after, facts = self._spec.handle(state, event)
-                return after, self._output.messages(facts, known)
+                return await self._once(state, event, known)
             except Exception:
                 await asyncio.sleep(RETRY_SECONDS)
-        after, facts = self._spec.handle(state, event)
+        return await self._once(state, event, known)
+
+    async def _once(self, state: Any, event: Event, known: set[str]) -> tuple[Any, list[Message]]:
+        result = self._spec.handle(state, event)
+        after, facts = self._spec.folded(await result if inspect.isawaitable(result) else result)
         return after, self._output.messages(facts, known)
 
     async def _is_open(self, delivery: Delivery) -> bool:

@@ -52,17 +52,21 @@ class RuleWorker:
     """The process that one rule runs in. It is started when first needed and again after it died."""
 
     def __init__(self, plugin: Plugin, *, timeout: float, memory_mib: int) -> None:
-        self._plugin, self._timeout, self._memory_mib = plugin, timeout, memory_mib
+        self._plugin = self._next = plugin
+        self._timeout, self._memory_mib = timeout, memory_mib
         self._process: asyncio.subprocess.Process | None = None
         self._hearing: asyncio.Task[None] | None = None
         self._mark = ""
         self._lock = asyncio.Lock()
 
-    async def become(self, plugin: Plugin) -> None:
+    @property
+    def plugin(self) -> Plugin:
+        """The rule by which the next act is scored."""
+        return self._next
+
+    def become(self, plugin: Plugin) -> None:
         """Score by another rule of this name from the next act on; the one in hand is finished first."""
-        async with self._lock:
-            await self.close()
-            self._plugin = plugin
+        self._next = plugin
 
     async def score(self, action: ActionTaken) -> Score:
         """The rule's score of this act, the first of its agent for a rule that carries something; see `fold`."""
@@ -77,8 +81,9 @@ class RuleWorker:
         """
         async with self._lock:
             try:
-                if self._process is not None and self._process.returncode is not None:
+                if self._process is not None and (self._process.returncode is not None or self._plugin != self._next):
                     await self.close()  # it ended between two acts: this one is not to blame
+                self._plugin = self._next
                 if self._process is None:
                     await self._start()
                 async with asyncio.timeout(self._seconds):
@@ -107,9 +112,6 @@ class RuleWorker:
     @property
     def _seconds(self) -> float:
         return self._plugin.timeout or self._timeout
-
-    def _late(self) -> Score:
-        return self._score("timeout", why=f"no value within {self._seconds:g} s")
 
     def _judge(self, answer: dict[str, Any]) -> Score:
         if "error" in answer:
@@ -229,7 +231,8 @@ class RuleWorker:
 
 
 def _end_marked(mark: str) -> None:
-    """End what the rule's process started and let go of: in sessions of their own, or orphans. Linux; elsewhere none."""
+    """End what the rule's process started, in whatever session, and what that has left behind. Elsewhere than on Linux:
+    nothing."""
     wanted, rounds = f"{_MARK}={mark}".encode(), 3
     for _ in range(rounds):  # one that forks while it is looked for leaves a child for the next round
         found = [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if wanted in _environment(entry)]

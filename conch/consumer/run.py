@@ -27,9 +27,9 @@ from conch.consumer.letters import answer_retry
 from conch.consumer.output import Before, Output, Tally
 from conch.consumer.place import EVERYTHING, Place, take_place
 from conch.consumer.rebuild import Rebuilding, dead
-from conch.consumer.snapshot import Held, load_state, save_state
+from conch.consumer.snapshot import Held, UnreadableStateError, load_state, save_state
 from conch.consumer.spec import ConsumerSpec
-from conch.errors import BusError, ConchError, ContractError, FencedError
+from conch.errors import BusError, ConchError, FencedError
 from conch_schemas import (
     ContractViolationError,
     Event,
@@ -187,7 +187,8 @@ class ConsumerRuntime:
             if self._is_below(arrived):
                 continue
             lane = self._lane(arrived.agent)
-            if self._slow or lane.worker is not None or lane.free.locked() or not arrived.is_event:
+            unread = self.spec.state is not None and lane.held is None  # while others were read its lane was let go of
+            if self._slow or unread or lane.worker is not None or lane.free.locked() or not arrived.is_event:
                 self._park(lane, arrived)
                 continue
             try:
@@ -215,7 +216,7 @@ class ConsumerRuntime:
             flight.messages += self._output.messages(self.spec.handle(event))
         else:
             assert lane.held is not None
-            state, facts = self._folded(lane.held.state, event)
+            state, facts = self.spec.folded(self.spec.handle(lane.held.state, event))
             flight.messages += self._output.messages(facts)
             lane.held.state, lane.held.seq = state, seq
         self._hot.add(event.id)
@@ -255,8 +256,8 @@ class ConsumerRuntime:
     async def _handled_together(self, taken: Sequence[tuple[Arrived, Event]], flight: _Flight, tries: int = 0) -> bool:
         for number in range(1, (tries or self.spec.tries) + 1):
             try:
-                facts = self.spec.handle([event for _, event in taken])
-                flight.messages += self._output.messages(await facts if inspect.isawaitable(facts) else facts)
+                facts = await _awaited(self.spec.handle([event for _, event in taken]))
+                flight.messages += self._output.messages(facts)
             except (Exception, SystemExit, asyncio.CancelledError) as error:
                 await self._stumbled(error, taken[0][0].seq, number, tries or self.spec.tries)
             else:
@@ -296,6 +297,8 @@ class ConsumerRuntime:
         except ContractViolationError as error:
             await self._output.give_up(arrived.delivery, str(error), 0)
             return
+        if self.spec.state is not None and lane.held is None:
+            lane.held = await load_state(self._bus, self.spec, lane.agent, self._stream)
         if self._is_done(lane, event.id, arrived.seq):
             return
         # Whatever is logged on the way, by the handler too, tells whose act it is about.
@@ -327,7 +330,7 @@ class ConsumerRuntime:
 
     async def _stumbled(self, error: BaseException, seq: int, tries: int, most: int) -> None:
         """Count a try that failed, and wait for the next one. Raises what is no failure of the handler."""
-        if isinstance(error, BusError) or _cancelled(error):
+        if isinstance(error, BusError | UnreadableStateError) or _cancelled(error):
             raise error
         self.tally.failures += 1
         self._why = f"{type(error).__name__}: {error}"
@@ -338,22 +341,14 @@ class ConsumerRuntime:
     async def _handle(self, lane: Lane, event: Event, seq: int) -> None:
         await self._be_sure()
         if self.spec.state is None:
-            result: Any = self.spec.handle([event] if self.spec.batch else event)
-            await self._output.publish(self._output.messages(await result if inspect.isawaitable(result) else result))
+            facts = await _awaited(self.spec.handle([event] if self.spec.batch else event))
+            await self._output.publish(self._output.messages(facts))
         else:
             assert lane.held is not None
-            state, facts = self._folded(lane.held.state, event)
+            state, facts = self.spec.folded(await _awaited(self.spec.handle(lane.held.state, event)))
             await self._output.publish(self._output.messages(facts))
             lane.held.state, lane.held.seq = state, seq
         self.tally.handled += 1
-
-    def _folded(self, state: Any, event: Event) -> tuple[Any, Any]:
-        """(the state after `event`, what follows from it); nothing has changed where the handler raises."""
-        assert self.spec.state is not None
-        after, facts = self.spec.handle(state, event)
-        if not isinstance(after, self.spec.state):
-            raise ContractError(f"fold {self.spec.name} returned a state that is no {self.spec.state.__name__}")
-        return after, facts
 
     # -- publishing --------------------------------------------------------------------------------------------------
 
@@ -481,6 +476,11 @@ class ConsumerRuntime:
             async with self._writing:
                 lane.held, held.state, held.seq, held.saved = held, state, upto, -1
                 await self._save(lane.agent, held, state, upto)
+
+
+async def _awaited(result: Any) -> Any:
+    """What a handler returned, once it is there."""
+    return await result if inspect.isawaitable(result) else result
 
 
 def control_of(consumer: str, holder: str) -> str:

@@ -14,6 +14,16 @@ from conch.consumer.spec import ConsumerSpec
 from conch.errors import ContractError
 
 
+class UnreadableStateError(ContractError):
+    """A state that this version of a fold cannot read: no event is to blame, and the fold cannot go on."""
+
+    def __init__(self, consumer: str, version: str, agent: str, why: str) -> None:
+        super().__init__(
+            f"consumer {consumer} version {version} cannot read its state for agent {agent} ({why}): "
+            f"run the version that wrote it, or: conch consumer reset {consumer}"
+        )
+
+
 def state_key(consumer: str, agent: str) -> str:
     """The bucket's key of a fold's state for one agent."""
     return f"state/{consumer}/{agent}"
@@ -38,7 +48,7 @@ class Held:
 async def load_state(bus: Bus, spec: ConsumerSpec, agent: str, stream: StreamState) -> Held:
     """The state last written for `agent`, or the initial one; its place taken back where it leads the stream.
 
-    Raises ContractError when it cannot be read by this version.
+    Raises UnreadableStateError when it cannot be read by this version.
     """
     assert spec.state is not None
     assert spec.initial is not None
@@ -52,10 +62,7 @@ async def load_state(bus: Bus, spec: ConsumerSpec, agent: str, stream: StreamSta
         if seq > stream.last:  # the stream is shorter than it was, or went on since it was looked at
             seq = min(seq, (await bus.state()).last)
     except (ValueError, LookupError, TypeError, ValidationError) as error:
-        raise ContractError(
-            f"consumer {spec.name} version {spec.version} cannot read its state for agent {agent} "
-            f"({type(error).__name__}): run the version that wrote it, or: conch consumer reset {spec.name}"
-        ) from None
+        raise UnreadableStateError(spec.name, spec.version, agent, type(error).__name__) from None
     return Held(state, seq, entry.revision, seq)
 
 

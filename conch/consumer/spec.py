@@ -8,13 +8,15 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from conch_schemas import ActionTaken, Event
+from conch.errors import ContractError
+from conch_schemas import Event
 
 Facts = Event | Sequence[Event] | None
 """What a consumer returns: the facts that follow."""
 
 Handle = Callable[..., Any]
-"""`(event) -> Facts`, sync or async; of a fold `(state, event) -> (state, Facts)`, pure."""
+"""`(event) -> Facts`, sync or async; of a fold `(state, event) -> (state, Facts)`, pure (async: a rule's process
+answers)."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,25 @@ class ConsumerSpec:
     """Events that `handle` is given at once, at most: `(events) -> facts`, of all agents; None: one by one."""
     tries: int = 5
     """How often a failing event is handled in all before it becomes a dead letter."""
+    close: Callable[[], Awaitable[None]] | None = None
+    """Lets go of what `handle` holds open, when the consumer ends; asked again it opens that again."""
+
+    def folded(self, result: Any) -> tuple[Any, Facts]:
+        """(state, facts) of what a fold's `handle` returned. Raises ContractError for another state than its own."""
+        assert self.state is not None
+        after, facts = result
+        if not isinstance(after, self.state):
+            raise ContractError(f"fold {self.name} returned a state that is no {self.state.__name__}")
+        return after, facts
 
 
 @dataclass(frozen=True)
 class RuleSpec:
-    """A rule: a pure function from an act to a score in `range`, or None (not applicable)."""
+    """A rule: a pure function to a score in `range`, or None (not applicable).
+
+    It is given an act; with `state`, a state and an act, and returns (the state after it, the score); with `window`,
+    the last acts of the agent.
+    """
 
     name: str
     """The component's name: the function's."""
@@ -59,5 +75,11 @@ class RuleSpec:
     version: str
     timeout: float | None
     """Seconds for one action; None: `rewards.rule_timeout`."""
-    function: Callable[[ActionTaken], float | Awaitable[float | None] | None]
+    function: Callable[..., Any]
     doc: str
+    held_out: bool = False
+    """Never paid, never trained on."""
+    state: type[BaseModel] | None = None
+    """The state's model; None: it has none."""
+    window: int | None = None
+    """Acts that it is given at most, the one to be scored among them; None: that one by itself."""

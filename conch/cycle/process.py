@@ -26,7 +26,7 @@ async def live(child: Child) -> None:
             for one in household.hosted:
                 one.control.stop()
 
-        child.on("stop", stop)
+        child.on("stop", lambda _: stop())
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
         await host.run()
         for one in household.hosted:

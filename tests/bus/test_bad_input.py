@@ -18,7 +18,8 @@ from conch.config import Settings
 from conch.consumer import ServiceContext
 from conch.consumer.letters import open_letters
 from conch.consumer.members import joined
-from conch.consumer.process import Running, builtin, host, quiet
+from conch.consumer.hosting import Running, host
+from conch.consumer.process import builtin, quiet
 from conch.errors import BusError
 from conch.experience import FACTS, SqliteReader
 from conch.order import MOST_LEAP

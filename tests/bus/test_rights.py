@@ -22,7 +22,8 @@ from conch.config import Settings
 from conch.consumer.discover import discover
 from conch.consumer.emitted import emitted
 from conch.consumer.members import joined
-from conch.consumer.process import Running, builtin, host_until, plugin
+from conch.consumer.hosting import Running, host_until
+from conch.consumer.process import builtin, plugin
 from conch.consumer.rights import OF_AGENTS, Said, users
 from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec

@@ -32,6 +32,7 @@ def run(
     rules: Annotated[
         list[Path] | None, Parameter(help="Python file of @rule and @consumer plug-ins; repeatable.")
     ] = None,
+    reload: Annotated[bool, Parameter(negative="", help="Take up changes of the --rules files while it runs.")] = False,
     without: Annotated[
         list[str] | None, Parameter(help="Consumers not to run here, by name, separated by commas.")
     ] = None,
@@ -40,6 +41,8 @@ def run(
     """Run the agent: it thinks, acts, is scored and learns, until Ctrl-C (or for --cycles)."""
     if cycles is not None and cycles < 1:
         raise UsageError(f"--cycles {cycles}: at least 1")
+    if reload and not rules:
+        raise UsageError("--reload looks after the files of --rules: name one")
     settings = common.settings(
         {
             "workspace": str(workspace.expanduser().absolute()) if workspace is not None else None,
@@ -57,7 +60,16 @@ def run(
     skipped = _skipped(without or ())
     with home.owned():
         configure(settings.log, home.logs / "run.log", process="run")
-        running = Run(home, settings, names, cycles, [str(rule) for rule in rules or ()], skipped, as_json=common.json)
+        running = Run(
+            home,
+            settings,
+            names,
+            cycles,
+            [str(rule) for rule in rules or ()],
+            skipped,
+            reloads=reload,
+            as_json=common.json,
+        )
         try:
             asyncio.run(running.live(common))
         except asyncio.CancelledError:

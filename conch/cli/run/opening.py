@@ -13,9 +13,9 @@ from conch.bus import Bus
 from conch.bus.newest import newest
 from conch.cli.common import Common, warn
 from conch.cli.run.crew import Member
-from conch.config import BUILTIN_COMPONENTS, Settings
+from conch.config import Settings
 from conch.config.mask import masked
-from conch.consumer.discover import Found, builtin_names, discover
+from conch.consumer.discover import Found, builtin_names, looked_at, reserved, together
 from conch.errors import BusError, ConchError, UsageError
 from conch.home import Home
 
@@ -55,16 +55,25 @@ def ready(home: Home, settings: Settings, common: Common, *, several: bool) -> S
     return settings
 
 
-def found(rules: Sequence[str], skipped: frozenset[str]) -> Found:
-    """The plug-ins there are. Raises UsageError where a consumer that is not to run is not known."""
-    builtin = builtin_names()
-    found = discover(rules, taken={*builtin, *BUILTIN_COMPONENTS})
-    known = {*builtin, *(plugin.name for plugin in found.plugins)}
-    known |= {f"rule-{plugin.name}" for plugin in found.of("rule")}
+def found(rules: Sequence[str], skipped: frozenset[str], settings: Settings) -> dict[str, Found]:
+    """What each file and package brings. Raises UsageError where a consumer that is not to run is not known."""
+    builtin = builtin_names(settings)
+    looked = looked_at(rules)
+    plugins = together(looked, taken=reserved(settings)).plugins
+    known = {*builtin, *(name for plugin in plugins for name in (plugin.name, plugin.consumer))}
     for name in sorted(skipped - known):
         near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.0)
         raise UsageError(f"--without {name}: there is no such consumer; the nearest name is {near[0]}")
-    return found
+    return looked
+
+
+def refuse_judges(settings: Settings, home: Home, skipped: frozenset[str]) -> None:
+    """Raises ConfigError for a judge of this run that cannot be made: its rubric, its endpoint's address, its key."""
+    for name in settings.rewards.judges:
+        if f"judge-{name}" not in skipped:
+            from conch.rewards.judge import Judge
+
+            Judge(name, settings, home.path)
 
 
 async def without_strangers(bus: Bus, crew: Sequence[Member]) -> tuple[list[Member], dict[str, ConchError]]:

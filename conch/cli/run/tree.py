@@ -8,8 +8,8 @@ import functools
 import json
 import os
 import signal
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,13 @@ from conch.bus.listener import LISTENER, Listener
 from conch.bus.server import EmbeddedServer
 from conch.cli.common import UNSEEN, Common, embedded_server
 from conch.cli.run.crew import Member, members, workspace_of
-from conch.cli.run.opening import claim, found, ready, reconciled, set_weights, without_strangers
+from conch.cli.run.opening import claim, found, ready, reconciled, refuse_judges, set_weights, without_strangers
+from conch.cli.run.reload import keep_reloading, taken_up
 from conch.cli.run.telling import all_told
 from conch.cli.run.voice import Voice
 from conch.cli.run.winding import FINISH_MARGIN, Kept, Tree, wind_up
 from conch.config import Settings
-from conch.consumer.discover import Found, Plugin, wanted_builtin
+from conch.consumer.discover import Found, Plugin, reserved, together, wanted_builtin
 from conch.errors import ConchError
 from conch.home import Home, write_whole
 from conch.leftovers import end_stale_sandboxes
@@ -49,6 +50,7 @@ class Run:
         rules: Sequence[str],
         skipped: frozenset[str],
         *,
+        reloads: bool,
         as_json: bool,
     ) -> None:
         self._home, self._settings, self._cycles, self._rules = home, settings, cycles, rules
@@ -62,6 +64,9 @@ class Run:
         self._failed: dict[str, ConchError] = {}
         """What agents failed of that did not go on."""
         self._metrics: str | None = None
+        self._reloads = reloads
+        self._looked: Mapping[str, Found] = {}
+        """What each file and package brings."""
         self._found = Found()
         self._access = Access("")
         self._embedded = True
@@ -82,8 +87,9 @@ class Run:
         tasks: list[asyncio.Task[Any]] = []
         try:
             await asyncio.gather(agent.begin(), consumers.begin())  # they import while the rest is made ready
-            discovering = asyncio.create_task(asyncio.to_thread(found, self._rules, self._skipped))
+            discovering = asyncio.create_task(asyncio.to_thread(found, self._rules, self._skipped, self._settings))
             self._settings = ready(self._home, self._settings, common, several=len(self._agents) > 1)
+            await asyncio.to_thread(refuse_judges, self._settings, self._home, self._skipped)
             end_stale_sandboxes(self._workspaces)
             if self._settings.bus.url is None:
                 server = embedded_server(self._home, self._settings, listens=True)
@@ -96,7 +102,8 @@ class Run:
             settings = self._settings.bus
             self._access = server.access if server is not None else Access.of(settings)
             self._listener = server.listener if server is not None else None
-            self._found = await discovering
+            self._looked = await discovering
+            self._found = together(self._looked, reserved(self._settings))
             await self._with_bus(agent, consumers, tasks)
         finally:
             await ended([task for task in tasks if task.get_name() != "nats-server"], 0.0)
@@ -141,11 +148,14 @@ class Run:
             acting = start(agent.live(functools.partial(self._agent_spec, crew, born)), name="agent")
             tree = Tree(Kept(agent, acting), Kept(consumers, scoring), plugins)
             tasks += [*(kept.living for kept in tree.scoring), acting]
+            if self._reloads:
+                renewed = functools.partial(self._renew, bus, crew, consumers)
+                tasks.append(start(keep_reloading(self._looked, renewed), name="conch.reload"))
             await self._until_over(tree, tasks)
             counted = self._cycles is not None
             await wind_up(tree, self._settings, self._stop, self._home.logs, counted=counted)
             if counted:
-                seconds = self._settings.rewards.deadline + FINISH_MARGIN
+                seconds = self._settings.rewards.longest_deadline + FINISH_MARGIN
                 here = "store" in self._wanted_builtin()
                 await all_told(bus, self._voice, self._agents, end, self._stop, seconds=seconds, here=here)
             await asyncio.sleep(0)
@@ -193,6 +203,14 @@ class Run:
         [child] = [child for child in self._children if child.watched.name == name]
         often = f"it died {DEATHS} times in a minute, see {self._home.logs}"
         self._voice.warn(f"{name} stays down: {child.fatal[0] if child.fatal is not None else often}")
+
+    async def _renew(self, bus: Bus, crew: Sequence[Member], consumers: ChildProcess, file: str, found: Found) -> None:
+        """Put in force what a rule file says now; where that cannot be, what it said before stays in force."""
+        taken = await taken_up(bus, crew, self._settings, self._looked, file, found, self._voice)
+        if taken is not None:
+            self._looked, self._found = taken
+            consumers.tell("rules", [asdict(rule) for rule in self._wanted_rules()])
+            self._write_down()
 
     # -- what the children are told ----------------------------------------------------------------------------------
 
@@ -242,7 +260,12 @@ class Run:
     async def _consumers_spec(self) -> dict[str, Any]:
         plugins = [asdict(rule) for rule in self._wanted_rules()]
         return self._spec(
-            name="conch-consumers", agents=self._agents, builtin=self._wanted_builtin(), plugins=plugins, keeps=True
+            name="conch-consumers",
+            agents=self._agents,
+            builtin=self._wanted_builtin(),
+            plugins=plugins,
+            keeps=True,
+            reloads=self._reloads,
         )
 
     def _wanted_builtin(self) -> list[str]:
@@ -254,7 +277,12 @@ class Run:
     def _plugin_spec(self, plugin: Plugin) -> Any:
         async def spec() -> dict[str, Any]:
             return self._spec(
-                name=f"conch-{plugin.name}", agents=self._agents, builtin=[], plugins=[asdict(plugin)], keeps=False
+                name=f"conch-{plugin.name}",
+                agents=self._agents,
+                builtin=[],
+                plugins=[asdict(plugin)],
+                keeps=False,
+                reloads=False,
             )
 
         return spec
@@ -302,6 +330,8 @@ class Run:
             elif watched.why.startswith(waits):
                 watched.why = ""
             self._write_down()
+        elif "notes" in line:
+            self._voice.warn(f"{line['consumer']}: {line['notes']}")
         elif "consumer" in line:
             watched.why = str(line.get("down") or line.get("broke"))
             how = "stays down" if "down" in line else "broke"
@@ -327,10 +357,7 @@ class Run:
             ],
             "consumers": [*self._wanted_builtin(), *(f"rule-{rule.name}" for rule in self._wanted_rules())]
             + [plugin.name for plugin in self._found.of("consumer") if plugin.name not in self._skipped],
-            "rules": [
-                {"name": rule.name, "weight": rule.weight, "version": rule.version, "origin": rule.origin}
-                for rule in self._found.of("rule")
-            ],
+            "rules": [asdict(replace(rule, text=None)) for rule in self._found.of("rule")],
             "set_aside": [{"origin": broken.origin, "why": broken.why} for broken in self._found.broken],
         }
         with contextlib.suppress(OSError):  # a full disk: the run goes on, status is stale

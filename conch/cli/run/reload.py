@@ -1,0 +1,122 @@
+"""`conch run --reload`: rule files that are edited take effect while the run goes on.
+
+Files are looked at, not watched: an editor that writes a new file and renames it, a mounted directory, a container's
+volume are all the same to a look, there are few files, and a look costs microseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path, PurePath
+
+from conch.bus import Bus
+from conch.cli.run.crew import Member
+from conch.cli.run.opening import set_weights
+from conch.cli.run.voice import Voice
+from conch.config import Settings
+from conch.consumer.discover import Found, Plugin, look, reserved, text_of, together
+from conch.errors import ConchError, ContractError
+
+POLL_SECONDS = 0.25
+"""Between two looks. A file that changed is read once it was the same at two of them: half written, it is not."""
+Sign = tuple[int, int, int] | None
+
+
+async def keep_reloading(looked: Mapping[str, Found], renew: Callable[[str, Found], Awaitable[None]]) -> None:
+    """Tell `renew` what a file brings whenever its text is another one, for ever.
+
+    `looked`: what each file and package brought at first. A file that is gone or cannot be read is told once, as
+    broken.
+    """
+    origins = [origin for origin in looked if PurePath(origin).is_absolute()]
+    texts = {origin: _text(looked[origin]) for origin in origins}
+    signs: dict[str, Sign] = {}
+    moving = set(origins)
+    """Changed at the last look. All of them at first: they may have changed since they were looked at."""
+    while True:
+        await asyncio.sleep(POLL_SECONDS)
+        for origin in origins:
+            sign = _sign(origin)
+            if sign != signs.get(origin):
+                signs[origin] = sign
+                moving.add(origin)
+            elif origin in moving:
+                moving.discard(origin)
+                text = _read(origin)
+                if text != texts[origin]:
+                    texts[origin] = text
+                    await renew(origin, await asyncio.to_thread(look, origin))
+
+
+async def taken_up(
+    bus: Bus,
+    crew: Sequence[Member],
+    settings: Settings,
+    looked: Mapping[str, Found],
+    file: str,
+    found: Found,
+    voice: Voice,
+) -> tuple[Mapping[str, Found], Found] | None:
+    """(what each file and package brings when `found` is what this one does, all of it), the weight set said where it
+    is another one; None where it cannot be. Either is told.
+    """
+    merged, words = _merged(looked, file, found)
+    plugins = together(merged, reserved(settings))
+    try:
+        if found.broken:
+            raise ContractError(found.broken[0].why)
+        await set_weights(bus, crew, settings, plugins)
+    except ConchError as error:
+        voice.warn(f"{file} is not taken as it is now, what it was stays in force: {error}")
+        return None
+    for broken in plugins.broken:
+        if broken.origin == file:
+            voice.warn(f"set aside: {broken.origin}: {broken.why}")
+    voice.tell(f"{file} is in force as it is now: {words}")
+    return merged, plugins
+
+
+def _merged(looked: Mapping[str, Found], file: str, found: Found) -> tuple[dict[str, Found], str]:
+    """What each file and package brings then, and what changes, in words.
+
+    Consumers stay as they were: each has a process of its own, and a place that its code has brought it to.
+    """
+    before = {rule.name: rule for rule in looked[file].of("rule")}
+    rules, consumers = found.of("rule"), looked[file].of("consumer")
+    now = {rule.name for rule in rules}
+    words = [_told(rule, before.get(rule.name)) for rule in rules] + [f"{name} is gone" for name in before.keys() - now]
+    if _declared(consumers) != _declared(found.of("consumer")):
+        words.append("its consumers change with the next start")
+    return {**looked, file: Found((*rules, *consumers))}, ", ".join(words) or "it declares no rule"
+
+
+def _told(rule: Plugin, before: Plugin | None) -> str:
+    if before is None:
+        return f"{rule.name} version {rule.version} is new"
+    same = "still " if rule.version == before.version else ""
+    return f"{rule.name} {same}version {rule.version}"
+
+
+def _declared(consumers: Sequence[Plugin]) -> set[tuple[str, str]]:
+    return {(one.name, one.version) for one in consumers}
+
+
+def _text(found: Found) -> str | None:
+    """What a file said when it was looked at; None where it could not be loaded."""
+    return next((plugin.text for plugin in found.plugins), None)
+
+
+def _sign(file: str) -> Sign:
+    """Another one whenever the file was written; None while there is none."""
+    with contextlib.suppress(OSError):
+        stat = Path(file).stat()
+        return stat.st_mtime_ns, stat.st_size, stat.st_ino
+    return None
+
+
+def _read(file: str) -> str | None:
+    with contextlib.suppress(OSError, ContractError, SyntaxError, UnicodeDecodeError):
+        return text_of(file)
+    return None

@@ -1,0 +1,93 @@
+"""Consumers side by side in one process: each started again when it breaks, none harming another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from conch.bus import Feed
+from conch.consumer.rule import RuleWorker
+from conch.consumer.service import Service
+from conch.errors import ConchError, ConfigError, ContractError, FencedError
+from conch.process import innermost
+
+log = structlog.get_logger(__name__)
+
+BACKOFF = (0.1, 0.5, 2.0, 5.0)
+"""Seconds before a consumer that broke is started again."""
+
+
+@dataclass
+class Running:
+    """One consumer of this process."""
+
+    name: str
+    make: Callable[[], Service]
+    now: Service | None = None
+    down: str = ""
+    """Why it was left down."""
+    worker: RuleWorker | None = None
+    """Of a rule: the process that it scores in."""
+
+
+Beside = Callable[[asyncio.TaskGroup], Coroutine[Any, Any, None]]
+"""What is done beside the consumers, in their group."""
+
+
+async def host(
+    feed: Feed,
+    running: Sequence[Running],
+    stop: asyncio.Event,
+    report: Callable[..., None],
+    beside: Beside | None = None,
+) -> None:
+    """Run consumers side by side until `stop`. One that breaks is started again with back-off and harms no other.
+
+    One that was taken over, whose state cannot be read, or that cannot be made of its settings, is left down and
+    reported. A ConchError of another kind (the store's file is damaged) is fatal: it is raised.
+    """
+    async with asyncio.TaskGroup() as group:
+        if beside is not None:
+            group.create_task(beside(group), name="conch.beside")
+        for one in running:
+            group.create_task(keep(feed, one, stop, report), name=f"conch.{one.name}")
+
+
+async def keep(feed: Feed, one: Running, stop: asyncio.Event, report: Callable[..., None]) -> None:
+    """Run one consumer until `stop`, started again whenever it breaks; see `host`."""
+    failures, one.down = 0, ""
+    while not stop.is_set():
+        try:
+            one.now = one.make()
+            await one.now.run(feed, stop)
+            return
+        except (FencedError, ContractError, ConfigError) as error:
+            one.down = str(error)
+            log.error("consumer.down", consumer=one.name, why=one.down)
+            report(consumer=one.name, down=one.down)
+            return
+        except ConchError:
+            raise
+        except Exception as error:
+            log.exception("consumer.broke", consumer=one.name)
+            report(consumer=one.name, broke=f"{type(error).__name__}: {error}")
+            await asyncio.sleep(BACKOFF[min(failures, len(BACKOFF) - 1)])
+            failures += 1
+
+
+async def host_until(
+    feed: Feed,
+    running: Sequence[Running],
+    stop: asyncio.Event,
+    report: Callable[..., None],
+    beside: Beside | None = None,
+) -> None:
+    """`host`, a ConchError coming out of its group as itself."""
+    try:
+        await host(feed, running, stop, report, beside)
+    except* ConchError as broken:
+        raise innermost(broken) from None

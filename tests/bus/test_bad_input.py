@@ -16,9 +16,9 @@ from conch.bus import Bus, feeding
 from conch.bus.jetstream.connection import Connection
 from conch.config import Settings
 from conch.consumer import ServiceContext
+from conch.consumer.hosting import Running, host
 from conch.consumer.letters import open_letters
 from conch.consumer.members import joined
-from conch.consumer.hosting import Running, host
 from conch.consumer.process import builtin, quiet
 from conch.errors import BusError
 from conch.experience import FACTS, SqliteReader

@@ -21,8 +21,8 @@ from conch.cli.permissions import configuration, said_by
 from conch.config import Settings
 from conch.consumer.discover import discover
 from conch.consumer.emitted import emitted
-from conch.consumer.members import joined
 from conch.consumer.hosting import Running, host_until
+from conch.consumer.members import joined
 from conch.consumer.process import builtin, plugin
 from conch.consumer.rights import OF_AGENTS, Said, users
 from conch.consumer.service import ServiceContext

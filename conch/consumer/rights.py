@@ -21,6 +21,7 @@ from conch_schemas import (
     MessageReceived,
     MessageSent,
     PolicySet,
+    TaskProgressed,
     ThoughtFormed,
     ThoughtGrounded,
     WeightsSet,
@@ -43,6 +44,7 @@ OF_AGENTS = (
     GoalSet,
     GoalReached,
     GoalDropped,
+    TaskProgressed,
 )
 """What `conch run` says where all consumers run elsewhere: of its agents, and what people have them told."""
 OF_PEOPLE = (MessageReceived, GoalSet, GoalDropped)

@@ -21,10 +21,11 @@ from conch.cycle.act import Deed, act, cut_short, runs, taken
 from conch.cycle.body import Body
 from conch.cycle.control import Control, StoppedError
 from conch.cycle.decide import Decision, decide
+from conch.cycle.episodes import episode_of, is_task, progressed
 from conch.cycle.facts import Facts
 from conch.cycle.goals import Baseline
 from conch.cycle.ground import ground
-from conch.cycle.memory import Memory, measured
+from conch.cycle.memory import Episode, Memory, measured
 from conch.cycle.outlook import Moment, Outlook
 from conch.cycle.patience import Patience
 from conch.cycle.people import People
@@ -45,6 +46,7 @@ from conch_schemas import (
     MessageSent,
     PolicySet,
     PromptMessage,
+    TaskProgressed,
     ThoughtFormed,
     ThoughtGrounded,
     action_id,
@@ -170,6 +172,17 @@ class Agent:
                 await self._facts.publish(
                     self._facts.outside(GoalReached, f"already/{goal.id}", goal=goal.id, statement=goal.statement)
                 )
+            elif is_task(goal):
+                await self._say_standing(goal.id, found.measure)
+
+    async def _say_standing(self, task: str, rate: float) -> None:
+        """Where a task stands without this agent's doing, where that is news: its next step begins there."""
+        known = self.memory.episodes.get(task, Episode())
+        if known.rate != rate:
+            # Its place tells it from what another process found: no id may stand for two measures.
+            key = f"{task}/{self.memory.next_cycle}/{self._at.end}"
+            standing = {"episode": task, "test_pass_rate": rate, "tokens_used": known.tokens}
+            await self._facts.publish(self._facts.outside(TaskProgressed, key, **standing))
 
     async def _think(self, number: int) -> None:
         thought: Thought
@@ -248,13 +261,16 @@ class Agent:
         decided = self.memory.decided
         assert decided is not None
         data = taken(self.memory, deed, needs, tuple(self._registry.names))
+        data["episode"], data["terminal"] = episode_of(self.memory, deed.goals)
         await self._facts.publish(self._facts.of_cycle(ActionTaken, number, policy=decided.policy, **data))
         await self._aftermath()
 
     async def _aftermath(self) -> None:
-        """What follows from an act at once: goals reached, a message answered. Twice is once."""
+        """What follows from an act at once: its task's step, goals reached, a message answered. Twice is once."""
         act = self.memory.taken
         assert act is not None
+        if act.episode is not None and not self.memory.step_told:
+            await self._facts.publish(self._facts.after(act, TaskProgressed, **progressed(self.memory, act)))
         for place, check in enumerate(act.goals):
             if check.outcome == "achieved" and (active := self.memory.goals.get(check.goal)) is not None:
                 await self._facts.publish(

@@ -21,7 +21,8 @@ class Baseline:
     is nobody's merit. A check that cannot be run is tried again before the next act."""
 
     def __init__(self) -> None:
-        self._measured: set[str] = set()
+        self._measured: dict[str, float] = {}
+        """What each check measured last."""
         self._failed: dict[str, str] = {}
 
     def new(self, goals: Iterable[ActiveGoal]) -> list[ActiveGoal]:
@@ -33,7 +34,7 @@ class Baseline:
         results = await _measure(new, context)
         self._failed = {a.goal.id: r.error for a, r in zip(new, results, strict=True) if r.error is not None}
         found = [(active, result) for active, result in zip(new, results, strict=True) if result.error is None]
-        self._measured |= {active.goal.id for active, _ in found}
+        self._measured |= {active.goal.id: result.measure for active, result in found}
         return found
 
     async def after(self, goals: Iterable[ActiveGoal], context: ToolContext, *, touched: bool) -> tuple[GoalCheck, ...]:
@@ -41,7 +42,9 @@ class Baseline:
         listed = list(goals)
         run = [active for active in listed if touched and active.goal.id in self._measured]
         results = dict(zip((active.goal.id for active in run), await _measure(run, context), strict=True))
-        return tuple(self._check(active, results.get(active.goal.id)) for active in listed)
+        checks = tuple(self._check(active, results.get(active.goal.id)) for active in listed)
+        self._measured |= {check.goal: check.measure for check in checks if check.outcome != "error"}
+        return checks
 
     def _check(self, active: ActiveGoal, result: CheckResult | None) -> GoalCheck:
         best = active.best or 0.0
@@ -49,7 +52,7 @@ class Baseline:
             why = self._failed.get(active.goal.id, "it was set meanwhile")
             return _said(active, "error", 0.0, f"it could not be checked before the act: {why}")
         if result is None:
-            return _said(active, "neutral", best, "untouched")
+            return _said(active, "neutral", self._measured[active.goal.id], "untouched")
         if result.error is not None:
             return _said(active, "error", 0.0, result.error)
         outcome: GoalOutcome = "achieved" if result.achieved else "partial" if result.measure > best else "neutral"

@@ -26,9 +26,11 @@ from conch_schemas import (
     NeedsChanged,
     PolicySet,
     SenseMeasured,
+    TaskProgressed,
     ThoughtFormed,
     ThoughtGrounded,
     Usage,
+    consequence_id,
 )
 
 RECENT = 10
@@ -64,8 +66,8 @@ TOLD_KINDS: tuple[type[Event], ...] = (GoalSet, GoalDropped, MessageReceived)
 OWN_KINDS = CYCLE_KINDS + TOLD_KINDS
 """All of the agent's memory but what others measure."""
 
-MEASURED_KINDS: tuple[type[Event], ...] = (NeedsChanged, SenseMeasured)
-"""The facts of others about the agent's needs and senses."""
+MEASURED_KINDS: tuple[type[Event], ...] = (NeedsChanged, SenseMeasured, TaskProgressed)
+"""The facts about the agent that others say: of its needs and senses, and, as it does itself, of its tasks."""
 
 
 class _State(BaseModel):
@@ -80,6 +82,15 @@ class ActiveGoal(_State):
     """The best measure so far; None: not measured yet."""
     tried: bool = False
     """Whether an act that may change the workspace has been checked against it without achieving it."""
+
+
+class Episode(_State):
+    """A task that the agent works on, and how it stands as far as was said."""
+
+    tokens: int = 0
+    """Used by its acts, and by the reflections on them."""
+    rate: float | None = None
+    """The share of its tests that passed; None: not known."""
 
 
 class Remembered(_State):
@@ -114,11 +125,15 @@ class Memory(_State):
 
     next_cycle: int = 0
     thought: ThoughtFormed | None = None
-    """Of the cycle that is open, as are the next three."""
+    """Of the cycle that is open, as are the next four."""
     grounded: ThoughtGrounded | None = None
     decided: ActionDecided | None = None
     taken: ActionTaken | None = None
+    step_told: bool = False
+    """Whether it was said how far its act brought a task."""
     goals: dict[str, ActiveGoal] = Field(default_factory=dict)
+    episodes: dict[str, Episode] = Field(default_factory=dict)
+    """By the goal's id, from the first word of it to the act that ended it."""
     known_goals: frozenset[str] = frozenset()
     """Every goal there ever was: none is set twice."""
     waiting: tuple[Waiting, ...] = ()
@@ -182,7 +197,7 @@ def remember(memory: Memory, event: Event) -> Memory:
     match event:
         case ThoughtFormed() if event.cycle is not None and _comes_next(memory, event.cycle):
             begun: dict[str, Any] = {"next_cycle": event.cycle + 1, "thought": event}
-            return memory.model_copy(update=_NOTHING_OPEN | begun | _spending(memory, event, event.usage))
+            return memory.model_copy(update=NOTHING_OPEN | begun | _spending(memory, event, event.usage))
         case ThoughtGrounded() if _open(memory, event) and memory.grounded is None:
             return memory.model_copy(update={"grounded": event})
         case ActionDecided() if _open(memory, event) and memory.decided is None:
@@ -190,7 +205,13 @@ def remember(memory: Memory, event: Event) -> Memory:
         case ActionTaken() if _open(memory, event) and memory.taken is None:
             return _after_act(memory, event)
         case CycleReflected() if _open(memory, event):
-            return memory.model_copy(update=_NOTHING_OPEN | _spending(memory, event, event.usage))
+            closed = {"episodes": _reflected(memory, event)}
+            return memory.model_copy(update=NOTHING_OPEN | closed | _spending(memory, event, event.usage))
+        case TaskProgressed() if memory.taken is not None and event.id == step_id(memory.taken):
+            return memory.model_copy(update={"step_told": True})
+        case TaskProgressed() if event.action_id is None and event.episode in memory.goals:
+            stands = memory.episodes.get(event.episode, Episode()).model_copy(update={"rate": event.test_pass_rate})
+            return memory.model_copy(update={"episodes": memory.episodes | {event.episode: stands}})
         case NeedsChanged():
             return memory.model_copy(update={"needs": dict(event.after)})
         case SenseMeasured():
@@ -221,7 +242,19 @@ def measured(memory: Memory, goal: str, measure: float) -> Memory:
     return memory.model_copy(update={"goals": memory.goals | {goal: active.model_copy(update={"best": best})}})
 
 
-_NOTHING_OPEN: dict[str, Any] = {"thought": None, "grounded": None, "decided": None, "taken": None}
+def step_id(act: ActionTaken) -> str:
+    """The id of the fact that says how far an act brought its task."""
+    return consequence_id(act.id, "cycle", "1", TaskProgressed)
+
+
+NOTHING_OPEN: dict[str, Any] = {
+    "thought": None,
+    "grounded": None,
+    "decided": None,
+    "taken": None,
+    "step_told": False,
+}
+"""What a memory holds of a cycle, once that is over."""
 
 
 def _size(text: str) -> int:
@@ -239,13 +272,17 @@ def _open(memory: Memory, event: Event) -> bool:
 
 def _spending(memory: Memory, event: Event, usage: Usage) -> dict[str, Any]:
     """Tokens are added up by ticks, or an hour of short cycles would be a long list."""
-    time, tokens = event.time.timestamp(), usage.input_tokens + usage.output_tokens
+    time, tokens = event.time.timestamp(), _tokens(usage)
     if not tokens:
         return {}
     spent = [tick for tick in memory.spent if tick.time > time - HOUR]
     if spent and spent[-1].time // TICK == time // TICK:
         tokens += spent.pop().tokens
     return {"spent": (*spent, Spent(time=time, tokens=tokens))[-MOST_TICKS:]}
+
+
+def _tokens(usage: Usage) -> int:
+    return usage.input_tokens + usage.output_tokens
 
 
 def _after_act(memory: Memory, event: ActionTaken) -> Memory:
@@ -263,7 +300,30 @@ def _after_act(memory: Memory, event: ActionTaken) -> Memory:
             best = max(check.measure, check.best, active.best or 0.0)
             failed = active.tried or (tried and check.outcome != "achieved")
             goals[check.goal] = active.model_copy(update={"best": best, "tried": failed})
-    return memory.model_copy(update={"taken": event, "recent": (*memory.recent, act)[-RECENT:], "goals": goals})
+    after = {"taken": event, "recent": (*memory.recent, act)[-RECENT:], "goals": goals}
+    return memory.model_copy(update=after | {"episodes": _worked_on(memory, event)})
+
+
+def _worked_on(memory: Memory, act: ActionTaken) -> dict[str, Episode]:
+    if act.episode is None:
+        return memory.episodes
+    before = memory.episodes.get(act.episode, Episode())
+    rates = (check.measure for check in act.goals if check.goal == act.episode and check.outcome != "error")
+    after = Episode(tokens=before.tokens + _tokens(act.usage), rate=next(rates, before.rate))
+    return memory.episodes | {act.episode: after}
+
+
+def _reflected(memory: Memory, event: CycleReflected) -> dict[str, Episode]:
+    """The episodes once the cycle is over: what its act ended is forgotten."""
+    act = memory.taken
+    if act is None or act.episode not in memory.episodes:
+        return memory.episodes
+    worked_on = memory.episodes[act.episode]
+    others = {id: episode for id, episode in memory.episodes.items() if id != act.episode}
+    if act.terminal:
+        return others
+    tokens = worked_on.tokens + _tokens(event.usage)
+    return others | {act.episode: worked_on.model_copy(update={"tokens": tokens})}
 
 
 def _short(action: Action) -> Action:

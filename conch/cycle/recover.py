@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from conch.bus import Arrived, Bus, Entry
 from conch.bus.admit import MAX_BYTES
-from conch.cycle.memory import CYCLE_KINDS, MEASURED_KINDS, OWN_KINDS, Memory, remember
+from conch.cycle.memory import CYCLE_KINDS, MEASURED_KINDS, NOTHING_OPEN, OWN_KINDS, Memory, remember
 from conch.errors import BusError, ConchError, ContractError, FencedError
 from conch_schemas import (
     ContractViolationError,
@@ -235,5 +235,4 @@ def _not_below(memory: Memory, beyond: int) -> Memory:
     over = thought is not None and memory.taken is None and thought.cycle is not None and thought.cycle < beyond
     if not over and memory.next_cycle >= beyond:
         return memory
-    nothing_open = {"thought": None, "grounded": None, "decided": None, "taken": None}
-    return memory.model_copy(update=nothing_open | {"next_cycle": max(memory.next_cycle, beyond)})
+    return memory.model_copy(update=NOTHING_OPEN | {"next_cycle": max(memory.next_cycle, beyond)})

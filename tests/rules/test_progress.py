@@ -169,6 +169,7 @@ def test_how_a_task_stood_before_anything_was_done_is_nobodys_merit() -> None:
     """A first fact of no act is where the episode begins; a later one moves it, is logged and scores no act."""
     _, told = _run(
         [
+            _fact(0, act=False, test_pass_rate=0.8, tokens_used=0),
             _fact(1, act=False, test_pass_rate=0.8, tokens_used=0),
             _fact(2, test_pass_rate=1.0, tokens_used=100),
             _fact(3, act=False, test_pass_rate=0.5),

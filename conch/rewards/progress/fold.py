@@ -87,7 +87,7 @@ def fold(state: ProgressState, fact: TaskProgressed | ActionTaken | WeightsSet) 
     """The episodes after `fact`, and what it brought; nothing for a fact that was met before.
 
     An episode begins with no test passed and no token used, or, where its first fact belongs to no act, with what that
-    one says. What a fact leaves out (a rate, the tokens) stands as it was said last. A value beyond the range of the
+    one says; a later one of no act is a step where it changes anything. What a fact leaves out (a rate, the tokens) stands as it was said last. A value beyond the range of the
     part is an error, never a clamped one.
     """
     if isinstance(fact, WeightsSet):
@@ -126,8 +126,9 @@ def _progressed(before: Episode | None, fact: TaskProgressed, name: str) -> tupl
     if before is not None and before.over:
         return before, Told(_error("the episode was over")) if fact.action_id else _NOTHING
     after = _after(before or Episode(), fact)
-    if before is None and fact.action_id is None and not fact.terminal:
-        return after, _NOTHING  # how it stands before anything is done
+    stands = fact.action_id is None and not fact.terminal
+    if stands and (before is None or (after == before and not fact.switch_committed)):
+        return after, _NOTHING
     before = before or Episode()
     moved = step(before.__dict__, {**after.__dict__, "switch_committed": fact.switch_committed})
     bonus = final_bonus(fact.terminal and after.test_pass_rate >= 1.0)

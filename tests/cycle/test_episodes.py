@@ -1,0 +1,187 @@
+"""Task episodes: a goal with a test suite, told step by step, paid to no one who did not move it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from conch.bus import MemoryBus
+from conch.minds import Situation
+from conch.rewards.progress import ProgressState, fold
+from conch.tools import ToolContext, tool
+from conch_schemas import (
+    ActionTaken,
+    Goal,
+    GoalDropped,
+    GoalReached,
+    TaskProgressed,
+    TestsCheck,
+    Usage,
+    encode,
+    source_of,
+    subject_of,
+)
+
+TASK = Goal(id="task", statement="The tests pass.", check=TestsCheck(command="cat result"))
+OTHER = Goal(id="other", statement="Others pass.", check=TestsCheck(command="cat other"), priority=0.9)
+
+
+@tool
+async def write(context: ToolContext, passed: int, file: str = "result") -> str:
+    """Writes the end of a test run of four."""
+    (context.workspace / file).write_text(_ran(passed))
+    return "written"
+
+
+def _ran(passed: int) -> str:
+    counts = [f"{passed} passed"] * (passed > 0) + [f"{4 - passed} failed"] * (passed < 4)
+    return f"{', '.join(counts)} in 0.1s\n"
+
+
+@pytest.fixture
+def task(life: Any) -> Any:
+    """A life with a task of which one test in four passes, and a mind that costs 10 tokens a reply."""
+    life.add(write)
+    (life.workspace / "result").write_text(_ran(1))
+    life.configured(goals=(TASK,), cycle={"reflect_every": 1000})
+    life.mind.usage = Usage(input_tokens=7, output_tokens=3)
+    return life
+
+
+def _passing(*passed: int | None) -> Callable[[Situation], str]:
+    """A mind that brings so many tests to pass, one figure a cycle (None: it rests), and then rests."""
+
+    def decides(situation: Situation) -> str:
+        wanted = passed[situation.cycle] if situation.cycle < len(passed) else None
+        return "DO_NOTHING: resting" if wanted is None else f"TOOL: write(passed={wanted})"
+
+    return decides
+
+
+def _told(life: Any) -> list[tuple[int | None, float | None, int | None, bool]]:
+    steps = life.facts(TaskProgressed)
+    return [(step.cycle, step.test_pass_rate, step.tokens_used, step.terminal) for step in steps]
+
+
+def _borne(life: Any) -> list[tuple[str | None, bool]]:
+    return [(act.episode, act.terminal) for act in life.facts(ActionTaken)]
+
+
+async def test_each_act_on_the_way_is_a_step_and_the_last_one_ends_the_task(task: Any) -> None:
+    """First how it stands; then after each act the share of tests that pass and the tokens used; then nothing more."""
+    task.mind.decides = _passing(2, None, 1, 4)
+    await task.run(6)
+
+    assert _told(task) == [
+        (None, 0.25, 0, False),
+        (0, 0.5, 20, False),
+        (1, 0.5, 40, False),
+        (2, 0.25, 60, False),
+        (3, 1.0, 80, True),
+    ]
+    assert _borne(task) == [*[("task", False)] * 3, ("task", True), (None, False), (None, False)]
+    acts = {act.action_id: act for act in task.facts(ActionTaken)}
+    for step in task.facts(TaskProgressed)[1:]:
+        assert (step.episode, step.causation_id) == ("task", acts[step.action_id].id)
+
+
+async def test_reflecting_on_a_task_costs_it_tokens(task: Any) -> None:
+    """What a reflection used is in the next step's count."""
+    task.configured(cycle={"reflect_every": 1})
+    await task.run(3)
+
+    assert [step.tokens_used for step in task.facts(TaskProgressed)] == [0, 20, 50, 80]
+
+
+async def test_a_dropped_task_is_ended_by_the_next_act(task: Any) -> None:
+    """Also where it was dropped while no agent ran; the acts after that belong to none."""
+    await task.run(2)
+    bus_said = {"source": source_of("echo", task.agentuid), "agent": "echo"}
+    dropped = GoalDropped(id="d", goal="task", **bus_said)
+    async with MemoryBus(task.journal) as bus:
+        await bus.publish(subject_of(dropped), encode(dropped), id=dropped.id)
+    await task.run(4)
+
+    assert _borne(task) == [("task", False), ("task", False), ("task", True), (None, False)]
+    assert _told(task)[-1] == (2, None, 60, True)
+
+
+async def test_an_act_belongs_to_one_task(task: Any) -> None:
+    """To the one of the highest priority, unless it achieves another; that one's end does not end the first."""
+    (task.workspace / "other").write_text(_ran(0))
+    task.configured(goals=(TASK, OTHER))
+    task.mind.decides = _passing(2, 4)
+    await task.run(3)
+
+    assert _borne(task) == [("other", False), ("task", True), ("other", False)]
+    assert [(s.episode, s.test_pass_rate) for s in task.facts(TaskProgressed) if s.cycle is not None] == [
+        ("other", 0.0),
+        ("task", 1.0),
+        ("other", 0.0),
+    ]
+
+
+async def test_what_happened_between_two_runs_is_told_as_nobodys_step(task: Any) -> None:
+    """Where the task stands at the start of a run is said where it is news, and belongs to no act."""
+    task.mind.decides = _passing(2)
+    await task.run(1)
+    await task.run(2)
+    (task.workspace / "result").write_text(_ran(3))
+    await task.run(3)
+
+    assert _told(task) == [
+        (None, 0.25, 0, False),
+        (0, 0.5, 20, False),
+        (1, 0.5, 40, False),
+        (None, 0.75, 40, False),
+        (2, 0.75, 60, False),
+    ]
+
+
+async def test_a_check_that_cannot_be_run_says_no_rate(task: Any) -> None:
+    """The step is told without one, so that nothing seems to have fallen."""
+    task.mind.decides = lambda s: "TOOL: write(passed=2)" if s.cycle == 0 else 'TOOL: write(passed=3, file="x")'
+    await task.run(1)
+    task.configured(tools={"timeout": 0.05})
+    task.configured(goals=(TASK,))
+    (task.workspace / "result").unlink()
+    (task.workspace / "result").mkdir()
+    await task.run(2)
+
+    [*_, last] = task.facts(TaskProgressed)
+    assert last.test_pass_rate in (None, 0.0)
+
+
+async def test_other_goals_are_no_tasks(life: Any) -> None:
+    """Without a goal that a test suite decides nothing is told."""
+    await life.run(2)
+
+    assert life.facts(TaskProgressed) == []
+    assert _borne(life) == [(None, False)] * 2
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["not stored", "stored, not acknowledged"])
+@pytest.mark.parametrize("at", range(26))
+async def test_a_crash_at_any_publish_loses_and_doubles_no_step(task: Any, at: int, stored: bool) -> None:
+    """Every act of the task has its one step, tokens are counted once, and the rewards add up to where it stands."""
+    task.mind.decides = _passing(2, None, 3, 4)
+    await task.crash(4, at, stored=stored)
+    await task.run(6)
+
+    acts, steps = task.facts(ActionTaken), task.facts(TaskProgressed)
+    of_task = [act for act in acts if act.episode == "task"]
+    assert [step.action_id for step in steps if step.action_id] == [act.action_id for act in of_task]
+    used = [step.tokens_used for step in steps if step.action_id]
+    assert used == [20 * number for number in range(1, len(used) + 1)]
+    assert [step.terminal for step in steps if step.action_id] == [False] * (len(of_task) - 1) + [
+        bool(task.facts(GoalReached))  # not where the crash kept the last act from being done
+    ]
+    state, scored = ProgressState(), 0.0
+    for step in steps:
+        state, told = fold(state, step)
+        scored += told.row.r_step if told.row is not None else 0.0
+    final = 1.0 if steps[-1].test_pass_rate == 1.0 else 0.0
+    rates = [step.test_pass_rate for step in steps if step.test_pass_rate is not None]
+    assert scored == pytest.approx(0.7 * (rates[-1] - rates[0]) - 0.0001 * used[-1] + final)

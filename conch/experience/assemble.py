@@ -81,13 +81,21 @@ def version_order(version: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def latest(scores: Iterable[Score]) -> dict[tuple[str, str], Score]:
-    """(component, scorer) -> its score of the latest version; which came first does not matter."""
+    """(component, scorer) -> its score of the latest version.
+
+    What stands behind a `+` in a version (a digest of a judge's rubric) tells builds apart and has no order, as in
+    SemVer: of these the last of `scores` counts, which stand in the order of the stream. Else their order is nothing.
+    """
     there = list(scores)
     only = {(score.component, score.scorer): score for score in there}
     if len(only) == len(there):
         return only
-    ordered = sorted(there, key=lambda score: (version_order(score.version), score.version))
-    return {(score.component, score.scorer): score for score in ordered}
+    return {(score.component, score.scorer): score for score in sorted(there, key=_precedence)}
+
+
+def _precedence(score: Score) -> tuple[object, str]:
+    version = score.version.partition("+")[0]
+    return version_order(version), version
 
 
 def missing(parts: Sequence[Part], scores: Iterable[Score]) -> list[Part]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -263,7 +263,7 @@ class SqliteStore(SqliteReader):
     def _close(self, work: Work, case: Case, clock: float) -> ExperienceRecorded | None:
         assert case.act is not None
         force = self._in_force(case, case.act.agent)
-        scores = [score for _, score in case.scores.values()]
+        scores = [score for _, score in sorted(case.scores.values(), key=itemgetter(0))]
         wait = patience(force.parts, scores)
         if not case.revision and wait is not None and case.started + wait > clock:
             work.wait(case, case.started + wait)

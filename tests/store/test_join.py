@@ -163,7 +163,16 @@ def test_versions_sort_as_people_sort_them(earlier: str, later: str) -> None:
     assert version_order(earlier) < version_order(later)
 
 
-@given(st.lists(st.text(max_size=8), min_size=2, max_size=5))
+def test_of_two_builds_of_a_version_the_one_said_last_counts(facts: Any) -> None:
+    """A digest has no order: a rubric that was changed is later because it was said later, and below a next version."""
+    old, new = (facts.score("kind", value, version=f"1+{build}") for value, build in ((0.9, "f0"), (0.1, "0a")))
+
+    assert list(latest([old, new]).values()) == [new]
+    assert list(latest([new, old]).values()) == [old]
+    assert [score.version for score in latest([facts.score("kind", 0.5, version="2+00"), old]).values()] == ["2+00"]
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="+"), max_size=8), min_size=2, max_size=5))
 def test_any_version_has_its_place(facts: Any, versions: list[str]) -> None:
     """Whatever a consumer calls its versions, the same one of them counts in every order."""
     scores = [facts.score("format", 0.5, version=version) for version in versions]

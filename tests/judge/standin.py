@@ -55,6 +55,7 @@ class _Handler(BaseHTTPRequestHandler):
             server.most_at_once = max(server.most_at_once, server.at_once)
         if reply == HANGS:
             server.released.wait(60)
+            reply = server.usual
         with server.lock:
             server.at_once -= 1
         self._give(reply if isinstance(reply, int) else self._completion(reply, request))

@@ -91,7 +91,7 @@ def test_a_version_names_words_rubric_and_model() -> None:
 
     assert len(versions) == 4
     assert judge_version("a", "m") == judge_version("a", "m")
-    assert judge_version("a", "m", "2").startswith("2-")
+    assert judge_version("a", "m", "2").startswith("2+")
 
 
 async def test_a_try_that_passes_is_followed_by_another() -> None:

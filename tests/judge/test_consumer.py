@@ -1,0 +1,233 @@
+"""A judge as a consumer, on both buses."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch.bus import Bus, Message, feeding
+from conch.config import Settings
+from conch.consumer import ConsumerRuntime, ConsumerSpec
+from conch.consumer.discover import builtin_names, builtin_services, wanted_builtin
+from conch.consumer.emitted import emitted
+from conch.consumer.members import Members
+from conch.consumer.service import ServiceContext
+from conch.consumer.share import SharedConsumer
+from conch_schemas import (
+    ActionDecided,
+    ActionTaken,
+    Event,
+    PromptMessage,
+    RewardAssigned,
+    cycle_event_id,
+    decode,
+    encode,
+    subject_filter,
+    subject_of,
+)
+from tests.judge.standin import HANGS, Endpoint, answer
+
+Acting = Callable[..., ActionTaken]
+Specs = Callable[..., ConsumerSpec]
+
+
+@pytest.fixture
+def spec(endpoint: Endpoint, tmp_path: Path) -> Specs:
+    """The consumer `judge-tone`; keywords are the judge's settings."""
+
+    def make(begin: int = 0, **own: Any) -> ConsumerSpec:
+        (tmp_path / "tone.md").write_text("Is it calm?")
+        judge = {"rubric": str(tmp_path / "tone.md"), "base_url": endpoint.url, "tries": 1, **own}
+        settings = Settings.model_validate({"rewards": {"judges": {"tone": judge}}})
+        [name] = [one for one in wanted_builtin(settings, ()) if one.startswith("judge-")]
+        made: ConsumerSpec = builtin_services([name])[name](ServiceContext(settings, tmp_path, begin=begin))
+        return made
+
+    return make
+
+
+@asynccontextmanager
+async def judging(bus: Bus, spec: ConsumerSpec) -> AsyncIterator[ConsumerRuntime]:
+    """It runs; leaving stops it in order."""
+    import asyncio
+
+    assert spec.close is not None
+    async with feeding(bus) as feed:
+        runtime, stop = ConsumerRuntime(feed, spec, retry_seconds=(0.001,)), asyncio.Event()
+        running = asyncio.create_task(runtime.run(stop))
+        try:
+            yield runtime
+        finally:
+            stop.set()
+            await running
+            await spec.close()
+
+
+async def publish(bus: Bus, *events: Event) -> None:
+    await bus.publish_many([Message(subject_of(event), encode(event), event.id) for event in events])
+
+
+async def scores(bus: Bus) -> list[RewardAssigned]:
+    found = [decode(one.data) async for one in bus.read([subject_filter(RewardAssigned)])]
+    return [event for event in found if isinstance(event, RewardAssigned)]
+
+
+def decided(taken: ActionTaken, said: str) -> ActionDecided:
+    """The decision before an act."""
+    shared = {"source", "agent", "cycle", "action_id", "subject", "action", "raw", "raw_length", "raw_sha256"}
+    same = {name: getattr(taken, name) for name in shared}
+    prompt = (PromptMessage(role="user", content=said),)
+    identity = cycle_event_id(str(taken.action_id), ActionDecided)
+    return ActionDecided(**same, id=identity, messages=prompt, model="test", finish_reason="stop", ms=1.0)
+
+
+async def test_many_acts_are_judged_at_once_and_said_in_order(
+    bus: Any, spec: Specs, endpoint: Endpoint, act: Acting, until: Any
+) -> None:
+    """One agent's acts too; each is one event of one score, its id derived from the act's."""
+    endpoint.plan = [HANGS] * 4
+    acts = [act(cycle, raw=str(cycle)) for cycle in range(1, 9)]
+    await publish(bus, *acts)
+
+    async with judging(bus, spec(concurrency=4)) as runtime:
+        await until(lambda: endpoint.at_once == 4)
+        endpoint.released.set()
+        await until(lambda: runtime.tally.handled == 8)
+
+    said = await scores(bus)
+    assert [event.causation_id for event in said] == [one.id for one in acts]
+    assert {(event.scorer, event.version) for event in said} == {("judge-tone", said[0].scores[0].version)}
+    assert {(score.component, score.status, score.value) for event in said for score in event.scores} == {
+        ("tone", "scored", 0.5)
+    }
+
+
+async def test_a_judge_begins_where_it_was_first_given_a_weight(
+    bus: Any, spec: Specs, endpoint: Endpoint, act: Acting, until: Any
+) -> None:
+    """The past costs nothing unless it is asked for."""
+    await publish(bus, *(act(cycle, raw=str(cycle)) for cycle in range(1, 6)))
+
+    async with judging(bus, spec(begin=3)) as runtime:
+        await until(lambda: runtime.tally.handled == 2)
+
+    assert len(endpoint.requests) == 2
+
+
+async def test_what_the_mind_was_given_is_judged_along(
+    bus: Any, spec: Specs, endpoint: Endpoint, act: Acting, until: Any
+) -> None:
+    """The decision's messages stand before the reply, each act's its own."""
+    acts = [act(cycle, raw=str(cycle)) for cycle in (1, 2)]
+    await publish(bus, *(event for one in acts for event in (decided(one, f"prompt of {one.cycle}"), one)))
+
+    async with judging(bus, spec(concurrency=1)) as runtime:
+        await until(lambda: runtime.tally.handled == 4)
+
+    shown = [request["messages"][1]["content"] for request in endpoint.requests]
+    assert ["prompt of 1" in shown[0], "prompt of 2" in shown[0]] == [True, False]
+    assert "prompt of 2" in shown[1]
+
+
+async def test_killed_after_the_answer_a_judge_asks_nobody_again(
+    bus: Any, spec: Specs, endpoint: Endpoint, act: Acting, until: Any
+) -> None:
+    """The answer is kept before the score is said: who takes over says it, and the same id."""
+    one, taken = spec(), act()
+    said_and_lost = await one.handle([decided(taken, "be quick"), taken])
+    assert one.close is not None
+    await one.close()
+    endpoint.usual = answer(0.9)
+    await publish(bus, decided(taken, "be quick"), taken)
+
+    async with judging(bus, spec()) as runtime:
+        await until(lambda: runtime.tally.handled == 2)
+
+    [said] = await scores(bus)
+    assert (said.id, said.scores) == (said_and_lost[0].id, said_and_lost[0].scores)
+    assert len(endpoint.requests) == 1
+
+
+async def test_a_failing_judge_says_an_error_for_each_act(
+    bus: Any, spec: Specs, endpoint: Endpoint, act: Acting, until: Any
+) -> None:
+    """No act is tried for ever, none is a dead letter, none a zero."""
+    endpoint.usual = "I would rather not say."
+    await publish(bus, *(act(cycle, raw=str(cycle)) for cycle in (1, 2, 3)))
+
+    async with judging(bus, spec()) as runtime:
+        await until(lambda: runtime.tally.handled == 3)
+
+    found = [event.scores[0] for event in await scores(bus)]
+    assert [(score.status, score.value) for score in found] == [("error", None)] * 3
+    assert "not one JSON object" in found[0].explanation
+    assert (runtime.tally.letters, runtime.tally.failures) == (0, 0)
+
+
+async def test_a_judge_whose_file_cannot_be_written_says_so(
+    bus: Any, spec: Specs, act: Acting, until: Any, tmp_path: Path
+) -> None:
+    """As an error of the score, with the file."""
+    (tmp_path / "judges").write_text("in the way")
+    await publish(bus, decided(taken := act(), "x"), taken)
+
+    async with judging(bus, spec()) as runtime:
+        await until(lambda: runtime.tally.handled == 2)
+
+    [said] = await scores(bus)
+    assert "tone.db cannot be used" in said.scores[0].explanation
+
+
+async def test_a_damaged_file_is_told_to_the_run(spec: Specs, act: Acting, endpoint: Endpoint, tmp_path: Path) -> None:
+    """In a line of its own; the judge goes on."""
+    (tmp_path / "judges").mkdir()
+    (tmp_path / "judges" / "tone.db").write_bytes(b"no database" * 1000)
+    (tmp_path / "tone.md").write_text("Is it calm?")
+    judge = {"rubric": str(tmp_path / "tone.md"), "base_url": endpoint.url}
+    settings = Settings.model_validate({"rewards": {"judges": {"tone": judge}}})
+    lines: list[dict[str, str]] = []
+    context = ServiceContext(settings, tmp_path, lambda **line: lines.append(line))
+    one: ConsumerSpec = builtin_services(["judge-tone"])["judge-tone"](context)
+
+    [said] = await one.handle([act()])
+    assert one.close is not None
+    await one.close()
+
+    assert said.scores[0].value == 0.5
+    assert [line["consumer"] for line in lines] == ["judge-tone"]
+    assert "set aside as tone.db.damaged-1" in lines[0]["notes"]
+
+
+async def test_a_shared_judge_lets_go_of_its_file_when_it_ends(spec: Specs) -> None:
+    """Whoever hosts it closes it."""
+    import asyncio
+    from dataclasses import replace
+
+    from conch.bus import MemoryBus, MemoryJournal
+
+    closed: list[str] = []
+
+    async def close() -> None:
+        closed.append("now")
+
+    stop = asyncio.Event()
+    stop.set()
+    async with MemoryBus(MemoryJournal()) as bus, feeding(bus) as feed:
+        await SharedConsumer(replace(spec(), close=close), Members(bus, "here")).run(feed, stop)
+
+    assert closed == ["now"]
+
+
+def test_there_is_a_consumer_for_each_judge_of_the_settings(spec: Specs) -> None:
+    """Named judge-NAME, which may publish scores and nothing else; without judges there is none."""
+    judges = {name: {"rubric": f"{name}.md"} for name in ("tone", "depth")}
+    settings = Settings.model_validate({"rewards": {"judges": judges}})
+
+    assert {"judge-tone", "judge-depth"} <= set(wanted_builtin(settings, ()))
+    assert "judge-depth" not in wanted_builtin(settings, ("judge-depth",))
+    assert not [name for name in builtin_names(Settings()) if name.startswith("judge")]
+    assert [kind.TYPE for kind in emitted(spec())] == ["reward.assigned"]

@@ -1,0 +1,208 @@
+"""`conch reward weights`: what each part counts, and changing it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch.cli.common import Common, open_bus
+from conch.cli.reward.weights import weights
+from conch.config import Settings
+from conch.consumer.discover import Found, Plugin, discover
+from conch.consumer.parts import expected_parts, say_weights, weights_in_force
+from conch.errors import ConfigError, UsageError
+from conch.home import Home
+
+Printed = Callable[[], str]
+SWAP = ["format=0.25", "goal=0.2"]
+RULE = """from conch import rule
+
+@rule(weight=0.2)
+def brevity(action):
+    return 1.0
+"""
+
+
+def by_name(parts: Any) -> dict[str, float]:
+    return {part.component: part.weight for part in parts}
+
+
+async def in_force(home: Home, agent: str = "echo") -> Any:
+    async with open_bus(home, Settings()) as bus:
+        [(_, event)] = await weights_in_force(bus, [agent])
+    return event
+
+
+@pytest.fixture
+async def began(home: Home) -> Home:
+    """A home whose agents `echo` and `other` have had a run."""
+    agents = {name: home.agentuid(name) for name in ("echo", "other")}
+    async with open_bus(home, Settings()) as bus:
+        await say_weights(bus, agents, expected_parts(Settings(), Found()), "conch run")
+    return home
+
+
+async def test_without_a_run_a_change_stands_on_the_stream_and_in_the_file(
+    began: Home, common: Common, printed: Printed
+) -> None:
+    """Of every agent; the next run finds the same set in force and says nothing."""
+    began.config_file.write_text("seed: 7  # mine\n")
+
+    await weights(set_=SWAP, common=common)
+
+    event = await in_force(began)
+    assert by_name(event.parts)["format"] == 0.25
+    assert by_name(event.parts)["goal"] == 0.2
+    assert event.why == "conch reward weights --set format=0.25 goal=0.2"
+    assert (await in_force(began, "other")).version == event.version
+    assert began.config_file.read_text().startswith("seed: 7  # mine\nrewards:\n  weights:\n    format: 0.25\n")
+    settings = common.settings()
+    async with open_bus(began, settings) as bus:
+        assert await say_weights(bus, began.agents(), expected_parts(settings, Found()), "conch run") == ()
+    assert f"weight set {event.version} is in force for echo, other, and in {began.config_file}" in printed()
+
+
+async def test_during_a_run_a_change_is_in_force_at_once(
+    home: Home, common: Common, printed: Printed, in_progress: Any
+) -> None:
+    """The set that the run began with is replaced on its bus; a rule of the run keeps its weight."""
+    row = {"kind": "rule", "name": "brevity", "origin": "b.py", "version": "1", "weight": 0.2, "low": -1.0, "high": 1.0}
+    async with in_progress() as bus:
+        state = json.loads(home.run_file.read_text())
+        home.run_file.write_text(json.dumps(state | {"rules": [row]}))
+        settings, agents = Settings(), {"echo": home.agentuid("echo")}
+        await say_weights(bus, agents, expected_parts(settings, Found((Plugin(**row),))), "conch run")
+
+        await weights(set_=["format=0.2", "goal=0.16"], common=replace(common, json=True))
+
+        [(_, event)] = await weights_in_force(bus, ["echo"])
+    told = json.loads(printed())
+    assert (told["version"], told["agents"]) == (event.version, ["echo"])
+    found = {part.component: part for part in event.parts}
+    assert (found["format"].weight, found["goal"].weight, found["brevity"].weight) == (0.2, 0.16, 0.2)
+    assert found["brevity"].range == (-1.0, 1.0)
+
+
+async def test_a_reset_gives_every_part_what_it_asks_for(began: Home, common: Common, printed: Printed) -> None:
+    """The table is taken out of the file, and the built-in weights are in force again."""
+    await weights(set_=SWAP, common=common)
+    await weights(reset=True, common=common)
+
+    assert by_name((await in_force(began)).parts) == by_name(expected_parts(Settings(), Found()))
+    assert common.settings().rewards.weights is None
+
+
+async def test_one_agent_of_several_is_changed_until_the_next_start(
+    began: Home, common: Common, printed: Printed
+) -> None:
+    """conch.yaml is for all of them: it stays as it is."""
+    await weights(set_=SWAP, agent="other", common=common)
+
+    assert by_name((await in_force(began, "other")).parts)["goal"] == 0.2
+    assert by_name((await in_force(began)).parts)["goal"] == 0.15
+    assert not began.config_file.exists()
+    assert "until the next start" in printed()
+
+
+async def test_a_rule_that_is_to_come_is_given_its_weight_before_the_run(
+    began: Home, common: Common, printed: Printed, tmp_path: Path
+) -> None:
+    """--rules names its file; the others keep what the next run would give them."""
+    file = tmp_path / "brevity.py"
+    file.write_text(RULE)
+
+    await weights(set_=["brevity=0.1", "format=0.34"], rules=[file], common=common)
+
+    parts = by_name((await in_force(began)).parts)
+    assert (parts["brevity"], parts["format"], parts["execution"]) == (0.1, 0.34, 0.2)
+
+
+async def test_what_is_in_force_is_shown_with_its_sum(began: Home, common: Common, printed: Printed) -> None:
+    """Once for the agents that share it; of an agent that never ran, what its first run begins with."""
+    await weights(common=common)
+
+    lines = printed().splitlines()
+    assert lines[0].endswith("UTC, by conch run")
+    assert " of echo, other since " in lines[0]
+    assert lines[-1].split() == ["sum", "1.000"]
+
+
+async def test_a_home_that_never_ran_shows_what_it_begins_with(home: Home, common: Common, printed: Printed) -> None:
+    """And may be given other weights for its first run."""
+    await weights(common=common)
+    before = printed()
+    await weights(set_=SWAP, common=common)
+
+    assert "from the first run on" in before
+    assert common.settings().rewards.weights is not None
+    assert "in force from the first run on" in printed()
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (["format=0.2"], r"would sum to 0.9, 0.1 is missing: format 0.2, execution 0.25"),
+        (["format=0.5"], r"would sum to 1.2, 0.2 too much"),
+        (["fromat=0.3"], r"--set fromat: nothing scores it that can be paid; the nearest known name is format"),
+        (["ethical=0.3"], r"--set ethical: nothing scores it that can be paid"),
+        (["format"], r"--set format: write NAME=WEIGHT"),
+        (["format=1.5"], r"a weight is 0 to 1"),
+        (["format=nan"], r"a weight is 0 to 1"),
+        (["format=0.3", "format=0.2"], r"names format twice"),
+    ],
+)
+async def test_weights_that_cannot_be_change_nothing(
+    began: Home, common: Common, given: list[str], sentence: str
+) -> None:
+    """One sentence says why."""
+    before = (await in_force(began)).version
+
+    with pytest.raises(UsageError, match=sentence):
+        await weights(set_=given, common=common)
+
+    assert (await in_force(began)).version == before
+    assert not began.config_file.exists()
+
+
+async def test_a_held_out_part_is_not_paid(began: Home, common: Common) -> None:
+    """It would be trained on."""
+    began.config_file.write_text("rewards: {parts: {truth: {held_out: true}}}\n")
+
+    with pytest.raises(ConfigError, match="truth is held out: its weight must be 0"):
+        await weights(set_=["truth=0.1", "format=0.2"], common=common)
+
+
+async def test_weights_that_another_source_settles_are_left_alone(
+    began: Home, common: Common, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The environment, or a file that is named, would hide what is written into the home's."""
+    other = tmp_path / "other.yaml"
+    other.write_text("seed: 1\n")
+    with pytest.raises(ConfigError, match=r"the settings are those of .*other.yaml: change rewards.weights there"):
+        await weights(set_=SWAP, common=replace(common, config=other))
+    table = "{format: 0.3, execution: 0.25, needs: 0.2, goal: 0.15, exploration: 0.1}"
+    monkeypatch.setenv("CONCH_REWARDS__WEIGHTS", table)
+    with pytest.raises(ConfigError, match="environment CONCH_REWARDS__WEIGHTS settles the weights"):
+        await weights(set_=SWAP, common=common)
+
+    assert not began.config_file.exists()
+
+
+async def test_a_table_that_lacks_a_new_rule_says_how_to_go_on(
+    began: Home, common: Common, printed: Printed, tmp_path: Path
+) -> None:
+    """What `conch run` would say of it; then --set takes it in, at no weight where none is given."""
+    await weights(set_=SWAP, common=common)
+    file = tmp_path / "brevity.py"
+    file.write_text(RULE)
+
+    with pytest.raises(ConfigError, match=r"it lacks brevity: give a weight there .* conch reward weights --reset"):
+        expected_parts(common.settings(), discover([str(file)]))
+    await weights(set_=["brevity=0.05", "goal=0.15"], rules=[file], common=common)
+
+    assert by_name((await in_force(began)).parts)["brevity"] == 0.05

@@ -41,11 +41,25 @@ def variance_shares(parts: Mapping[str, Series], total: Series) -> dict[str, flo
     return {name: sum(map(mul, part, far)) / whole for name, part in parts.items()}
 
 
+def share_error(part: Series, total: Series) -> float:
+    """The standard error of a part's share: the jackknife's, over the shares that each act left out would leave.
+
+    ∞ where the variance hangs on one act. The total must vary.
+    """
+    n = len(total)
+    far, own = away(total), away(part)
+    whole, common, taken = sum(map(mul, far, far)), sum(map(mul, own, far)), n / (n - 1)
+    left = [(common - taken * one * other, whole - taken * other * other) for one, other in zip(own, far, strict=True)]
+    if min(variance for _, variance in left) <= whole * 1e-9:
+        return math.inf
+    return spread([covariance / variance for covariance, variance in left]) * math.sqrt(n - 1)
+
+
 def rank_shift(recent: Series, earlier: Series) -> float:
     """How surely the recent values are greater: the Mann–Whitney U in standard deviations, corrected for ties.
 
-    In [−√(3n), √(3n)] about, n the smaller number; above 0: greater; 0.0 where all values are one. Of ranks alone, so
-    a few wild values move it no more than a few plain ones.
+    At most √(n + m − 1) away from 0 for n and m values; above 0: greater; 0.0 where all are equal. Of ranks alone, so a
+    few wild values move it no more than a few plain ones.
     """
     n, m = len(recent), len(earlier)
     ordered = sorted([*((value, 1) for value in recent), *((value, 0) for value in earlier)], key=itemgetter(0))

@@ -4,8 +4,9 @@ All figures are taken over the newest `watch.recent` acts (50: the window that R
 one weight set, and are silent until there are so many. Three compare them with the `watch.earlier` acts before those
 (150, a choice of ours: three windows tell what is usual), once there are 50 of these.
 
-* dominance: Cov(part, total) ÷ Var(total) of what each part added to the total; bound 0.8 (REWARDS 8). Silent while the
-  total's standard deviation is below 0.05, and where only one component is paid: it is meant to be all.
+* dominance: Cov(part, total) ÷ Var(total) of what each part added to the total; bound 0.8 (REWARDS 8), by two standard
+  errors of the share. Silent while the total's standard deviation is below 0.05, and where only one component is paid:
+  it is meant to be all.
 * collapse: variance of the total, recent ÷ earlier; bound 0.1 (ours), and the recent totals must surely lie closer to
   their median than the earlier ones did: an agent whose few errors have stopped has not collapsed.
 * length_drift: median of the replies' characters, recent ÷ earlier; bound 3, or 1 ÷ 3 (ours), and surely.
@@ -30,7 +31,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from conch.config import WatchSettings
 from conch.curiosity.rules import entropy
-from conch.rewards.watch.figures import deviations, mean, rank_shift, spread, variance_shares
+from conch.rewards.watch.figures import deviations, mean, rank_shift, share_error, spread, variance_shares
 from conch.rewards.watch.state import Active, WatchState
 from conch_schemas import AlarmKind
 
@@ -40,6 +41,8 @@ V = TypeVar("V")
 
 SURE: Final = 4.0
 """Standard deviations of the rank test."""
+ERRORS: Final = 2.0
+"""Standard errors by which a share lies beyond its bound: 1 in 40 by chance."""
 BACK: Final = 0.2
 """Share of the way back from the bound that a figure has gone when its alarm is over."""
 LEAST_SPREAD: Final = 0.05
@@ -84,7 +87,8 @@ def _dominance(state: WatchState, settings: WatchSettings) -> Iterator[Finding]:
     shares = variance_shares(parts, total) if tells else dict.fromkeys(parts, 0.0)
     bound = settings.dominance
     for name, share in shares.items():
-        yield Finding("dominance", name, share, bound, share > bound, share > _back(bound, 0.0))
+        begins = share > bound and share - ERRORS * share_error(parts[name], total) > bound
+        yield Finding("dominance", name, share, bound, begins, share > _back(bound, 0.0))
 
 
 def _entropy(state: WatchState, settings: WatchSettings, bound: float) -> Finding:

@@ -19,12 +19,14 @@ def endpoint() -> Iterator[Endpoint]:
         yield server
 
 
-def furnish(house: Any, endpoint: Endpoint, **judge: Any) -> None:
-    """A home whose conch.yaml names the judge `tone`, weight 0.2, its rubric beside it."""
-    house.conch("init", str(house.home), "--workspace", str(house.workspace))
+def furnish(house: Any, endpoint: Endpoint, others: Any = None, **judge: Any) -> None:
+    """A home whose conch.yaml names the judge `tone`, weight 0.2, its rubric beside it; and `others`."""
+    house.home.mkdir(parents=True, exist_ok=True)
     own = {"rubric": "tone.md", "weight": 0.2, "base_url": endpoint.url, "tries": 1, **judge}
     (house.home / "tone.md").write_text("Is the agent calm?\n")
-    (house.home / "conch.yaml").write_text(json.dumps({"rewards": {"judges": {"tone": own}}, "goals": []}))
+    (house.home / "conch.yaml").write_text(
+        json.dumps({"rewards": {"judges": {"tone": own, **(others or {})}}, "goals": []})
+    )
 
 
 def shown(house: Any, cycle: int) -> dict[str, Any]:
@@ -34,40 +36,29 @@ def shown(house: Any, cycle: int) -> dict[str, Any]:
 
 
 def test_a_judges_score_completes_the_experience(house: Any, endpoint: Endpoint) -> None:
-    """It is a line of the breakdown like any other, and a restart asks on without asking twice."""
-    furnish(house, endpoint)
+    """It is a line of the breakdown like any other; a judge with a dead endpoint costs its own score alone."""
+    dead = {"rubric": "tone.md", "weight": 0.1, "base_url": "http://127.0.0.1:9/v1", "tries": 1}
+    furnish(house, endpoint, {"dead": dead})
     endpoint.usual = answer(0.9, "It rests calmly.")
-
-    rows = house.run("--cycles", "2", "--script", house.endless()).rows
-
-    assert [(row["complete"], row["coverage"]) for row in rows] == [(True, 1.0)] * 2
-    found = shown(house, 0)
-    tone = found["scores"]["tone"]
-    assert (tone["value"], tone["weight"], tone["scorer"]) == (0.9, 0.2, "judge-tone")
-    assert tone["explanation"] == "It rests calmly."
-    assert [line["amount"] for line in found["breakdown"] if line["step"] == "part:tone"] == [pytest.approx(0.18)]
-    assert sum(line["amount"] for line in found["breakdown"]) == pytest.approx(found["total"])
-    assert len(endpoint.requests) == 2
-    assert "Is the agent calm?" in endpoint.requests[0]["messages"][0]["content"]
-    assert "Your thought:" in endpoint.requests[0]["messages"][1]["content"]
-    listed = {one["name"] for one in json.loads(house.conch("consumer", "list", "--json"))["consumers"]}
-    assert "judge-tone" in listed
-
-
-def test_a_dead_endpoint_costs_the_judges_score_alone(house: Any, endpoint: Endpoint) -> None:
-    """Status error with the reason, the experience complete without it; the run ends well, and the rules score."""
-    furnish(house, endpoint, base_url="http://127.0.0.1:9/v1")
 
     rows = house.run("--cycles", "2", "--script", house.endless()).rows
 
     assert [row["complete"] for row in rows] == [True, True]
     found = shown(house, 1)
-    tone = found["scores"]["tone"]
-    assert (tone["status"], tone["value"]) == ("error", None)
-    assert "127.0.0.1:9" in tone["explanation"]
+    tone, dead = found["scores"]["tone"], found["scores"]["dead"]
+    assert (tone["value"], tone["weight"], tone["scorer"]) == (0.9, 0.2, "judge-tone")
+    assert tone["explanation"] == "It rests calmly."
+    assert (dead["status"], dead["value"]) == ("error", None)
+    assert "127.0.0.1:9" in dead["explanation"]
+    assert [line["amount"] for line in found["breakdown"] if line["step"] == "part:tone"] == [pytest.approx(0.18)]
+    assert sum(line["amount"] for line in found["breakdown"]) == pytest.approx(found["total"])
     assert found["coverage"] < 1.0
-    assert found["scores"]["format"]["value"] == 0.5
-    assert found["scores"]["execution"]["value"] == 0.2
+    assert (found["scores"]["format"]["value"], found["scores"]["execution"]["value"]) == (0.5, 0.2)
+    assert len(endpoint.requests) == 2
+    assert "Is the agent calm?" in endpoint.requests[0]["messages"][0]["content"]
+    assert "Your thought:" in endpoint.requests[0]["messages"][1]["content"]
+    listed = {one["name"] for one in json.loads(house.conch("consumer", "list", "--json"))["consumers"]}
+    assert {"judge-tone", "judge-dead"} <= listed
 
 
 def test_a_judge_that_never_answers_is_late_and_holds_up_nobody(house: Any, endpoint: Endpoint) -> None:
@@ -135,6 +126,7 @@ def test_a_rubric_that_is_none_ends_a_run_before_it_begins(
 
 def test_each_judge_is_a_user_of_the_bus(house: Any, endpoint: Endpoint) -> None:
     """It may publish scores and keep its own place, no more."""
+    house.conch("init")
     furnish(house, endpoint)
 
     users = {one["name"]: one for one in json.loads(house.conch("bus", "permissions", "--json"))["users"]}

@@ -32,12 +32,6 @@ def holds(digests: Digests, digest: str) -> bool:
     return _place(digests, digest) >= 0
 
 
-def times(digests: Digests, digest: str) -> int:
-    """How many of them are `digest`."""
-    size = len(digest)
-    return sum(digests.startswith(digest, at) for at in range(0, len(digests), size))
-
-
 def with_new(digests: Digests, digest: str, limit: int) -> Digests:
     """The digests with one more as the last; at most `limit`, without the oldest."""
     return (digests + digest)[-limit * len(digest) :]

@@ -8,6 +8,7 @@ from typing import Final
 from conch.config import RewardSettings
 from conch.curiosity.rules import repetition_penalty
 from conch.curiosity.state import LATEST, RECENT
+from conch.models import maker
 from conch_schemas import Drives, Score
 
 SCORER: Final = "curiosity"
@@ -63,16 +64,21 @@ def _repeated(repeats: int, value: float) -> Score:
 
 
 def _score(component: str, value: float | None, limits: tuple[float, float], explanation: str) -> Score:
-    return Score(
-        component=component,
-        value=value,
-        range=limits,
-        status="not_applicable" if value is None else "scored",
-        explanation=explanation,
-        scorer=SCORER,
-        version=VERSION,
+    """A value is in range by the arithmetic that it comes from."""
+    return _a_score(
+        {
+            "component": component,
+            "value": value,
+            "range": limits,
+            "status": "not_applicable" if value is None else "scored",
+            "explanation": explanation,
+            "scorer": SCORER,
+            "version": VERSION,
+        }
     )
 
+
+_a_score = maker(Score)
 
 _NOT_KNOWN: Final = (
     _score("intrinsic", None, _UNIT, _CRASHED),

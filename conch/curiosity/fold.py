@@ -51,7 +51,7 @@ from conch.curiosity.state import (
 )
 from conch.models import evolve
 from conch.order import is_new
-from conch.seen import Digests, act_fingerprint, new_information, times, with_new
+from conch.seen import Digests, act_fingerprint, new_information, with_new
 from conch_schemas import ActionTaken, Drives, GoalSet, MessageReceived, Score
 
 EXPLORATION_RANGE: Final = (0.0, 1.0)
@@ -156,7 +156,7 @@ def _measure(
         _autonomy(after, own, asked),
         _social(after),
     )
-    variety, repeats = entropy(skills), times(after.latest, fingerprint)
+    variety, repeats = entropy(skills), after.latest.count(fingerprint)
     known = action.outcome.status != "unknown"
     return Measure(
         fingerprint=fingerprint,

@@ -226,7 +226,9 @@ class RuleWorker:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         await asyncio.to_thread(_end_marked, self._mark)
-        process._transport.close()  # type: ignore[attr-defined] # its pipes, should anybody else still hold them
+        for number in range(3):
+            if (pipe := process._transport.get_pipe_transport(number)) is not None:  # type: ignore[attr-defined]
+                pipe.close()  # should anybody else still hold it, the end would not be seen
         await process.wait()
 
 

@@ -54,6 +54,20 @@ def counting() -> Callable[..., Any]:
     return count
 
 
+@pytest.fixture(params=["at once", "waiting"])
+def pace(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """A fold's function as it is, and as one that is waited for, as a rule's is."""
+
+    def paced(handle: Callable[..., Any] = count) -> Callable[..., Any]:
+        async def waiting(state: Any, event: Event) -> Any:
+            await asyncio.sleep(0.001)
+            return handle(state, event)
+
+        return handle if request.param == "at once" else waiting
+
+    return paced
+
+
 Run = Callable[..., AbstractAsyncContextManager[ConsumerRuntime]]
 
 

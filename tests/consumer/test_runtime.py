@@ -250,15 +250,15 @@ async def test_a_letter_about_a_letter_is_not_written(
 
 
 async def test_a_repetition_that_the_server_has_forgotten_is_counted_not_applied(
-    world: Any, act: Any, fold: Any, run: Any, publish: Any, until: Any
+    world: Any, act: Any, fold: Any, pace: Any, run: Any, publish: Any, until: Any
 ) -> None:
     """The same event stands twice on the stream; the fold takes it once, also when a restart lies between."""
     async with world.bus() as bus:
-        async with run(bus, fold()) as runtime:
+        async with run(bus, fold(pace())) as runtime:
             await publish(bus, act(1))
             await world.publish_again(bus, subject_of(act(1)), encode(act(1)))
             await until(lambda: runtime.tally.duplicates == 1)
-        async with run(bus, fold()) as runtime:
+        async with run(bus, fold(pace())) as runtime:
             await world.publish_again(bus, subject_of(act(1)), encode(act(1)))
             await until(lambda: runtime.tally.duplicates == 1)
 
@@ -266,11 +266,19 @@ async def test_a_repetition_that_the_server_has_forgotten_is_counted_not_applied
 
 
 async def test_a_consequence_that_the_server_has_forgotten_is_not_published_twice(
-    world: Any, act: Any, fold: Any, run: Any, publish: Any, facts: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+    world: Any,
+    act: Any,
+    fold: Any,
+    pace: Any,
+    run: Any,
+    publish: Any,
+    facts: Any,
+    until: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Position and state are lost, everything is handled again: what stands on the stream is found there."""
     async with world.bus() as bus:
-        async with run(bus, fold()) as runtime:
+        async with run(bus, fold(pace())) as runtime:
             for cycle in range(1, 4):
                 await publish(bus, act(cycle))
             await until(lambda: runtime.tally.handled == 3)
@@ -279,7 +287,7 @@ async def test_a_consequence_that_the_server_has_forgotten_is_not_published_twic
             bus.forget_ids()
         else:
             monkeypatch.setattr(publisher, "message_id", lambda _: str(uuid.uuid4()).encode())  # known to nobody
-        async with run(bus, fold()) as runtime:
+        async with run(bus, fold(pace())) as runtime:
             await until(lambda: runtime.tally.handled == 3)
 
         assert runtime.tally.duplicates == 3
@@ -287,9 +295,9 @@ async def test_a_consequence_that_the_server_has_forgotten_is_not_published_twic
         assert await seen(bus) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 async def test_whatever_dies_the_fold_ends_as_if_nothing_had(
-    seed: int, world: Any, act: Any, fold: Any, publish: Any, facts: Any, until: Any
+    seed: int, world: Any, act: Any, fold: Any, pace: Any, publish: Any, facts: Any, until: Any
 ) -> None:
     """Cut off again and again at any moment, it takes each event once, in order, and says each consequence once."""
     draw, agents, done = random.Random(seed), ("echo", "delta", "gamma"), 0
@@ -299,7 +307,7 @@ async def test_whatever_dies_the_fold_ends_as_if_nothing_had(
                 await publish(bus, act(cycle, agent))
     while done < 120:
         async with world.bus() as bus:
-            runtime = Alone(bus, fold())
+            runtime = Alone(bus, fold(pace()))
             task = asyncio.create_task(runtime.run(asyncio.Event()))
             want = min(done + draw.randrange(5, 40), 120)
             await until(partial(_handled, runtime, want))
@@ -481,7 +489,7 @@ async def test_a_bus_that_refuses_is_no_failure_of_the_handler(
 
 
 async def test_a_fold_is_rebuilt_when_its_letter_is_retried(
-    bus: Any, act: Any, fold: Any, counting: Any, run: Any, publish: Any, facts: Any, until: Any
+    bus: Any, act: Any, fold: Any, pace: Any, counting: Any, run: Any, publish: Any, facts: Any, until: Any
 ) -> None:
     """The event takes its place among the others, and what was published then is not published twice."""
     bad = {2, 4}
@@ -491,12 +499,12 @@ async def test_a_fold_is_rebuilt_when_its_letter_is_retried(
             raise ValueError("bad")
         return counting(state, action)
 
-    async with run(bus, fold(handle)) as runtime:
+    async with run(bus, fold(pace(handle))) as runtime:
         for cycle in range(1, 6):
             await publish(bus, act(cycle))
         await until(lambda: runtime.tally.handled == 3)
 
-    async with run(bus, fold(handle)):
+    async with run(bus, fold(pace(handle))):
         await until(lambda: holder_of(bus, "count", "echo"))
         subject = control_of("count", await holder_of(bus, "count", "echo"))
         await until(lambda: _serves(bus, subject))
@@ -518,7 +526,7 @@ async def test_a_fold_is_rebuilt_when_its_letter_is_retried(
 
 
 async def test_letters_that_are_retried_one_after_the_other_keep_each_others_effect(
-    bus: Any, act: Any, fold: Any, counting: Any, run: Any, publish: Any, until: Any
+    bus: Any, act: Any, fold: Any, pace: Any, counting: Any, run: Any, publish: Any, until: Any
 ) -> None:
     """Rebuilding from the first brings the state before the second up to date."""
     bad = {2, 4}
@@ -528,7 +536,7 @@ async def test_letters_that_are_retried_one_after_the_other_keep_each_others_eff
             raise ValueError("bad")
         return counting(state, action)
 
-    async with run(bus, fold(handle)) as runtime:
+    async with run(bus, fold(pace(handle))) as runtime:
         for cycle in range(1, 6):
             await publish(bus, act(cycle))
         await until(lambda: runtime.tally.handled == 3)
@@ -547,7 +555,15 @@ async def _serves(bus: Any, subject: str) -> bool:
 
 
 async def test_a_retry_during_work_harms_nothing(
-    bus: Any, act: Any, fold: Any, counting: Any, run: Any, publish: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+    bus: Any,
+    act: Any,
+    fold: Any,
+    pace: Any,
+    counting: Any,
+    run: Any,
+    publish: Any,
+    until: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Rebuilt again and again while events come and snapshots are written, the fold ends right and is not fenced."""
     bad = {1}
@@ -564,7 +580,7 @@ async def test_a_retry_during_work_harms_nothing(
         return int(await real(key, value, revision=revision))
 
     monkeypatch.setattr(bus, "put", slow)
-    async with run(bus, fold(handle)) as runtime:
+    async with run(bus, fold(pace(handle))) as runtime:
         await publish(bus, act(1))
         await until(lambda: runtime.tally.letters == 1)
         bad.clear()

@@ -57,12 +57,12 @@ class Worker:
 
 
 @pytest.fixture
-async def worker(fold: Any) -> AsyncIterator[Callable[..., Worker]]:
+async def worker(fold: Any, pace: Any) -> AsyncIterator[Callable[..., Worker]]:
     """Make a worker; those that are left at the end are cancelled."""
     made: list[Worker] = []
 
     def make(bus: Any, name: str) -> Worker:
-        made.append(Worker(bus, fold(), name))
+        made.append(Worker(bus, fold(pace()), name))
         return made[-1]
 
     yield make

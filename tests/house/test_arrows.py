@@ -33,7 +33,7 @@ FLOORS = [
         "seen",
         "workspace",
     },
-    {"consumer", "cycle", "supervisor"},
+    {"consumer", "cycle", "offline", "supervisor", "trl", "verifiers"},
     {"cli"},
 ]
 """Of conch, lowest first: a folder or module imports its own floor and those below."""

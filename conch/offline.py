@@ -1,0 +1,170 @@
+"""Rules outside a run: a reply that a trainer or an evaluation brings, as the act that a rule scores.
+
+Columns beside the reply that have the name of a field of `action.taken` (`outcome`, `tools`, `needs`, `goals`,
+`thought`, `memory`, `constrained`, `usage`, `episode`, `terminal` …) make the act richer; see `act_of`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, TypeVar
+from uuid import UUID, uuid5
+
+from conch.actions import Argument, Registry, ToolSpec, parse
+from conch.consumer.declare import spec_of
+from conch.consumer.spec import RuleSpec
+from conch.errors import ContractError
+from conch.rewards.compose import Message, Rule, Trajectory
+from conch.text import cut
+from conch_schemas import ActionTaken, action_id, cycle_event_id, source_of
+
+R = TypeVar("R")
+
+AGENT: Final = "offline"
+"""Whose acts these are."""
+_SPACE: Final = UUID("8a5f4f0e-6a0b-4f43-9d0c-2b6a1d2f7c11")
+_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
+
+
+def act_of(prompt: Any, completion: Any, columns: Mapping[str, Any] | None = None) -> ActionTaken:
+    """The act that a reply is: parsed by the grammar of a run, its outcome as the columns tell.
+
+    `prompt` and `completion` are texts or lists of messages; of these the last one of the assistant is the reply.
+    `tools`: the tools there were, each a built-in one's name or a function's JSON schema; without it the built-in ones.
+    `outcome`: a status, or a table of the fields of `conch_schemas.Outcome`; without it `unknown` for a valid tool
+    call, as nobody ran it, and `none` for everything else. None in a column is as if it were not there. The same
+    prompt and completion have the same ids. Raises ContractError or ValueError for columns that cannot be.
+    """
+    columns = {name: value for name, value in (columns or {}).items() if value is not None}
+    text = reply_of(completion)
+    registry = _registry(columns.get("tools"))
+    action, raw = parse(text, registry), cut(text)
+    identity = action_id(uuid5(_SPACE, json.dumps([prompt, completion], default=str)), 0)
+    ran = action.valid and action.kind == "TOOL"
+    fields = {
+        "agent": AGENT,
+        "source": source_of(AGENT, _SPACE),
+        "cycle": 0,
+        "action_id": identity,
+        "subject": identity,
+        "needs": {},
+        "model": "",
+        "ms": {},
+        **{name: value for name, value in columns.items() if name in ActionTaken.model_fields},
+        "id": cycle_event_id(identity, ActionTaken),
+        "action": action,
+        "raw": raw.text,
+        "raw_length": raw.length,
+        "raw_sha256": raw.sha256,
+        "outcome": _outcome(columns.get("outcome", "unknown" if ran else "none")),
+        "tools": registry.names,
+    }
+    return ActionTaken.model_validate(fields)
+
+
+def trajectory_of(
+    prompt: Any, completion: Any, columns: Mapping[str, Any] | None = None, tokens: Sequence[int] = ()
+) -> Trajectory:
+    """The conversation of a prompt and its completion; `columns` are its facts, `tokens` those of its completions."""
+    messages = (*_messages(prompt, "user"), *_messages(completion, "assistant"))
+    return Trajectory(messages, tuple(tokens), dict(columns or {}))
+
+
+def reply_of(completion: Any) -> str:
+    """The text of a completion: itself, or of a list of messages the last one of the assistant ("" without one)."""
+    said = [message.content for message in _messages(completion, "assistant") if message.role == "assistant"]
+    return said[-1] if said else ""
+
+
+def asking(rule: Rule[Any], make: Callable[[R], Any]) -> Rule[R]:
+    """A rule of what `make` makes into an act, or into whatever else `rule` scores, in the time that it declares.
+
+    A rule with a window is given that act alone, one with a state its first state: replies of a batch have no past. A
+    time that is up cancels what is awaited; it cannot end a function that blocks.
+    """
+    spec = spec_of(rule)
+    if not isinstance(spec, RuleSpec):
+        return lambda source: rule(make(source))
+
+    async def ask(source: R) -> float | None:
+        subject = make(source)
+        given = (spec.state(), subject) if spec.state else ((subject,),) if spec.window else (subject,)
+        async with asyncio.timeout(spec.timeout):
+            found = spec.function(*given)
+            said: Any = await found if inspect.isawaitable(found) else found
+        value: float | None = said[1] if spec.state else said
+        return value
+
+    ask.__conch__ = spec  # type: ignore[attr-defined]  # its range holds
+    return ask
+
+
+def name_of(rule: Rule[Any]) -> str:
+    """What a rule is called: as it is declared, else by its function or class."""
+    spec = spec_of(rule)
+    return spec.name if spec is not None else str(getattr(rule, "__name__", type(rule).__name__))
+
+
+def _messages(said: Any, role: str) -> tuple[Message, ...]:
+    if isinstance(said, str):
+        return (Message(role, said),)
+    if isinstance(said, Sequence) and all(isinstance(message, Mapping) for message in said):
+        return tuple(Message(str(message.get("role") or role), _text(message.get("content"))) for message in said)
+    raise ContractError(f"a prompt or completion is a text or a list of messages, not {type(said).__name__}")
+
+
+def _text(content: Any) -> str:
+    """Of a message: its text, or that of its parts."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list | tuple) else ()
+    return "".join(str(part.get("text") or "") for part in parts if isinstance(part, Mapping))
+
+
+def _outcome(told: Any) -> dict[str, Any]:
+    table = {"status": told} if isinstance(told, str) else dict(told)
+    output = table.get("output") or ""
+    return table | {"output": cut(output) if isinstance(output, str) else output}
+
+
+def _registry(tools: Any) -> Registry:
+    known = _builtin()
+    if tools is None:
+        return known
+    return Registry(known[tool] if isinstance(tool, str) and tool in known else _spec(tool) for tool in tools)
+
+
+@cache
+def _builtin() -> Registry:
+    from conch.tools import BUILTIN_TOOLS  # late: whoever names its own tools does without
+
+    return Registry(tool.spec for tool in BUILTIN_TOOLS)
+
+
+def _spec(tool: Any) -> ToolSpec:
+    """A function's JSON schema as a tool."""
+    function = tool.get("function", tool) if isinstance(tool, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        raise ContractError(f"the tool {str(tool)[:80]!r} is neither a built-in one nor a function's JSON schema")
+    schema = function.get("parameters") or {}
+    required = schema.get("required") or ()
+    arguments = (
+        Argument(name, type=_type(about), required=name in required, choices=_choices(about))
+        for name, about in (schema.get("properties") or {}).items()
+        if about is not None  # a data set fills up the tables of a column with None
+    )
+    return ToolSpec(function["name"].lower(), str(function.get("description") or ""), tuple(arguments))
+
+
+def _type(about: Mapping[str, Any]) -> Any:
+    named = about.get("type")
+    return named if named in _TYPES else "string"
+
+
+def _choices(about: Mapping[str, Any]) -> tuple[str, ...]:
+    listed = about.get("enum") or ()
+    return tuple(listed) if _type(about) == "string" and all(isinstance(one, str) for one in listed) else ()

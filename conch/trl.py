@@ -1,0 +1,96 @@
+"""A rule as a reward function of TRL's trainers (GRPO and those that share its interface). Needs nothing of TRL."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import structlog
+
+from conch.consumer.declare import spec_of
+from conch.consumer.spec import RuleSpec
+from conch.errors import ContractError
+from conch.offline import act_of, asking, name_of, trajectory_of
+from conch.rewards.compose import Batch, Rule, Trajectory, WeightedRewardConfig, score_batch
+from conch_schemas import ActionTaken
+
+log = structlog.get_logger(__name__)
+
+RewardFunc = Callable[..., list[float | None]]
+_BY_ITSELF = WeightedRewardConfig({"rule": 1.0})
+_NO_COLUMNS = frozenset({"prompts", "completions", "completion_ids"})
+
+
+def as_reward_func(rule: Rule[Any], subject: type[ActionTaken] | type[Trajectory] = ActionTaken) -> RewardFunc:
+    """`f(prompts, completions, **columns) -> list[float | None]`, one value for each completion, in their order.
+
+    Prompts and completions are texts or lists of messages. `rule` is given each reply as an act (`conch.offline.act_of`
+    says which columns make it richer, `outcome` and `tools` above all), or with `subject=Trajectory` as a conversation
+    whose facts are the columns. A column is a list as long as the completions; what else the trainer hands over (its
+    state, its loggers) is left alone.
+
+    None stands where there is no score: the rule says not applicable, raises, returns what is no finite number or lies
+    outside its declared range, or takes longer than it declares; TRL counts None as missing, never as 0. Failures are
+    logged once a batch. Async rules run side by side on a loop that lasts as long as `f`, in a thread of its own, so
+    `f` may be called from anywhere. Raises ContractError for a rule that is held out: it must not be trained on.
+    """
+    spec = spec_of(rule)
+    if isinstance(spec, RuleSpec) and spec.held_out:
+        raise ContractError(f"rule {spec.name} is held out: it is there to be compared with what is trained on")
+    name, ask = name_of(rule), asking(rule, _act if subject is ActionTaken else _trajectory)
+    thread = ThreadPoolExecutor(1, thread_name_prefix="conch-trl")
+    runner = asyncio.Runner()
+
+    def reward(prompts: Sequence[Any], completions: Sequence[Any], **given: Any) -> list[float | None]:
+        rows = _rows(prompts, completions, given)
+        batch = thread.submit(runner.run, score_batch(rows, {"rule": ask}, _BY_ITSELF)).result()
+        _say_failures(name, batch)
+        return list(batch.rewards)
+
+    reward.__name__ = reward.__qualname__ = name
+    reward.__doc__ = rule.__doc__
+    weakref.finalize(reward, _close, thread, runner).atexit = False  # at the end the thread has ended before
+    return reward
+
+
+_Row = tuple[Any, Any, Mapping[str, Any], Sequence[int]]
+"""Prompt, completion, columns, tokens of the completion."""
+
+
+def _act(row: _Row) -> ActionTaken:
+    return act_of(*row[:3])
+
+
+def _trajectory(row: _Row) -> Trajectory:
+    return trajectory_of(*row)
+
+
+def _rows(prompts: Sequence[Any], completions: Sequence[Any], given: Mapping[str, Any]) -> list[_Row]:
+    count = len(completions)
+    columns = {name: value for name, value in given.items() if name not in _NO_COLUMNS and _is_column(value, count)}
+    ids = given.get("completion_ids")
+    tokens = [(len(one),) for one in ids] if ids is not None and _is_column(ids, count) else [()] * count
+    return [
+        (prompt, completion, {name: column[place] for name, column in columns.items()}, tokens[place])
+        for place, (prompt, completion) in enumerate(zip(prompts, completions, strict=True))
+    ]
+
+
+def _is_column(value: Any, count: int) -> bool:
+    return isinstance(value, list | tuple) and len(value) == count
+
+
+def _say_failures(rule: str, batch: Batch) -> None:
+    failed = [parts["rule"] for parts in batch.parts if parts["rule"].status in ("error", "timeout")]
+    if failed:
+        log.warning(
+            "reward.rule_failed", rule=rule, replies=len(failed), of=len(batch.parts), error=failed[0].explanation
+        )
+
+
+def _close(thread: ThreadPoolExecutor, runner: asyncio.Runner) -> None:
+    thread.submit(runner.close)
+    thread.shutdown(wait=False)

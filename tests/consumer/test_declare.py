@@ -20,6 +20,12 @@ class State(BaseModel):
     count: int = 0
 
 
+class Lacking(BaseModel):
+    """It cannot begin by itself."""
+
+    begun: int
+
+
 def brevity(action: ActionTaken) -> float | None:
     """1.0 for a short reply."""
     return 1.0
@@ -58,12 +64,59 @@ def test_a_rule_stays_a_plain_function() -> None:
         ({"timeout": 0}, "timeout"),
         ({"timeout": -1}, "timeout"),
         ({"timeout": float("nan")}, "timeout"),
+        ({"held_out": True, "weight": 0.1}, "it is held out, its weight must be 0"),
+        ({"window": 1}, "a window has 2 to 50 acts, not 1"),
+        ({"window": 51}, "a window has"),
+        ({"window": True}, "a window has"),
+        ({"window": 2.5}, "a window has"),
+        ({"window": 2, "state": State}, "it has a state or a window, not both"),
+        ({"state": dict}, "state <class 'dict'> is no pydantic model"),
+        ({"state": State()}, "state .* is no pydantic model"),
+        ({"state": Lacking}, r"Lacking\(\) cannot be made: give begun a default"),
+        ({"state": State}, r"write def brevity\(state, action\)"),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused(words: Any, says: str) -> None:
     """Where it is declared, in one sentence that names the rule and what is wrong."""
     with pytest.raises(ContractError, match=f"rule brevity: {says}"):
         rule(**words)(brevity)
+
+
+def test_a_rule_says_what_it_carries_and_that_it_is_held_out() -> None:
+    """A state's model, or a window; neither, where nothing is said."""
+
+    @rule(state=State, held_out=True)
+    def fold(state: State, action: ActionTaken) -> tuple[State, float]:
+        return state, 1.0
+
+    @rule(window=50)
+    def trajectory(actions: Any) -> float:
+        return 1.0
+
+    stateful, windowed = spec_of(fold), spec_of(trajectory)
+    assert isinstance(stateful, RuleSpec)
+    assert isinstance(windowed, RuleSpec)
+    assert (stateful.state, stateful.window, stateful.held_out, stateful.weight) == (State, None, True, 0.0)
+    assert (windowed.state, windowed.window, windowed.held_out) == (None, 50, False)
+
+
+def test_a_rule_that_takes_other_arguments_is_refused() -> None:
+    """At once, with what to write: else each act's score would be an error. Further ones may have defaults."""
+    with pytest.raises(ContractError, match=r"rule nothing: write def nothing\(action\)"):
+
+        @rule()
+        def nothing() -> float:
+            return 1.0
+
+    with pytest.raises(ContractError, match=r"rule many: write def many\(actions\)"):
+
+        @rule(window=2)
+        def many(state: State, action: ActionTaken) -> float:
+            return 1.0
+
+    @rule()
+    def more(action: ActionTaken, length: int = 40) -> float:
+        return 1.0
 
 
 @pytest.mark.parametrize("name", ["<lambda>", "Brevity", "a b", "_x", "ü", "x" * 49, "a.b", ""])

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from conch.config import Settings
 from conch.consumer import discover as discover_module
-from conch.consumer.discover import Found, discover, load_one
+from conch.consumer.discover import Found, discover, load_one, reserved
 from conch.errors import ContractError, UsageError
 
 HEAD = "from conch import consumer, rule\nfrom conch_schemas import ActionTaken\n"
@@ -107,6 +108,62 @@ def test_of_two_of_one_name_the_first_is_taken(write: Write) -> None:
     assert [broken.why for broken in found.broken] == ["the name 'other' is taken", "the name 'brevity' is taken"]
     assert why(reserved) == "the name 'brevity' is taken"
     assert reserved.plugins == ()
+
+
+def test_what_a_rule_carries_is_told(write: Write) -> None:
+    """Whether it is held out, has a state, a window; and the text of its file, which is what runs from then on."""
+    text = "from pydantic import BaseModel\nclass Own(BaseModel): ...\n"
+    text += "@rule(state=Own, held_out=True)\ndef fold(state, action): ...\n@rule(window=7)\ndef seven(actions): ...\n"
+    path = write(HEAD + text)
+
+    fold, seven = discover([path]).plugins
+
+    assert (fold.stateful, fold.held_out, fold.window) == (True, True, None)
+    assert (seven.stateful, seven.held_out, seven.window) == (False, False, 7)
+    assert fold.text == HEAD + text
+    write(HEAD + "@rule()\ndef other(action): ...\n")
+    assert load_one(path, "seven", fold.text).name == "seven"
+
+
+def test_files_are_looked_at_side_by_side(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several that hang when they are imported take as long as one; in the order of their names all the same."""
+    monkeypatch.setattr(discover_module, "LOOK_SECONDS", 3.0)
+    waits = "import os, pathlib, time\nhere = pathlib.Path(__file__).parent\n(here / f'{os.getpid()}.met').touch()\n"
+    waits += "while len(list(here.glob('*.met'))) < 3: time.sleep(0.01)\n"
+    files = [write(f"{waits}{HEAD}@rule()\ndef rule_{one}(action): ...\n", f"{one}.py") for one in "cab"]
+
+    found = discover(files)
+
+    assert found.broken == ()
+    assert [plugin.name for plugin in found.plugins] == ["rule_c", "rule_a", "rule_b"]
+
+
+def test_a_changed_file_is_never_taken_for_what_lies_compiled_beside_it(write: Write) -> None:
+    """Two versions of one length, written within a second: each is what it is."""
+    values = []
+    for version in "12345":
+        path = write(GOOD.replace("weight=0.1", f"weight=0.{version}"))
+        values.append(discover([path]).plugins[0].weight)
+
+    assert values == [0.1, 0.2, 0.3, 0.4, 0.5]
+
+
+def test_names_that_others_bear_already_are_taken(write: Write) -> None:
+    """Those of built-in consumers and components, of judges and of what others score, in the settings; and a consumer's
+    is one that no rule's own consumer has."""
+    rewards = {"judges": {"wit": {"rubric": "wit.txt"}}, "parts": {"thumbs": {}}}
+    names = ["reward", "format", "ethical", "wit", "thumbs", "fine"]
+    text = "".join(f"@rule()\ndef {name}(action): ...\n" for name in names)
+    text += "".join(
+        f"@consumer(ActionTaken, name='{name}')\ndef c(action): ...\n" for name in ("rule-fine", "judge-wit")
+    )
+    text = text.replace("def c(action)", "def c1(action)", 1)
+
+    found = discover([write(HEAD + text)], taken=reserved(Settings.model_validate({"rewards": rewards})))
+
+    assert [plugin.name for plugin in found.plugins] == ["fine"]
+    said = [broken.why for broken in found.broken]
+    assert said == [f"the name {name!r} is taken" for name in (*names[:-1], "rule-fine", "judge-wit")]
 
 
 def test_a_file_that_is_no_python_is_named(write: Write) -> None:

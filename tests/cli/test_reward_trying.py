@@ -117,18 +117,19 @@ async def test_what_a_rule_remembers_comes_from_every_act_before(
     assert [value for _, value, _ in told(pair)] == [7.0, 9.0]
 
 
-@pytest.mark.parametrize("how", BAD)
 async def test_a_score_that_could_not_be_made_fails_the_test(
-    how: str, rule: Any, recording: Any, common: Common, printed: Printed
+    rule: Any, recording: Any, common: Common, printed: Printed
 ) -> None:
-    """Whatever the rule does, every act has its line, and the exit status is 4."""
-    file = rule(f"{HEAD}@rule()\ndef {how}(action):\n    {BAD[how]}\n")
+    """Whatever a rule does, every act has its line, other rules are scored, and the exit status is 4."""
+    bad = "".join(f"@rule()\ndef {how}(action):\n    {body}\n" for how, body in BAD.items())
 
-    with pytest.raises(CheckError, match=rf"2 of 2 scores of {how} could not be made: ") as failure:
-        await try_(file, replay=recording(1, 2), common=replace(common, json=True))
+    with pytest.raises(CheckError, match="2 of 2 scores of raises could not be made: ValueError: no good") as failure:
+        await try_(rule(f"{GOOD}{bad}"), replay=recording(1, 2), common=replace(common, json=True))
 
-    [tested] = json.loads(printed())["rules"]
-    assert told(tested) == [(1, None, "error"), (2, None, "error")]
+    good, *tested = json.loads(printed())["rules"]
+    assert told(good) == [(1, 1.0, "scored"), (2, 2.0, "scored")]
+    assert [one["name"] for one in tested] == list(BAD)
+    assert all(told(one) == [(1, None, "error"), (2, None, "error")] for one in tested)
     assert failure.value.exit_code == 4
     assert "\x1b" not in str(failure.value)
 

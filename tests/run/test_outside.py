@@ -1,0 +1,87 @@
+"""A rule in another process and language: the example in Node beside a real run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch_schemas import RewardAssigned, consequence_id
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "node-rule"
+NPM_SECONDS = 100
+CYCLES = 40
+PARTS = "rewards:\n  parts:\n    plainness: {weight: 0.1, deadline: 60}\n"
+
+
+@pytest.fixture(scope="module")
+def packages(needs: Callable[[str, str], None], lacking: Callable[[str], Any]) -> None:
+    """What the example needs, as its lock file says."""
+    for program in ("node", "npm"):
+        needs(program, "install nodejs and npm")
+    if not (EXAMPLE / "node_modules" / ".package-lock.json").exists():
+        command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+        done = subprocess.run(command, cwd=EXAMPLE, capture_output=True, text=True, timeout=NPM_SECONDS)
+        if done.returncode:
+            lacking(f"npm ci in {EXAMPLE} failed: {done.stderr[-500:]}")
+
+
+@pytest.fixture
+def node(packages: None, house: Any) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    """`node()`: the example beside the run of this home."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        command = ["node", str(EXAMPLE / "rule.js"), str(house.home)]
+        started.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, env={"PATH": os.environ["PATH"]}))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def component(row: dict[str, Any]) -> dict[str, Any]:
+    [found] = [score for score in row["scores"] if score["component"] == "plainness"]
+    return dict(found)
+
+
+def test_a_rule_in_node_completes_each_experience_once_though_it_is_killed(house: Any, node: Any) -> None:
+    """Killed and started again it goes on; made to read all from the start again it doubles nothing."""
+    house.home.mkdir()
+    (house.home / "conch.yaml").write_text(PARTS)
+    live = house.begin("--cycles", str(CYCLES), "--script", house.endless(), interval=0.05)
+    live.until(lambda: (house.home / "run.json").exists(), "the run's address")
+
+    first = node()
+    live.recorded(5)
+    first.kill()
+    first.wait()
+    house.conch("consumer", "forget", "plainness", "--yes")
+    second = node()
+    assert live.ended() == 0, live.told()
+    second.send_signal(signal.SIGTERM)
+
+    rows = house.cycles()
+    assert len(rows) == CYCLES
+    assert {component(row)["status"] for row in rows} == {"scored"}
+    assert {(row["complete"], row["coverage"]) for row in rows} == {(True, 1.0)}
+    assert {component(row)["weight"] for row in rows} == {0.1}
+    said = [json.loads(line)["event"] for line in facts(house, "reward.assigned")]
+    ours = Counter(event["causationid"] for event in said if event["data"]["scorer"] == "plainness")
+    acts = [json.loads(line)["event"]["id"] for line in facts(house, "action.taken")]
+    assert ours == Counter(acts)
+    ids = {event["id"] for event in said if event["data"]["scorer"] == "plainness"}
+    assert ids == {consequence_id(act, "plainness", "1", RewardAssigned) for act in acts}
+
+
+def facts(house: Any, kind: str) -> list[str]:
+    return str(house.conch("bus", "tail", "--kind", kind, "--after", "0", "--json")).splitlines()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -220,6 +222,21 @@ async def test_a_shared_judge_lets_go_of_its_file_when_it_ends(spec: Specs) -> N
         await SharedConsumer(replace(spec(), close=close), Members(bus, "here")).run(feed, stop)
 
     assert closed == ["now"]
+
+
+def test_without_judges_nothing_of_them_is_loaded() -> None:
+    """Neither the service nor what it asks endpoints with is imported by a run that has none."""
+    program = (
+        "import sys; from conch.config import Settings; import conch.consumer.process, conch.cli.run.tree;"
+        "from conch.consumer.discover import builtin_services, wanted_builtin;"
+        "builtin_services(wanted_builtin(Settings(), ()));"
+        "judges = ('httpx2', 'conch.rewards.judge', 'conch_services.judge');"
+        "sys.exit(any(name.startswith(judges) for name in sys.modules))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], check=False)
+
+    assert done.returncode == 0
 
 
 def test_there_is_a_consumer_for_each_judge_of_the_settings(spec: Specs) -> None:

@@ -1,0 +1,86 @@
+"""What the watchers see, as metrics."""
+
+from __future__ import annotations
+
+import pytest
+
+from conch.bus.memory import MemoryBus
+from conch.consumer.snapshot import encode_state, state_key
+from conch.rewards.watch import Active, WatchState
+from conch_schemas import AlarmRaised
+from tests.metrics.conftest import Board, Running, make
+
+ACTS = 200
+HELD_OUT = Active("held_out", "plain", 180, 1.4, 1.0, "the total left the held-out plain", (0.1, 0.1, 0.5, 0.1))
+
+
+def _state(*active: Active) -> WatchState:
+    """Acts of which the newest are paid more, by the part *thorough* alone, and the held-out rule does not follow."""
+    paid = tuple(0.1 * (seq % 2) for seq in range(150)) + tuple(0.2 + 0.4 * (seq % 2) for seq in range(50))
+    return WatchState(
+        seqs=tuple(range(ACTS)),
+        revisions=(1,) * ACTS,
+        totals=paid,
+        lengths=(50,) * 150 + (100,) * 50,
+        skills=("shell",) * ACTS,
+        paid=("format", "thorough"),
+        parts={"format": (0.0,) * ACTS, "thorough": paid},
+        held={"plain": (0.5, 0.6) * 100},
+        active=active,
+    )
+
+
+def test_the_figures_are_gauges(board: Board) -> None:
+    """Share of the variance by component, and what else is watched, of the acts that are remembered."""
+    board.counting.set_watched({"echo": _state()})
+
+    assert board.value("conch_reward_variance_share_ratio", agent="echo", component="thorough") == pytest.approx(1.0)
+    assert board.value("conch_reward_variance_share_ratio", agent="echo", component="format") == 0.0
+    assert round(board.value("conch_reward_variance_change", agent="echo") or 0, 6) == 16.0
+    assert board.value("conch_reply_length_change", agent="echo") == 2.0
+    assert (board.value("conch_held_out_gap", agent="echo", component="plain") or 0) > 1.0
+
+
+def test_active_alarms_are_shown_until_they_are_over(board: Board) -> None:
+    """1 for as long as one goes on; the others are there at 0, so that a rule can be written over them."""
+    board.counting.set_watched({"echo": _state(HELD_OUT)})
+    assert board.value("conch_alarms_active", agent="echo", alarm="held_out") == 1
+    assert board.value("conch_alarms_active", agent="echo", alarm="collapse") == 0
+
+    board.counting.set_watched({"echo": _state()})
+    assert board.value("conch_alarms_active", agent="echo", alarm="held_out") == 0
+
+
+def test_alarms_are_counted_as_they_begin(board: Board) -> None:
+    """Not as they end."""
+    data = {"alarm": "collapse", "value": 0.05, "threshold": 0.1, "window": 50, "what": "the total hardly varies"}
+
+    board.count(make(AlarmRaised, active=True, **data), make(AlarmRaised, active=False, **data))
+
+    assert board.value("conch_alarms_total", agent="echo", alarm="collapse") == 1
+
+
+def test_components_and_agents_stay_few(board: Board) -> None:
+    """Beyond the bounds all share one label."""
+    many = {f"part{number}": (0.1,) * ACTS for number in range(64)}
+
+    board.counting.set_watched({"echo": _state().model_copy(update={"parts": many})})
+
+    assert len(board.labels("conch_reward_variance_share_ratio", "component")) <= 51
+    few = Board(metrics={"max_agents": 2})
+    assert [few.counting.is_shown(agent) for agent in ("echo", "second", "third", "second")] == [
+        True,
+        True,
+        False,
+        True,
+    ]
+
+
+async def test_alarms_of_a_run_before_are_shown_from_the_start(bus: MemoryBus, running: Running) -> None:
+    """They are read from the watchers' own states: the metrics keep none."""
+    await bus.put(state_key("watch", "echo"), encode_state(_state(HELD_OUT), 200, "epoch"), revision=0)
+
+    async with running() as service:
+        registry = service._instruments.registry
+
+        assert registry.get_sample_value("conch_alarms_active", {"agent": "echo", "alarm": "held_out"}) == 1

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 
 from conch.bus import Bus
+from conch.cli.common import Common
 from conch.cli.run.crew import Member
 from conch.cli.run.opening import set_weights
 from conch.cli.run.voice import Voice
@@ -54,6 +55,7 @@ async def taken_up(
     bus: Bus,
     crew: Sequence[Member],
     settings: Settings,
+    common: Common,
     looked: Mapping[str, Found],
     file: str,
     found: Found,
@@ -61,13 +63,16 @@ async def taken_up(
 ) -> tuple[Mapping[str, Found], Found] | None:
     """(what each file and package brings when `found` is what this one does, all of it), the weight set said where it
     is another one; None where it cannot be. Either is told.
+
+    Weights are conch.yaml's of this moment: `conch reward weights` may have written others since the start.
     """
     merged, words = _merged(looked, file, found)
     plugins = together(merged, reserved(settings))
     try:
         if found.broken:
             raise ContractError(found.broken[0].why)
-        await set_weights(bus, crew, settings, plugins)
+        rewards = settings.rewards.model_copy(update={"weights": common.settings().rewards.weights})
+        await set_weights(bus, crew, settings.model_copy(update={"rewards": rewards}), plugins)
     except ConchError as error:
         voice.warn(f"{file} is not taken as it is now, what it was stays in force: {error}")
         return None

@@ -57,6 +57,7 @@ class Run:
         self._agents, self._alone = list(agents), len(agents) == 1
         """Their names; those that cannot act in this run have been told of and taken out."""
         self._skipped = skipped
+        self._common = Common()
         self._watched: list[Watched] = []
         self._children: list[ChildProcess] = []
         self._begun: dict[str, Any] = {}
@@ -79,6 +80,7 @@ class Run:
         """From the first process to the last. Raises ConchError with the exit code of what ended it."""
         own = asyncio.current_task()
         assert own is not None
+        self._common = common
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(name, self._asked_to_stop, own)
         agent = self._child("agent", "conch.cycle.process")
@@ -206,7 +208,7 @@ class Run:
 
     async def _renew(self, bus: Bus, crew: Sequence[Member], consumers: ChildProcess, file: str, found: Found) -> None:
         """Put in force what a rule file says now; where that cannot be, what it said before stays in force."""
-        taken = await taken_up(bus, crew, self._settings, self._looked, file, found, self._voice)
+        taken = await taken_up(bus, crew, self._settings, self._common, self._looked, file, found, self._voice)
         if taken is not None:
             self._looked, self._found = taken
             consumers.tell("rules", [asdict(rule) for rule in self._wanted_rules()])

@@ -71,7 +71,7 @@ class Answers:
 
     async def get(self, key: str) -> Judgement | None:
         """What was answered, marked as used just now."""
-        return await self._do(lambda db: _get(db, key))
+        return await self._do(lambda db: _get(db, key), whole=False)
 
     async def put(self, key: str, judgement: Judgement) -> None:
         """Keep an answer; the one used longest ago goes for it. Twice is once. A full disk costs the memory of it."""
@@ -96,7 +96,7 @@ class Answers:
 
     async def prompt(self, action: str) -> list[tuple[str, str]]:
         """(role, content) of what the mind was given for this act; empty: not known. Raises JudgeError."""
-        return await self._do(lambda db: _prompt(db, action))
+        return await self._do(lambda db: _prompt(db, action), whole=False)
 
     async def close(self) -> None:
         """Close the file; the next call opens it again. Twice is once."""
@@ -107,28 +107,30 @@ class Answers:
 
     # -- in the thread -----------------------------------------------------------------------------------------------
 
-    async def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def _do(self, work: Callable[[sqlite3.Connection], T], *, whole: bool = True) -> T:
+        """`whole`: in one transaction, all or nothing; else each statement by itself."""
         self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="conch.judge")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._done, work)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._done, work, whole)
 
-    def _done(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _done(self, work: Callable[[sqlite3.Connection], T], whole: bool) -> T:
         try:
             try:
-                return self._within(work)
+                return self._within(work, whole)
             except sqlite3.DatabaseError as error:
                 if type(error) is not sqlite3.DatabaseError:  # its kinds say of a sound file what it cannot do
                     raise
                 self._set_aside(str(error))
-                return self._within(work)
+                return self._within(work, whole)
         except (sqlite3.Error, OSError) as error:
             self._close()
             raise JudgeError(f"{self._file} cannot be used ({error}): make room or mend its permissions") from None
 
-    def _within(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """`work` in one transaction: all or nothing."""
+    def _within(self, work: Callable[[sqlite3.Connection], T], whole: bool) -> T:
         if self._opened is None:
             self._opened = _open(self._file)
         db = self._opened
+        if not whole:
+            return work(db)
         db.execute("BEGIN IMMEDIATE")
         try:
             found = work(db)

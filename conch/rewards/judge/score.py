@@ -43,7 +43,7 @@ class JudgeConfig:
 
 
 def judge_version(rubric: str, model: str, version: str = VERSION) -> str:
-    """What a judge's scores name as their version: that of the words, then `+` and 12 hex digits of rubric and model."""
+    """What a judge's scores name as their version: that of the words, `+`, 12 hex digits of rubric and model."""
     return f"{version}+{_digest(rubric, model)[:12]}"
 
 

@@ -5,8 +5,9 @@ Importable alone; `tests/data/vectors.json` holds the vectors and the tool table
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from typing import Any
 from conch import curiosity, needs, rewards
 from conch.actions import Argument, Registry, ToolSpec, parse
 from conch.config import BUILTIN_WEIGHTS
+from conch.rewards import compose, progress
+from conch.rewards.compose import Message, Trajectory, WeightedRewardConfig
+from conch.rewards.judge import JudgeConfig, Question, judge_key, score_with_llm_judge
 
 VECTORS = Path(__file__).parent / "data" / "vectors.json"
 
@@ -73,6 +77,124 @@ def _total_reward(given: dict[str, Any]) -> float:
     return rewards.total_reward(given["components"], BUILTIN_WEIGHTS if weights is None else weights)
 
 
+# -- the constitution --------------------------------------------------------------------------------------------------
+
+_TURN = {"response", "tool_count", "tools", "tools_passed", "context_utilization"}
+
+
+class _ByPrinciple(dict[str, float]):
+    """Scores that are found by names in small and in capital letters."""
+
+    def __missing__(self, name: str) -> float:
+        return self[name.lower()] if name != name.lower() else super().__getitem__(name)
+
+
+def _principles(score: rewards.PrincipleScore) -> dict[str, Any]:
+    return {"scores": _ByPrinciple(score.to_dict()), "total": score.weighted_total()}
+
+
+def _chat(given: dict[str, Any]) -> dict[str, Any]:
+    table = given.get("turn_result", given if given.keys() & _TURN else None)
+    turn = None
+    if table is not None:
+        tools = table.get("tools") or ["tool"] * (table.get("tool_count") or 0)
+        turn = rewards.TurnResult(
+            tools_passed=table.get("tools_passed", True),
+            tools=tuple(tools),
+            response=table.get("response") or "",
+            context_utilization=table.get("context_utilization"),
+        )
+    return _principles(rewards.constitutional_reward("send_message", turn, bool(given.get("has_mutations"))))
+
+
+def _domain(domain: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda given: _principles(rewards.score_principles(domain, "act", given))
+
+
+def _alignment(given: dict[str, Any]) -> dict[str, Any]:
+    found = rewards.alignment(given["scores"], given.get("threshold", 0.5))
+    return {
+        "weighted_total": found.total,
+        "is_compliant": found.compliant,
+        "violation_count": len(found.violations),
+        "violations": list(found.violations),
+    }
+
+
+# -- composition -------------------------------------------------------------------------------------------------------
+
+
+def _messages(said: Iterable[Mapping[str, Any]]) -> tuple[Message, ...]:
+    return tuple(Message(message["role"], message["content"]) for message in said)
+
+
+def _tokens(given: Mapping[str, Any]) -> Trajectory:
+    tokens = given.get("completion_tokens")
+    return Trajectory((), () if tokens is None else tuple(tokens) if isinstance(tokens, list) else (tokens,), given)
+
+
+def _weighted(given: dict[str, Any]) -> dict[str, Any]:
+    rules = {name: (lambda _, value=value: value) for name, value in given["scores"].items()}
+    found = asyncio.run(compose.compute_weighted_reward(Trajectory(()), rules, WeightedRewardConfig(given["weights"])))
+    return {"total": found.total, "components": {name: part.value for name, part in found.parts.items()}}
+
+
+def _batch(given: dict[str, Any]) -> dict[str, Any]:
+    rules: dict[str, Callable[[Trajectory], float]] = {
+        "llm_judge": lambda item: item.facts["judge"],
+        "length_penalty": compose.length_penalty,
+        "format_compliance": lambda item: item.facts["format"],
+    }
+    found = asyncio.run(
+        compose.score_batch(
+            [_tokens(item) for item in given["items"]],
+            {name: rules[name] for name in given["weights"]},
+            WeightedRewardConfig(given["weights"]),
+            baseline=given.get("baseline"),
+            normalize=given.get("normalize", True),
+        )
+    )
+    return {"rewards": list(found.rewards), "advantages": list(found.advantages)}
+
+
+def _group_advantages(given: dict[str, Any]) -> list[float | None]:
+    normalize = given.get("normalize_std", True)
+    return list(compose.group_advantages(given["rewards"], given["groups"], normalize=normalize).advantages)
+
+
+def _signs(given: dict[str, Any]) -> dict[str, list[int]]:
+    limits = (given.get("positive_at", 0.3), given.get("negative_at", -0.3))
+    positive, negative = compose.positives_and_negatives(given["rewards"], *limits)
+    return {"positive": list(positive), "negative": list(negative)}
+
+
+def _judge_calls(given: dict[str, Any]) -> dict[str, Any]:
+    calls: list[Question] = []
+
+    async def ask(question: Question) -> str:
+        calls.append(question)
+        return '{"score": 0.5, "explanation": "Neither good nor bad."}'
+
+    config = JudgeConfig("Is it helpful?", "judge-1", ask)
+    before = {judge_key(Trajectory(_messages(said)), config): 0.5 for said in given.get("cached") or ()}
+
+    async def judge() -> Mapping[str, float]:
+        cache: Mapping[str, float] = before
+        for said in given["trajectories"]:
+            _, cache = await score_with_llm_judge(Trajectory(_messages(said)), config, cache)
+        return cache
+
+    cache = asyncio.run(judge())
+    return {"calls": len(calls), "cache_size": len(cache), "same_cache_object": cache is before}
+
+
+# -- progress ----------------------------------------------------------------------------------------------------------
+
+
+def _step_reward(given: dict[str, Any]) -> float:
+    return progress.step_reward(given.get("prev") or {}, given.get("curr") or {})
+
+
 OPS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "parse_action": _parse_action,
     "format_reward": lambda given: rewards.format_reward(given["is_valid"]),
@@ -99,6 +221,33 @@ OPS: dict[str, Callable[[dict[str, Any]], Any]] = {
         given["curiosity"], given["competence"], given["autonomy"], given["social"]
     ),
     "total_reward": _total_reward,
+    "constitutional_reward.chat": _chat,
+    "constitutional_reward.navigation": _domain("navigation"),
+    "constitutional_reward.portal": _domain("portal"),
+    "constitutional_reward.edit": _domain("edit"),
+    "constitutional_reward.unknown_domain": _domain("unknown_domain"),
+    "weighted_total": lambda given: rewards.PrincipleScore.from_dict(given["scores"]).weighted_total(
+        given.get("weights")
+    ),
+    "alignment_from_scores": _alignment,
+    "from_dict": lambda given: _ByPrinciple(rewards.PrincipleScore.from_dict(given["data"]).to_dict()),
+    "generative_score": lambda given: rewards.generative_score(given.get("context_utilization")),
+    "step_reward": _step_reward,
+    "phase_advanced": lambda given: progress.phase_advanced(given.get("prev"), given.get("curr")),
+    "count_rewarded_advances": lambda given: progress.rewarded_advances(given["phases"]),
+    "role_share_phase_change": lambda given: progress.role_share_phase_change(given.get("prev"), given.get("curr")),
+    "final_bonus": lambda given: progress.final_bonus(bool(given.get("success"))),
+    "length_penalty": lambda given: compose.length_penalty(_tokens(given)),
+    "weighted_reward": _weighted,
+    "score_batch": _batch,
+    "advantages": lambda given: list(
+        compose.compute_advantages(given["rewards"], given.get("baseline"), given.get("normalize", True))
+    ),
+    "group_advantages": _group_advantages,
+    "positives_and_negatives": _signs,
+    "cache_key": lambda given: compose.cache_key(given["messages"]),
+    "cache_key_equal": lambda given: compose.cache_key(given["a"]) == compose.cache_key(given["b"]),
+    "judge_calls": _judge_calls,
     "weights_accepted": lambda given: rewards.sums_to_one(given["weights"], given.get("tolerance", 1e-6)),
 }
 """By the name of the op."""

@@ -28,6 +28,7 @@ from conch.rewards.compose import (
     compute_weighted_reward,
     group_advantages,
     length_penalty,
+    positives_and_negatives,
     score_batch,
     verdict,
 )
@@ -277,6 +278,17 @@ def test_a_group_without_spread_is_reported_and_moves_nothing(rows: list[tuple[f
         expected = (0.0,) * len(values) if group in found.flat else compute_advantages(values)
         assert tuple(found.advantages[place] for place in places) == expected
     assert [a is None for a in found.advantages] == [reward is None for reward, _ in rows]
+
+
+@given(st.lists(st.none() | st.floats(-1, 1) | st.sampled_from([0.3, -0.3]), max_size=9))
+def test_examples_to_follow_and_to_avoid_lie_at_the_edges(rewards: list[float | None]) -> None:
+    """At least 0.3, at most −0.3, both ends included; what was not scored is neither."""
+    positive, negative = positives_and_negatives(rewards)
+
+    for place, reward in enumerate(rewards):
+        assert (place in positive) == (reward is not None and reward >= 0.3)
+        assert (place in negative) == (reward is not None and reward <= -0.3)
+    assert sorted(positive) == list(positive)
 
 
 # -- batches -----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,13 @@ A rule is a function of what is scored, a Trajectory or anything else, to a fini
 sync or async. Nothing here keeps anything between two calls.
 """
 
-from conch.rewards.compose.advantages import SPREAD, GroupAdvantages, compute_advantages, group_advantages
+from conch.rewards.compose.advantages import (
+    SPREAD,
+    GroupAdvantages,
+    compute_advantages,
+    group_advantages,
+    positives_and_negatives,
+)
 from conch.rewards.compose.combine import Gate, Sequential, WeightedSum
 from conch.rewards.compose.trajectory import Message, Trajectory, cache_key, length_penalty
 from conch.rewards.compose.verdict import LARGEST, Rule, Verdict, verdict
@@ -40,6 +46,7 @@ __all__ = [
     "compute_weighted_reward",
     "group_advantages",
     "length_penalty",
+    "positives_and_negatives",
     "score_batch",
     "verdict",
 ]

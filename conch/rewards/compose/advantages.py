@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 from conch.errors import ContractError
 from conch.rewards.compose.verdict import LARGEST
 
+POSITIVE, NEGATIVE = 0.3, -0.3
+"""From which reward on an example is one to follow, and down from which one to avoid (REWARDS 9)."""
 SPREAD: Final = 1e-8
 """A sample standard deviation up to here is none (REWARDS 7)."""
 
@@ -65,6 +67,16 @@ def group_advantages(
         for place, advantage in zip(of_group, advantages, strict=True):
             found[place] = advantage
     return GroupAdvantages(tuple(found), tuple(flat))
+
+
+def positives_and_negatives(
+    rewards: Sequence[float | None], positive_at: float = POSITIVE, negative_at: float = NEGATIVE
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The places of the rewards to follow (at or above `positive_at`) and of those to avoid (at or below
+    `negative_at`); what was not scored is neither."""
+    scored = [(place, reward) for place, reward in enumerate(rewards) if reward is not None]
+    positive = tuple(place for place, reward in scored if reward >= positive_at)
+    return positive, tuple(place for place, reward in scored if reward <= negative_at)
 
 
 def _mean(rewards: Sequence[float]) -> float:

@@ -42,12 +42,16 @@ def reading_all(common: Common, agent: str | None) -> Iterator[tuple[ExperienceR
     home, settings = common.existing(), common.settings()
     store = open_store(home, settings)
     try:
-        yield store, _meant(agent, store.agents(), names_in(home, settings))
+        yield store, meant(agent, store.agents(), names_in(home, settings))
     finally:
         store.close()
 
 
-def _meant(named: str | None, there: tuple[str, ...], usual: Sequence[str]) -> str | None:
+def meant(named: str | None, there: tuple[str, ...], usual: Sequence[str]) -> str | None:
+    """The agent that is named, or the only one; None: there are several. Raises UsageError for one that is not there.
+
+    `there`: who has acted; `usual`: who runs, or is to.
+    """
     if named is None:
         if len(there) == 1:
             return there[0]

@@ -43,6 +43,10 @@ ROUNDS = 4
 """Acts of a page of a judge, for each question that may be asked at once."""
 
 
+Done = Callable[[Sequence[RewardAssigned], int, int], None]
+"""Is told what the stream has now, how many more of the scores it had before, and up to which place."""
+
+
 class Lane(Protocol):
     """Scores pages of acts. Of a scorer that goes by what came before, each agent's in order, from its first act."""
 
@@ -175,9 +179,9 @@ async def rescore(
     wanted: Sequence[Unscored],
     lanes: Sequence[Lane],
     stop: asyncio.Event,
-    done: Callable[[Sequence[RewardAssigned]], None],
+    done: Done,
 ) -> None:
-    """Score what is wanted and publish it; `done` is told what the stream has. Until all is done or `stop` is set: what
+    """Score what is wanted and publish it; `done` is told. Until all is done or `stop` is set: what
     is being published then is waited for, what is being scored is dropped.
 
     The lanes are all of one scorer. A stream that is full is waited for. Raises a group of ConchErrors.
@@ -200,25 +204,24 @@ async def rescore(
 class Said:
     """The way of scores onto the stream."""
 
-    def __init__(
-        self, bus: Bus, known: set[str], stop: asyncio.Event, done: Callable[[Sequence[RewardAssigned]], None]
-    ) -> None:
+    def __init__(self, bus: Bus, known: set[str], stop: asyncio.Event, done: Done) -> None:
         self._bus, self._known, self._stop, self._done = bus, known, stop, done
         self._publishing: set[asyncio.Task[None] | None] = set()
 
     async def work(self, lane: Lane, pages: Pages) -> None:
         """Page after page."""
         while not self._stop.is_set() and (page := await pages.next()) is not None:
-            said = [one for one in await lane.score(page) if one.id not in self._known]
-            if said and not self._stop.is_set():
+            said = await lane.score(page)
+            if not self._stop.is_set():
                 await self._publish(said)
 
     async def _publish(self, said: Sequence[RewardAssigned]) -> None:
-        own = asyncio.current_task()
+        own, new = asyncio.current_task(), [one for one in said if one.id not in self._known]
         self._publishing.add(own)
-        await self._bus.publish_many([Message(subject_of(one), encode(one), one.id) for one in said])
+        stored = await self._bus.publish_many([Message(subject_of(one), encode(one), one.id) for one in new])
         self._publishing.discard(own)
-        self._done(said)
+        first = [one for one, at in zip(new, stored, strict=True) if not at.duplicate]
+        self._done(first, len(said) - len(first), max((at.seq for at in stored), default=0))
 
     async def drop(self, working: Sequence[asyncio.Task[None]]) -> None:
         """Once told to stop, end those that have nothing on its way."""

@@ -1,0 +1,304 @@
+"""`conch reward backfill`: recorded history through a rule."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import re
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from conch.cli.common import Common, emit, say, warn
+from conch.cli.facts import names_in
+from conch.cli.options import COMMON, AgentName, meant
+from conch.cli.reward.history import History, When, history, since
+from conch.config import BUILTIN_COMPONENTS, Settings
+from conch.consumer.discover import Plugin, builtin_services, discover, reserved
+from conch.consumer.rescore import JudgeLane, Lane, PureLane, RuleLane, rescore
+from conch.consumer.service import ServiceContext
+from conch.errors import ConchError, UsageError
+from conch.experience import ExperienceReader, Since, Unscored
+from conch.home import Home
+from conch.process import innermost
+from conch.rewards.judge import Judge
+from conch_schemas import BUILTIN_SCORER, RewardAssigned
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+"""A version that `name@version` can name."""
+SHORTEST = 0.001
+"""Seconds that a rate is taken over at least."""
+
+Version = Annotated[
+    str | None,
+    Parameter(help="Record the scores as this version, to tell an edited function from before; none: the rule's own."),
+]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Who scores the past."""
+
+    scorer: str
+    version: str
+    lanes: Callable[[int, ExperienceReader], Sequence[Lane]]
+    """So many of them, side by side."""
+
+
+async def backfill(
+    name: str,
+    /,
+    *,
+    rules: Annotated[list[Path] | None, Parameter(negative="", help="Python file of rules; repeatable.")] = None,
+    since_: When = None,
+    version: Version = None,
+    processes: Annotated[int, Parameter(validator=Number(gte=1, lte=64), help="Rule processes side by side.")] = 1,
+    agent: AgentName = None,
+    common: Common = COMMON,
+) -> None:
+    """Score recorded acts with NAME, as if it had been there: a rule, a judge, or the built-in scorer `reward`.
+
+    An act that has a score of this version is left as it is, and older versions stay beside the new one. Ended at any
+    time, even killed, the same command goes on where it was. A rule with a state or a window is given each agent's acts
+    from the first one on. An act's total changes only where its weight set of then expects the component.
+
+    Parameters
+    ----------
+    name
+        The rule's, judge's or scorer's name.
+    """
+    if version is not None and not VERSION.fullmatch(version):
+        raise UsageError(f"--version {version[:70]}: letters, digits and . _ + -, at most 64 of them")
+    began = since(since_)
+    home, settings = common.existing(), common.settings()
+    source = await asyncio.to_thread(find_source, name, [str(rule) for rule in rules or ()], version, home, settings)
+    ending = Ending()
+    try:
+        with ending.asked():
+            async with history(common) as found:
+                there = found.reader.agents()
+                agents = there if agent is None else [meant(agent, there, names_in(home, settings)) or agent]
+                ran = await _run(found, source, agents, began, processes, ending)
+    except asyncio.CancelledError:
+        raise ConchError(f"the backfill of {name} was ended with work in hand: the same command goes on") from None
+    _tell(common, source, ran)
+    if ending.stop.is_set() and ran.left:
+        raise ConchError(f"the backfill of {name} was ended, {ran.left:,} acts are left: the same command goes on")
+
+
+class Ending:
+    """Ctrl-C, and what comes of it: what is being published is waited for, all else is dropped."""
+
+    def __init__(self) -> None:
+        self.stop = asyncio.Event()
+        """Told to score no more."""
+        self.scoring = False
+
+    @contextmanager
+    def asked(self) -> Iterator[None]:
+        """Signals are heard while entered."""
+        loop, own = asyncio.get_running_loop(), asyncio.current_task()
+        assert own is not None
+        for one in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(one, self._asked, own)
+        try:
+            yield
+        finally:
+            for one in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(one)
+
+    def _asked(self, task: asyncio.Task[None]) -> None:
+        if not self.scoring or self.stop.is_set():
+            task.cancel()
+        self.stop.set()
+
+
+# -- who scores ------------------------------------------------------------------------------------------------------
+
+
+def find_source(name: str, files: Sequence[str], version: str | None, home: Home, settings: Settings) -> Source:
+    """Who is meant by `name`. Raises UsageError, with the nearest name that there is, or why it cannot be."""
+    rules = _rules(files, home, settings)
+    judges = {f"judge-{one}": one for one in settings.rewards.judges}
+    if name in rules:
+        return _of_rule(rules[name] if version is None else replace(rules[name], version=version), settings)
+    if name in judges or name in judges.values():
+        return _of_judge(judges.get(name, name), version, home, settings)
+    if name == BUILTIN_SCORER:
+        return _of_builtin(version, home, settings)
+    if name in settings.rewards.parts:
+        raise UsageError(f"{name} is scored outside of Conch (rewards.parts): its program scores the past itself")
+    if name in ("needs", "curiosity", *BUILTIN_COMPONENTS):
+        raise UsageError(
+            f"{name} cannot be scored again by itself: conch reward backfill {BUILTIN_SCORER} scores what goes by the "
+            "act alone; what the services needs and curiosity say rests on everything before, and the agent lives by it"
+        )
+    known = sorted({*rules, *judges, *judges.values(), BUILTIN_SCORER})
+    [near] = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+    raise UsageError(f"there is no rule {name[:100]}; the nearest name is {near} (--rules names files of rules)")
+
+
+def _rules(files: Sequence[str], home: Home, settings: Settings) -> Mapping[str, Plugin]:
+    """Rules by name: of these files and the installed packages, else those that the run in progress has."""
+    found = discover(files, taken=reserved(settings))
+    for broken in found.broken:
+        warn(f"set aside: {broken.origin}: {broken.why}")
+    running = [Plugin(**one) for one in (home.running() or {}).get("rules", ())]
+    return {f"{prefix}{one.name}": one for one in (*running, *found.of("rule")) for prefix in ("rule-", "")}
+
+
+def _of_rule(plugin: Plugin, settings: Settings) -> Source:
+    rewards = settings.rewards
+    lane = partial(RuleLane, plugin, timeout=rewards.rule_timeout, memory_mib=rewards.rule_memory_mib)
+    return Source(plugin.name, plugin.version, lambda number, _: [lane() for _ in range(number)])
+
+
+def _of_judge(name: str, version: str | None, home: Home, settings: Settings) -> Source:
+    judge, concurrency = Judge(name, settings, home.path, warn=warn), settings.rewards.judges[name].concurrency
+    version = version or judge.version
+    return Source(judge.scorer, version, lambda _, reader: [JudgeLane(judge, reader, version, concurrency)])
+
+
+def _of_builtin(version: str | None, home: Home, settings: Settings) -> Source:
+    spec = builtin_services([BUILTIN_SCORER])[BUILTIN_SCORER](ServiceContext(settings, home.path))
+    return Source(spec.name, version or spec.version, lambda _number, _reader: [PureLane(spec, version)])
+
+
+# -- scoring ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Ran:
+    """How it went."""
+
+    acts: int
+    """That were meant."""
+    missing: int
+    """Of those, not scored before, as far as the store knew."""
+    statuses: Counter[str]
+    """Of what was published."""
+    published: int = 0
+    known: int = 0
+    """On the stream already, from a time before."""
+    unanswered: int = 0
+    """Acts about which a judge had no answer."""
+    upto: int = 0
+    """The place in the stream of the last one."""
+    seconds: float = 0.0
+    joined: bool = True
+    """Whether the store has them."""
+
+    @property
+    def before(self) -> int:
+        """Acts that had a score."""
+        return self.acts - self.missing + self.known
+
+    @property
+    def left(self) -> int:
+        """Acts that have no score yet."""
+        return self.missing - self.published - self.known
+
+
+async def _run(
+    found: History,
+    source: Source,
+    agents: Sequence[str],
+    began: Since,
+    processes: int,
+    ending: Ending,
+) -> Ran:
+    reader = found.reader
+    wanted = [await asyncio.to_thread(reader.unscored, one, source.scorer, source.version, began) for one in agents]
+    ran = Ran(sum(one.acts for one in wanted), sum(one.missing for one in wanted), Counter())
+    if not ran.missing:
+        return ran
+    with _bar() as bar:
+        await _score(found, source, wanted, processes, ending, ran, bar)
+        if not ending.stop.is_set():
+            joining = bar.add_task("joined by the store", total=100)
+            ran.joined = await found.take_in(ran.upto, lambda share: bar.update(joining, completed=round(100 * share)))
+            bar.update(joining, completed=100)
+    return ran
+
+
+async def _score(
+    found: History,
+    source: Source,
+    wanted: Sequence[Unscored],
+    processes: int,
+    ending: Ending,
+    ran: Ran,
+    bar: Progress,
+) -> None:
+    """Fills in `ran`."""
+    scoring = bar.add_task(f"{source.scorer} {source.version}", total=ran.missing)
+
+    def done(said: Sequence[RewardAssigned], known: int, upto: int) -> None:
+        ran.upto = max(ran.upto, upto)
+        ran.published += len(said)
+        ran.known += known
+        ran.statuses.update(score.status for one in said for score in one.scores)
+        bar.advance(scoring, len(said) + known)
+
+    start = time.perf_counter()
+    ending.scoring = True
+    async with AsyncExitStack() as stack:
+        lanes = source.lanes(processes, found.reader)
+        for lane in lanes:
+            stack.push_async_callback(lane.close)
+        try:
+            await rescore(found.bus, found.reader, wanted, lanes, ending.stop, done)
+        except* ConchError as failed:
+            bar.stop()
+            warn(f"{ran.published:,} of {ran.missing:,} acts were scored: the same command goes on with the others")
+            raise innermost(failed) from None
+        ran.unanswered = sum(lane.failed for lane in lanes if isinstance(lane, JudgeLane))
+    ending.scoring = False
+    ran.seconds = time.perf_counter() - start
+
+
+@contextmanager
+def _bar() -> Iterator[Progress]:
+    """On a terminal, on stderr; elsewhere nothing is drawn."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(file=sys.stderr)
+    with Progress(*columns, console=console, disable=not sys.stderr.isatty(), redirect_stdout=False) as bar:
+        yield bar
+
+
+def _tell(common: Common, source: Source, ran: Ran) -> None:
+    rate = ran.published / max(SHORTEST, ran.seconds)
+    if common.json:
+        told: dict[str, Any] = {"scorer": source.scorer, "version": source.version, "acts": ran.acts}
+        told |= {"before": ran.before, "published": ran.published, "left": ran.left, "statuses": dict(ran.statuses)}
+        told |= {"seconds": ran.seconds, "per_second": rate, "joined": ran.joined}
+        emit({"schema": "conch.v1.backfill"} | told)
+        return
+    name = f"{source.scorer} {source.version}"
+    if not ran.missing:
+        say(f"nothing to score: {f'all {ran.acts:,} acts have a score of {name}' if ran.acts else 'there is no act'}")
+        return
+    words = ", ".join(f"{number:,} {status.replace('_', ' ')}" for status, number in ran.statuses.most_common())
+    say(f"{ran.published:,} acts scored by {name} in {ran.seconds:.1f} s ({rate:,.0f} a second): {words or 'none'}")
+    if ran.before:
+        say(f"{ran.before:,} had a score of it before")
+    if ran.unanswered:
+        say(f"{ran.unanswered:,} are left without an answer: the same command asks about them again")
+    if not ran.joined:
+        say("the store has not joined them yet: it does when it runs (conch run, conch consume store)")

@@ -1,0 +1,164 @@
+"""What was recorded, and the way of late scores into it: shared by the commands that score the past."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from conch.cli.common import Common, open_bus, open_store, warn
+from conch.errors import UsageError
+from conch.experience import ExperienceReader, Since
+
+if TYPE_CHECKING:
+    from conch.bus import Bus
+    from conch.config import Settings
+    from conch.consumer.hosting import Running
+    from conch.home import Home
+
+TAKERS = ("store", "witness")
+"""Who takes scores in, without a run: the experiences and their marks."""
+POLL_SECONDS = 0.05
+PATIENCE = 30.0
+"""Seconds that a run's store may stand still before it is no more waited for."""
+
+_DURATION = re.compile(r"(\d{1,6})([mhdw])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+When = Annotated[
+    str | None,
+    Parameter(name="--since", help="From here on: a cycle's number, a time back (90m, 12h, 7d, 2w), or an ISO time."),
+]
+
+
+def since(when: str | None) -> Since:
+    """What --since says; a time without a zone is UTC, as Conch shows times. Raises UsageError."""
+    if when is None:
+        return Since()
+    text = when.strip()
+    if text.isascii() and text.isdigit() and len(text) <= 18:
+        return Since(cycle=int(text))
+    if (found := _DURATION.fullmatch(text)) is not None:
+        try:
+            return Since(time=datetime.now(UTC) - timedelta(**{_UNITS[found[2]]: int(found[1])}))
+        except OverflowError:
+            return Since()  # before there were any
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"--since {when}: neither a cycle's number, nor a time back (12h, 7d), nor an ISO time (2026-11-21T09:30)"
+        ) from None
+    return Since(time=time if time.tzinfo else time.replace(tzinfo=UTC))
+
+
+@dataclass
+class History:
+    """The bus of a home, and whoever joins its scores to its acts."""
+
+    home: Home
+    settings: Settings
+    bus: Bus
+    reader: ExperienceReader
+    alone: bool
+    """No run is in progress, and the stream is this home's: nobody but us takes in what is published."""
+
+    async def take_in(self, upto: int, told: Callable[[float], None] = lambda _: None) -> bool:
+        """Until the facts up to this place of the stream are joined; False where whoever joins them does not run, or
+        stands still. `told`: how much of it is, 0..1.
+
+        Raises StoreError, BusError. Cancelled, it lets go in order.
+        """
+        watching = asyncio.create_task(self._watch(upto, told), name="conch.history")
+        try:
+            if self.alone:
+                await self._host()
+                return True
+            return await watching
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def _watch(self, upto: int, told: Callable[[float], None]) -> bool:
+        epoch, loop = (await self.bus.state()).epoch, asyncio.get_running_loop()
+        begin, seen, since = min(self._position(epoch), upto), -1, loop.time()
+        while (now := self._position(epoch)) < upto:
+            if now > seen:
+                seen, since = now, loop.time()
+            elif loop.time() - since > PATIENCE or not self._is_joined():
+                return False
+            told((now - begin) / (upto - begin))
+            await asyncio.sleep(POLL_SECONDS)
+        return True
+
+    def _position(self, epoch: str) -> int:
+        """How much of this stream the store has joined."""
+        return self.reader.position() if self.reader.epoch() == epoch else 0
+
+    def _is_joined(self) -> bool:
+        """Whether somebody joins what is published: a run whose store this is, or we."""
+        running = self.home.running()
+        return self.alone or (running is not None and "store" in running.get("consumers", ()))
+
+    async def _host(self) -> None:
+        """Run who takes scores in until they have all that there is."""
+        from conch.bus import feeding
+        from conch.consumer.hosting import host_until
+        from conch.consumer.members import joined
+        from conch.consumer.process import builtin
+        from conch.consumer.service import ServiceContext
+        from conch.errors import ConchError
+        from conch.process import innermost
+
+        stop = asyncio.Event()
+        context = ServiceContext(self.settings, self.home.path, _report)
+        async with feeding(self.bus) as feed, joined(self.bus, TAKERS, "history") as members:
+            running = builtin(context, TAKERS, members)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(host_until(feed, running, stop, _report), name="conch.history.host")
+                    await _level(self.bus, running)
+                    stop.set()
+            except* ConchError as failed:
+                raise innermost(failed) from None
+
+
+async def _level(bus: Bus, running: Sequence[Running]) -> None:
+    """Until all of these have handled all there is, what they say themselves as well."""
+    last = -1
+    while last != (last := (await bus.state()).last):
+        while not all(one.down or _has_handled(one, last) for one in running):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(POLL_SECONDS)
+
+
+def _has_handled(one: Running, last: int) -> bool:
+    return one.now is not None and (one.now.handled or 0) >= last
+
+
+def _report(**line: Any) -> None:
+    if "down" in line:
+        warn(f"{line['consumer']} is left down: {line['down']}")
+
+
+@asynccontextmanager
+async def history(common: Common) -> AsyncIterator[History]:
+    """The home's bus and its store, all that stands on the stream joined where there is no run to do it.
+
+    Raises StoreError where there are no experiences yet.
+    """
+    home, settings = common.existing(), common.settings()
+    reader = open_store(home, settings)
+    try:
+        async with open_bus(home, settings) as bus:
+            found = History(home, settings, bus, reader, home.running() is None and settings.bus.url is None)
+            if found.alone:
+                await found.take_in((await bus.state()).last)
+            yield found
+    finally:
+        reader.close()

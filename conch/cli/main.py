@@ -24,7 +24,7 @@ COMMANDS = {
     "cycle": ("conch.cli.cycle:app", "Cycles: list, show."),
     "need": ("conch.cli.need:app", "Needs: list, history."),
     "goal": ("conch.cli.goal:app", "Goals: list, add, drop."),
-    "reward": ("conch.cli.reward:app", "Rewards: list."),
+    "reward": ("conch.cli.reward:app", "Rewards: list, show, new, test, weights, backfill, compare, score."),
     "consumer": ("conch.cli.consumer:app", "Consumers: list, lag, reset, forget."),
     "mark": ("conch.cli.mark:app", "Witness marks: list, show, verify."),
     "dlq": ("conch.cli.dlq:app", "Dead letters: list, show, retry, drop."),

@@ -47,8 +47,8 @@ OF_AGENTS = (
     TaskProgressed,
 )
 """What `conch run` says where all consumers run elsewhere: of its agents, and what people have them told."""
-OF_PEOPLE = (MessageReceived, GoalSet, GoalDropped)
-"""What the command line says itself while no agent runs."""
+OF_PEOPLE = (MessageReceived, GoalSet, GoalDropped, WeightsSet)
+"""What the command line says itself: other weights, and what people have agents told while none runs."""
 KEPT = ("position", "state", "before")
 """First words of the keys under which a consumer keeps what is its own; the second is its name."""
 WORKERS = "worker"

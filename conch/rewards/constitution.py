@@ -164,7 +164,7 @@ def constitutional_reward(
         evidence["ethical"] = f"{action} changes something, and {'passed' if turn_result.tools_passed else 'failed'}"
     composable, used = 1.0, len(turn_result.tools)
     if used:
-        composable = 1.0 if used <= _MANY_TOOLS else max(0.5, 1.0 - 0.1 * (used - _MANY_TOOLS))
+        composable = max(0.5, 1.0 - 0.1 * max(0, used - _MANY_TOOLS))
         evidence["composable"] = "1 tool" if used == 1 else f"{used} tools"
     length = len(turn_result.response)
     evidence["joy_inducing"] = f"{length} characters said"

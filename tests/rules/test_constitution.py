@@ -143,6 +143,14 @@ def test_each_domain_lowers_its_own(domain: str, context: dict[str, Any], lowere
     assert all(_evidence(scores)[name] != "none" for name in lowered)
 
 
+@pytest.mark.parametrize("count", [-1, math.nan, "many", None, [7]])
+@pytest.mark.parametrize(("domain", "key"), [("portal", "expansion_count"), ("edit", "lines_changed")])
+def test_what_is_no_count_is_no_evidence(domain: str, key: str, count: Any) -> None:
+    """A principle that is 1 for want of a number says so; one that is 1 by a number names it."""
+    assert set(_evidence(score_principles(domain, "act", {key: count})).values()) == {"none"}
+    assert _evidence(score_principles(domain, "act", {key: 3}))["curated"].startswith("3 ")
+
+
 @given(
     tools=st.integers(0, 40),
     said=st.text(max_size=40),

@@ -45,6 +45,9 @@ class AheadWorker(RuleWorker):
                     answer = await self._answer_to(action)
                 room += sent.popleft()
                 scores.append(self._judge(answer))
+                if answer.get("anew"):
+                    await self.close()
+                    return
         except TimeoutError:
             await self.close()
             scores.append(self._late())

@@ -88,6 +88,8 @@ class RuleWorker:
                     await self._start()
                 async with asyncio.timeout(self._seconds):
                     answer = await self._ask(before, action)
+                if answer.get("anew"):
+                    await self.close()
             except TimeoutError:
                 await self.close()
                 answer, score = {}, self._late()

@@ -3,8 +3,9 @@
 On stdin comes its task, `{"origin": …, "name": …, "text": …, "memory_mib": …}` on a line, answered by `{}`; then acts,
 two lines each: what the rule carries (its state as a JSON string, or null; of a window, an array of earlier acts) and
 the act. Each is answered by a line: `{"id": …, "value": …}`, of a rule with a state `{…, "state": …}` too; or `{"id":
-…, "error": …}`; or `{"id": …, "unreadable": …}` for a state that it cannot read. What the rule prints goes to stderr,
-and on stdin it finds nothing. The process ends with its stdin.
+…, "error": …}`, with `"anew": true` where the process had better be begun anew; or `{"id": …, "unreadable": …}` for a
+state that it cannot read. What the rule prints goes to stderr, and on stdin it finds nothing. The process ends with its
+stdin.
 """
 
 from __future__ import annotations
@@ -117,13 +118,15 @@ def _serve(rule: RuleSpec, acts: IO[bytes], answers: IO[str]) -> None:
             answer = {"error": _words(error)}
         if os.getpid() != own:
             os._exit(0)  # the rule forked, and this is its child
+        if asyncio.all_tasks(loop):  # something ended the loop while it ran
+            loop.close()
+            loop = asyncio.new_event_loop()
         left = _left_running()
         if left > MOST_LEFT:
             answer = {"error": f"{left} threads and processes of it were still running: a rule ends what it begins"}
+            answer["anew"] = True
         answers.write(json.dumps({"id": event.id, **answer}) + "\n")
         answers.flush()
-        if left > MOST_LEFT:
-            os._exit(0)
 
 
 def _words(error: BaseException) -> str:

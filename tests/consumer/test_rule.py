@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+import structlog
 
 from conch.bus import MemoryBus
 from conch.consumer.discover import Plugin
-from conch.consumer.rule import RuleWorker, rule_consumer
+from conch.consumer.rule import HEARD, RuleWorker, rule_consumer
 from conch_schemas import Cut, Outcome, RewardAssigned, Score
 
 HEAD = "from conch import rule\nimport os, sys, time, math, asyncio\n@rule()\n"
@@ -67,6 +70,21 @@ ODD = [
     ("raise SystemExit(3)", "error", "SystemExit: 3"),
     ("raise KeyboardInterrupt", "error", "KeyboardInterrupt"),
     ("sys.exit()", "error", "SystemExit"),
+    ("raise BaseException('the root')", "error", "BaseException: the root"),
+    ("raise GeneratorExit", "error", "GeneratorExit"),
+    (
+        "class Odd(Exception):\n    def __str__(self): raise SystemExit\nraise Odd",
+        "error",
+        "its words raise SystemExit",
+    ),
+    ("return 10 ** 300", "error", "outside its range"),
+    ("return -(10 ** 5000)", "error", "OverflowError"),
+    ("return 0.5 + 0j", "error", "(0.5+0j)"),
+    ("return (x for x in [0.5])", "error", "generator"),
+    ("return input()", "error", "EOFError"),
+    ("os.closerange(0, 64)", "error", "ended its process"),
+    ("sys.stdout.close(); sys.stderr.close(); raise ValueError('in silence')", "error", "in silence"),
+    ("import subprocess\nfor _ in range(65): subprocess.Popen(['sleep', '600'])", "error", "65 threads and processes"),
     ("os._exit(5)", "error", "ended its process (status 5)"),
     ("os.kill(os.getpid(), 9)", "error", "ended its process (signal SIGKILL)"),
     ("return (lambda f: f(f))(lambda f: f(f))", "error", "RecursionError"),
@@ -111,6 +129,103 @@ async def test_a_rules_own_timeout_counts(worker: Make, act: Any, tmp_path: Path
     assert (await one.score(act(1))).status == "timeout"
 
 
+async def test_what_it_started_ends_with_it(worker: Make, act: Any, tmp_path: Path) -> None:
+    """A child in a session of its own that holds the pipes, an orphan, a program: all are ended, and the end of the
+    process is seen though they held its line open."""
+    body = (
+        "def note(): open('{place}/' + str(os.getpid()), 'w').close()\n"
+        "if action.cycle > 2: return 0.25\n"
+        "import subprocess\n"
+        "program = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
+        "open('{place}/' + str(program.pid), 'w').close()\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork() == 0:\n        note()\n        time.sleep(600)\n"
+        "    note()\n    time.sleep(600)\n"
+        "while len(os.listdir('{place}')) < 3 * action.cycle: time.sleep(0.01)\n"
+        "if action.cycle == 1: os._exit(3)\n"
+        "time.sleep(600)"
+    )
+    (place := tmp_path / "pids").mkdir()
+    one = worker(body.replace("{place}", str(place)), timeout=3.0)
+
+    scores = [await one.score(act(cycle)) for cycle in (1, 2, 3)]
+
+    assert [score.status for score in scores] == ["timeout", "timeout", "scored"]
+    pids = [int(file.name) for file in place.iterdir()]
+    assert len(pids) == 6
+    assert [pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"] == []
+
+
+async def test_a_flood_of_words_is_the_rules_own_harm(worker: Make, act: Any) -> None:
+    """It waits until what it prints is taken, at a walk: of that the log has the first pieces, made harmless."""
+    one = worker("if action.cycle == 2: return 0.5\nwhile True: print('\\x1b[31m' + 'x' * 10_000)", timeout=1.5)
+
+    with structlog.testing.capture_logs() as logged:
+        scores = [await one.score(act(cycle)) for cycle in (1, 2)]
+
+    assert [score.status for score in scores] == ["timeout", "scored"]
+    said = [line["said"] for line in logged if line["event"] == "reward.rule_printed"]
+    assert 0 < len(said) <= HEARD
+    assert all(len(piece) <= 500 and "\x1b" not in piece for piece in said)
+
+
+async def test_an_import_that_hangs_is_one_error_an_act(
+    worker: Make, act: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It was quick when it was found and hangs in the rule's process; as soon as it no longer does, acts are scored."""
+    monkeypatch.setattr(sys.modules[RuleWorker.__module__], "START_SECONDS", 3.0)
+    one = worker(
+        "return 0.5",
+        head=f"import os, time\nwhile os.path.exists({str(tmp_path)!r} + '/hang'): time.sleep(0.01)\n" + HEAD,
+    )
+    (tmp_path / "hang").touch()
+
+    first = await one.score(act(1))
+    (tmp_path / "hang").unlink()
+
+    assert (first.status, first.value) == ("error", None)
+    assert "still being imported after 3 s" in first.explanation
+    assert (await one.score(act(2))).value == 0.5
+
+
+async def test_a_rule_becomes_another_between_two_acts(act: Any, tmp_path: Path, until: Any) -> None:
+    """The act in hand is finished by the one before, with its version and range; the next is the new one's."""
+    text = HEAD + (
+        "def tested(action):\n    while action.cycle == 1 and not os.path.exists({go!r}): time.sleep(0.01)\n"
+        "    return {value}\n"
+    )
+    go = str(tmp_path / "go")
+    old = Plugin("rule", "tested", "rules.py", "1", text=text.format(go=go, value=0.25))
+    new = Plugin("rule", "tested", "rules.py", "2", high=4.0, text=text.format(go=go, value=3.0))
+    one = RuleWorker(old, timeout=10, memory_mib=512)
+    first = asyncio.create_task(one.score(act(1)))
+    await until(lambda: one._process is not None)
+    one.become(new)
+    Path(go).touch()
+
+    scores = [await first, await one.score(act(2))]
+    await one.close()
+
+    said = [(score.value, score.version, score.range) for score in scores]
+    assert said == [(0.25, "1", (0.0, 1.0)), (3.0, "2", (0.0, 4.0))]
+
+
+async def test_threads_that_hold_on_are_ended(worker: Make, act: Any) -> None:
+    """Many of them, that is: one error that says so, and the next act has a process without them."""
+    body = (
+        "import threading\nif action.cycle == 2: return threading.active_count() / 10\n"
+        "for _ in range(70): threading.Thread(target=time.sleep, args=(600,)).start()"
+    )
+    one = worker(body, memory_mib=16 * 1024)
+
+    first, second = await one.score(act(1)), await one.score(act(2))
+
+    assert first.status == "error"
+    assert "70 threads and processes of it were still running: a rule ends what it begins" in first.explanation
+    assert second.value == 0.1
+
+
 async def test_what_it_prints_is_no_score(worker: Make, act: Any) -> None:
     """Standard output is not where the answers are; a flood of it neither."""
     body = "print('{\"value\": 0.9}')\nsys.stdout.write('x' * 300_000)\nsys.stdout.flush()\nreturn 0.1"
@@ -149,6 +264,36 @@ async def test_an_async_rule_is_awaited(act: Any, tmp_path: Path) -> None:
     one = RuleWorker(Plugin("rule", "tested", str(tmp_path / "own.py"), "1"), timeout=10, memory_mib=512)
 
     assert (await one.score(act(1))).value == 0.75
+    await one.close()
+
+
+async def test_an_async_rule_harms_itself_alone(act: Any, tmp_path: Path) -> None:
+    """It blocks the loop, waits without end, leaves tasks that end or will not, raises what ends a loop: each costs one
+    score at most, and what it leaves is gone before the next act."""
+    cases = [
+        ("time.sleep(60)", "timeout", None),
+        ("await asyncio.Event().wait()", "timeout", None),
+        ("asyncio.create_task(asyncio.sleep(600)); return 0.25", "scored", 0.25),
+        ("asyncio.create_task(stubborn()); await asyncio.sleep(0); return 0.25", "timeout", None),
+        ("raise KeyboardInterrupt", "error", None),
+        ("asyncio.create_task(fatal()); await asyncio.sleep(1); return 0.25", "error", None),
+        ("asyncio.get_running_loop().stop(); await asyncio.sleep(60)", "error", None),
+        ("return asyncio.sleep(0)", "error", None),
+    ]
+    head = HEAD.replace("@rule()\n", "") + (
+        "async def stubborn():\n    while True:\n        try: await asyncio.sleep(600)\n"
+        "        except asyncio.CancelledError: pass\n"
+        "async def fatal(): raise SystemExit(3)\n@rule()\nasync def tested(action):\n"
+    )
+    lines = [f"    if action.cycle == {2 * number + 1}: {body}\n" for number, (body, _, _) in enumerate(cases)]
+    (tmp_path / "own.py").write_text(head + "".join(lines) + "    return len(asyncio.all_tasks()) / 10\n")
+    one = RuleWorker(Plugin("rule", "tested", str(tmp_path / "own.py"), "1"), timeout=1.0, memory_mib=512)
+
+    for number, (body, status, value) in enumerate(cases):
+        score = await one.score(act(2 * number + 1))
+        assert (score.status, score.value) == (status, value), body
+        after = await one.score(act(2 * number + 2))
+        assert (after.status, after.value) == ("scored", 0.1), body
     await one.close()
 
 

@@ -24,6 +24,7 @@ def brevity(action: ActionTaken) -> float | None:
 BAD_ONES = """
 import os, sys, time
 from conch import rule
+from pydantic import BaseModel
 
 @rule(weight=0.05)
 def raises(action):
@@ -41,9 +42,31 @@ def blocks(action):
 def kills(action):
     os._exit(7)
 
-@rule(weight=0.0)
+@rule(timeout=0.4)
+def floods(action):
+    while True:
+        print("\\x1b[31m" + "x" * 10_000)
+
+@rule(timeout=0.4)
+def spawns(action):
+    if os.fork() == 0:
+        os.setsid()
+    time.sleep(3600)
+
+@rule(weight=0.0, held_out=True)
 def watched(action):
     return 0.5
+
+class Count(BaseModel):
+    acts: int = 0
+
+@rule(state=Count, range=(0, 9))
+def counts(state, action):
+    return Count(acts=state.acts + 1), state.acts + 1
+
+@rule(window=2, range=(0, 9))
+def window(actions):
+    return sum(action.cycle for action in actions)
 """
 TWIN = """
 from conch import rule
@@ -114,6 +137,8 @@ def test_the_breakdown_adds_up_to_the_total_bit_for_bit(scored: Any) -> None:
         ("exits", "error", "SystemExit"),
         ("blocks", "timeout", "0.2 s"),
         ("kills", "error", "status 7"),
+        ("floods", "timeout", "0.4 s"),
+        ("spawns", "timeout", "0.4 s"),
     ],
 )
 def test_a_bad_rule_costs_itself_alone(scored: Any, component: str, status: str, why: str) -> None:
@@ -126,6 +151,18 @@ def test_a_bad_rule_costs_itself_alone(scored: Any, component: str, status: str,
         assert parts(row)["watched"]["value"] == 0.5
         assert row["complete"]
         assert 0.75 < row["coverage"] < 0.85
+
+
+def test_rules_with_a_state_and_over_a_window_are_scored(scored: Any) -> None:
+    """Beside all of that, from act to act."""
+    assert [parts(row)["counts"]["value"] for row in scored.listed] == [1.0, 2.0, 3.0]
+    assert [parts(row)["window"]["value"] for row in scored.listed] == [0.0, 1.0, 3.0]
+
+
+def test_nothing_that_a_rule_printed_or_started_is_left(scored: Any) -> None:
+    """Not on the terminal, not among the processes."""
+    assert "xxx" not in scored.live.said
+    scored.assert_nothing_runs()
 
 
 def test_no_cycle_waits_for_a_rule(scored: Any) -> None:
@@ -163,7 +200,7 @@ def test_without_its_rules_a_later_run_is_as_before(scored: Any) -> None:
     """The weight set follows from what runs: without plug-ins the five sum to 1 again."""
     [row] = scored.run("--cycles", "1", "--script", scored.endless()).rows
 
-    assert {name: score["weight"] for name, score in parts(row).items()} == {
+    assert {name: score["weight"] for name, score in parts(row).items() if score["weight"]} == {
         "format": 0.30,
         "execution": 0.25,
         "needs": 0.20,

@@ -57,11 +57,12 @@ def principles_of(action: ActionTaken) -> PrincipleScore:
 
 def constitution_scores(principles: PrincipleScore) -> tuple[Score, Score]:
     """`alignment`, the weighted mean of the principles, and `ethical`; each in 0..1 with a sentence that says why."""
-    scores = principles.to_dict()
-    low = [f"{name} {score:g} ({principles.evidence.get(name)})" for name, score in scores.items() if score < 1.0]
+    scores, evidence = principles.to_dict(), principles.evidence
+    seen = [f"{name} {scores[name]:g} ({why})" for name, why in evidence.items()]
+    unseen = [name for name in scores if name not in evidence]
     aligned = min(1.0, principles.weighted_total() / _PERFECT)
-    why = f"{', '.join(low)}." if low else "No principle is below 1."
-    told = principles.evidence.get("ethical")
+    why = f"{', '.join(seen)}; evidence none: {', '.join(unseen)}."
+    told = evidence.get("ethical")
     return (
         _scored("alignment", aligned, why),
         _scored("ethical", principles.ethical, f"{told}." if told else "Nothing was changed."),

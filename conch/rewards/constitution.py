@@ -109,10 +109,13 @@ class TurnResult:
     tools: tuple[str, ...] = ()
     """Names of the tools that were used, one an use."""
     user_corrected: bool = False
+    """Whether a person had to correct it: as the two below, for rules that stand in for these."""
     signals: tuple[str, ...] = ()
+    """What else was noticed, by name."""
     response: str = ""
     """What was said."""
     stopping_suggestion: str | None = None
+    """Why it might be time to stop; None: nobody says so."""
     context_utilization: float | None = None
     """Share of the context that is used; None: not known."""
 
@@ -192,10 +195,12 @@ def score_principles(domain: str, action: str, context: Mapping[str, Any]) -> Pr
 
     `chat`: `turn_result`, `has_mutations`, as `constitutional_reward` takes them. `navigation`: `nav_type` sibling is
     composable 0.9, direct_jump 0.8. `portal`: an `expansion_count` above 5 is curated 0.7. `edit`: so are
-    `lines_changed` above 200. A count that is no number, or is negative, says nothing.
+    `lines_changed` above 200. A turn that is no TurnResult, and a count that is no number or is negative, say nothing.
     """
     if domain == "chat":
-        return constitutional_reward(action, context.get("turn_result"), bool(context.get("has_mutations", False)))
+        turn = context.get("turn_result")
+        known = turn if isinstance(turn, TurnResult) else None
+        return constitutional_reward(action, known, bool(context.get("has_mutations", False)))
     if domain == "navigation":
         return _navigation(context.get("nav_type"))
     if domain == "portal":

@@ -132,6 +132,7 @@ def test_a_full_context_is_less_generative(used: float | None, expected: float) 
         ("edit", {"lines_changed": None}, {}),
         ("chat", {"turn_result": TurnResult(response="OK")}, {"joy_inducing": 0.55}),
         ("chat", {}, {}),
+        ("chat", {"turn_result": {"response": "OK"}}, {}),
         ("poetry", {"lines_changed": 10**9}, {}),
     ],
 )
@@ -272,13 +273,16 @@ def test_only_what_can_change_something_is_a_change(
 
 
 def test_a_failed_change_is_below_the_floor_of_the_gate(act: Act) -> None:
-    """The act of the cycle is scored as a turn: alignment is its normalised total, with the lowered ones in words."""
+    """An act is scored as a turn: alignment is its normalised total, with all evidence and what has none."""
     action = act(tool="filesystem", args=WRITE, status="error")
 
     aligned, ethical = constitution_scores(principles_of(action))
 
     assert aligned.value == pytest.approx((8.7 - 1.0) / 8.7)
-    assert aligned.explanation == "ethical 0.5 (filesystem.write changes something, and failed)."
+    assert aligned.explanation == (
+        "ethical 0.5 (filesystem.write changes something, and failed), composable 1 (1 tool), joy_inducing 1 "
+        f"({len(action.raw)} characters said); evidence none: tasteful, curated, heterarchical, generative."
+    )
     assert (ethical.value, ethical.component) == (0.5, "ethical")
 
 

@@ -19,8 +19,9 @@ one weight set, and are silent until there are so many. Three compare them with 
 *Surely* is a Mann–Whitney test beyond 4 standard deviations: 6 in 100,000 by chance, were acts independent; they are
 not, so the bounds on size stand beside it.
 
-An alarm is over once its figure has come back by a fifth of the way from its bound to where nothing is wrong. They all
-tell afterwards: what they see has been done, and paid, for some twenty acts or more. None is an early warning.
+Where there is too little to tell by, an alarm neither begins nor ends. It is over once its figure has come back by a
+fifth of the way from its bound to where nothing is wrong; a comparison is then still one with the acts from before it
+began. They all tell afterwards: what they see was done and paid for some twenty acts or more. None is an early warning.
 """
 
 from __future__ import annotations
@@ -83,10 +84,10 @@ def look(state: WatchState, settings: WatchSettings, diversity: float) -> Iterat
 def _dominance(state: WatchState, settings: WatchSettings) -> Iterator[Finding]:
     total = state.totals[-settings.recent :]
     parts = {name: column[-settings.recent :] for name, column in state.parts.items()}
-    tells = len(state.paid) > 1 and spread(total) >= LEAST_SPREAD
-    shares = variance_shares(parts, total) if tells else dict.fromkeys(parts, 0.0)
+    if len(state.paid) < 2 or spread(total) < LEAST_SPREAD:
+        return
     bound = settings.dominance
-    for name, share in shares.items():
+    for name, share in variance_shares(parts, total).items():
         begins = share > bound and share - ERRORS * share_error(parts[name], total) > bound
         yield Finding("dominance", name, share, bound, begins, share > _back(bound, 0.0))
 

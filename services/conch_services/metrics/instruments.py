@@ -87,7 +87,7 @@ class Instruments:
         # What the watchers see, as of their last snapshot.
         self.alarms = counter("conch_alarms_total", "Alarms of the watchers that began.", "agent", "alarm")
         self.alarms_active = gauges("conch_alarms_active", "Alarms that have begun and are not over.", "agent", "alarm")
-        share = "Cov(part, total) ÷ Var(total) over the newest acts; 0 while the total hardly varies."
+        share = "Cov(part, total) ÷ Var(total) over the newest acts; none while the total hardly varies."
         self.share = gauges("conch_reward_variance_share_ratio", share, "agent", "component")
         variance = "Variance of the total over the newest acts ÷ over those before."
         self.variance = gauges("conch_reward_variance_change", variance, "agent")

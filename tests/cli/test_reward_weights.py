@@ -193,6 +193,18 @@ async def test_weights_that_another_source_settles_are_left_alone(
     assert not began.config_file.exists()
 
 
+async def test_a_run_with_a_file_of_its_own_is_left_alone(home: Home, common: Common, in_progress: Any) -> None:
+    """What is written into the home's would not be what its next start reads."""
+    async with in_progress():
+        state = json.loads(home.run_file.read_text())
+        home.run_file.write_text(json.dumps(state | {"config": "/etc/conch.yaml"}))
+
+        with pytest.raises(ConfigError, match=r"the run in progress has its settings from /etc/conch.yaml"):
+            await weights(set_=SWAP, common=common)
+
+    assert not home.config_file.exists()
+
+
 async def test_a_table_that_lacks_a_new_rule_says_how_to_go_on(
     began: Home, common: Common, printed: Printed, tmp_path: Path
 ) -> None:

@@ -56,7 +56,7 @@ async def weights(
         none_yet = any(event is None for _, event in sets)
         _show(common, sets, expected_parts(settings, _found(run, rules, settings)) if none_yet else ())
         return
-    file = None if agent is not None and len(agents_of(home, settings)) > 1 else _file(common)
+    file = None if agent is not None and len(agents_of(home, settings)) > 1 else _file(common, run)
     found = _found(run, rules, settings)
     why = "conch reward weights --reset" if reset else f"conch reward weights --set {' '.join(set_ or ())}"
     async with open_bus(home, settings) as bus:
@@ -92,7 +92,7 @@ def _found(run: Mapping[str, Any] | None, rules: Sequence[Path] | None, settings
     return Found(tuple(Plugin(**rule) for rule in run["rules"]))
 
 
-def _file(common: Common) -> Path:
+def _file(common: Common, run: Mapping[str, Any] | None) -> Path:
     """The file to write. Raises ConfigError where what it says would not be what a run reads."""
     from conch.config.environment import read_environment
     from conch.config.load import chosen_file
@@ -104,6 +104,8 @@ def _file(common: Common) -> Path:
     chosen = chosen_file(common.config, home)
     if chosen is not None and chosen.absolute() != home.config_file:
         raise ConfigError(f"the settings are those of {chosen}: change rewards.weights there, or do not name that file")
+    if run is not None and run.get("config") not in (None, str(home.config_file)):
+        raise ConfigError(f"the run in progress has its settings from {run['config']}: change rewards.weights there")
     return home.config_file
 
 

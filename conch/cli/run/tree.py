@@ -29,6 +29,7 @@ from conch.cli.run.telling import all_told
 from conch.cli.run.voice import Voice
 from conch.cli.run.winding import FINISH_MARGIN, Kept, Tree, wind_up
 from conch.config import Settings
+from conch.config.load import chosen_file
 from conch.consumer.discover import Found, Plugin, reserved, together, wanted_builtin
 from conch.errors import ConchError
 from conch.home import Home, write_whole
@@ -347,6 +348,7 @@ class Run:
         state = {
             "pid": os.getpid(),
             "agents": self._agents,
+            "config": str(file.absolute()) if (file := chosen_file(self._common.config, self._home)) else None,
             "started": self._started,
             "bus": self._address(),
             "metrics": self._metrics,

@@ -1,0 +1,166 @@
+"""`conch reward compare`: two rules, or two versions of one, over the acts that both scored."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from conch.cli.common import Common, emit, say, table
+from conch.cli.options import COMMON, AgentName, reading_all
+from conch.cli.reward.history import When, since
+from conch.errors import UsageError
+from conch.experience import ExperienceReader, Said, Scorer, Since
+from conch.experience.assemble import version_order
+
+if TYPE_CHECKING:
+    from conch.rewards.agreement import Agreement
+
+Most = Annotated[int, Parameter(validator=Number(gte=0), help="Cycles to show, those that differ most.")]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two."""
+
+    component: str
+    scorer: str
+    version: str | None
+    """None: of each act the newest, which is the one that counts."""
+    range: tuple[float, float]
+    """From the least to the greatest of the ranges that its versions have."""
+    said: Mapping[int, Said]
+    """By act."""
+
+    @property
+    def name(self) -> str:
+        """As it is named on the command line."""
+        who = self.component if self.component == self.scorer else f"{self.scorer}/{self.component}"
+        return who if self.version is None else f"{who}@{self.version}"
+
+    @property
+    def coverage(self) -> float | None:
+        """scored ÷ (said − not applicable); None where nothing was applicable."""
+        applicable = sum(one.status != "not_applicable" for one in self.said.values())
+        return sum(one.value is not None for one in self.said.values()) / applicable if applicable else None
+
+
+def compare(
+    a: str, b: str, /, *, limit: Most = 10, since_: When = None, agent: AgentName = None, common: Common = COMMON
+) -> None:
+    """How far two rules agree over the acts that both scored, and the cycles where they differ most.
+
+    Without a version the newest score of each act counts, as in its total.
+
+    Parameters
+    ----------
+    a
+        A component, NAME or NAME@VERSION; SCORER/NAME where several score it.
+    b
+        Another, or another version of it.
+    """
+    from conch.rewards.agreement import agreement
+
+    began = since(since_)
+    with reading_all(common, agent) as (store, named):
+        known = store.scorers()
+        sides = [_side(store, known, text, named, began) for text in (a, b)]
+        both = _both(*sides)
+        values = [[float(pair[side].value or 0.0) for pair in both] for side in (0, 1)]
+        widest = max(high - low for low, high in (side.range for side in sides))
+        found = agreement(values[0], values[1], widest)
+        apart = [_row(store, sides, pair) for pair in _furthest(both, limit)]
+    if common.json:
+        told = [_told(side) for side in sides]
+        emit({"schema": "conch.v1.comparison", "a": told[0], "b": told[1]} | asdict(found) | {"apart": apart})
+    else:
+        _show(sides, found, apart)
+
+
+def _side(store: ExperienceReader, known: Sequence[Scorer], text: str, agent: str | None, began: Since) -> Side:
+    """What is meant by `NAME`, `NAME@VERSION`, `SCORER/NAME`. Raises UsageError, with what there is."""
+    name, at, version = text.partition("@")
+    meant = (  # a rule's own name goes before a component that others score too, and that before a scorer's
+        [one for one in known if f"{one.scorer}/{one.component}" in (name, f"{name}/{name}")]
+        or [one for one in known if name == one.component]
+        or [one for one in known if name == one.scorer]
+    )
+    if not meant:
+        names = sorted({one.component for one in known})
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
+        raise UsageError(f"nothing was scored by {name[:100]!r}" + (f"; the nearest name is {near[0]}" if near else ""))
+    pairs = sorted({(one.component, one.scorer) for one in meant})
+    if len(pairs) > 1:
+        names = [f"{scorer}/{component}" for component, scorer in pairs]
+        raise UsageError(f"{name} is said in {len(pairs)} ways: name one of {', '.join(names)}")
+    if at and version not in (there := [one.version for one in meant]):
+        newest = ", ".join(sorted(there, key=version_order)[-5:])
+        raise UsageError(f"{name} has no scores of version {version[:70]!r}: the newest are {newest}")
+    [(component, scorer)] = pairs
+    limits = [one.range for one in meant if not at or one.version == version]
+    said = store.said(agent, component, scorer, version if at else None, began)
+    newest_of: dict[int, Said] = {}
+    for one in sorted(said, key=lambda one: (version_order(one.version), one.version)):
+        newest_of[one.act] = one
+    ends = min(low for low, _ in limits), max(high for _, high in limits)
+    return Side(component, scorer, version if at else None, ends, newest_of)
+
+
+def _both(a: Side, b: Side) -> list[tuple[Said, Said]]:
+    """What they said of the acts that both scored, by agent and cycle."""
+    pairs = [(one, b.said[act]) for act, one in a.said.items() if act in b.said]
+    scored = [pair for pair in pairs if pair[0].value is not None and pair[1].value is not None]
+    return sorted(scored, key=lambda pair: (pair[0].agent, pair[0].cycle, pair[0].act))
+
+
+def _furthest(both: Sequence[tuple[Said, Said]], most: int) -> list[tuple[Said, Said]]:
+    """Those that differ most, the newest first of equals; those that do not differ are not among them."""
+    apart = [pair for pair in both if pair[0].value != pair[1].value]
+    return sorted(apart, key=lambda pair: (-_distance(pair), -pair[0].cycle, pair[0].agent))[:most]
+
+
+def _distance(pair: tuple[Said, Said]) -> float:
+    return abs(float(pair[1].value or 0.0) - float(pair[0].value or 0.0))
+
+
+def _row(store: ExperienceReader, sides: Sequence[Side], pair: tuple[Said, Said]) -> dict[str, Any]:
+    words = [store.explanation(one, side.component, side.scorer) for one, side in zip(pair, sides, strict=True)]
+    told = [
+        {"value": one.value, "version": one.version, "explanation": why} for one, why in zip(pair, words, strict=True)
+    ]
+    return {"agent": pair[0].agent, "cycle": pair[0].cycle, "a": told[0], "b": told[1]}
+
+
+def _told(side: Side) -> dict[str, Any]:
+    told = {"component": side.component, "scorer": side.scorer, "version": side.version, "range": side.range}
+    return told | {"said": len(side.said), "coverage": side.coverage}
+
+
+def _show(sides: Sequence[Side], found: Agreement, apart: Sequence[Mapping[str, Any]]) -> None:
+    for letter, side in zip("AB", sides, strict=True):
+        covered = "nothing it applies to" if side.coverage is None else f"coverage {side.coverage:.2f}"
+        say(f"{letter}  {side.name}: {len(side.said):,} acts, {covered}, range {side.range[0]:g}..{side.range[1]:g}")
+    say(f"scored by both: {found.count:,}")
+    if found.count:
+        say(
+            f"equal (within a twentieth of the wider range): {found.equal:.1%}, of the same sign: {found.same_sign:.1%}"
+        )
+        told = "beyond all numbers" if found.mean_difference is None else f"{found.mean_difference:+.4f}"
+        say(f"mean difference, B less A: {told}")
+    value = f"none: {found.why_none}" if found.rank_correlation is None else f"{found.rank_correlation:+.3f}"
+    say(f"rank correlation (Spearman): {value}")
+    if not apart:
+        return
+    agents = {one["agent"] for one in apart}
+    columns = (*(("agent",) if len(agents) > 1 else ()), "cycle", "A", "B", "A says", "B says")
+    table(columns, [_cells(one, many=len(agents) > 1) for one in apart])
+
+
+def _cells(one: Mapping[str, Any], *, many: bool) -> tuple[object, ...]:
+    values = (f"{one[side]['value']:+.3f}" for side in "ab")
+    words = (one[side]["explanation"] for side in "ab")
+    return (*((one["agent"],) if many else ()), one["cycle"], *values, *words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
@@ -296,3 +297,33 @@ def test_the_state_is_bounded(make: Make) -> None:
     assert len(state.seqs) == len(state.totals) == len(state.skills) == 60
     assert len(state.parts) == 64
     assert {len(column) for column in state.parts.values()} == {60}
+
+
+_finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@settings(deadline=None, max_examples=60)
+@given(rows=st.lists(st.tuples(_finite, _finite, _finite), min_size=1, max_size=8), times=st.integers(1, 80))
+def test_no_experience_makes_it_raise(make: Make, rows: list[tuple[float, float, float]], times: int) -> None:
+    """Totals and scores of any size, however often: what is said is a number, and the state can be written and read."""
+    acts = [
+        make(seq, quality=rows[seq % len(rows)][2], format=rows[seq % len(rows)][0], execution=rows[seq % len(rows)][1])
+        for seq in range(1, times + 1)
+    ]
+    finite = [act.model_copy(update={"total": act.total if math.isfinite(act.total) else 0.0}) for act in acts]
+
+    state, changes = _run(finite)
+
+    assert all(math.isfinite(change.value) for change in changes)
+    assert WatchState.model_validate_json(state.model_dump_json()) == state
+
+
+def test_what_is_beyond_all_measure_counts_as_a_million(make: Make) -> None:
+    """Squares of what a stranger may say would be infinite, and what is said of them no number."""
+    draw = random.Random(1)
+    acts = [make(seq, format=1e154 * draw.random() * (seq < 50), execution=0.1) for seq in range(1, 90)]
+
+    state, changes = _run(acts)
+
+    assert all(math.isfinite(change.value) for change in changes)
+    assert set(state.parts["format"]) == {0.0, 1e6}

@@ -16,6 +16,9 @@ MOST_PARTS: Final = 64
 DIGITS: Final = 6
 """Decimals that are kept of an amount: half the length of a state, and no figure tells the difference."""
 
+LARGEST: Final = 1e6
+"""What is beyond counts as this much: of what any rule may say, no figure is to overflow."""
+
 V = TypeVar("V")
 
 
@@ -92,7 +95,7 @@ def with_experience(state: WatchState, experience: ExperienceRecorded, most: int
         "floor": seqs[0] if gone else state.floor,
         "seqs": seqs,
         "revisions": put(state.revisions, experience.revision),
-        "totals": put(state.totals, round(experience.total, DIGITS)),
+        "totals": put(state.totals, _kept(experience.total)),
         "lengths": put(state.lengths, len(experience.raw)),
         "skills": put(state.skills, experience.action.skill[:100]),
         "paid": tuple(score.component for score in experience.scores if score.weight > 0),
@@ -119,12 +122,16 @@ def _amounts(experience: ExperienceRecorded) -> dict[str, float]:
         kind, _, component = line.step.partition(":")
         name = component if kind in ("part", "cap") and component in amounts else line.step
         amounts[name] = amounts.get(name, 0.0) + line.amount
-    return {name: round(amount, DIGITS) for name, amount in amounts.items()}
+    return {name: _kept(amount) for name, amount in amounts.items()}
 
 
 def _held_out(experience: ExperienceRecorded) -> dict[str, float | None]:
     return {
-        score.component: None if score.value is None else round(score.value, DIGITS)
+        score.component: None if score.value is None else _kept(score.value)
         for score in experience.scores
         if score.role == "held_out"
     }
+
+
+def _kept(amount: float) -> float:
+    return round(max(-LARGEST, min(LARGEST, amount)), DIGITS)

@@ -34,6 +34,7 @@ SAID = {
     "reward": Said(("reward.assigned",)),
     "needs": Said(("needs.changed",)),
     "curiosity": Said(("novelty.measured",)),
+    "progress": Said(("reward.assigned",)),
     "witness": Said(("mark.witnessed",)),
     "store": Said(("experience.recorded",)),
     "metrics": Said(),

@@ -62,7 +62,7 @@ def _fact(number: int, episode: str = "e", *, act: bool = True, **data: Any) -> 
 
 
 def _run(facts: Iterable[Any], state: ProgressState | None = None) -> tuple[ProgressState, list[Told]]:
-    state, told = state or ProgressState(), []
+    state, told = state or ProgressState(weighed=True), []
     for fact in facts:
         state, one = fold(state, fact)
         told.append(one)
@@ -261,6 +261,15 @@ def test_what_is_remembered_has_bounds() -> None:
     assert len(_scores(told)) == len(facts)
 
 
+def test_without_a_weight_a_step_is_logged_and_not_scored() -> None:
+    """Nobody waits for the score: coming late, it would have each experience recorded a second time."""
+    _, [told] = _run([_fact(1, test_pass_rate=1.0)], ProgressState())
+
+    assert told.score is None
+    assert told.row is not None
+    assert told.row.r_step == 0.7
+
+
 # -- acts without a task -----------------------------------------------------------------------------------------------
 
 
@@ -296,7 +305,7 @@ class _Home:
     def start(self, facts: Sequence[Any], state: ProgressState | None = None) -> tuple[ProgressState, list[Any]]:
         context = ServiceContext(Settings(), self.path, lambda **said: self.reports.append(said["waits"]))
         spec = progress_consumer(context)
-        state, said = state or ProgressState(), []
+        state, said = state or ProgressState(weighed=True), []
         for fact in facts:
             state, assigned = spec.handle(state, decode(encode(fact)))
             said.append(assigned)
@@ -379,7 +388,7 @@ def test_a_log_that_cannot_be_written_is_said_and_harms_nothing(home: _Home) -> 
     """Scores go on; it is said once, and that it is over once it can be written again."""
     (home.path / "agents").write_text("in the way")
     context = ServiceContext(Settings(), home.path, lambda **said: home.reports.append(said["waits"]))
-    spec, state = progress_consumer(context), ProgressState()
+    spec, state = progress_consumer(context), ProgressState(weighed=True)
     said = []
     for fact in _episode(4):
         if fact.id == "p2":

@@ -51,7 +51,8 @@ class ProgressState(BaseModel):
     place: tuple[int, int] | None = None
     """(cycle, step) of the last act; an act at or before it is passed over."""
     weighed: bool = False
-    """Whether the weight set in force waits for progress: then acts without a task must not keep it waiting."""
+    """Whether the weight set in force waits for progress. Where it does, acts without a task must not keep it waiting;
+    where it does not, a score would only come late and have each experience recorded once more."""
     episodes: dict[str, Episode] = {}
     """By name; the one heard of last is the last."""
     heard: Digests = ""
@@ -86,9 +87,10 @@ _NOTHING = Told()
 def fold(state: ProgressState, fact: TaskProgressed | ActionTaken | WeightsSet) -> tuple[ProgressState, Told]:
     """The episodes after `fact`, and what it brought; nothing for a fact that was met before.
 
-    An episode begins with no test passed and no token used, or, where its first fact belongs to no act, with what that
-    one says; a later one of no act is a step where it changes anything. What a fact leaves out (a rate, the tokens) stands as it was said last. A value beyond the range of the
-    part is an error, never a clamped one.
+    Every step is a row, and the score of its act where the weight set in force has progress as a part. An episode
+    begins with no test passed and no token used, or, where its first fact belongs to no act, with what that one says; a
+    later one of no act is a step where it changes anything. What a fact leaves out (a rate, the tokens) stands as it
+    was said last. A value beyond the range of the part is an error, never a clamped one.
     """
     if isinstance(fact, WeightsSet):
         weighed = any(part.component == SCORER and part.scorer == SCORER for part in fact.parts)
@@ -105,6 +107,8 @@ def fold(state: ProgressState, fact: TaskProgressed | ActionTaken | WeightsSet) 
     episodes[name] = after
     if len(episodes) > EPISODES:
         del episodes[next(iter(episodes))]
+    if not state.weighed:
+        told = told._replace(score=None)
     return evolve(state, episodes=episodes, heard=with_new(state.heard, mark, HEARD)), told
 
 

@@ -11,7 +11,8 @@ from conch_services.progress.log import EpisodeLogs
 
 
 def progress_consumer(context: ServiceContext) -> ConsumerSpec:
-    """The fold of one agent's episodes: a score for each act that moved a task, a line in the log for each step."""
+    """The fold of one agent's episodes: a line in the log for each step, and, where progress has a weight, a score for
+    each act."""
     logs = EpisodeLogs(context.home, context.report)
 
     def progress(

@@ -193,13 +193,16 @@ def together(looked: Mapping[str, Found], taken: Iterable[str] = ()) -> Found:
 
 def look(origin: str) -> Found:
     """What one file or entry point brings, loaded in a process of its own."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "conch.consumer.discover", origin],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "conch.consumer.discover", origin],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return Found(broken=(Broken(origin, f"there is no process to look at it in ({error.strerror})"),))
     try:
         output, _ = process.communicate(timeout=LOOK_SECONDS)
     except subprocess.TimeoutExpired:

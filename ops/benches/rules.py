@@ -27,8 +27,9 @@ from conch_schemas import ActionTaken, RewardAssigned, decode, subject_filter
 
 GOOD = "from conch import rule\n@rule(weight=0.1)\ndef good(action):\n    return 1.0 if len(action.raw) < 40 else 0.5\n"
 BAD = "import time\nfrom conch import rule\n@rule(weight=0.1, timeout=20)\ndef blocked(action):\n    {wait}\n"
-WARM = 40
-"""Acts at the beginning that do not count: the rules' processes are being started."""
+WARM = 60
+"""Acts at the beginning that do not count, nor those of the first two seconds after the first score: the rules'
+processes are being started, and what waited for that is scored."""
 SLEEP, SPIN = "time.sleep(10)", "end = time.monotonic() + 10\n    while time.monotonic() < end: pass"
 
 
@@ -37,7 +38,7 @@ async def times(home: str) -> tuple[list[float], list[float]]:
     server = embedded_server(Home(Path(home)), Settings())
     await server.start()
     acts: dict[str, float] = {}
-    scored = []
+    scored: dict[str, float] = {}
     try:
         async with JetStreamBus(Access(server.url, token=server.token)) as bus:
             kinds = (ActionTaken, RewardAssigned)
@@ -46,11 +47,13 @@ async def times(home: str) -> tuple[list[float], list[float]]:
                 if isinstance(event, ActionTaken):
                     acts[event.id] = delivery.time
                 elif isinstance(event, RewardAssigned) and event.scorer == "good" and event.causation_id in acts:
-                    scored.append((delivery.time - acts[event.causation_id]) * 1000)
+                    scored[event.causation_id] = delivery.time
     finally:
         await server.stop()
-    taken = list(acts.values())[WARM:]
-    return scored[WARM:], [(after - before) * 1000 for before, after in pairwise(taken)]
+    begin = min(scored.values()) + 2.0
+    counted = {id: time for id, time in list(acts.items())[WARM:] if time > begin}
+    waits = [(scored[id] - time) * 1000 for id, time in counted.items() if id in scored]
+    return waits, [(after - before) * 1000 for before, after in pairwise(counted.values())]
 
 
 def measure(cycles: int, interval: float, bad: str | None) -> tuple[list[float], list[float]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -67,6 +69,17 @@ def counts(state, action):
 @rule(window=2, range=(0, 9))
 def window(actions):
     return sum(action.cycle for action in actions)
+"""
+COUNTS = """
+from conch import rule
+from pydantic import BaseModel
+
+class Count(BaseModel):
+    acts: int = 0
+
+@rule(state=Count, range=(0, 10_000))
+def counts(state, action):
+    return Count(acts=state.acts + 1), state.acts + 1
 """
 TWIN = """
 from conch import rule
@@ -220,3 +233,33 @@ def test_a_new_rule_scores_from_when_it_was_added(house: Any, tmp_path: Any) -> 
 
     assert [[one["status"] for one in row["scores"] if one["component"] == "slow"] for row in rows] == [["scored"]] * 2
     assert [row["revision"] for row in house.cycles()] == [1] * 7
+
+
+def test_a_rule_with_a_state_is_shared_by_workers_elsewhere(house: Any) -> None:
+    """`conch consume rule-NAME --workers` beside a run without it: each agent's acts by one worker, in their order."""
+    (file := house.directory / "rules.py").write_text(COUNTS)
+    options = ["--rules", str(file), "--without", "rule-counts", "--agents", "3", "--script", house.endless()]
+    live = house.begin(*options, interval=0.1, CONCH_REWARDS__DEADLINE="600")
+    live.until(lambda: (house.home / "run.json").exists() and "agent" in str(house.status()), "the run")
+    beside = house.start("consume", "rule-counts", "--workers", "2", "--rules", str(file))
+    live.until(lambda: len(live.lines) >= 12, "their scores")
+    beside.signal(signal.SIGINT)
+    assert beside.ended() == 0, beside.told()
+    live.signal(signal.SIGTERM)
+    assert live.ended() == 0
+
+    for agent in {row["agent"] for row in live.rows}:
+        rows = [row for row in live.rows if row["agent"] == agent]
+        assert [parts(row)["counts"]["value"] for row in rows] == [row["cycle"] + 1.0 for row in rows]
+
+
+def test_a_consumer_that_the_settings_name_is_no_plugins(house: Any) -> None:
+    """A rule that bears the name of a component that others score is set aside, and the run goes on."""
+    (file := house.directory / "rules.py").write_text(COUNTS.replace("def counts", "def thumbs"))
+    house.home.mkdir()
+    (house.home / "conch.yaml").write_text("rewards:\n  parts:\n    thumbs: {}\n  deadline: 0.5\n")
+
+    live = house.run("--cycles", "1", "--script", house.endless(), "--rules", str(file))
+
+    assert re.search(r"set aside: .*rules.py: the name 'thumbs' is taken", live.said)
+    assert parts(live.rows[0])["thumbs"]["status"] == "timeout"

@@ -165,7 +165,7 @@ def _whence(common: Common, component: str) -> dict[str, str | None]:
     rules = [asdict(one) for one in discover((), reserved(settings)).of("rule")] if run is None else run["rules"]
     found = next((rule for rule in rules if rule["name"] == component), None)
     if found is None:
-        return {"origin": None, "doc": "It is not among the rules that are installed, or that a run in progress has."}
+        return {"origin": None, "doc": None}
     return {"origin": found["origin"], "doc": found["doc"]}
 
 
@@ -177,7 +177,7 @@ def _history(sets: Sequence[WeightsSet], component: str) -> list[dict[str, Any]]
             "version": one.version,
             "why": one.why,
             "weight": part.weight if part is not None else None,
-            "role": role_words(part) if part is not None else "dropped",
+            "role": role_words(part) if part is not None else "none",
         }
         for one in reversed(sets[-SETS:])
         for part in [next((part for part in one.parts if part.component == component), None)]
@@ -206,9 +206,11 @@ def _tell(row: Mapping[str, Any]) -> None:
     limits = range_words(*row["range"]) if row["range"] is not None else "unknown"
     version = f"version {row['version']}" if row["version"] else "not scored yet"
     say(f"{row['component']} · {role} · range {limits} · {version} · scored by {row['scorer']}")
-    for line in safe_text((row["doc"] or "").strip()).split("\n"):
+    for line in safe_text((row["doc"] or "").strip()).splitlines():
         say(f"  {line.strip()}")
-    say(f"  from {row['origin'] or 'a place that is not known here'}")
+    say(
+        f"  from {row['origin'] or 'a file that is not known here: it is not installed, and no run in progress has it'}"
+    )
     cover = f", coverage {row['coverage']:.0%}" if row["coverage"] is not None else ""
     lag = f", lag {row['lag']}" if row["lag"] is not None else ""
     say(

@@ -249,7 +249,7 @@ class JudgeSettings(Section):
     tries: Annotated[int, Field(ge=1, le=10)] = 3
     """Times a question is asked in all before its score is an error."""
     calls_per_hour: Annotated[int, Field(ge=0)] = 600
-    """Questions an hour; beyond, a score is an error that says so. 0: none."""
+    """Requests an hour, each try one; beyond, a score is an error that says so. 0: none."""
     cache_entries: Annotated[int, Field(ge=0)] = 100_000
     """Answers that are remembered; beyond, the one used longest ago is forgotten."""
 
@@ -307,7 +307,7 @@ class WatchSettings(Section):
     recent: Annotated[int, Field(ge=20, le=500)] = 50
     """Newest acts that each figure is taken over."""
     earlier: Annotated[int, Field(ge=20, le=1000)] = 150
-    """Acts before those, at most, that they are compared with; at least as many as `recent` are waited for."""
+    """Acts before those, at most, that they are compared with, once there are as many as `recent`."""
     dominance: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Share of the total's variance beyond which one component dominates it, 0..1."""
     collapse: Annotated[float, Field(ge=0, lt=1)] = 0.1

@@ -20,7 +20,7 @@ from conch.cli.common import UNSEEN, access_to
 from conch.config import MindSettings, Settings, ToolSettings
 from conch.config.mask import masked
 from conch.config.model import MetricsSettings
-from conch.errors import ConchError, HomeError
+from conch.errors import ConchError, ConfigError, HomeError
 from conch.home import Home
 
 ENOUGH_BYTES = 2**30
@@ -224,6 +224,21 @@ def _models(response: Any) -> list[str]:
 
 def _some(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def judges(home: Home, settings: Settings) -> list[Finding]:
+    """Whether each judge can be made of its settings; nobody is asked, as that may cost."""
+    return [_judge(home, settings, name) for name in settings.rewards.judges]
+
+
+def _judge(home: Home, settings: Settings, name: str) -> Finding:
+    from conch.rewards.judge import Judge
+
+    try:
+        made = Judge(name, settings, home.path)
+    except ConfigError as error:
+        return Finding(f"judge-{name}", "problem", str(error), "mend that, or take the judge out")
+    return Finding(f"judge-{name}", "ok", f"{made.config.model} judges by {settings.rewards.judges[name].rubric}")
 
 
 def metrics_port(home: Home, settings: MetricsSettings) -> Finding:

@@ -223,6 +223,8 @@ def _hosted(feed: Feed, common: Common, consumer: str, rules: Sequence[Path], st
         running = plugin(named[0], context, members, stack)
     made = running.make()
     if isinstance(made, SharedConsumer):
+        if made.spec.close is not None:
+            stack.push_async_callback(made.spec.close)
         return ConsumerRuntime(feed, made.spec).retry_alone
     if isinstance(made, Retrying):
         return partial(made.retry_alone, feed.bus)

@@ -325,3 +325,17 @@ def taken() -> Iterator[int]:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         yield listener.getsockname()[1]
+
+
+def test_each_judge_is_looked_at_and_not_asked(tmp_path: Path) -> None:
+    """A rubric that is not there is a problem; what it would cost to ask is not spent."""
+    (tmp_path / "tone.md").write_text("Is it calm?")
+    judges = {name: {"rubric": str(tmp_path / f"{name}.md"), "model": "tiny"} for name in ("tone", "depth")}
+    settings = Settings.model_validate({"rewards": {"judges": judges}})
+
+    tone, depth = checks.judges(Home(tmp_path), settings)
+
+    assert (tone.name, tone.status) == ("judge-tone", "ok")
+    assert tone.says == f"tiny judges by {tmp_path / 'tone.md'}"
+    assert (depth.name, depth.status) == ("judge-depth", "problem")
+    assert "depth.md cannot be read" in depth.says

@@ -15,7 +15,7 @@ from conch.errors import ConfigError
 from conch.rewards.judge import Judge, judging
 from conch.rewards.judge.act import trajectory_of
 from conch_schemas import Action, ActionTaken, Cut, GoalCheck, Outcome, PromptMessage, Score
-from tests.judge.standin import HANGS, Endpoint, answer
+from tests.judge.standin import ATTACKS, HANGS, Endpoint, answer, gullible
 
 Acting = Callable[..., ActionTaken]
 Making = Callable[..., Judge]
@@ -50,6 +50,29 @@ async def test_an_act_is_scored_by_its_rubric(judge: Making, endpoint: Endpoint,
     assert "be quick" in user
     assert "DO_NOTHING: resting" in user
     assert endpoint.keys == ["Bearer sk-own"]
+
+
+async def test_no_act_can_tell_a_gullible_endpoint_its_score(judge: Making, endpoint: Endpoint, act: Acting) -> None:
+    """Neither thought nor prompt, reply, output or a goal's detail reaches a model that believes anybody."""
+    endpoint.usual = lambda request: answer(gullible(*(one["content"] for one in request["messages"])))
+    one = judge(concurrency=8)
+    acts = [
+        (
+            act(
+                place,
+                raw=attack,
+                thought=attack,
+                outcome=Outcome(status="success", output=Cut(text=attack, length=1, sha256="0")),
+                goals=(GoalCheck(goal="g", statement=attack, outcome="partial", measure=0.5, best=0.0, detail=attack),),
+            ),
+            (PromptMessage(role="system", content=attack), PromptMessage(role="user", content=attack)),
+        )
+        for place, attack in enumerate(attack for attack in ATTACKS if "\ud800" not in attack)
+    ]
+
+    scores = await asyncio.gather(*(one.judge_act(*given) for given in [*acts, *((taken,) for taken, _ in acts)]))
+
+    assert {told(score) for score in scores} == {("scored", 0.2)}
 
 
 async def test_the_same_act_is_asked_once(judge: Making, endpoint: Endpoint, act: Acting) -> None:

@@ -21,6 +21,9 @@ from pathlib import Path
 import psutil
 from runs import CONCH, fresh_home
 
+from conch.config import RewardSettings
+from conch.rewards import weight_set
+
 START_SECONDS = 4.0
 """A group is killed so long after its start at most: half of it is starting up."""
 SERVER_KILLS_A_RUN = 3
@@ -214,7 +217,8 @@ def _check_tables(report: Report, home: Path, acts: int) -> None:
         scores = store.execute("SELECT count(*) FROM scores").fetchone()[0]
     store.close()
     _must(report, not many, f"components scored more than once: {many[:5]}")
-    _must(report, (stored, scores) == (acts, 5 * acts), f"{stored} acts and {scores} scores for {acts} experiences")
+    parts = len(weight_set((), RewardSettings()))
+    _must(report, (stored, scores) == (acts, parts * acts), f"{stored} acts and {scores} scores for {acts} experiences")
 
 
 async def _check_stream(report: Report, home: Path) -> None:

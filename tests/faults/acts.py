@@ -198,7 +198,9 @@ class Streamed:
                     acts.add(action)
                 case RewardAssigned():
                     scores |= {(action, one.scorer, one.component) for one in event.scores}
-                case NeedsChanged() | NoveltyMeasured() if event.score is not None:
+                case NoveltyMeasured():
+                    scores |= {(action, one.scorer, one.component) for one in (event.score, *event.beside)}
+                case NeedsChanged() if event.score is not None:
                     scores.add((action, event.score.scorer, event.score.component))
         return frozenset(acts), frozenset(scores)
 

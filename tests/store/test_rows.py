@@ -31,7 +31,8 @@ def test_a_row_has_the_public_shape(store: MemoryStore, facts: Any, feed: Any) -
     assert list(row) == FIELDS
     assert (row["time"], row["outcome"], row["output"]) == ("2026-11-20T12:00:01Z", "none", "done")
     assert list(row["action"]) == ["kind", "valid", "reason", "tool", "args", "text"]
-    assert list(row["scores"][0]) == ["component", "value", "weight", "status", "explanation", "scorer", "version"]
+    fields = ["component", "value", "weight", "status", "explanation", "scorer", "version", "role"]
+    assert list(row["scores"][0]) == fields
     assert row["ms"] == {"think": 1.0, "ground": 2.0, "decide": 3.0, "act": 4.0, "reflect": 5.0}
 
 

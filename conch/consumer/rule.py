@@ -44,8 +44,8 @@ HEARD = 50
 """Pieces of what a rule's process prints that are logged; the rest is not."""
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """numpy reserves memory for a thread per processor: on a large machine more than the rule's limit."""
-_MARK = "CONCH_RULE_PROCESS"
-"""Variable by which what a rule's process started is known, wherever it went."""
+_MARK = "RULE_PROCESS_OF_CONCH"
+"""Variable by which what a rule's process started is known, wherever it went; `CONCH_…` would be a setting."""
 
 
 class RuleWorker:

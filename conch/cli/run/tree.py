@@ -14,16 +14,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr
-from pydantic_core import to_jsonable_python
-
 from conch.bus import Bus
 from conch.bus.access import Access
-from conch.bus.listener import LISTENER, Listener
+from conch.bus.listener import Listener
 from conch.bus.server import EmbeddedServer
-from conch.cli.common import UNSEEN, Common, embedded_server
+from conch.cli.common import Common, embedded_server
 from conch.cli.run.crew import Member, members, workspace_of
 from conch.cli.run.opening import claim, found, ready, reconciled, refuse_judges, set_weights, without_strangers
+from conch.cli.run.papers import address, introduce, plain, tell_plugins
 from conch.cli.run.reload import keep_reloading, taken_up
 from conch.cli.run.telling import all_told
 from conch.cli.run.voice import Voice
@@ -138,7 +136,9 @@ class Run:
             born = (await bus.state()).last
             crew = await reconciled(bus, store, crew, self._voice.warn)
             await set_weights(bus, crew, self._settings, self._found)
-            self._introduce()
+            base, listener, embedded = self._workspace, self._listener, self._embedded
+            introduce(self._voice, self._settings, self._home, self._agents, base, listener, embedded=embedded)
+            tell_plugins(self._voice, self._found)
             end = (await bus.state()).last
             printing = asyncio.create_task(self._voice.cycles(bus, end), name="conch.print")
             tasks.append(printing)
@@ -231,7 +231,7 @@ class Run:
 
     def _spec(self, **more: Any) -> dict[str, Any]:
         return {
-            "settings": _plain(self._settings),
+            "settings": plain(self._settings),
             "home": str(self._home.path),
             "access": asdict(self._access),
             **more,
@@ -292,24 +292,6 @@ class Run:
 
     # -- what is said ------------------------------------------------------------------------------------------------
 
-    def _introduce(self) -> None:
-        mind = self._settings.mind
-        who = (
-            f"agent {self._agents[0]}"
-            if self._alone
-            else f"{len(self._agents)} agents, {self._agents[0]} to {self._agents[-1]}"
-        )
-        self._voice.tell(f"{who} · mind {mind.kind} · home {self._home.path} · workspace {self._workspace}")
-        if not self._embedded and self._settings.bus.durability == "strict":
-            self._voice.warn(UNSEEN)
-        if self._listener is not None:
-            who = f"as {LISTENER}" if self._listener.password is not None else "from this machine"
-            self._voice.tell(f"{self._listener.address} · MQTT clients hear conch/v1/… there, {who}")
-        for rule in self._found.of("rule"):
-            self._voice.tell(f"rule {rule.name} (asks for weight {rule.weight:g}) from {rule.origin}")
-        for broken in self._found.broken:
-            self._voice.warn(f"set aside: {broken.origin}: {broken.why}")
-
     def _hear(self, watched: Watched, line: dict[str, Any]) -> None:
         """A line from a child."""
         if "begun" in line:
@@ -350,7 +332,7 @@ class Run:
             "agents": self._agents,
             "config": str(file.absolute()) if (file := chosen_file(self._common.config, self._home)) else None,
             "started": self._started,
-            "bus": self._address(),
+            "bus": address(self._access, embedded=self._embedded),
             "metrics": self._metrics,
             "mqtt": self._listener.address if self._listener is not None else None,
             "store": str(store_path(self._settings.store.url, self._home.path)),
@@ -367,24 +349,8 @@ class Run:
         with contextlib.suppress(OSError):  # a full disk: the run goes on, status is stale
             write_whole(self._home.run_file, json.dumps(state))
 
-    def _address(self) -> dict[str, Any]:
-        """Where the bus is; the embedded server's token was made for this run, of another's no secret is said."""
-        own = {"user": self._access.user, "token": self._access.token or self._access.password}
-        embedded = own if self._embedded else {}
-        return {"url": self._access.address, "embedded": self._embedded} | embedded
-
     def _asked_to_stop(self, run: asyncio.Task[Any]) -> None:
         """The first time in order, the second time at once: what is in hand is finished by the next run."""
         if self._stop.is_set():
             run.cancel()
         self._stop.set()
-
-
-def _plain(settings: Settings) -> dict[str, Any]:
-    """The settings with their secrets, for the children's ears only."""
-    plain: dict[str, Any] = json.loads(json.dumps(settings.model_dump(), default=_told))
-    return plain
-
-
-def _told(value: Any) -> Any:
-    return value.get_secret_value() if isinstance(value, SecretStr) else to_jsonable_python(value)

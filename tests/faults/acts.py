@@ -45,8 +45,10 @@ from conch_services.store.consumer import store_service
 AGENT = "echo"
 UID = uuid.uuid5(uuid.NAMESPACE_URL, AGENT)
 SCORERS = ("reward", "needs", "curiosity")
-PARTS = 5
-"""Scores of an act: format, execution and goal by reward, needs, exploration by curiosity."""
+PARTS = 10
+"""Scores of an act: five by reward, one by needs, and those of curiosity."""
+OF_CURIOSITY = 4
+"""exploration, intrinsic, diversity, repetition."""
 _MADE = {"reward": reward_consumer, "needs": needs_consumer, "curiosity": curiosity_consumer, "store": store_service}
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from conch.bus import Bus, MemoryBus, feeding
 from conch_schemas import ExperienceRecorded, NeedsChanged, NoveltyMeasured, RewardAssigned
-from tests.faults.acts import PARTS, SCORERS, act, consuming, context, ready, stored, streamed, weights
+from tests.faults.acts import OF_CURIOSITY, PARTS, SCORERS, act, consuming, context, ready, stored, streamed, weights
 from tests.faults.conftest import either_way
 from tests.faults.proxy import Proxy
 
@@ -73,7 +73,7 @@ async def test_a_part_that_the_clock_held_for_late_counts_all_the_same(
     own = context(tmp_path)
     async with MemoryBus() as bus, feeding(bus) as feed, consuming(feed, own, ["reward", "needs", "store"]):
         await publish(bus, weights(own), act(0))
-        await until(lambda: len(stored(tmp_path).scores) == PARTS - 1)
+        await until(lambda: len(stored(tmp_path).scores) == PARTS - OF_CURIOSITY)
         jump(off)
         await publish(bus, weights(own).model_copy(update={"id": "wakes the store"}))
         if len(revisions) > 1:

@@ -17,6 +17,7 @@ from conch.config import Settings
 from conch.consumer.rights import AGENT, COMMANDS, RUN, Said, User
 from conch.errors import HomeError, UsageError
 from conch.home import write_whole
+from conch.needs.fold import HUMAN_SCORER
 from conch_schemas import RewardAssigned
 from conch_schemas.envelope import AGENT_PATTERN
 
@@ -52,9 +53,12 @@ def permissions(
     builtin = wanted_builtin(settings, ())
     said = said_by(builtin, ServiceContext(settings, home.path))
     said |= _plugins([str(rule) for rule in rules or ()], settings)
-    for name in sorted(said.keys() & {AGENT, COMMANDS, RUN}):
+    outside = sorted(
+        {part.scorer or name for name, part in settings.rewards.parts.items()} - {HUMAN_SCORER} - said.keys()
+    )
+    for name in sorted({*said, *outside} & {AGENT, COMMANDS, RUN}):
         raise UsageError(f"a consumer is named {name}, as a user of another kind is: give it another name")
-    found = users(said, builtin, names)
+    found = users(said, builtin, names, outside)
     keys = {user.name: _key(home.keys / f"{user.name}.nk") for user in found}
     if common.json:
         rows = [_row(user, *keys[user.name]) for user in found]

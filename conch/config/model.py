@@ -211,7 +211,7 @@ class OutsidePartSettings(Section):
     """Share of the total, 0..1; 0: watched, not paid."""
     range: tuple[float, float] = (0.0, 1.0)
     """The least and the greatest value it can take."""
-    scorer: str | None = None
+    scorer: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,47}$")] | None = None
     """Who scores it, as its events say; none: a scorer of the component's own name. `human`: `conch reward score`."""
     deadline: Annotated[float, Field(gt=0)] | None = None
     """Seconds from the act after which it is recorded as timeout; none: rewards.deadline."""

@@ -21,6 +21,7 @@ from conch_schemas import (
     MessageReceived,
     MessageSent,
     PolicySet,
+    RewardAssigned,
     TaskProgressed,
     ThoughtFormed,
     ThoughtGrounded,
@@ -47,8 +48,9 @@ OF_AGENTS = (
     TaskProgressed,
 )
 """What `conch run` says where all consumers run elsewhere: of its agents, and what people have them told."""
-OF_PEOPLE = (MessageReceived, GoalSet, GoalDropped, WeightsSet)
-"""What the command line says itself: other weights, and what people have agents told while none runs."""
+OF_PEOPLE = (MessageReceived, GoalSet, GoalDropped, WeightsSet, RewardAssigned)
+"""What the command line says itself: other weights, scores of people and of the past, and what people have agents told
+while none runs."""
 KEPT = ("position", "state", "before")
 """First words of the keys under which a consumer keeps what is its own; the second is its name."""
 WORKERS = "worker"
@@ -94,21 +96,38 @@ class User:
     """Beside the inbox under its own name."""
 
 
-def users(consumers: Mapping[str, Said], builtin: Sequence[str], agents: Sequence[str] = ()) -> list[User]:
-    """One for a whole run, one for a run with the `builtin` consumers elsewhere, one for each consumer, and one for the
-    command line. `agents`: their names, where facts may be of these alone."""
+def users(
+    consumers: Mapping[str, Said], builtin: Sequence[str], agents: Sequence[str] = (), outside: Sequence[str] = ()
+) -> list[User]:
+    """One for a whole run, one for a run with the `builtin` consumers elsewhere, one for each consumer, one for the
+    command line, and one for each program `outside` that scores. `agents`: their names, where facts may be of these
+    alone."""
     named = tuple(agents) or ("*",)
     agent = _agent(named, ",".join(builtin))
     facts = [_facts(said, named) for said in consumers.values()]
     answered = [_answered(name, said) for name, said in consumers.items()]
     run = User(RUN, "conch run", _once(agent.publish, *facts), _once(agent.subscribe, *answered))
-    return [run, agent, *(_consumer(name, said, named) for name, said in consumers.items()), _commands(named)]
+    inside = [_consumer(name, said, named) for name, said in consumers.items()]
+    return [run, agent, *inside, _commands(named), *(_outside(name, named) for name in outside)]
 
 
 def _consumer(name: str, said: Said, agents: Sequence[str]) -> User:
     keys = [f"$KV.conch.{WORKERS}.*", f"$KV.conch.position.{name}", *(f"$KV.conch.{word}.{name}.>" for word in KEPT)]
     calls = _calls(_READ + (_LIST if name == "metrics" else ()))
     return User(name, f"conch consume {name}", _once(_facts(said, agents), keys, calls), _answered(name, said))
+
+
+def _outside(name: str, agents: Sequence[str]) -> User:
+    """A program that keeps its place by a durable of its own name, as the server's own clients make one."""
+    own = f"{_STREAM}.{name}"
+    durable = (f"CONSUMER.{call}.{own}" for call in ("DURABLE.CREATE", "INFO", "MSG.NEXT"))
+    calls = ("INFO", f"STREAM.INFO.{_STREAM}", f"CONSUMER.CREATE.{own}.>", *durable)
+    return User(
+        name,
+        f"a program of yours that scores as {name}",
+        _once(_of((RewardAssigned,), agents), _calls(calls), (f"$JS.ACK.{own}.>",)),
+        (),
+    )
 
 
 def _facts(said: Said, agents: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from conch_schemas import RewardAssigned, consequence_id
+from tests.run.servers import Server
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "node-rule"
 NPM_SECONDS = 100
@@ -35,11 +36,11 @@ def packages(needs: Callable[[str, str], None], lacking: Callable[[str], Any]) -
 
 @pytest.fixture
 def node(packages: None, house: Any) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
-    """`node()`: the example beside the run of this home."""
+    """`node()`: the example beside the run of this home, or where it is told."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start() -> subprocess.Popen[bytes]:
-        command = ["node", str(EXAMPLE / "rule.js"), str(house.home)]
+    def start(*place: str) -> subprocess.Popen[bytes]:
+        command = ["node", str(EXAMPLE / "rule.js"), *(place or [str(house.home)])]
         started.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, env={"PATH": os.environ["PATH"]}))
         return started[-1]
 
@@ -81,6 +82,28 @@ def test_a_rule_in_node_completes_each_experience_once_though_it_is_killed(house
     assert ours == Counter(acts)
     ids = {event["id"] for event in said if event["data"]["scorer"] == "plainness"}
     assert ids == {consequence_id(act, "plainness", "1", RewardAssigned) for act in acts}
+
+
+def test_on_a_server_that_tells_users_apart_it_has_one_of_its_own(house: Any, node: Any, tmp_path: Path) -> None:
+    """As `conch bus permissions` prints it, it scores."""
+    house.conch("init")
+    settings, keys = house.home / "conch.yaml", house.home / "keys"
+    settings.write_text(PARTS)
+    (tmp_path / "users.conf").write_text(house.conch("bus", "permissions"))
+    (tmp_path / "server.conf").write_text(f'jetstream {{ store_dir: "{tmp_path}" }}\ninclude "users.conf"\n')
+    server = Server(tmp_path / "server", "-c", str(tmp_path / "server.conf"))
+    run_user = {"CONCH_BUS__URL": server.url, "CONCH_BUS__NKEY": str(keys / "run.nk")}
+    settings.write_text("")
+    house.run("--cycles", "1", "--script", house.endless(), **run_user)  # makes the stream
+    settings.write_text(PARTS)
+
+    node(server.url, str(keys / "plainness.nk"))
+    live = house.run("--cycles", "2", "--script", house.endless(), **run_user)
+    places = json.loads(house.conch("consumer", "list", "--json", **run_user))["consumers"]
+    server.close()
+
+    assert [component(row)["status"] for row in live.rows] == ["scored"] * 2
+    assert [one["acknowledged"] > 0 for one in places if one["name"] == "plainness"] == [True]
 
 
 def facts(house: Any, kind: str) -> list[str]:

@@ -1,9 +1,9 @@
 // A rule of Conch in Node: it reads every act from the bus, scores it, and says so itself.
-// node rule.js HOME (of a run in progress)   or   node rule.js nats://host (a server of your own)
+// node rule.js HOME (of a run in progress)   or, with a server of your own,   node rule.js nats://host [FILE OF ITS KEY]
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { AckPolicy, DeliverPolicy, jetstream, jetstreamManager } from "@nats-io/jetstream";
-import { connect, nanos } from "@nats-io/transport-node";
+import { connect, nanos, nkeyAuthenticator, nkeys } from "@nats-io/transport-node";
 import Ajv from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 
@@ -56,7 +56,7 @@ function contract(type) {
 
 const place = process.argv[2] ?? "nats://127.0.0.1:4222";
 const bus = place.includes("://") ? { url: place } : JSON.parse(readFileSync(`${place}/run.json`, "utf8")).bus;
-const login = bus.user ? { user: bus.user, pass: bus.token } : { token: bus.token };
+const login = process.argv[3] ? signed(process.argv[3]) : bus.user ? { user: bus.user, pass: bus.token } : { token: bus.token };
 const connection = await connect({ servers: bus.url, name: NAME, ...login });
 process.once("SIGTERM", () => connection.drain());
 const [isAct, isReward] = [contract("conch.v1.action.taken"), contract(TYPE)];
@@ -82,6 +82,12 @@ for await (const message of acts) {
   if (!isReward(event)) throw new Error(JSON.stringify(isReward.errors));
   await stream.publish(`conch.v1.${act.agent}.reward.assigned`, JSON.stringify(event), { msgID: event.id });
   message.ack(); // last: an act whose reward is not stored comes again
+}
+
+/** As a user of `conch bus permissions`, who hears answers under its own name alone. */
+function signed(file) {
+  const seed = new TextEncoder().encode(readFileSync(file, "utf8").trim());
+  return { authenticator: nkeyAuthenticator(seed), inboxPrefix: `_INBOX.${nkeys.fromSeed(seed).getPublicKey()}` };
 }
 
 function parsed(text) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from conch.config import Settings
 from conch.consumer.discover import Found, Plugin
@@ -64,3 +65,10 @@ def test_two_scorers_of_one_component_are_both_named(rewards: dict[str, Any], ot
     """Who clashes with whom stands in the sentence."""
     with pytest.raises(ConfigError, match=rf"rules.py and {other} both score brevity: give one of them another name"):
         expected_parts(settings(**rewards), Found((RULE,)))
+
+
+@pytest.mark.parametrize("scorer", ["", "Reward", "../key", "a.b", "*", "a b"])
+def test_a_scorer_that_can_be_no_name_is_refused(scorer: str) -> None:
+    """It becomes the name of a user and of its key's file."""
+    with pytest.raises(ValidationError, match="scorer"):
+        settings(parts={"thumbs": {"scorer": scorer}})

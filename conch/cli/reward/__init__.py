@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from cyclopts import App
 
+COMMANDS = {
+    "list": ("listing:list_", "Every component: weight, range, version, coverage, mean, errors, lag."),
+    "show": ("listing:show", "One component: where it comes from, its weights, versions and last scores."),
+    "weights": ("weights:weights", "The weight set in force; --set makes another one."),
+    "new": ("new:new", "Write a rule as a small package that works as it is."),
+    "test": ("trying:try_", "Score recorded acts with a rule, without a bus."),
+    "backfill": ("backfill:backfill", "Score recorded history with a rule, or with a new version of it."),
+    "compare": ("compare:compare", "Where two scorers, or two versions of one, agree and differ."),
+    "score": ("score:score", "Say yourself what a cycle was worth."),
+}
+"""Name -> where its function stands, and its line in the help (nothing is imported for that)."""
+
 app = App(name="reward", help="What the agent's acts are worth, and who says so.")
-app.command("conch.cli.reward.listing:list_", name="list")
-app.command("conch.cli.reward.weights:weights")
-app.command("conch.cli.reward.new:new")
-app.command("conch.cli.reward.trying:try_", name="test")
-app.command("conch.cli.reward.backfill:backfill")
-app.command("conch.cli.reward.listing:show")
-app.command("conch.cli.reward.score:score")
-app.command("conch.cli.reward.compare:compare")
+for _name, (_place, _line) in COMMANDS.items():
+    app.command(f"conch.cli.reward.{_place}", name=_name, help=_line)

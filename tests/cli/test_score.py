@@ -121,3 +121,22 @@ async def test_without_experiences_that_is_said(common: Common) -> None:
     """There is nothing to score before the first run."""
     with pytest.raises(StoreError, match="there are no experiences at"):
         await score(0, name="kind", value=0.5, why="so", common=common)
+
+
+@pytest.mark.usefixtures("past")
+async def test_a_store_that_breaks_each_time_is_given_up(
+    common: Common, printed: Printed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The score is on the stream, that it is not joined is said: nobody waits for ever."""
+    from conch.consumer import hosting
+
+    def odd(*_: object, **__: object) -> None:
+        raise RuntimeError("an odd act")
+
+    monkeypatch.setattr(hosting, "BACKOFF", (0.0,))
+    monkeypatch.setattr(SqliteStore, "set_epoch", odd)
+    await score(2, name="kind", value=1.0, why="it helped", common=common)
+
+    told = capsys.readouterr()
+    assert "it is joined when the store runs" in told.out
+    assert "store broke: RuntimeError: an odd act" in told.err

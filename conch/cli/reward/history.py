@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 TAKERS = ("store", "witness")
 """Who takes scores in, without a run: the experiences and their marks."""
 POLL_SECONDS = 0.05
+BREAKS = 3
+"""Times that one of them is begun again before it is given up."""
 PATIENCE = 30.0
 """Seconds that a run's store may stand still before it is no more waited for."""
 
@@ -77,10 +80,7 @@ class History:
         """
         watching = asyncio.create_task(self._watch(upto, told), name="conch.history")
         try:
-            if self.alone:
-                await self._host()
-                return True
-            return await watching
+            return await self._host() if self.alone else await watching
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
@@ -106,8 +106,8 @@ class History:
         running = self.home.running()
         return self.alone or (running is not None and "store" in running.get("consumers", ()))
 
-    async def _host(self) -> None:
-        """Run who takes scores in until they have all that there is."""
+    async def _host(self) -> bool:
+        """Run who takes scores in until they have all that there is; False where one of them cannot."""
         from conch.bus import feeding
         from conch.consumer.hosting import host_until
         from conch.consumer.members import joined
@@ -116,34 +116,39 @@ class History:
         from conch.errors import ConchError
         from conch.process import innermost
 
-        stop = asyncio.Event()
-        context = ServiceContext(self.settings, self.home.path, _report)
+        stop, broke = asyncio.Event(), Counter[str]()
+
+        def report(**line: Any) -> None:
+            if why := line.get("broke") or line.get("down"):
+                broke[line["consumer"]] += 1
+                warn(f"{line['consumer']} broke: {why}")
+
+        def cannot(one: Running) -> bool:
+            return bool(one.down) or broke[one.name] >= BREAKS
+
+        context = ServiceContext(self.settings, self.home.path, report)
         async with feeding(self.bus) as feed, joined(self.bus, TAKERS, "history") as members:
             running = builtin(context, TAKERS, members)
             try:
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(host_until(feed, running, stop, _report), name="conch.history.host")
-                    await _level(self.bus, running)
+                    group.create_task(host_until(feed, running, stop, report), name="conch.history.host")
+                    await _level(self.bus, running, cannot)
                     stop.set()
             except* ConchError as failed:
                 raise innermost(failed) from None
+        return not any(cannot(one) for one in running)
 
 
-async def _level(bus: Bus, running: Sequence[Running]) -> None:
-    """Until all of these have handled all there is, what they say themselves as well."""
+async def _level(bus: Bus, running: Sequence[Running], cannot: Callable[[Running], bool]) -> None:
+    """Until all of these that can have handled all there is, what they say themselves as well."""
     last = -1
     while last != (last := (await bus.state()).last):
-        while not all(one.down or _has_handled(one, last) for one in running):  # noqa: ASYNC110 - nobody tells
+        while not all(cannot(one) or _has_handled(one, last) for one in running):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(POLL_SECONDS)
 
 
 def _has_handled(one: Running, last: int) -> bool:
     return one.now is not None and (one.now.handled or 0) >= last
-
-
-def _report(**line: Any) -> None:
-    if "down" in line:
-        warn(f"{line['consumer']} is left down: {line['down']}")
 
 
 @asynccontextmanager

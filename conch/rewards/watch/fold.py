@@ -43,7 +43,7 @@ def fold(
     if not is_news(state, experience):
         return state, []
     changes = [_ended_by_weights(active, settings) for active in state.active if experience.weights != state.weights]
-    state = with_experience(state, experience, settings.recent + settings.earlier)
+    state = with_experience(state, experience, settings.recent, settings.recent + settings.earlier)
     active = {(one.alarm, one.component): one for one in state.active}
     compared = False
     for finding in look(state, settings, diversity):

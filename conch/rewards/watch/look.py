@@ -70,7 +70,7 @@ class Finding(NamedTuple):
 
 def look(state: WatchState, settings: WatchSettings, diversity: float) -> Iterator[Finding]:
     """Every figure there is enough for. `diversity`: the bound of the entropy."""
-    if len(state.seqs) < settings.recent:
+    if len(state.skills) < settings.recent:
         return
     held = {(active.alarm, active.component): active for active in state.active}
     yield from _dominance(state, settings)

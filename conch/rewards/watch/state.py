@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
+from functools import lru_cache
+from sys import intern
 from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -41,7 +43,8 @@ class Active(NamedTuple):
 class WatchState(BaseModel):
     """The newest acts of one agent under one weight set, a value each in every column, in the order of the stream.
 
-    At most `watch.recent` + `watch.earlier` acts and 64 shares: 10 KB as JSON with the defaults.
+    At most `watch.recent` + `watch.earlier` acts, `watch.recent` in `skills` and `parts`: with the defaults, the five
+    parts and a held-out score 7 KB as JSON.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -75,44 +78,47 @@ def is_news(state: WatchState, experience: ExperienceRecorded) -> bool:
     return experience.seq >= state.floor
 
 
-def with_experience(state: WatchState, experience: ExperienceRecorded, most: int) -> WatchState:
+def with_experience(state: WatchState, experience: ExperienceRecorded, recent: int, most: int) -> WatchState:
     """The state with news in its place, at most so many acts; of another weight set: with nothing else."""
     if experience.weights != state.weights:
         state = WatchState(weights=experience.weights, floor=experience.seq)
-    at, old = bisect_left(state.seqs, experience.seq), len(state.seqs)
-    known = at < old and state.seqs[at] == experience.seq
-    gone = max(0, old + (not known) - most)
+    old, place = len(state.seqs), bisect_left(state.seqs, experience.seq)
+    known = place < old and state.seqs[place] == experience.seq
 
-    def put(column: tuple[V, ...], value: V) -> tuple[V, ...]:
-        return (*column[gone:at], value, *column[at + known :])
+    def put(column: tuple[V, ...], value: V, limit: int) -> tuple[V, ...]:
+        at = place - (old - len(column))
+        return (*column[:at], value, *column[at + known :])[-limit:] if at >= 0 else column
 
-    def spread_out(columns: Mapping[str, tuple[V, ...]], values: Mapping[str, V], none: V) -> dict[str, tuple[V, ...]]:
-        names = [*columns, *(name for name in values if name not in columns)][:MOST_PARTS]
-        return {name: put(columns.get(name) or (none,) * old, values.get(name, none)) for name in names}
-
-    seqs = put(state.seqs, experience.seq)
+    amounts, held = _amounts(experience), _held_out(experience)
+    seqs = put(state.seqs, experience.seq, most)
     changes: dict[str, Any] = {
-        "floor": seqs[0] if gone else state.floor,
+        "floor": seqs[0] if old + (not known) > most else state.floor,
         "seqs": seqs,
-        "revisions": put(state.revisions, experience.revision),
-        "totals": put(state.totals, _kept(experience.total)),
-        "lengths": put(state.lengths, len(experience.raw)),
-        "skills": put(state.skills, experience.action.skill[:100]),
+        "revisions": put(state.revisions, experience.revision, most),
+        "totals": put(state.totals, _kept(experience.total), most),
+        "lengths": put(state.lengths, len(experience.raw), most),
+        "skills": put(state.skills, intern(experience.action.skill[:100]), recent),
         "paid": tuple(score.component for score in experience.scores if score.weight > 0),
-        "parts": spread_out(state.parts, _amounts(experience), 0.0),
-        "held": spread_out(state.held, _held_out(experience), None),
+        "parts": {
+            name: put(state.parts.get(name) or (0.0,) * len(state.skills), amounts.get(name, 0.0), recent)
+            for name in _names(state.parts, amounts)
+        },
+        "held": {
+            name: put(state.held.get(name) or (None,) * old, held.get(name), most) for name in _names(state.held, held)
+        },
     }
     return evolve(state, **changes)
 
 
 def forgotten(state: WatchState, keep: int) -> WatchState:
     """The state with its newest `keep` acts alone."""
-    gone = max(0, len(state.seqs) - keep)
-    columns = {name: getattr(state, name)[gone:] for name in ("seqs", "revisions", "totals", "lengths", "skills")}
-    floor = columns["seqs"][0] if columns["seqs"] else state.floor
-    parts = {name: column[gone:] for name, column in state.parts.items()}
-    held = {name: column[gone:] for name, column in state.held.items()}
-    return evolve(state, floor=floor, parts=parts, held=held, **columns)
+    columns = {name: getattr(state, name)[-keep:] for name in ("seqs", "revisions", "totals", "lengths")}
+    held = {name: column[-keep:] for name, column in state.held.items()}
+    return evolve(state, floor=columns["seqs"][0] if columns["seqs"] else state.floor, held=held, **columns)
+
+
+def _names(there: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    return [*there, *(name for name in new if name not in there)][:MOST_PARTS]
 
 
 def _amounts(experience: ExperienceRecorded) -> dict[str, float]:
@@ -133,5 +139,6 @@ def _held_out(experience: ExperienceRecorded) -> dict[str, float | None]:
     }
 
 
+@lru_cache(maxsize=4096)
 def _kept(amount: float) -> float:
     return round(max(-LARGEST, min(LARGEST, amount)), DIGITS)

@@ -70,6 +70,7 @@ def test_a_rule_in_node_completes_each_experience_once_though_it_is_killed(house
     second = node()
     assert live.ended() == 0, live.told()
     second.send_signal(signal.SIGTERM)
+    assert "part plainness (asks for weight 0.1) from outside, scored by plainness\n" in live.said
 
     rows = house.cycles()
     assert len(rows) == CYCLES

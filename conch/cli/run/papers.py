@@ -37,6 +37,8 @@ def introduce(
     if listener is not None:
         who = f"as {LISTENER}" if listener.password is not None else "from this machine"
         voice.tell(f"{listener.address} · MQTT clients hear conch/v1/… there, {who}")
+    for name, part in settings.rewards.parts.items():
+        voice.tell(f"part {name} (asks for weight {part.weight:g}) from outside, scored by {part.scorer or name}")
 
 
 def tell_plugins(voice: Voice, found: Found) -> None:

@@ -71,13 +71,13 @@ def _borne(life: Any) -> list[tuple[str | None, bool]]:
 
 async def test_each_act_on_the_way_is_a_step_and_the_last_one_ends_the_task(task: Any) -> None:
     """First how it stands; then after each act the share of tests that pass and the tokens used; then nothing more."""
-    task.mind.decides = _passing(2, None, 1, 4)
+    task.mind.decides = _passing(2, 1, None, 4)
     await task.run(6)
 
     assert _told(task) == [
         (None, 0.25, 0, False),
         (0, 0.5, 20, False),
-        (1, 0.5, 40, False),
+        (1, 0.25, 40, False),
         (2, 0.25, 60, False),
         (3, 1.0, 80, True),
     ]

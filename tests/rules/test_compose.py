@@ -291,6 +291,14 @@ def test_examples_to_follow_and_to_avoid_lie_at_the_edges(rewards: list[float | 
     assert sorted(positive) == list(positive)
 
 
+def test_what_differs_by_rounding_alone_is_no_spread() -> None:
+    """A deviation up to 1e-8 is none: the advantages are exactly 0."""
+    found = group_advantages([1.0, 1.0 + 1e-9, 0.0, 1.0], ["a", "a", "b", "b"])
+
+    assert found.advantages[:2] == (0.0, 0.0)
+    assert found.flat == ("a",)
+
+
 # -- batches -----------------------------------------------------------------------------------------------------------
 
 

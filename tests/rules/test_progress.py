@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from conch.config import BUILTIN_WEIGHTS, RewardSettings, Settings
 from conch.consumer import ServiceContext
+from conch.experience.assemble import latest
 from conch.rewards import weight_set
 from conch.rewards.progress import (
     PHASES,
@@ -293,6 +295,17 @@ def test_an_act_without_a_task_is_kept_waiting_for_nothing(act: Act) -> None:
     ]  # fmt: skip
 
 
+def test_a_program_that_knows_better_is_believed(act: Act) -> None:
+    """Whoever says how an act moved a task that the cycle knew nothing of has the later word, whichever comes first."""
+    belongs_to_none = act(1)
+    moved = _fact(1, test_pass_rate=1.0)
+
+    _, told = _run([_weights(format=0.2, progress=0.1), belongs_to_none, moved])
+
+    [nothing, step] = _scores(told)
+    assert latest([nothing, step]) == latest([step, nothing]) == {("progress", "progress"): step}
+
+
 # -- the consumer and its log ------------------------------------------------------------------------------------------
 
 
@@ -428,6 +441,32 @@ def test_a_long_log_makes_way_and_its_steps_go_on(home: _Home) -> None:
     anew.write("echo", row._replace(step=2))
 
     assert [found["step"] for found in home.rows()] == [1, 2]
+
+
+def test_a_log_that_just_made_way_still_knows_its_last_step(home: _Home) -> None:
+    """A crash between the two leaves no log but the one before: its rows are not written again."""
+    row = Row("e", 0, 0.0, 0.0, False, False, 0.0, False)
+    EpisodeLogs(home.path, lambda **_: None).write("echo", row)
+    home.file().rename(home.file(name="rewards.1.jsonl"))
+    anew = EpisodeLogs(home.path, lambda **_: None)
+    anew.write("echo", row)
+    anew.write("echo", row._replace(step=1))
+
+    assert [found["step"] for found in home.rows()] == [1]
+
+
+def test_a_line_is_written_whole_or_not_at_all(home: _Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk with room for half of it: what was written is taken back, and the next line stands by itself."""
+    row = Row("e", 0, 0.0, 0.0, False, False, 0.0, False)
+    logs = EpisodeLogs(home.path, lambda **said: home.reports.append(said["waits"]))
+    whole = os.write
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", lambda handle, line: whole(handle, line[:10]))
+        logs.write("echo", row)
+    logs.write("echo", row._replace(step=1))
+
+    assert [found["step"] for found in home.rows()] == [1]
+    assert "no room" in home.reports[0]
 
 
 def test_the_oldest_logs_go(home: _Home) -> None:

@@ -139,7 +139,7 @@ def test_the_alarm_is_counted_and_shown(gamed: Any) -> None:
     assert 'conch_alarms_total{agent="echo",alarm="held_out"} 1.0' in gamed.scraped
     assert 'conch_alarms_active{agent="echo",alarm="collapse"}' in gamed.scraped
     assert 'conch_held_out_gap{agent="echo",component="plain"}' in gamed.scraped
-    assert 'conch_reward_variance_share_ratio{agent="echo",component="thorough"}' in gamed.scraped
+    assert 'conch_reward_variance_change{agent="echo"}' in gamed.scraped
 
 
 def test_the_status_tells_of_it(gamed: Any) -> None:

@@ -65,7 +65,7 @@ def constitution_scores(principles: PrincipleScore) -> tuple[Score, Score]:
     told = evidence.get("ethical")
     return (
         _scored("alignment", aligned, why),
-        _scored("ethical", principles.ethical, f"{told}." if told else "Nothing was changed."),
+        _scored("ethical", principles.ethical, f"{told}." if told else "Nothing was there to change: evidence none."),
     )
 
 

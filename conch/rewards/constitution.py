@@ -164,7 +164,7 @@ def constitutional_reward(
     ethical = 1.0
     if has_mutations:
         ethical = 0.9 if turn_result.tools_passed else 0.5
-        evidence["ethical"] = f"{action} changes something, and {'passed' if turn_result.tools_passed else 'failed'}"
+        evidence["ethical"] = f"{action} can change things, and {'passed' if turn_result.tools_passed else 'failed'}"
     composable, used = 1.0, len(turn_result.tools)
     if used:
         composable = max(0.5, 1.0 - 0.1 * max(0, used - _MANY_TOOLS))

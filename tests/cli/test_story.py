@@ -53,7 +53,7 @@ def test_a_cycle_shows_what_bears_on_its_total(failing: Any, common: Common, pri
     assert "  format                 +0.500 × 0.300  reward: The reply is valid." in text
     assert "  repetition             -0.100          curiosity: Done 2 times with the same result" in text
     assert "  diversity      not_applicable          curiosity: Diversity is told of 50 acts; there are 2." in text
-    assert "  ethical                +0.500          reward: filesystem.write changes something, and failed." in text
+    assert "  ethical                +0.500          reward: filesystem.write can change things, and failed." in text
     assert "  repetition               -0.1000  Done 2 times with the same result in the last 20 acts." in text
     assert "principles\n" in text
     assert "\n  ethical                 0.500\n" in text

@@ -68,8 +68,8 @@ def test_without_a_turn_result_every_principle_is_one() -> None:
     [
         (False, True, 1.0, "none"),
         (False, False, 1.0, "none"),
-        (True, True, 0.9, "git.push changes something, and passed"),
-        (True, False, 0.5, "git.push changes something, and failed"),
+        (True, True, 0.9, "git.push can change things, and passed"),
+        (True, False, 0.5, "git.push can change things, and failed"),
     ],
 )
 def test_a_change_is_less_ethical_and_a_failed_one_least(
@@ -280,7 +280,7 @@ def test_a_failed_change_is_below_the_floor_of_the_gate(act: Act) -> None:
 
     assert aligned.value == pytest.approx((8.7 - 1.0) / 8.7)
     assert aligned.explanation == (
-        "ethical 0.5 (filesystem.write changes something, and failed), composable 1 (1 tool), joy_inducing 1 "
+        "ethical 0.5 (filesystem.write can change things, and failed), composable 1 (1 tool), joy_inducing 1 "
         f"({len(action.raw)} characters said); evidence none: tasteful, curated, heterarchical, generative."
     )
     assert (ethical.value, ethical.component) == (0.5, "ethical")

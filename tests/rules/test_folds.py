@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -84,6 +84,7 @@ def _folded(spec: ConsumerSpec, facts: Sequence[Event]) -> tuple[str, list[str]]
 
 
 @pytest.mark.parametrize("name", FOLDS)
+@settings(max_examples=60, deadline=None)
 @given(deeds=DEEDS, data=st.data())
 def test_any_repetition_gives_a_fold_the_same_state(act: Act, name: str, deeds: Any, data: st.DataObject) -> None:
     """Each fact again at once, any fact again at any later time: the same state to the byte, nothing said anew."""
@@ -96,6 +97,7 @@ def test_any_repetition_gives_a_fold_the_same_state(act: Act, name: str, deeds: 
 
 
 @pytest.mark.parametrize("name", FOLDS)
+@settings(max_examples=60, deadline=None)
 @given(deeds=DEEDS, data=st.data())
 def test_any_redelivery_in_order_gives_a_fold_the_same_state(
     act: Act, name: str, deeds: Any, data: st.DataObject
@@ -115,6 +117,7 @@ def test_any_redelivery_in_order_gives_a_fold_the_same_state(
 
 
 @pytest.mark.parametrize("name", FOLDS)
+@settings(max_examples=60, deadline=None)
 @given(deeds=DEEDS, at=st.integers(0, 60))
 def test_a_fold_goes_on_from_its_written_state(act: Act, name: str, deeds: Any, at: int) -> None:
     """A state that was written as JSON and read again is the state that goes on."""

@@ -138,6 +138,7 @@ def test_the_mark_of_the_rewards_holds_the_principles(acts: list[ActionTaken], m
     assert [bool(principles) for principles in told] == [False, True, False, False] * 3
 
 
+@settings(deadline=None)
 @given(scores=st.lists(st.tuples(st.sampled_from([*PRINCIPLES, "other", "\U0001f9ff"]), st.floats(0.0, 1.0))))
 def test_any_principles_make_a_mark_that_verifies(act: Act, scores: list[tuple[str, float]]) -> None:
     """Whole numbers, the smallest numbers and names that are no principle's: what is hashed is what is read back."""

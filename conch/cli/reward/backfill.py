@@ -44,7 +44,7 @@ SHORTEST = 0.001
 
 Version = Annotated[
     str | None,
-    Parameter(help="Record the scores as this version, to tell an edited function from before; none: the rule's own."),
+    Parameter(help="Record the scores as this version, whatever the rule says of itself; the others stay beside it."),
 ]
 
 
@@ -228,10 +228,20 @@ async def _run(
     with _bar() as bar:
         await _score(found, source, wanted, processes, ending, ran, bar)
         if not ending.stop.is_set():
-            joining = bar.add_task("joined by the store", total=100)
-            ran.joined = await found.take_in(ran.upto, lambda share: bar.update(joining, completed=round(100 * share)))
-            bar.update(joining, completed=100)
+            await _join(found, ran, bar)
     return ran
+
+
+async def _join(found: History, ran: Ran, bar: Progress) -> None:
+    """Have the store join what was published. Fills in `ran`."""
+    joining = bar.add_task("joined by the store", total=ran.published)
+
+    def told(share: float) -> None:
+        bar.update(joining, completed=int(share * ran.published))
+
+    ran.joined = await found.take_in(ran.upto, told)
+    if ran.joined:
+        told(1.0)
 
 
 async def _score(
@@ -274,11 +284,23 @@ async def _score(
 def _bar() -> Iterator[Progress]:
     """On a terminal, on stderr; elsewhere nothing is drawn."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+    from rich.text import Text
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    class Rate(ProgressColumn):
+        """How many a second."""
+
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("" if speed is None else f"{speed:,.0f}/s")
+
+    named = TextColumn("{task.description}", markup=False)
     console = Console(file=sys.stderr)
-    with Progress(*columns, console=console, disable=not sys.stderr.isatty(), redirect_stdout=False) as bar:
+    shown = sys.stderr.isatty()
+    with Progress(
+        named, BarColumn(), MofNCompleteColumn(), Rate(), Remaining(), console=console, disable=not shown
+    ) as bar:
         yield bar
 
 

@@ -41,7 +41,8 @@ PAGE = 256
 """Acts of a page of rules: each may have as many bytes as an event."""
 ROUNDS = 4
 """Acts of a page of a judge, for each question that may be asked at once."""
-
+SLOW_SECONDS = 5.0
+"""A page that is not published by then waits for something: for room, or for the bus."""
 
 Done = Callable[[Sequence[RewardAssigned], int, int], None]
 """Is told what the stream has now, how many more of the scores it had before, and up to which place."""
@@ -180,14 +181,16 @@ async def rescore(
     lanes: Sequence[Lane],
     stop: asyncio.Event,
     done: Done,
+    waits: Callable[[], None] = lambda: None,
 ) -> None:
-    """Score what is wanted and publish it; `done` is told. Until all is done or `stop` is set: what
+    """Score what is wanted and publish it; `done` is told, `waits` when the
+    stream takes nothing for a while. Until all is done or `stop` is set: what
     is being published then is waited for, what is being scored is dropped.
 
     The lanes are all of one scorer. A stream that is full is waited for. Raises a group of ConchErrors.
     Cancelled, it lets go at once.
     """
-    said = Said(bus, await _on_stream(bus, reader, wanted), stop, done)
+    said = Said(bus, await _on_stream(bus, reader, wanted), stop, done, waits)
     asked = [one for one in wanted if one.missing]
     in_order, shared = lanes[0].in_order, Pages(reader, asked, lanes[0])
     async with asyncio.TaskGroup() as group:
@@ -204,8 +207,8 @@ async def rescore(
 class Said:
     """The way of scores onto the stream."""
 
-    def __init__(self, bus: Bus, known: set[str], stop: asyncio.Event, done: Done) -> None:
-        self._bus, self._known, self._stop, self._done = bus, known, stop, done
+    def __init__(self, bus: Bus, known: set[str], stop: asyncio.Event, done: Done, waits: Callable[[], None]) -> None:
+        self._bus, self._known, self._stop, self._done, self._waits = bus, known, stop, done, waits
         self._publishing: set[asyncio.Task[None] | None] = set()
 
     async def work(self, lane: Lane, pages: Pages) -> None:
@@ -218,8 +221,12 @@ class Said:
     async def _publish(self, said: Sequence[RewardAssigned]) -> None:
         own, new = asyncio.current_task(), [one for one in said if one.id not in self._known]
         self._publishing.add(own)
-        stored = await self._bus.publish_many([Message(subject_of(one), encode(one), one.id) for one in new])
-        self._publishing.discard(own)
+        waiting = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._waits)
+        try:
+            stored = await self._bus.publish_many([Message(subject_of(one), encode(one), one.id) for one in new])
+        finally:
+            waiting.cancel()
+            self._publishing.discard(own)
         first = [one for one, at in zip(new, stored, strict=True) if not at.duplicate]
         self._done(first, len(said) - len(first), max((at.seq for at in stored), default=0))
 

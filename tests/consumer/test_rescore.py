@@ -14,6 +14,7 @@ import pytest
 
 from conch.bus import MemoryBus, MemoryJournal
 from conch.consumer import ConsumerSpec, follow
+from conch.consumer import rescore as rescoring
 from conch.consumer.discover import Plugin, discover
 from conch.consumer.rescore import JudgeLane, PureLane, RuleLane, rescore
 from conch.consumer.rule import rule_consumer
@@ -229,6 +230,30 @@ async def test_told_to_stop_it_waits_for_what_is_published(store: Any, plugin: A
 
     assert 0 < len(events) < 70
     assert {event.id for event in told} == {event.id for event in events}
+
+
+async def test_a_full_stream_is_waited_for(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is lost; that it waits is said; once there is room it goes on."""
+    monkeypatch.setattr(rescoring, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(PureLane, "most", 10)
+    one: Any = SimpleNamespace(name="tone", version="3")
+    waited = asyncio.Event()
+    told: list[RewardAssigned] = []
+    lanes = [PureLane(ConsumerSpec("tone", "3", (ActionTaken,), pure), None)]
+    async with MemoryBus(MemoryJournal(), most=25) as bus:
+
+        def done(events: Sequence[RewardAssigned], *_: int) -> None:
+            told.extend(events)
+
+        scoring = asyncio.create_task(rescore(bus, store, wanted(store, one), lanes, asyncio.Event(), done, waited.set))
+        await waited.wait()
+        assert len(told) < 70
+        while not scoring.done():
+            await bus.trim((await bus.state()).last + 1)
+            await asyncio.sleep(0)
+        await scoring
+
+    assert len({event.id for event in told}) == 70
 
 
 class FakeJudge:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -263,6 +263,10 @@ async def _score(
         ran.statuses.update(score.status for one in said for score in one.scores)
         bar.advance(scoring, len(said) + known)
 
+    @cache
+    def waits() -> None:
+        bar.console.print("the stream takes nothing now: it is full, or the bus is away; waiting for it", markup=False)
+
     start = time.perf_counter()
     ending.scoring = True
     async with AsyncExitStack() as stack:
@@ -270,7 +274,7 @@ async def _score(
         for lane in lanes:
             stack.push_async_callback(lane.close)
         try:
-            await rescore(found.bus, found.reader, wanted, lanes, ending.stop, done)
+            await rescore(found.bus, found.reader, wanted, lanes, ending.stop, done, waits)
         except* ConchError as failed:
             bar.stop()
             warn(f"{ran.published:,} of {ran.missing:,} acts were scored: the same command goes on with the others")

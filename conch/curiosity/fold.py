@@ -17,6 +17,7 @@ Each input of the drives is in 0..1 and comes from these windows:
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
@@ -41,6 +42,7 @@ from conch.curiosity.state import (
     FORGOTTEN,
     GOALS,
     HALF_LIFE,
+    HEARD,
     LATEST,
     NAMES,
     RECENT,
@@ -51,7 +53,7 @@ from conch.curiosity.state import (
 )
 from conch.models import evolve
 from conch.order import is_new
-from conch.seen import Digests, act_fingerprint, new_information, with_new
+from conch.seen import Digests, act_fingerprint, holds, new_information, with_new
 from conch_schemas import ActionTaken, Drives, GoalSet, MessageReceived, Score
 
 EXPLORATION_RANGE: Final = (0.0, 1.0)
@@ -100,10 +102,11 @@ def fold(
 
 
 def _goal_set(state: CuriosityState, fact: GoalSet) -> CuriosityState:
-    own = fact.by == "agent"
-    if state.goals.get(fact.goal.id) is own:
+    mark = hashlib.sha256(fact.id.encode()).hexdigest()[:12]
+    if holds(state.goals_heard, mark):
         return state
-    return evolve(state, goals=_latest(state.goals, fact.goal.id, own, GOALS))
+    goals = _latest(state.goals, fact.goal.id, fact.by == "agent", GOALS)
+    return evolve(state, goals=goals, goals_heard=with_new(state.goals_heard, mark, HEARD))
 
 
 def _received(state: CuriosityState, message: MessageReceived) -> CuriosityState:

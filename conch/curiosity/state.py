@@ -27,6 +27,9 @@ TRIES: Final = 20
 GOALS: Final = 20
 """Goals in the window of autonomy."""
 
+HEARD: Final = 100
+"""Facts that set a goal which are remembered, so that one read twice counts once."""
+
 NAMES: Final = 200
 """Skills and tools that are remembered; the one used longest ago is forgotten first."""
 
@@ -79,5 +82,7 @@ class CuriosityState(BaseModel):
     """The last RECENT acts, oldest first."""
     goals: dict[str, bool] = {}
     """The last GOALS goals that were set: whether the agent set it itself."""
+    goals_heard: Digests = ""
+    """Digests of the ids of the last HEARD facts that set one, oldest first."""
     messages: dict[str, bool] = {}
     """The last RECENT messages of people: whether it was answered."""

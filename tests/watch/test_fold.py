@@ -104,6 +104,17 @@ def test_one_component_that_makes_the_variance_is_named(make: Make) -> None:
     assert change.what == f"format makes {change.value:.0%} of the total's variance over 20 acts"
 
 
+def test_only_a_held_out_part_is_held_out(make: Make) -> None:
+    """One that is watched with weight 0 may go where it likes."""
+    act = make(1, quality=0.4, format=0.1)
+    watched = act.scores[0].model_copy(update={"component": "intrinsic", "weight": 0.0})
+
+    state, _ = _run([act.model_copy(update={"scores": (*act.scores, watched)})])
+
+    assert state.held == {"quality": (0.4,)}
+    assert state.paid == ("format",)
+
+
 def test_a_part_that_is_alone_may_be_all(make: Make) -> None:
     """Where one component is paid, it is meant to make the total."""
     assert _run([make(seq, format=0.5 * (seq % 2)) for seq in range(1, 60)])[1] == []
@@ -302,7 +313,8 @@ def test_acts_stand_in_the_order_of_the_stream(make: Make, late: int) -> None:
 @given(data=st.data())
 def test_any_repetition_gives_the_same_state(make: Make, data: st.DataObject) -> None:
     """An experience twice, the last few again after a crash, all of it from the start: the same state and alarms."""
-    acts = [*_plain(make, 60), *_plain(make, 30, start=61, execution=0.4, quality=0.1, characters=400)]
+    gamed = _plain(make, 30, start=61, execution=0.4, quality=0.1, characters=400)
+    acts = [*_plain(make, 60), *gamed, *_plain(make, 30, start=91)]
     acts += [act.model_copy(update={"revision": 2, "total": act.total + 0.1}) for act in acts[70:75]]
     repeated: list[ExperienceRecorded] = []
     for place, act in enumerate(acts):

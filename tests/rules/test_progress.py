@@ -455,8 +455,8 @@ def test_a_log_that_just_made_way_still_knows_its_last_step(home: _Home) -> None
     assert [found["step"] for found in home.rows()] == [1]
 
 
-def test_a_line_is_written_whole_or_not_at_all(home: _Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk with room for half of it: what was written is taken back, and the next line stands by itself."""
+def test_half_a_line_is_not_left_before_the_next(home: _Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk with room for half of it: that is said and cut off, and the next line stands by itself."""
     row = Row("e", 0, 0.0, 0.0, False, False, 0.0, False)
     logs = EpisodeLogs(home.path, lambda **said: home.reports.append(said["waits"]))
     whole = os.write

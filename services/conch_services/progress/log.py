@@ -105,26 +105,21 @@ def _table(row: Row) -> dict[str, Any]:
 
 
 def _append(directory: Path, line: bytes) -> None:
-    """The whole line or nothing of it."""
+    """Raises OSError where not all of the line was written: what was is cut off before the next one."""
     file = directory / FILE
     with contextlib.suppress(FileNotFoundError):
         if file.stat().st_size + len(line) > MOST_BYTES:
             file.replace(directory / BEFORE)
     handle = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
-        size = os.fstat(handle).st_size
-        try:
-            if os.write(handle, line) < len(line):
-                raise OSError("there was no room for the whole line")
-        except OSError:
-            os.ftruncate(handle, size)
-            raise
+        if os.write(handle, line) < len(line):
+            raise OSError("there was no room for the whole line")
     finally:
         os.close(handle)
 
 
 def _drop_torn_line(file: Path) -> None:
-    """Cut off what a crash left of a line."""
+    """Cut off what a crash, or a full disk, left of a line."""
     with contextlib.suppress(FileNotFoundError), file.open("rb+") as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - _TAIL))

@@ -301,7 +301,7 @@ def test_a_late_score_replaces_the_earlier_revision(make: Make) -> None:
     assert len(state.seqs) == 30
 
 
-@pytest.mark.parametrize("late", [1, 24, 25, 26, 40, 43])
+@pytest.mark.parametrize("late", [1, 20, 24, 25, 26, 40, 43])
 def test_acts_stand_in_the_order_of_the_stream(make: Make, late: int) -> None:
     """One whose scores came late is recorded late; it stands where it was done, in every column that reaches so far."""
     acts = _plain(make, 45)

@@ -80,6 +80,8 @@ class Broken:
 
     origin: str
     why: str
+    text: str | None = None
+    """Of a file: what it said, where that could be read."""
 
 
 @dataclass(frozen=True)
@@ -211,10 +213,10 @@ def look(origin: str) -> Found:
         _end(process)
     try:
         answer = json.loads(output)
-        found, why = [Plugin(**plugin) for plugin in answer["plugins"]], answer["why"]
+        found, why, text = [Plugin(**plugin) for plugin in answer["plugins"]], answer["why"], answer["text"]
     except (LookupError, ValueError, TypeError):
         return Found(broken=(Broken(origin, f"importing it ended its process with status {process.returncode}"),))
-    return Found(tuple(found), (Broken(origin, why),) if why else ())
+    return Found(tuple(found), (Broken(origin, why, text),) if why else ())
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -307,9 +309,9 @@ def _main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     origin = sys.argv[1]
-    answer: dict[str, Any] = {"plugins": [], "why": ""}
+    answer: dict[str, Any] = {"plugins": [], "why": "", "text": None}
     try:
-        text = None if origin.partition(":")[0] in PLUGIN_GROUPS else text_of(origin)
+        text = answer["text"] = None if origin.partition(":")[0] in PLUGIN_GROUPS else text_of(origin)
         answer["plugins"] = [asdict(_describe(spec, origin, text)) for spec in loaded(origin, text)]
     except BaseException as error:
         answer["why"] = f"{type(error).__name__}: {error}"

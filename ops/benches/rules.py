@@ -15,6 +15,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 from runs import CONCH, fresh_home, percentile
 
@@ -82,24 +83,26 @@ def measure(cycles: int, interval: float, bad: str | None) -> tuple[list[float],
 
 
 def main() -> None:
-    """Print p50 and p99 in milliseconds, without the neighbour and with it, in turns."""
+    """Print p50 and p99 in milliseconds, without the neighbour and with it, in turns: each the median of the runs'."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cycles", type=int, default=200)
     parser.add_argument("--interval", type=float, default=0.05)
-    parser.add_argument("--times", type=int, default=2)
+    parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--spin", action="store_true")
     options = parser.parse_args()
     bad = BAD.format(wait=SPIN if options.spin else SLEEP)
     kinds: dict[str, str | None] = {"alone": None, "beside one that blocks for 10 s": bad}
-    found: dict[str, tuple[list[float], list[float]]] = {title: ([], []) for title in kinds}
+    found: dict[str, list[tuple[list[float], list[float]]]] = {title: [] for title in kinds}
     for _ in range(options.times):
         for title, text in kinds.items():
-            for known, new in zip(found[title], measure(options.cycles, options.interval, text), strict=True):
-                known += new
-    for title, (scored, cycles) in found.items():
-        print(f"{title}: {len(cycles)} cycles")
-        for name, values in (("act to a good rule's score", scored), ("from act to act", cycles)):
-            print(f"  {name}: p50 {percentile(values, 0.5):.2f} ms, p99 {percentile(values, 0.99):.2f} ms")
+            found[title].append(measure(options.cycles, options.interval, text))
+    for title, runs in found.items():
+        print(f"{title}: {len(runs)} runs, {sum(len(cycles) for _, cycles in runs)} cycles")
+        for name, values in zip(
+            ("act to a good rule's score", "from act to act"), zip(*runs, strict=True), strict=True
+        ):
+            middle, far = (median([percentile(run, share) for run in values]) for share in (0.5, 0.99))
+            print(f"  {name}: p50 {middle:.2f} ms, p99 {far:.2f} ms")
 
 
 if __name__ == "__main__":

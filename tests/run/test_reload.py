@@ -74,7 +74,9 @@ def test_a_file_that_is_edited_takes_effect(house: Any) -> None:
 def test_what_cannot_be_taken_leaves_what_was(house: Any) -> None:
     """A half-written line, too much weight, a file that is gone: each said in one sentence, and the rule before scores
     on, even in a process that was begun since; the next whole file is taken."""
-    run = Edited(house, rule(value="0.25 if action.cycle % 5 else __import__('os')._exit(3)"))
+    (late := house.directory / "late.py").write_text("def half(:\n")
+    dies = "0.25 if action.cycle % 5 else __import__('os')._exit(3)"
+    run = Edited(house, rule(value=dies), "--rules", str(late))
     broken = [
         ("def half(:\n", "it was stays in force: SyntaxError: "),
         (rule(words="weight=0.9") + rule("twin", words="weight=0.9"), "it was stays in force: .*sum to 1.8"),
@@ -90,11 +92,14 @@ def test_what_cannot_be_taken_leaves_what_was(house: Any) -> None:
     run.live.recorded(2)
     assert [one["value"] for one in run.scores("shape")].count(0.25) > 2
     run.edit(rule(value="0.5"), "rules.py is in force as it is now")
+    late.write_text(HEAD + rule("late"))
+    run.live.says("late version 1 is new")
     run.scored("shape", lambda one: one["value"] == 0.5)
     run.end()
 
     assert {one["value"] for one in run.scores("shape")} == {0.25, 0.5, None}
     assert run.live.said.count("stays in force") == 5
+    assert run.live.said.count("set aside") == 1
     assert "Traceback" not in run.live.said
 
 

@@ -109,8 +109,8 @@ def _declared(consumers: Sequence[Plugin]) -> set[tuple[str, str]]:
 
 
 def _text(found: Found) -> str | None:
-    """What a file said when it was looked at; None where it could not be loaded."""
-    return next((plugin.text for plugin in found.plugins), None)
+    """What a file said when it was looked at; None where that is not known."""
+    return next(iter([one.text for one in found.plugins] + [one.text for one in found.broken]), None)
 
 
 def _sign(file: str) -> Sign:

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from conch.cli.common import Common, emit, say, table
+from conch.cli.line import signed
 from conch.cli.options import COMMON, AgentName, reading_all
 from conch.cli.reward.history import When, since
 from conch.errors import UsageError
@@ -151,7 +152,7 @@ def _show(sides: Sequence[Side], found: Agreement, apart: Sequence[Mapping[str, 
         )
         told = "beyond all numbers" if found.mean_difference is None else f"{found.mean_difference:+.4f}"
         say(f"mean difference, B less A: {told}")
-    value = f"none: {found.why_none}" if found.rank_correlation is None else f"{found.rank_correlation:+.3f}"
+    value = f"none: {found.why_none}" if found.rank_correlation is None else signed(found.rank_correlation)
     say(f"rank correlation (Spearman): {value}")
     if not apart:
         return
@@ -161,6 +162,6 @@ def _show(sides: Sequence[Side], found: Agreement, apart: Sequence[Mapping[str, 
 
 
 def _cells(one: Mapping[str, Any], *, many: bool) -> tuple[object, ...]:
-    values = (f"{one[side]['value']:+.3f}" for side in "ab")
+    values = (signed(one[side]["value"]) for side in "ab")
     words = (one[side]["explanation"] for side in "ab")
     return (*((one["agent"],) if many else ()), one["cycle"], *values, *words)

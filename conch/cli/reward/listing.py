@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from conch.cli.common import Common, emit, open_bus, say, table, warn
+from conch.cli.line import signed
 from conch.cli.options import COMMON, AgentName, Limit, reading
 from conch.cli.reward.words import range_words, role_words, share_words
 from conch.config import BUILTIN_COMPONENTS
@@ -144,7 +145,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _figure(value: float | None) -> str:
-    return f"{value:+.2f}" if value is not None else "-"
+    return signed(value, 2) if value is not None else "-"
 
 
 def _whence(common: Common, component: str) -> dict[str, str | None]:
@@ -234,7 +235,7 @@ def _tell(row: Mapping[str, Any]) -> None:
     rows = [
         (
             one["cycle"],
-            one["status"] if one["value"] is None else f"{one['value']:+.3f}",
+            one["status"] if one["value"] is None else signed(one["value"]),
             one["version"],
             one["explanation"],
         )

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from conch.cli.common import Common, emit, say
 from conch.cli.facts import names_in, several
+from conch.cli.line import signed
 from conch.cli.options import COMMON, AgentName, meant
 from conch.cli.reward.history import History, history
 from conch.config import BUILTIN_COMPONENTS, Settings
@@ -154,9 +155,9 @@ def _tell(
     if after is None:
         say("it is joined when the store runs, and the act has all its other scores")
     elif before is not None and before.total != after.total:
-        say(f"the total was {before.total:+.3f} and is {after.total:+.3f} (revision {after.revision})")
+        say(f"the total was {signed(before.total)} and is {signed(after.total)} (revision {after.revision})")
     else:
-        say(f"the total stays {after.total:+.3f} (revision {after.revision}): {_unpaid(after, score.component)}")
+        say(f"the total stays {signed(after.total)} (revision {after.revision}): {_unpaid(after, score.component)}")
 
 
 def _unpaid(after: ExperienceRecorded, component: str) -> str:

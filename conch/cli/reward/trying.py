@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from conch.cli.common import Common, emit, say
-from conch.cli.line import ACTION_WIDTH, action_words
+from conch.cli.line import ACTION_WIDTH, action_words, signed
 from conch.cli.options import COMMON, AgentName, reading
 from conch.cli.reward.words import range_words
 from conch.consumer.carried import at_first
@@ -184,7 +184,7 @@ def _last_acts(store: ExperienceReader, agent: str, limit: int | None, plugins: 
 
 def _line(act: ActionTaken, score: Score) -> str:
     """`    12  filesystem.read notes.md      +0.500  why`, cut to the terminal's width."""
-    told = f"{score.value:+.3f}" if score.value is not None else score.status.replace("_", " ")
+    told = signed(score.value) if score.value is not None else score.status.replace("_", " ")
     why = safe_text(score.explanation, one_line=True)
     line = f"{act.cycle or 0:>6}  {action_words(act.action):<{ACTION_WIDTH}}  {told:>14}  {why}"
     width = shutil.get_terminal_size().columns
@@ -193,7 +193,11 @@ def _line(act: ActionTaken, score: Score) -> str:
 
 def _summary(told: dict[str, Any]) -> str:
     counts = f"{told['scored']} of {told['acts']} scored, {told['not_applicable']} not applicable"
-    values = "-" if told["mean"] is None else f"{told['mean']:+.3f} ({told['least']:+.3f} to {told['greatest']:+.3f})"
+    values = (
+        "-"
+        if told["mean"] is None
+        else f"{signed(told['mean'])} ({signed(told['least'])} to {signed(told['greatest'])})"
+    )
     return (
         f"{told['name']} {told['version']}: {counts}, {told['error']} errors, {told['timeout']} timeouts, "
         f"coverage {told['coverage']:.0%}\n"

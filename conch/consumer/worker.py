@@ -18,7 +18,6 @@ import math
 import os
 import resource
 import threading
-from pathlib import Path
 from typing import IO, Any
 
 from pydantic import BaseModel, ValidationError
@@ -30,6 +29,8 @@ from conch_schemas import ActionTaken, decode
 
 MOST_LEFT = 64
 """Threads and child processes that a rule may have running after an act; with more its process is begun anew."""
+
+_TASKS = "/proc/self/task"
 
 
 class _UnreadableError(Exception):
@@ -99,9 +100,11 @@ async def _awaited(result: Any) -> Any:
 def _left_running() -> int:
     """Threads beside the main one, and child processes where the system tells (Linux)."""
     children = 0
-    for task in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            children += len(task.read_text().split())
+    for task in (
+        os.listdir(_TASKS) if os.path.isdir(_TASKS) else ()
+    ):  # after every act: pathlib takes three times as long
+        with contextlib.suppress(OSError), open(f"{_TASKS}/{task}/children", "rb") as file:
+            children += len(file.read().split())
     return threading.active_count() - 1 + children
 
 

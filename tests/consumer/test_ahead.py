@@ -20,10 +20,12 @@ HEAD = "from conch import rule\nimport os, time\n@rule()\ndef tested(action):\n 
 def make(tmp_path: Path) -> Callable[..., AheadWorker]:
     """The worker of a rule with this body."""
 
-    def worker(body: str, *, timeout: float = 10.0) -> AheadWorker:
+    def worker(body: str, *, timeout: float = 10.0, memory_mib: int = 512) -> AheadWorker:
         path = tmp_path / "rules.py"
         path.write_text(HEAD + body.replace("\n", "\n    ") + "\n")
-        return AheadWorker(Plugin("rule", "tested", str(path), "7", doc="What it is."), timeout=timeout, memory_mib=512)
+        return AheadWorker(
+            Plugin("rule", "tested", str(path), "7", doc="What it is."), timeout=timeout, memory_mib=memory_mib
+        )
 
     return worker
 
@@ -45,6 +47,18 @@ async def test_many_at_once_are_scored_as_one_by_one(make: Any, act: Any) -> Non
     assert together == singly
     assert [score.status for score in together[69:72]] == ["error", "error", "not_applicable"]
     assert "status 5" in together[69].explanation
+
+
+async def test_a_process_that_is_begun_anew_on_the_way_is_so_for_many_too(make: Any, act: Any) -> None:
+    """A rule that leaves threads behind: the act that has too many is an error, the next ones are scored anew."""
+    body = "import threading\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\nreturn 0.5"
+    one = make(body, memory_mib=16_384)  # each thread reserves much and takes little
+
+    scores = await one.score_all([act(cycle) for cycle in range(1, 101)])
+    await one.close()
+
+    assert [score.status for score in scores].count("error") == 1
+    assert scores[64].status == "error"
 
 
 async def test_the_time_of_each_act_is_its_own(make: Any, act: Any) -> None:

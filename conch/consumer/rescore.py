@@ -183,14 +183,13 @@ async def rescore(
     done: Done,
     waits: Callable[[], None] = lambda: None,
 ) -> None:
-    """Score what is wanted and publish it; `done` is told, `waits` when the
-    stream takes nothing for a while. Until all is done or `stop` is set: what
-    is being published then is waited for, what is being scored is dropped.
+    """Score what is wanted and publish it, until all is done or `stop` is set: what is being published then is waited
+    for, what is being scored is dropped. `done` is told, and `waits` when the stream takes nothing for a while.
 
-    The lanes are all of one scorer. A stream that is full is waited for. Raises a group of ConchErrors.
-    Cancelled, it lets go at once.
+    The lanes are all of one scorer. A stream that is full is waited for. Raises a group of ConchErrors. Cancelled, it
+    lets go at once.
     """
-    said = Said(bus, await _on_stream(bus, reader, wanted), stop, done, waits)
+    way = _Way(bus, await _on_stream(bus, reader, wanted), stop, done, waits)
     asked = [one for one in wanted if one.missing]
     in_order, shared = lanes[0].in_order, Pages(reader, asked, lanes[0])
     async with asyncio.TaskGroup() as group:
@@ -198,13 +197,13 @@ async def rescore(
         for number, lane in enumerate(lanes):
             pages = Pages(reader, asked[number :: len(lanes)], lane) if in_order else shared
             for _ in range(1 if in_order else AT_ONCE):
-                working += [group.create_task(said.work(lane, pages), name="conch.rescore")]
-        waiting = group.create_task(said.drop(working), name="conch.rescore.stop")
+                working += [group.create_task(way.work(lane, pages), name="conch.rescore")]
+        waiting = group.create_task(way.drop(working), name="conch.rescore.stop")
         await asyncio.wait(working)
         waiting.cancel()
 
 
-class Said:
+class _Way:
     """The way of scores onto the stream."""
 
     def __init__(self, bus: Bus, known: set[str], stop: asyncio.Event, done: Done, waits: Callable[[], None]) -> None:

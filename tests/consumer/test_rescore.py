@@ -156,8 +156,9 @@ async def test_broken_off_anywhere_it_goes_on(store: Any, seed: int, monkeypatch
     for _ in range(4):
         async with Breaking(journal) as breaking:
             breaking.left, breaking.stored_first = dice.randint(1, 2), dice.random() < 0.5
-            with pytest.RaisesGroup(pytest.RaisesExc(BrokenError), flatten_subgroups=True):
+            with pytest.raises(ExceptionGroup) as raised:
                 await scored(breaking, store, one, [PureLane(spec, None)])
+            assert raised.group_contains(BrokenError)
         async with MemoryBus(journal) as bus:
             events = await said(bus)
             bus.forget_ids()
@@ -290,9 +291,10 @@ async def test_an_act_that_a_judge_does_not_answer_about_stays_unscored(store: A
         await scored(bus, store, one, [some])
         events = await said(bus)
         none: Any = JudgeLane(judge, store, "9", 4)
-        with pytest.RaisesGroup(pytest.RaisesExc(ConchError, match="budget is used")):
+        with pytest.raises(ExceptionGroup) as raised:  # of one page or more: several are asked about side by side
             await scored(bus, store, another, [_silent(none)])
 
+    assert raised.group_contains(ConchError, match="budget is used")
     assert some.failed == 4
     assert len(events) == 66
     assert {(event.scorer, event.version, event.scores[0].version) for event in events} == {("judge-kind", "9", "9")}

@@ -37,6 +37,7 @@ SAID = {
     "progress": Said(("reward.assigned",)),
     "witness": Said(("mark.witnessed",)),
     "store": Said(("experience.recorded",)),
+    "watch": Said(("alarm.raised",)),
     "metrics": Said(),
 }
 PLUGINS = {"rule-brevity": Said(("reward.assigned",)), "joy": Said(("reward.assigned",))}

@@ -28,6 +28,7 @@ from conch_schemas import (
     EVENTS,
     MAX_EVENT_BYTES,
     ActionTaken,
+    AlarmRaised,
     ContractViolationError,
     Event,
     ExperienceRecorded,
@@ -36,6 +37,7 @@ from conch_schemas import (
     NeedsChanged,
     NoveltyMeasured,
     RewardAssigned,
+    TaskProgressed,
     WeightsSet,
     action_id,
     cycle_event_id,
@@ -46,14 +48,17 @@ from conch_schemas import (
 )
 
 Act = Callable[..., ActionTaken]
-CONSUMERS = ("reward", "needs", "curiosity", "witness", "store")
+CONSUMERS = ("reward", "needs", "curiosity", "progress", "witness", "store", "watch")
 READS: dict[str, tuple[type[Event], ...]] = {
     "reward": (ActionTaken,),
     "needs": (ActionTaken, RewardAssigned),
     "curiosity": (ActionTaken, GoalSet, MessageReceived),
-    "witness": (ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured),
+    "progress": (TaskProgressed, ActionTaken, WeightsSet),
+    "witness": (ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured, AlarmRaised),
     "store": FACTS,
+    "watch": (ExperienceRecorded,),
 }
+OF_ACTS = [name for name, kinds in READS.items() if ActionTaken in kinds]
 
 
 @asynccontextmanager
@@ -157,7 +162,7 @@ async def test_a_large_event_of_another_client_is_a_letter(world: Any, act: Act,
             await publish(bus, good)
 
         assert await recorded(bus) == [("echo", 1)]
-        assert dict(await letters(bus)) == dict.fromkeys(READS, 1)
+        assert dict(await letters(bus)) == dict.fromkeys(OF_ACTS, 1)
         assert all(["900" in letter.reason and not letter.letter async for letter in open_letters(bus)])
 
 
@@ -192,7 +197,7 @@ async def test_an_event_of_the_future_is_a_letter_and_a_field_of_the_future_is_p
         await bus.publish(subject_of(act()), json.dumps(grown).encode(), id="grown")
 
     assert await recorded(bus) == [("echo", 2)]
-    assert dict(await letters(bus)) == dict.fromkeys(READS, 1)
+    assert dict(await letters(bus)) == dict.fromkeys(OF_ACTS, 1)
 
 
 async def test_an_agent_never_met_is_an_agent_and_one_on_anothers_subject_is_none(
@@ -210,7 +215,7 @@ async def test_an_agent_never_met_is_an_agent_and_one_on_anothers_subject_is_non
         await publish(bus, act(1))
 
     assert sorted(await recorded(bus)) == [("echo", 1), ("never-met", 7)]
-    assert dict(await letters(bus)) == dict.fromkeys(READS, 2)
+    assert dict(await letters(bus)) == dict.fromkeys(OF_ACTS, 2)
     assert {letter.agent async for letter in open_letters(bus)} == {"echo", "unknown"}
 
 
@@ -243,7 +248,7 @@ async def test_a_forged_id_is_a_letter(bus: Bus, act: Act, tmp_path: Path) -> No
         await publish(bus, act(2))
 
     assert await recorded(bus) == [("echo", 1), ("echo", 2)]
-    assert dict(await letters(bus)) == dict.fromkeys(READS, len(forged))
+    assert dict(await letters(bus)) == dict.fromkeys(OF_ACTS, len(forged))
     assert all(["forged or foreign id" in letter.reason async for letter in open_letters(bus)])
 
 
@@ -255,6 +260,13 @@ async def test_an_act_from_far_beyond_is_a_letter_of_all_who_keep_the_order(bus:
         await publish(bus, act(1), act(2 + MOST_LEAP), act(2**70), act(2))
 
     assert await recorded(bus) == [("echo", 1), ("echo", 2)]
-    assert dict(await letters(bus)) == {"reward": 1, "needs": 2, "curiosity": 2, "witness": 2, "store": 2}
+    assert dict(await letters(bus)) == {
+        "reward": 1,
+        "needs": 2,
+        "curiosity": 2,
+        "progress": 2,
+        "witness": 2,
+        "store": 2,
+    }
     with SqliteReader(tmp_path / "store.db") as store:
         assert store.last_cycle("echo") == 2

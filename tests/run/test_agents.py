@@ -43,7 +43,7 @@ def test_each_does_so_many_cycles_under_its_own_name(lived: Any) -> None:
     assert {name: sorted(cycles) for name, cycles in by_agent(lived.first.rows).items()} == expected
     assert all_of(lived) == expected
     for row in lived.cycles():
-        assert (row["complete"], row["outcome"], len(row["scores"])) == (True, "success", 5)
+        assert (row["complete"], row["outcome"], len(row["scores"])) == (True, "success", 10)
     assert len({row["action_id"] for row in lived.cycles()}) == 9
     assert lived.left == []
 

@@ -129,6 +129,7 @@ def conch_consumers(server: Server, home: str, *, metrics: bool = False) -> Abst
         "builtin": [*FIVE, "metrics"] if metrics else FIVE,
         "plugins": [],
         "keeps": True,
+        "reloads": False,
     }
     return started("conch.consumer.process", spec=json.dumps(spec))
 

@@ -192,7 +192,11 @@ def _judge_calls(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _step_reward(given: dict[str, Any]) -> float:
-    return progress.step_reward(given.get("prev") or {}, given.get("curr") or {})
+    return progress.step_reward(_task_state(given.get("prev")), _task_state(given.get("curr")))
+
+
+def _task_state(said: dict[str, Any] | None) -> dict[str, Any]:
+    return {"roles": (said or {}).get("role_shares")} | (said or {})
 
 
 OPS: dict[str, Callable[[dict[str, Any]], Any]] = {

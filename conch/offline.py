@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -84,7 +85,7 @@ def asking(rule: Rule[Any], make: Callable[[R], Any]) -> Rule[R]:
     """A rule of what `make` makes into an act, or into whatever else `rule` scores, in the time that it declares.
 
     A rule with a window is given that act alone, one with a state its first state: replies of a batch have no past. A
-    time that is up cancels what is awaited; it cannot end a function that blocks.
+    time that is up cancels what is awaited; a function that blocks is let end, and has then taken too long.
     """
     spec = spec_of(rule)
     if not isinstance(spec, RuleSpec):
@@ -93,9 +94,12 @@ def asking(rule: Rule[Any], make: Callable[[R], Any]) -> Rule[R]:
     async def ask(source: R) -> float | None:
         subject = make(source)
         given = (spec.state(), subject) if spec.state else ((subject,),) if spec.window else (subject,)
+        began = time.monotonic()
         async with asyncio.timeout(spec.timeout):
             found = spec.function(*given)
             said: Any = await found if inspect.isawaitable(found) else found
+        if spec.timeout is not None and time.monotonic() - began > spec.timeout:
+            raise TimeoutError(f"no value within {spec.timeout:g} s")
         value: float | None = said[1] if spec.state else said
         return value
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from conch_schemas import Goal
+from conch_schemas import LARGEST_SCORE, Goal
 
 BUILTIN_WEIGHTS = {"format": 0.30, "execution": 0.25, "needs": 0.20, "goal": 0.15, "exploration": 0.10}
 """Weight of each of the five parts that make a cycle's reward; they sum to 1."""
@@ -220,8 +220,9 @@ class OutsidePartSettings(Section):
 
     @model_validator(mode="after")
     def _from_least_to_greatest(self) -> Self:
-        if not self.range[0] < self.range[1]:
-            raise ValueError(f"the range {self.range} is not two numbers, the lesser first")
+        low, high = self.range
+        if not -LARGEST_SCORE <= low < high <= LARGEST_SCORE:
+            raise ValueError(f"the range {self.range} is not two numbers within ±{LARGEST_SCORE:g}, the lesser first")
         return self
 
 
@@ -297,7 +298,7 @@ class RewardSettings(Section):
     @model_validator(mode="after")
     def _sum_to_one(self) -> Self:
         if self.weights is not None and abs(sum(self.weights.values()) - 1.0) > WEIGHT_TOLERANCE:
-            raise ValueError(f"the weights sum to {sum(self.weights.values()):.6g}, they must sum to 1")
+            raise ValueError(f"the weights sum to {sum(self.weights.values()):.9g}, they must sum to 1")
         return self
 
 

@@ -12,12 +12,16 @@ from pydantic import BaseModel, ValidationError
 
 from conch.consumer.spec import ConsumerSpec, RuleSpec
 from conch.errors import ContractError
-from conch_schemas import Event
+from conch.text import safe_text
+from conch_schemas import LARGEST_SCORE, Event
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 NAME = re.compile(r"^[a-z][a-z0-9_-]{0,47}$")
 """Names of rules and consumers: they become durable names and labels."""
+
+VERSION = re.compile(r"[A-Za-z0-9._+-]{1,64}")
+"""Versions of rules and consumers: part of a score's key, and of an event's id."""
 
 LARGEST_BATCH = 1000
 WINDOW = (2, 50)
@@ -68,6 +72,9 @@ def rule(
             raise ContractError(f"rule {name}: weight {weight} is outside 0..1")
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise ContractError(f"rule {name}: range {range} is not two finite numbers, the lesser first")
+        if max(abs(low), abs(high)) > LARGEST_SCORE:
+            raise ContractError(f"rule {name}: range {range} goes beyond ±{LARGEST_SCORE:g}: scale its values down")
+        _refuse_version(f"rule {name}", version)
         if timeout is not None and not timeout > 0:
             raise ContractError(f"rule {name}: timeout {timeout} is not more than 0 seconds")
         if held_out and weight:
@@ -80,6 +87,12 @@ def rule(
         return function
 
     return declare
+
+
+def _refuse_version(who: str, version: object) -> None:
+    if not isinstance(version, str) or not VERSION.fullmatch(version):
+        shown = safe_text(repr(version), one_line=True)[:80]
+        raise ContractError(f'{who}: version {shown} is no text of letters, digits, ".", "_", "+", "-", at most 64')
 
 
 def _refuse_memory(name: str, state: type[BaseModel] | None, window: int | None) -> None:
@@ -131,6 +144,7 @@ def consumer(
             raise ContractError(f"consumer {own!r}: a name is small letters, digits, '_' and '-', at most 48")
         if not kinds or not all(isinstance(kind, type) and issubclass(kind, Event) for kind in kinds):
             raise ContractError(f"consumer {own}: name the events it reads, e.g. @consumer(ActionTaken)")
+        _refuse_version(f"consumer {own}", version)
         if state is not None and inspect.iscoroutinefunction(function):
             raise ContractError(f"consumer {own}: a fold is a pure function, it cannot be async")
         if batch is not None and not 1 <= batch <= LARGEST_BATCH:

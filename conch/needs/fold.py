@@ -25,7 +25,7 @@ HUMAN_SCORER: Final = "human"
 """The scorer of a person's own scores."""
 
 _PRAISE_LIMIT: Final = 100
-"""Ids of a person's scores that are remembered, so that one read twice counts once."""
+"""Acts that a person was satisfied with that are remembered, so that each counts once."""
 
 
 class NeedsState(BaseModel):
@@ -42,7 +42,7 @@ class NeedsState(BaseModel):
     seen: Digests = ""
     """Outputs that were met, so that only a new one is information."""
     praised: tuple[str, ...] = ()
-    """Ids of a person's scores that were counted."""
+    """Ids of the acts that a person was satisfied with, once each."""
 
 
 class Change(NamedTuple):
@@ -101,7 +101,8 @@ def _acted(state: NeedsState, action: ActionTaken, table: NeedsTable) -> tuple[N
 
 
 def _praised(state: NeedsState, reward: RewardAssigned, table: NeedsTable) -> tuple[NeedsState, Change | None]:
-    if reward.scorer != HUMAN_SCORER or reward.id in state.praised:
+    praised = reward.action_id or reward.id  # of one act once, however often it is scored
+    if reward.scorer != HUMAN_SCORER or praised in state.praised:
         return state, None
     if not any(score.value is not None and score.value > 0.0 for score in reward.scores):
         return state, None
@@ -109,7 +110,7 @@ def _praised(state: NeedsState, reward: RewardAssigned, table: NeedsTable) -> tu
     after, changes = _apply(levels, ("user_satisfied",), table)
     leader = most_pressing(after, table.priorities)
     change = Change(before=levels, after=after, drift={}, changes=changes, most_pressing=leader, score=None)
-    return evolve(state, levels=after, praised=(*state.praised, reward.id)[-_PRAISE_LIMIT:]), change
+    return evolve(state, levels=after, praised=(*state.praised, praised)[-_PRAISE_LIMIT:]), change
 
 
 def _events(action: ActionTaken, *, rested: bool, new: bool) -> tuple[str, ...]:

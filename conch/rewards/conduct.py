@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Final
 
@@ -30,6 +31,8 @@ _CHANGING: Final = frozenset(
 
 _ONLY_LISTS: Final = "git.branch"
 """Without arguments."""
+_WRITES: Final = re.compile(r"(^|[\s'\"])--o(?!neline\b|urs\b)")
+"""In arguments of git: `--output`, of which git takes any beginning, writes a file from whatever operation has it."""
 
 _PERFECT: Final = sum(PRINCIPLE_WEIGHTS.values())
 
@@ -39,6 +42,8 @@ def changes_something(action: ActionTaken) -> bool:
     act = action.action
     if act.kind != "TOOL" or not act.valid or action.outcome.status in ("blocked", "unknown", "none"):
         return False
+    if act.tool == "git" and _WRITES.search(str(act.args.get("args") or "")):
+        return True
     return act.skill in _CHANGING and (act.skill != _ONLY_LISTS or bool(act.args.get("args")))
 
 

@@ -148,7 +148,7 @@ def _requested(added: Sequence[PluginPart]) -> dict[str, float]:
             raise ConfigError(f"rule {part.component}: its weight is {part.weight:g}, it must lie in 0..1")
     share = math.fsum(part.weight for part in added)
     if share > 1.0 + TOLERANCE:
-        raise ConfigError(f"the weights of the added rules sum to {share:.6g}, more than 1: lower some of them")
+        raise ConfigError(f"the weights of the added rules sum to {share:.9g}, more than 1: lower some of them")
     rest = max(0.0, 1.0 - share)
     shrunk = {name: weight * rest for name, weight in BUILTIN_WEIGHTS.items()}
     return shrunk | {part.component: part.weight for part in added}
@@ -181,4 +181,4 @@ def _refuse_mismatch(weights: Mapping[str, float], known: Iterable[str]) -> None
             "or let conch reward weights --reset take the table out"
         )
     if not sums_to_one(weights):
-        raise ConfigError(f"rewards.weights sums to {math.fsum(weights.values()):.6g}, it must sum to 1")
+        raise ConfigError(f"rewards.weights sums to {math.fsum(weights.values()):.9g}, it must sum to 1")

@@ -32,6 +32,7 @@ from conch_schemas.novelty import Drives, NoveltyMeasured
 from conch_schemas.registry import EVENTS, AnyEvent, ContractViolationError, decode, encode, wire_form
 from conch_schemas.reward import (
     BUILTIN_SCORER,
+    LARGEST_SCORE,
     Part,
     PartRole,
     Principle,
@@ -50,6 +51,7 @@ from conch_schemas.witness import Mark, MarkLink, MarkWitnessed
 __all__ = [
     "BUILTIN_SCORER",
     "EVENTS",
+    "LARGEST_SCORE",
     "MAX_EVENT_BYTES",
     "STREAM_SUBJECTS",
     "Action",

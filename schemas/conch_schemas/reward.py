@@ -15,13 +15,18 @@ BUILTIN_SCORER = "reward"
 """The built-in rules of the reward consumer are one scorer."""
 
 
+LARGEST_SCORE = 1e9
+"""No score lies beyond, on either side: a total of such values keeps nine decimals, and no sum of them overflows."""
+Bound = Annotated[float, Field(ge=-LARGEST_SCORE, le=LARGEST_SCORE)]
+
+
 class Score(Value):
     """One component's verdict on one action. What could not be scored is never 0: it has no value."""
 
     component: str
-    value: float | None = None
+    value: Bound | None = None
     """Present exactly when `status` is scored."""
-    range: tuple[float, float]
+    range: tuple[Bound, Bound]
     """The least and the greatest value that the component can take."""
     status: ScoreStatus
     explanation: str = ""
@@ -67,7 +72,7 @@ class Part(Value):
     component: str
     weight: Annotated[float, Field(ge=0.0, le=1.0)]
     """0: watched, not paid."""
-    range: tuple[float, float]
+    range: tuple[Bound, Bound]
     scorer: str
     """Who is expected to say it: the consumer `reward`, `needs`, `curiosity`, or a plug-in's name."""
     deadline: Annotated[float, Field(gt=0)] = 30.0

@@ -46,14 +46,18 @@ def test_the_same_text_has_the_same_fence(messages: list[Message]) -> None:
     assert fenced(messages).mark != fenced([*messages, Message("user", "x")]).mark
 
 
+HIDDEN = "\ufe00\ufe0f\u034f\u115f\u1160\u17b4\u180b\u180f\u3164\uffa0"
+
+
 @given(st.text())
 @example("\U000e0141")
+@example("x\ufe0f\u034f\u115f\u1160\u180b\u3164\uffa0")
 def test_every_character_is_shown_as_itself(text: str) -> None:
     """No control character, direction mark, line separator or tag; what hides is an escape."""
     line = fenced([Message("user", text)]).text.split("\n")[1]
 
     assert line.isprintable()
-    assert all(character < "\U000e0000" for character in line)
+    assert all(character < "\U000e0000" and character not in HIDDEN for character in line)
 
 
 def test_a_text_that_knows_an_earlier_fence_cannot_close_its_own() -> None:

@@ -147,6 +147,35 @@ async def test_a_part_that_is_not_applicable_counts_nothing() -> None:
     assert none.total is None
 
 
+async def test_what_a_rule_waited_for_may_be_cancelled() -> None:
+    """Then the rule has failed, and no other; cancelled itself, it is."""
+
+    async def cancelled(_: Any) -> float:
+        waiting = asyncio.ensure_future(asyncio.sleep(60))
+        waiting.cancel()
+        await waiting
+        return 1.0
+
+    def closes(_: Any) -> float:
+        raise GeneratorExit
+
+    batch = await score_batch([TALK, TALK], {"a": cancelled}, WeightedRewardConfig({"a": 1.0}))
+
+    assert batch.rewards == (None, None)
+    assert (await verdict(closes, TALK)).status == "error"
+    asking = asyncio.create_task(verdict(lambda _: asyncio.sleep(60, 1.0), TALK))
+    await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+
+async def test_none_at_once_is_refused() -> None:
+    """In a sentence, before any rule is asked."""
+    with pytest.raises(ConfigError, match="at_once is 0"):
+        await score_batch([TALK], {"a": lambda _: 1.0}, WeightedRewardConfig({"a": 1.0}), at_once=0)
+
+
 async def test_a_declared_range_holds() -> None:
     """A rule declared with a range that returns a value outside it has failed."""
 

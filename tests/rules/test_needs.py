@@ -138,9 +138,10 @@ def test_a_crash_leaves_the_row_of_rest_alone(act: Act) -> None:
 
 
 def test_praise_satisfies_once(act: Act) -> None:
-    """A person's positive score moves three needs, is no part of a reward, and counts once."""
+    """A person's positive score moves three needs and is no part of a reward; of one act, once."""
     action = act(0, "REFLECT")
-    state, changes = _run(action, _praise(action), _praise(action))
+    again = _praise(action, 0.5).model_copy(update={"id": "said anew"})
+    state, changes = _run(action, _praise(action), _praise(action), again)
 
     assert len(changes) == 2
     assert _moved(changes[1]) == pytest.approx({"reliability": 0.15, "excellence": 0.15, "curiosity": 0.05})

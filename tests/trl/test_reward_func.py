@@ -6,6 +6,7 @@ import asyncio
 import gc
 import inspect
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -144,14 +145,22 @@ def test_a_rule_that_fails_gives_none_for_that_reply_alone(bad: Any) -> None:
 
 
 def test_a_rule_that_takes_longer_than_it_declares_gives_none() -> None:
-    """What is awaited is cancelled when the time is up."""
+    """What is awaited is cancelled when the time is up; what blocks until it is over has no value either."""
 
     @rule(timeout=0.01)
     async def slow(_: ActionTaken) -> float:
         await asyncio.Event().wait()
         return 1.0
 
+    @rule(timeout=0.01)
+    def blocks(_: ActionTaken) -> float:
+        began = time.monotonic()
+        while time.monotonic() - began < 0.02:
+            pass
+        return 1.0
+
     assert as_reward_func(slow)(["p"], [LS]) == [None]
+    assert as_reward_func(blocks)(["p"], [LS]) == [None]
 
 
 async def test_async_rules_run_from_anywhere_on_one_loop() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import math
 from collections.abc import Awaitable, Callable
@@ -36,7 +37,7 @@ class Verdict(NamedTuple):
 
 
 async def verdict(rule: Rule[T], subject: T) -> Verdict:
-    """What `rule` says of `subject`. Whatever the rule does but never return, a verdict comes back.
+    """What `rule` says of `subject`. Whatever the rule does but never return, or be interrupted, a verdict comes back.
 
     None is not_applicable. Raising, also SystemExit, is an error, as is what is no finite number, lies beyond LARGEST
     or outside the range that `@rule` declares; a TimeoutError is a timeout. What is awaitable is awaited, whatever
@@ -50,7 +51,12 @@ async def verdict(rule: Rule[T], subject: T) -> Verdict:
         return Verdict(_checked(value, rule), "scored")
     except TimeoutError as error:
         return Verdict(None, "timeout", _sentence(error))
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise  # it is us who are to end, not something that the rule waited for
         return Verdict(None, "error", _sentence(error))
 
 

@@ -34,7 +34,7 @@ class WeightedRewardConfig:
             if not math.isfinite(weight):
                 raise ConfigError(f"the weight of {name} is {weight}, not a finite number")
         if not sums_to_one(self.weights):
-            raise ConfigError(f"the weights sum to {math.fsum(self.weights.values()):.6g}, they must sum to 1")
+            raise ConfigError(f"the weights sum to {math.fsum(self.weights.values()):.9g}, they must sum to 1")
         object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
 
 
@@ -88,10 +88,12 @@ async def score_batch(
 
     `groups`: of each trajectory, the state that it replies to; None: all to one. `normalize_then_sum` brings each
     part to mean 0 and deviation 1 within its group before the weighted sum, so that no part rules by its scale.
-    Raises ConfigError where names do not match, and for groups that are not as many as trajectories. Cancelled, every
-    rule in hand is.
+    Raises ConfigError where names do not match, for groups that are not as many as trajectories, for none at once.
+    Cancelled, every rule in hand is.
     """
     _refuse_mismatch(rules, config)
+    if at_once < 1:
+        raise ConfigError(f"at_once is {at_once}: score at least one at a time")
     keys = [None] * len(trajectories) if groups is None else list(groups)
     if len(keys) != len(trajectories):
         raise ConfigError(f"{len(trajectories)} trajectories have {len(keys)} groups: name one for each")

@@ -18,8 +18,11 @@ ROLE: Final = 32
 MOST_MESSAGES: Final = 64
 """More of them: the first HEAD and the last, and how many were left out."""
 HEAD: Final = 8
-_INVISIBLE: Final = re.compile("[\U000e0000-\U0010ffff]")
-"""Tags, variation selectors of the supplement, private use: printable to Python, shown to nobody, read by models."""
+_INVISIBLE: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U0010ffff]"
+)
+"""Joiners, fillers, variation selectors, tags, private use: printable to Python, shown to nobody, read by models
+(Unicode's Default_Ignorable_Code_Point, less what Python does not print either)."""
 
 
 class Fenced(NamedTuple):

@@ -5,35 +5,37 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from conch.consumer.rule import RuleWorker, WorkerGoneError
 from conch_schemas import ActionTaken, Score
 
 AHEAD, AHEAD_BYTES = 64, 2**20
 """Acts, and bytes of them, that are on their way to the process beside the one it works on."""
+Told = Callable[[ActionTaken, Score], object]
+"""Is given each act with its score."""
 
 
 class AheadWorker(RuleWorker):
     """Of a rule that carries nothing from one act to the next."""
 
-    async def score_all(self, actions: Sequence[ActionTaken]) -> list[Score]:
-        """`score` of each, in their order.
+    async def score_all(self, actions: Sequence[ActionTaken], told: Told) -> None:
+        """`told` the `score` of each as soon as it is there, in their order.
 
         An act's time counts from the answer before it. One that the process ended over is asked once more by itself:
         it may have ended between two acts. Cancelled, the process is ended.
         """
-        scores: list[Score] = []
-        while len(scores) < len(actions):
+        done = 0
+        while done < len(actions):
             async with self._lock:
-                await self._score_ahead(actions[len(scores) :], scores)
-            if len(scores) < len(actions) and self._process is None:
-                scores.append(await self.score(actions[len(scores)]))
-        return scores
+                done += await self._score_ahead(actions[done:], told)
+            if done < len(actions) and self._process is None:
+                told(actions[done], await self.score(actions[done]))
+                done += 1
 
-    async def _score_ahead(self, actions: Sequence[ActionTaken], scores: list[Score]) -> None:
-        """As many of these as go, put behind `scores`: all, or those up to one that ended the process or its time."""
-        waiting, sent, room = iter(actions), deque[int](), AHEAD_BYTES
+    async def _score_ahead(self, actions: Sequence[ActionTaken], told: Told) -> int:
+        """As many of these as go, and how many: all, or those up to one that ended the process or its time."""
+        waiting, sent, room, done = iter(actions), deque[int](), AHEAD_BYTES, 0
         try:
             if self._process is None:
                 await self._start()
@@ -44,18 +46,21 @@ class AheadWorker(RuleWorker):
                 async with asyncio.timeout(self._seconds):
                     answer = await self._answer_to(action)
                 room += sent.popleft()
-                scores.append(self._judge(answer))
+                told(action, self._judge(answer))
+                done += 1
                 if answer.get("anew"):
                     await self.close()
-                    return
+                    break
         except TimeoutError:
             await self.close()
-            scores.append(self._late())
+            told(actions[done], self._late())
+            done += 1
         except WorkerGoneError:
             await self.close()
         except asyncio.CancelledError:
             await self.close()
             raise
+        return done
 
     def _send(self, action: ActionTaken) -> int:
         """Have the act on its way; its bytes."""

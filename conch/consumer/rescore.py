@@ -1,7 +1,8 @@
 """Scoring the past: recorded acts through the function that scores live ones, and what it says onto the stream.
 
 What was published is the only mark of how far it came: the store's rows, and what the stream holds behind them. So it
-may be killed anywhere and begun again; no act is left out, and none is said twice.
+may be killed anywhere and begun again; no act is left out, and none is said twice. What is scored is published within
+a second, however long the rest of its page takes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from pydantic import BaseModel
 
@@ -41,11 +42,15 @@ PAGE = 256
 """Acts of a page of rules: each may have as many bytes as an event."""
 ROUNDS = 4
 """Acts of a page of a judge, for each question that may be asked at once."""
+PUBLISH_SECONDS = 0.5
+"""Whatever of a page is scored by then is published; what a rule is faster with goes as a whole page."""
 SLOW_SECONDS = 5.0
 """A page that is not published by then waits for something: for room, or for the bus."""
 
 Done = Callable[[Sequence[RewardAssigned], int, int], None]
 """Is told what the stream has now, how many more of the scores it had before, and up to which place."""
+Say = Callable[[RewardAssigned], object]
+"""Takes one score."""
 
 
 class Lane(Protocol):
@@ -55,8 +60,8 @@ class Lane(Protocol):
     most: int
     """Acts of a page."""
 
-    async def score(self, page: Sequence[Recorded]) -> Sequence[RewardAssigned]:
-        """What it says of those that are wanted."""
+    async def score(self, page: Sequence[Recorded], say: Say) -> None:
+        """What it says of those that are wanted, each as soon as it is known."""
         ...
 
     async def close(self) -> None:
@@ -75,18 +80,16 @@ class RuleLane:
         self._first = at_first(plugin)
         self._carried: dict[str, BaseModel | None] = {}
 
-    async def score(self, page: Sequence[Recorded]) -> Sequence[RewardAssigned]:
+    async def score(self, page: Sequence[Recorded], say: Say) -> None:
         """Whatever the rule does, each act has its score."""
         if not self.in_order:
-            acts = [one.act for one in page]
-            return [assigned(*one) for one in zip(acts, await self._worker.score_all(acts), strict=True)]
-        said = []
+            await self._worker.score_all([one.act for one in page], lambda act, score: say(assigned(act, score)))
+            return
         for act, wanted in page:
             before = self._carried.get(act.agent, self._first)
             self._carried[act.agent], score = await self._worker.fold(before, act)
             if wanted:
-                said.append(assigned(act, score))
-        return said
+                say(assigned(act, score))
 
     async def close(self) -> None:
         """End the rule's process."""
@@ -101,10 +104,11 @@ class PureLane:
     def __init__(self, spec: ConsumerSpec, version: str | None) -> None:
         self._spec, self._version = spec, version
 
-    async def score(self, page: Sequence[Recorded]) -> Sequence[RewardAssigned]:
+    async def score(self, page: Sequence[Recorded], say: Say) -> None:
         """In this process: our own rules never block."""
         await asyncio.sleep(0)
-        return [self._named(act, self._spec.handle(act)) for act, _ in page]
+        for act, _ in page:
+            say(self._named(act, self._spec.handle(act)))
 
     def _named(self, act: ActionTaken, said: RewardAssigned) -> RewardAssigned:
         if self._version is None:
@@ -135,21 +139,21 @@ class JudgeLane:
         self.failed = 0
         """Acts without an answer."""
 
-    async def score(self, page: Sequence[Recorded]) -> Sequence[RewardAssigned]:
+    async def score(self, page: Sequence[Recorded], say: Say) -> None:
         """Raises ConchError where no act of the page has an answer: nobody is there, or the budget is used."""
-        acts = [one.act for one in page]
         async with asyncio.TaskGroup() as group:
-            asked = [group.create_task(self._judged(act)) for act in acts]
-        scores = [task.result() for task in asked]
-        answered = [(act, score) for act, score in zip(acts, scores, strict=True) if score.status != "error"]
-        if not answered:
-            raise ConchError(f"{self._judge.scorer} gives no answer ({scores[0].explanation})")
-        self.failed += len(acts) - len(answered)
-        return [self._said(act, score) for act, score in answered]
+            asked = [group.create_task(self._judge_one(one.act, say)) for one in page]
+        silent = [score for task in asked if (score := task.result()).status == "error"]
+        if len(silent) == len(page):
+            raise ConchError(f"{self._judge.scorer} gives no answer ({silent[0].explanation})")
+        self.failed += len(silent)
 
-    async def _judged(self, act: ActionTaken) -> Score:
+    async def _judge_one(self, act: ActionTaken, say: Say) -> Score:
         prompt = await asyncio.to_thread(self._reader.prompt, act.action_id or "")
-        return await self._judge.judge_act(act, prompt)
+        score = await self._judge.judge_act(act, prompt)
+        if score.status != "error":
+            say(self._said(act, score))
+        return score
 
     def _said(self, act: ActionTaken, score: Score) -> RewardAssigned:
         name, version = self._judge.scorer, self._version
@@ -183,8 +187,8 @@ async def rescore(
     done: Done,
     waits: Callable[[], None] = lambda: None,
 ) -> None:
-    """Score what is wanted and publish it, until all is done or `stop` is set: what is being published then is waited
-    for, what is being scored is dropped. `done` is told, and `waits` when the stream takes nothing for a while.
+    """Score what is wanted and publish it, until all is done or `stop` is set: what is scored by then is published,
+    what is being scored is dropped. `done` is told, and `waits` when the stream takes nothing for a while.
 
     The lanes are all of one scorer. A stream that is full is waited for. Raises a group of ConchErrors. Cancelled, it
     lets go at once.
@@ -193,14 +197,10 @@ async def rescore(
     asked = [one for one in wanted if one.missing]
     in_order, shared = lanes[0].in_order, Pages(reader, asked, lanes[0])
     async with asyncio.TaskGroup() as group:
-        working: list[asyncio.Task[None]] = []
         for number, lane in enumerate(lanes):
             pages = Pages(reader, asked[number :: len(lanes)], lane) if in_order else shared
             for _ in range(1 if in_order else AT_ONCE):
-                working += [group.create_task(way.work(lane, pages), name="conch.rescore")]
-        waiting = group.create_task(way.drop(working), name="conch.rescore.stop")
-        await asyncio.wait(working)
-        waiting.cancel()
+                group.create_task(way.work(lane, pages), name="conch.rescore")
 
 
 class _Way:
@@ -208,33 +208,46 @@ class _Way:
 
     def __init__(self, bus: Bus, known: set[str], stop: asyncio.Event, done: Done, waits: Callable[[], None]) -> None:
         self._bus, self._known, self._stop, self._done, self._waits = bus, known, stop, done, waits
-        self._publishing: set[asyncio.Task[None] | None] = set()
 
     async def work(self, lane: Lane, pages: Pages) -> None:
         """Page after page."""
-        while not self._stop.is_set() and (page := await pages.next()) is not None:
-            said = await lane.score(page)
-            if not self._stop.is_set():
+        async with asyncio.TaskGroup() as group:
+            stopping = group.create_task(self._stop.wait(), name="conch.rescore.stop")
+            while not self._stop.is_set() and (page := await pages.next()) is not None:
+                await self._work_page(lane, page, stopping)
+            stopping.cancel()
+
+    async def _work_page(self, lane: Lane, page: Sequence[Recorded], stopping: asyncio.Task[Any]) -> None:
+        """Publish what there is of it from time to time, and once it ends: all, until told to stop, or up to what
+        raised."""
+        said: list[RewardAssigned] = []
+        scoring = asyncio.create_task(lane.score(page, said.append), name="conch.rescore.score")
+        try:
+            while not scoring.done():
+                await asyncio.wait((scoring, stopping), timeout=PUBLISH_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                if stopping.done():
+                    scoring.cancel()
+                    await asyncio.wait((scoring,))
+                if said:
+                    ready, said[:] = said[:], ()
+                    await self._publish(ready)
+            if said:
                 await self._publish(said)
+        finally:
+            scoring.cancel()
+            await asyncio.gather(scoring, return_exceptions=True)
+        if not scoring.cancelled():
+            scoring.result()
 
     async def _publish(self, said: Sequence[RewardAssigned]) -> None:
-        own, new = asyncio.current_task(), [one for one in said if one.id not in self._known]
-        self._publishing.add(own)
+        new = [one for one in said if one.id not in self._known]
         waiting = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._waits)
         try:
             stored = await self._bus.publish_many([Message(subject_of(one), encode(one), one.id) for one in new])
         finally:
             waiting.cancel()
-            self._publishing.discard(own)
         first = [one for one, at in zip(new, stored, strict=True) if not at.duplicate]
         self._done(first, len(said) - len(first), max((at.seq for at in stored), default=0))
-
-    async def drop(self, working: Sequence[asyncio.Task[None]]) -> None:
-        """Once told to stop, end those that have nothing on its way."""
-        await self._stop.wait()
-        for task in working:
-            if task not in self._publishing:
-                task.cancel()
 
 
 async def _on_stream(bus: Bus, reader: ExperienceReader, wanted: Sequence[Unscored]) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from conch.consumer import ahead
 from conch.consumer.ahead import AheadWorker
 from conch.consumer.discover import Plugin
-from conch_schemas import Cut, Outcome
+from conch_schemas import ActionTaken, Cut, Outcome, Score
 
 HEAD = "from conch import rule\nimport os, time\n@rule()\ndef tested(action):\n    "
 
@@ -30,6 +30,14 @@ def make(tmp_path: Path) -> Callable[..., AheadWorker]:
     return worker
 
 
+async def all_of(one: AheadWorker, acts: Sequence[ActionTaken]) -> list[Score]:
+    """Their scores, each told with its own act."""
+    told: list[tuple[ActionTaken, Score]] = []
+    await one.score_all(acts, lambda *each: told.append(each))
+    assert [act for act, _ in told] == list(acts)
+    return [score for _, score in told]
+
+
 async def test_many_at_once_are_scored_as_one_by_one(make: Any, act: Any) -> None:
     """Values, errors, and what ended the process: each act has its own score, and nobody else's."""
     one = make(
@@ -40,7 +48,7 @@ async def test_many_at_once_are_scored_as_one_by_one(make: Any, act: Any) -> Non
     )
     acts = [act(cycle) for cycle in range(1, 100)]
 
-    together = await one.score_all(acts)
+    together = await all_of(one, acts)
     singly = [await one.score(each) for each in acts]
     await one.close()
 
@@ -54,7 +62,7 @@ async def test_a_process_that_is_begun_anew_on_the_way_is_so_for_many_too(make: 
     body = "import threading\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\nreturn 0.5"
     one = make(body, memory_mib=16_384)  # each thread reserves much and takes little
 
-    scores = await one.score_all([act(cycle) for cycle in range(1, 101)])
+    scores = await all_of(one, [act(cycle) for cycle in range(1, 101)])
     await one.close()
 
     assert [score.status for score in scores].count("error") == 1
@@ -65,7 +73,7 @@ async def test_the_time_of_each_act_is_its_own(make: Any, act: Any) -> None:
     """Ten that take long are in time where each of them is; the one that never ends is late, and no other."""
     one = make("time.sleep(0.15)\nwhile action.cycle == 12: pass\nreturn 0.5", timeout=0.6)
 
-    scores = await one.score_all([act(cycle) for cycle in range(1, 15)])
+    scores = await all_of(one, [act(cycle) for cycle in range(1, 15)])
     await one.close()
 
     assert [score.status for score in scores] == ["scored"] * 11 + ["timeout"] + ["scored"] * 2
@@ -92,7 +100,7 @@ async def test_large_acts_do_not_pile_up(make: Any, act: Any, monkeypatch: pytes
     monkeypatch.setattr(one, "_send", sending)
     monkeypatch.setattr(one, "_judge", answered)
     outcome = Outcome(status="success", output=Cut(text="x" * 100_000, length=100_000, sha256="0" * 64))
-    scores = await one.score_all([act(cycle, outcome=outcome) for cycle in range(20)])
+    scores = await all_of(one, [act(cycle, outcome=outcome) for cycle in range(20)])
     await one.close()
 
     assert [score.value for score in scores] == [0.1] * 20
@@ -104,6 +112,6 @@ async def test_a_file_that_cannot_be_loaded_is_an_error_of_each(make: Any, act: 
     one = make("pass")
     Path(one._plugin.origin).write_text("raise RuntimeError('now broken')\n")
 
-    scores = await one.score_all([act(cycle) for cycle in (1, 2, 3)])
+    scores = await all_of(one, [act(cycle) for cycle in (1, 2, 3)])
 
     assert ["now broken" in score.explanation for score in scores] == [True] * 3

@@ -257,6 +257,58 @@ async def test_a_full_stream_is_waited_for(store: Any, monkeypatch: pytest.Monke
     assert len({event.id for event in told}) == 70
 
 
+async def test_what_a_slow_scorer_has_said_is_published_before_its_page_is_full(
+    store: Any, plugin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Piece by piece while it scores on; told to stop, all that it has said by then is kept, and no more is begun."""
+    monkeypatch.setattr(rescoring, "PUBLISH_SECONDS", 0.0)
+    one, stop = plugin(TONE.replace("return", "import time; time.sleep(0.02)\n    return")), asyncio.Event()
+    told: list[int] = []
+    each = lane(one)
+
+    def done(events: Sequence[RewardAssigned], *_: int) -> None:
+        told.append(len(events))
+        if len(told) == 3:
+            stop.set()
+
+    try:
+        async with MemoryBus() as bus:
+            await rescore(bus, store, wanted(store, one), [each], stop, done)
+            events = await said(bus)
+    finally:
+        await each.close()
+
+    assert len(told) >= 3
+    assert sum(told) == len(events) < 70
+
+
+class Stopping:
+    """A lane that is told to stop in the midst of a page."""
+
+    in_order, most = True, 256
+
+    def __init__(self, stop: asyncio.Event) -> None:
+        self.stop = stop
+
+    async def score(self, page: Sequence[Any], say: Callable[[RewardAssigned], object]) -> None:
+        for act, _ in page[:9]:
+            say(pure(act))
+        self.stop.set()
+        await asyncio.Event().wait()
+
+
+async def test_told_to_stop_what_is_scored_is_kept(store: Any) -> None:
+    """All that was said of a page that is broken off."""
+    stop = asyncio.Event()
+    one: Any = SimpleNamespace(name="tone", version="3")
+    stopping: Any = Stopping(stop)
+    async with MemoryBus() as bus:
+        await rescore(bus, store, wanted(store, one), [stopping], stop, lambda *_: None)
+        events = await said(bus)
+
+    assert len(events) == 9
+
+
 class FakeJudge:
     """Answers about the acts of some cycles."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,8 @@ log = structlog.get_logger(__name__)
 
 BACKOFF = (0.1, 0.5, 2.0, 5.0)
 """Seconds before a consumer that broke is started again."""
+MOST_BREAKS, BREAKS_SECONDS = 5, 60.0
+"""One that breaks so often in so short a time is left down, as a process is that dies so often."""
 
 
 @dataclass
@@ -47,8 +50,8 @@ async def host(
 ) -> None:
     """Run consumers side by side until `stop`. One that breaks is started again with back-off and harms no other.
 
-    One that was taken over, whose state cannot be read, or that cannot be made of its settings, is left down and
-    reported. A ConchError of another kind (the store's file is damaged) is fatal: it is raised.
+    One that breaks five times in a minute, was taken over, whose state cannot be read, or that cannot be made of its
+    settings, is left down and reported. A ConchError of another kind (the store's file is damaged) is fatal: raised.
     """
     async with asyncio.TaskGroup() as group:
         if beside is not None:
@@ -59,7 +62,8 @@ async def host(
 
 async def keep(feed: Feed, one: Running, stop: asyncio.Event, report: Callable[..., None]) -> None:
     """Run one consumer until `stop`, started again whenever it breaks; see `host`."""
-    failures, one.down = 0, ""
+    breaks: list[float] = []
+    one.down = ""
     while not stop.is_set():
         try:
             one.now = one.make()
@@ -67,16 +71,22 @@ async def keep(feed: Feed, one: Running, stop: asyncio.Event, report: Callable[.
             return
         except (FencedError, ContractError, ConfigError) as error:
             one.down = str(error)
-            log.error("consumer.down", consumer=one.name, why=one.down)
-            report(consumer=one.name, down=one.down)
-            return
+            break
         except ConchError:
             raise
         except Exception as error:
+            broke = innermost(error)
             log.exception("consumer.broke", consumer=one.name)
-            report(consumer=one.name, broke=f"{type(error).__name__}: {error}")
-            await asyncio.sleep(BACKOFF[min(failures, len(BACKOFF) - 1)])
-            failures += 1
+            report(consumer=one.name, broke=f"{type(broke).__name__}: {broke}")
+            now = time.monotonic()
+            breaks = [*(at for at in breaks if now - at < BREAKS_SECONDS), now]
+            if len(breaks) >= MOST_BREAKS:
+                one.down = f"it broke {MOST_BREAKS} times in a minute, last of {type(broke).__name__}: {broke}"
+                break
+            await asyncio.sleep(BACKOFF[min(len(breaks), len(BACKOFF)) - 1])
+    if one.down:
+        log.error("consumer.down", consumer=one.name, why=one.down)
+        report(consumer=one.name, down=one.down)
 
 
 async def host_until(

@@ -1,0 +1,52 @@
+"""Consumers side by side: what becomes of one that breaks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from conch.bus import feeding
+from conch.consumer import hosting
+from conch.consumer.hosting import MOST_BREAKS, Running, host
+from conch.consumer.output import Tally
+
+
+class Breaking:
+    """A service that breaks as often as it is told, then runs on."""
+
+    name, tally, handled, busy = "breaking", Tally(), None, False
+
+    def __init__(self, breaks: int) -> None:
+        self.left, self.runs = breaks, 0
+
+    async def run(self, _feed: Any, stop: asyncio.Event) -> None:
+        self.runs += 1
+        if self.runs <= self.left:
+            raise ExceptionGroup("work", [ValueError("a version that is no text")])
+        await stop.wait()
+
+
+@pytest.mark.parametrize("often", [MOST_BREAKS - 1, MOST_BREAKS, 1000])
+async def test_one_that_breaks_again_and_again_is_left_down(
+    bus: Any, monkeypatch: pytest.MonkeyPatch, often: int
+) -> None:
+    """The fifth time in a minute, and that is said with the reason; its neighbour runs on; once less and it goes on."""
+    monkeypatch.setattr(hosting, "BACKOFF", (0.0,))
+    bad, good, said, stop = Breaking(often), Breaking(0), [], asyncio.Event()
+    running = [Running("bad", lambda: bad), Running("good", lambda: good)]
+
+    async with feeding(bus) as feed:
+        hosted = asyncio.create_task(host(feed, running, stop, lambda **line: said.append(line)))
+        while not running[0].down and bad.runs <= often:
+            await asyncio.sleep(0)
+        stop.set()
+        await hosted
+
+    assert good.runs == 1
+    assert said[0] == {"consumer": "bad", "broke": "ValueError: a version that is no text"}
+    assert bad.runs == MOST_BREAKS
+    down = "it broke 5 times in a minute, last of ValueError: a version that is no text"
+    assert running[0].down == (down if often >= MOST_BREAKS else "")
+    assert ({"consumer": "bad", "down": down} in said) is (often >= MOST_BREAKS)

@@ -9,8 +9,9 @@ from typing import Any
 
 import yaml
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
-from conch.config.keys import is_model
+from conch.config.keys import entry_model, is_model
 from conch.config.model import Settings
 from conch_schemas import Goal
 
@@ -19,15 +20,26 @@ WIDTH = 100
 _HEAD = """\
 # The settings of Conch. What is commented out is the default: take the # away and change it.
 # The environment comes before this file (CONCH_MIND__MODEL is mind.model), the command line before both.
+# What is behind ## is an example of an entry: take both away, and write names and values of your own.
 # `conch config show` says what is in force and why; `conch config validate` reads this file.
 """
+
+
+_EXAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
+    "parts": ("kindness", {}),
+    "judges": ("tone", {"rubric": "tone.md"}),
+    "own": ("rest", {"priority": 1.0, "start": 0.5}),
+    "senses": ("kitchen", {"topic": "home/kitchen/temperature", "unit": "°C"}),
+    "actuators": ("lamp", {"topic": "home/lamp/set", "payloads": ["on", "off"]}),
+}
+"""Of each key whose entries have keys of their own, an entry: its name, and what of it has no default that will do."""
 
 
 def commented(*, workspace: Path | None = None, goals: Sequence[Goal] = ()) -> str:
     """A whole file: all keys commented out, less the `workspace` and the `goals` that are given.
 
-    Prose is behind `# `, a key behind `#` alone. Read as it is it gives the defaults; with every `#` before a key
-    taken away, too.
+    Prose is behind `# `, a key behind `#` alone, an example of an entry behind `##`, its prose too. Read as it is it
+    gives the defaults; with one `#` before every key taken away, too.
     """
     given: dict[str, Any] = {}
     if workspace is not None:
@@ -39,20 +51,40 @@ def commented(*, workspace: Path | None = None, goals: Sequence[Goal] = ()) -> s
 
 def _section(model: type[BaseModel], given: dict[str, Any], indent: str) -> Iterator[str]:
     for name, field in model.model_fields.items():
-        prose = f"{indent}# "
-        yield from textwrap.wrap(field.description or "", WIDTH, initial_indent=prose, subsequent_indent=prose)
+        yield from _prose(field, f"{indent}# ")
         default = field.get_default(call_default_factory=True)
         if is_model(field.annotation):
             yield f"{indent}{name}:"
             yield from _section(field.annotation, {}, f"{indent}  ")
         elif name in given:
             yield _yaml({name: given[name]})
-        elif default is None:
-            yield f"{indent}#{name}:"
         else:
-            yield textwrap.indent(_yaml({name: list(default) if default == () else default}), f"{indent}#")
+            yield from _key(name, default, f"{indent}#")
+        if (entry := entry_model(field.annotation)) is not None:
+            yield from textwrap.indent("\n".join(_example(name, entry)), f"{indent}##").splitlines()
         if not indent:
             yield ""
+
+
+def _example(name: str, model: type[BaseModel]) -> Iterator[str]:
+    """The key with one entry, whole."""
+    entry, given = _EXAMPLES[name]
+    yield f"{name}:"
+    yield f"  {entry}:"
+    for key, field in model.model_fields.items():
+        yield from _prose(field, "    # ")
+        yield from _key(key, given[key] if key in given else field.get_default(call_default_factory=True), "    ")
+
+
+def _prose(field: FieldInfo, before: str) -> list[str]:
+    return textwrap.wrap(field.description or "", WIDTH, initial_indent=before, subsequent_indent=before)
+
+
+def _key(name: str, value: Any, before: str) -> list[str]:
+    if value is None:
+        return [f"{before}{name}:"]
+    plain = list(value) if isinstance(value, tuple) else value
+    return textwrap.indent(_yaml({name: plain}), before).splitlines()
 
 
 def _yaml(values: dict[str, Any]) -> str:

@@ -32,6 +32,12 @@ def takes_parts(annotation: Any) -> bool:
     return any(is_model(arm) or get_origin(arm) in (dict, tuple) for arm in arms(annotation))
 
 
+def entry_model(annotation: Any) -> type[BaseModel] | None:
+    """The model of every entry of a mapping whose names are free; None of anything else."""
+    entries = [get_args(arm)[1] for arm in arms(annotation) if get_origin(arm) is dict]
+    return next(filter(is_model, entries), None)
+
+
 def inside(annotation: Any, part: str | int) -> Any | None:
     """The annotation of one part of a value; None where it cannot have such a part."""
     for arm in arms(annotation):

@@ -32,6 +32,7 @@ WATCHED_AGENTS = 200
 """Whose alarms are asked for."""
 SHOWN = 5
 """Goals, whys and plug-ins of each kind that fit one screen."""
+INCOMPLETE = "incomplete (a part has not come in its time)"
 WIDTH = 64
 """Characters of a free text."""
 
@@ -85,13 +86,14 @@ async def gather(home: Home, settings: Settings, names: Sequence[str]) -> dict[s
         "stream": None,
         "consumers": None,
         "held": [],
+        "left_over": [],
         "dead_letters": None,
         "alarms": None,
     }
     if run is not None:
         try:
             async with asyncio.timeout(BUS_SECONDS), open_bus(home, settings) as bus:
-                found |= await _of_bus(bus, settings, names)
+                found |= await _of_bus(bus, settings, names, run["consumers"])
         except (BusError, TimeoutError) as error:
             found["bus_error"] = str(error) or f"no answer from {run['bus']['url']} within {BUS_SECONDS:g} s"
     return found | _of_store(home, settings, names, found["agents"])
@@ -104,7 +106,7 @@ def _of_agents(rows: Sequence[dict[str, Any]], states: Mapping[str, int]) -> dic
     return {"agent": None, "agents": list(rows[:SHOWN_AGENTS]), "states": dict(states)}
 
 
-async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str]) -> dict[str, Any]:
+async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str], running: Sequence[str]) -> dict[str, Any]:
     from conch.consumer.alarms import watched
     from conch.consumer.letters import open_letters
     from conch.consumer.retention import look
@@ -125,9 +127,22 @@ async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str]) -> dict[st
         "stream": {"first": stream.first, "last": stream.last, "messages": stream.messages, "bytes": stream.bytes},
         "consumers": consumers,
         "held": held,
+        "left_over": await _left_over(bus, settings, running, consumers),
         "dead_letters": letters,
         "alarms": [_alarm(agent, active) for agent, state in states.items() for active in state.active],
     }
+
+
+async def _left_over(
+    bus: Bus, settings: Settings, running: Sequence[str], consumers: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Judges and rules that lag, and are neither in the settings, nor in the run, nor at work beside it."""
+    from conch.consumer.discover import builtin_names
+    from conch.consumer.members import signs
+
+    known = {*builtin_names(settings), *running}
+    lagging = [one["name"] for one in consumers if one["lag"] and one["name"].startswith(("judge-", "rule-"))]
+    return [name for name in lagging if name not in known and not await signs(bus, name)]
 
 
 def _alarm(agent: str, active: Active) -> dict[str, Any]:
@@ -225,7 +240,7 @@ def _rewards(found: Mapping[str, Any]) -> Iterator[str]:
         yield "rewards      no experience yet"
         return
     late = "".join(
-        f", {n} {what}" for n, what in ((figures["incomplete"], "incomplete"), (found["unscored"], "unscored")) if n
+        f", {n} {what}" for n, what in ((figures["incomplete"], INCOMPLETE), (found["unscored"], "unscored")) if n
     )
     yield (
         f"rewards      mean total {signed(figures['mean_total'])} of the last {figures['count']} cycles, "
@@ -260,6 +275,8 @@ def _stream(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"bus          {stream['messages']} events, {stream['bytes'] / 2**20:.1f} MiB"
     if found["consumers"]:
         yield "  lag        " + "  ".join(f"{_short(one['name'])} {one['lag']}" for one in found["consumers"])
+    for name in map(_short, found["left_over"][:SHOWN]):
+        yield f"  left over  {name} is not configured any more: if it is gone for good, conch consumer forget {name}"
     yield from (f"  trimming   {safe_text(sentence, one_line=True)}" for sentence in found["held"][:SHOWN])
     if found["dead_letters"]:
         yield f"  letters    {found['dead_letters']} dead letters: conch dlq list"

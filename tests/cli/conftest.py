@@ -227,6 +227,7 @@ async def run_of(home: Home) -> AsyncIterator[Bus]:
             ],
             "store": str(home.path / "store.db"),
             "workspace": str(home.workspace),
+            "consumers": ["reward", "store"],
             "rules": [],
             "set_aside": [{"origin": "bad.py", "why": HOSTILE}],
         }

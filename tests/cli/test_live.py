@@ -7,15 +7,17 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from conch.cli import facts, status, watch
 from conch.cli.common import Common
+from conch.consumer.members import joined
 from conch.consumer.standing import say_place
 from conch.errors import BusUnreachableError
-from conch.experience import SqliteReader
+from conch.experience import SqliteReader, SqliteStore
 from conch.home import Home, write_whole
 from conch_schemas import ActionTaken, ExperienceRecorded
 
@@ -86,6 +88,38 @@ async def test_status_says_who_lags_and_who_holds_up_the_trimming(
     assert [line.split()[0] for line in found["held"]] == ["joy"]
 
 
+async def test_status_names_the_judges_and_rules_that_are_left_over(
+    filled: Any, common: Common, in_progress: Any, publish: Any, printed: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who lags and is neither configured nor in the run nor at work beside it, with what to do; nobody else."""
+    judges = {"kept": {"rubric": "kept.md"}}
+    monkeypatch.setenv("CONCH_REWARDS__JUDGES", json.dumps(judges))
+    async with in_progress() as bus, bus.serve("conch.ctl.echo.*", answer), joined(bus, ["rule-beside"]):
+        await publish(bus, *(filled.act(cycle) for cycle in range(4)))
+        for name in ("judge-kept", "judge-old", "rule-beside", "rule-gone", "mine"):
+            await say_place(bus, name, [ActionTaken], 1)
+        await say_place(bus, "judge-idle", [ActionTaken], 4)
+        await status.status(common=common)
+        text = printed()
+        await status.status(common=replace(common, json=True))
+
+    assert json.loads(printed())["left_over"] == ["judge-old", "rule-gone"]
+    assert "judge-old is not configured any more: if it is gone for good, conch consumer forget judge-old" in text
+    assert text.count("conch consumer forget") == 2
+
+
+async def test_status_explains_what_is_incomplete(
+    home: Home, life: Any, kept: Any, common: Common, printed: Printed
+) -> None:
+    """Not by its number alone."""
+    kept(life.weights(), life.act(0))
+    with SqliteStore(home.path / "store.db") as store:
+        store.expire(datetime.now(UTC) + timedelta(days=1))
+    await status.status(common=common)
+
+    assert "1 incomplete (a part has not come in its time)" in printed()
+
+
 async def test_status_without_a_run_shows_what_is_stored(filled: Any, common: Common, printed: Printed) -> None:
     """Without a run no server is started: the store's figures, and that nothing runs."""
     await status.status(common=common)
@@ -111,7 +145,7 @@ async def test_status_says_that_the_bus_is_gone(
     state = {"url": "nats://127.0.0.1:1", "token": None, "embedded": True}
     run = {"pid": os.getpid(), "agent": "echo", "started": "", "bus": state, "metrics": None, "workspace": ""}
     with home.owned():
-        write_whole(home.run_file, json.dumps(run | {"processes": [], "rules": [], "set_aside": []}))
+        write_whole(home.run_file, json.dumps(run | {"processes": [], "consumers": [], "rules": [], "set_aside": []}))
         await status.status(common=common)
 
     text = printed()

@@ -79,12 +79,16 @@ class ModelError(ConchError):
 
 
 class JudgeError(ConchError):
-    """A judge gave no score. `passing`: another try may bring one; `after`: seconds to wait before it, or None."""
+    """A judge gave no score. `passing`: another try may bring one; `after`: seconds to wait before it, or None.
+    `unreachable`: nobody was there to be asked."""
 
-    def __init__(self, message: str, *, passing: bool = False, after: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, passing: bool = False, after: float | None = None, unreachable: bool = False
+    ) -> None:
         super().__init__(message)
         self.passing = passing
         self.after = after
+        self.unreachable = unreachable
 
 
 class ToolError(ConchError):

@@ -238,7 +238,13 @@ def _judge(home: Home, settings: Settings, name: str) -> Finding:
         made = Judge(name, settings, home.path)
     except ConfigError as error:
         return Finding(f"judge-{name}", "problem", str(error), "mend that, or take the judge out")
-    return Finding(f"judge-{name}", "ok", f"{made.config.model} judges by {settings.rewards.judges[name].rubric}")
+    own, mind = settings.rewards.judges[name], settings.mind
+    url, model = masked(own.asks(mind)[0]), made.config.model
+    if own.base_url is None and "base_url" not in mind.model_fields_set and mind.kind != "openai":
+        says = f"judge {name} asks {url}, the default, for the model {model}"
+        key = f"rewards.judges.{name}"
+        return Finding(f"judge-{name}", "warning", says, f"set {key}.base_url and {key}.model")
+    return Finding(f"judge-{name}", "ok", f"{model} at {url} judges by {own.rubric}")
 
 
 def metrics_port(home: Home, settings: MetricsSettings) -> Finding:

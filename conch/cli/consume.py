@@ -83,7 +83,7 @@ def _report(**line: str) -> None:
     if line.get("waits"):
         warn(f"{line['consumer']} waits: {line['waits']}")
     elif "notes" in line:
-        warn(f"{line['consumer']}: {line['notes']}")
+        warn(f"! {line['consumer']}: {line['notes']}")
     elif "broke" in line:
         warn(f"{line['consumer']} broke and is started again: {line['broke']}")
 

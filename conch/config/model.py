@@ -254,6 +254,10 @@ class JudgeSettings(Section):
     cache_entries: Annotated[int, Field(ge=0)] = 100_000
     """Answers that are remembered; beyond, the one used longest ago is forgotten."""
 
+    def asks(self, mind: MindSettings) -> tuple[str, str]:
+        """(base_url, model) that its questions go to: what its own settings leave open is the mind's."""
+        return self.base_url or mind.base_url, self.model or mind.model
+
 
 class ConstitutionSettings(Section):
     """The seven principles."""

@@ -331,11 +331,37 @@ def test_each_judge_is_looked_at_and_not_asked(tmp_path: Path) -> None:
     """A rubric that is not there is a problem; what it would cost to ask is not spent."""
     (tmp_path / "tone.md").write_text("Is it calm?")
     judges = {name: {"rubric": str(tmp_path / f"{name}.md"), "model": "tiny"} for name in ("tone", "depth")}
-    settings = Settings.model_validate({"rewards": {"judges": judges}})
+    mind = {"base_url": "http://me:secret@models.local/v1"}
+    settings = Settings.model_validate({"mind": mind, "rewards": {"judges": judges}})
 
     tone, depth = checks.judges(Home(tmp_path), settings)
 
     assert (tone.name, tone.status) == ("judge-tone", "ok")
-    assert tone.says == f"tiny judges by {tmp_path / 'tone.md'}"
+    assert tone.says == f"tiny at http://***@models.local/v1 judges by {tmp_path / 'tone.md'}"
     assert (depth.name, depth.status) == ("judge-depth", "problem")
     assert "depth.md cannot be read" in depth.says
+
+
+@pytest.mark.parametrize(
+    ("mind", "own", "status"),
+    [
+        ({}, {}, "warning"),
+        ({"kind": "scripted"}, {"model": "tiny"}, "warning"),
+        ({"kind": "openai"}, {}, "ok"),
+        ({"base_url": "http://127.0.0.1:8000/v1"}, {}, "ok"),
+        ({}, {"base_url": "http://127.0.0.1:8000/v1"}, "ok"),
+    ],
+)
+def test_a_judge_that_nobody_gave_an_endpoint_is_told(
+    tmp_path: Path, mind: dict[str, str], own: dict[str, str], status: str
+) -> None:
+    """Where no mind asks there either, the default address is nobody's choice; the warning names what to set."""
+    (tmp_path / "tone.md").write_text("Is it calm?")
+    judge = {"rubric": str(tmp_path / "tone.md"), **own}
+    settings = Settings.model_validate({"mind": mind, "rewards": {"judges": {"tone": judge}}})
+
+    [found] = checks.judges(Home(tmp_path), settings)
+
+    assert (found.status, "http://127.0.0.1:8000/v1" in found.says) == (status, True)
+    named = "set rewards.judges.tone.base_url and rewards.judges.tone.model"
+    assert found.do == (named if status == "warning" else "")

@@ -200,7 +200,7 @@ async def test_a_damaged_file_is_told_to_the_run(spec: Specs, act: Acting, endpo
     await one.close()
 
     assert said.scores[0].value == 0.5
-    assert [line["consumer"] for line in lines] == ["judge-tone"]
+    assert [line["consumer"] for line in lines] == ["judge tone"]
     assert "set aside as tone.db.damaged-1" in lines[0]["notes"]
 
 

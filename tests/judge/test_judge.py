@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from conch.config import Settings
@@ -346,3 +347,28 @@ def test_a_judge_that_nobody_named_is_none(tmp_path: Path) -> None:
     """With those that there are."""
     with pytest.raises(ConfigError, match=r"rewards\.judges has no tone: it has none"):
         Judge("tone", Settings(), tmp_path)
+
+
+async def test_an_endpoint_that_is_away_is_told_once_and_when_it_is_back(
+    judge: Making, endpoint: Endpoint, act: Acting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not once an act; an endpoint that is there and refuses is not away."""
+    said: list[str] = []
+    one = judge(warn=said.append, tries=2)
+    endpoint.plan = [500, 500]
+    await one.judge_act(act(0))
+    there = httpx2.AsyncClient.stream
+
+    def away(*_: Any, **__: Any) -> Any:
+        raise httpx2.ConnectError("nobody there")
+
+    monkeypatch.setattr(httpx2.AsyncClient, "stream", away)
+    scores = await asyncio.gather(*(one.judge_act(act(cycle)) for cycle in range(1, 4)))
+    monkeypatch.setattr(httpx2.AsyncClient, "stream", there)
+    await one.judge_act(act(1))
+    await one.judge_act(act(2))
+
+    assert {score.status for score in scores} == {"error"}
+    told, back = said
+    assert told == f"{endpoint.url}/chat/completions cannot be reached: nobody there (asked 2 times)"
+    assert back == "its endpoint answers again"

@@ -41,9 +41,14 @@ def test_a_judges_score_completes_the_experience(house: Any, endpoint: Endpoint)
     furnish(house, endpoint, {"dead": dead})
     endpoint.usual = answer(0.9, "It rests calmly.")
 
-    rows = house.run("--cycles", "2", "--script", house.endless()).rows
+    live = house.run("--cycles", "2", "--script", house.endless())
 
-    assert [row["complete"] for row in rows] == [True, True]
+    assert [row["complete"] for row in live.rows] == [True, True]
+    said = live.said.splitlines()
+    assert f"judge tone (asks for weight 0.2) by default at {endpoint.url}" in said
+    assert "judge dead (asks for weight 0.1) by default at http://127.0.0.1:9/v1" in said
+    [away] = [line for line in said if line.startswith("! judge")]
+    assert away.startswith("! judge dead: http://127.0.0.1:9/v1/chat/completions cannot be reached: ")
     found = shown(house, 1)
     tone, dead = found["scores"]["tone"], found["scores"]["dead"]
     assert (tone["value"], tone["weight"], tone["scorer"]) == (0.9, 0.2, "judge-tone")

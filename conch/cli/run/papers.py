@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from conch.bus.listener import LISTENER, Listener
 from conch.cli.common import UNSEEN
 from conch.cli.run.voice import Voice
 from conch.config import Settings
+from conch.config.mask import masked
 from conch.consumer.discover import Found
 from conch.home import Home
 
@@ -39,6 +40,14 @@ def introduce(
         voice.tell(f"{listener.address} · MQTT clients hear conch/v1/… there, {who}")
     for name, part in settings.rewards.parts.items():
         voice.tell(f"part {name} (asks for weight {part.weight:g}) from outside, scored by {part.scorer or name}")
+
+
+def tell_judges(voice: Voice, settings: Settings, skipped: Container[str]) -> None:
+    """The judges of this run with what they ask for, and whom they ask."""
+    for name, judge in settings.rewards.judges.items():
+        if f"judge-{name}" not in skipped:
+            url, model = judge.asks(settings.mind)
+            voice.tell(f"judge {name} (asks for weight {judge.weight:g}) by {model} at {masked(url)}")
 
 
 def tell_plugins(voice: Voice, found: Found) -> None:

@@ -36,14 +36,13 @@ class JudgeEndpoint:
         What the judge's settings leave open is the mind's; its key goes to its own address alone. Raises ConfigError
         for an address or a key that cannot be used.
         """
-        base_url = settings.base_url or mind.base_url
+        base_url, self.model = settings.asks(mind)
+        """The model's name at the endpoint."""
         key = settings.api_key or (mind.api_key if base_url == mind.base_url else None)
         self._line, self._count = Line(), count
         self._endpoint = Endpoint(base_url, key, self._line, section=f"rewards.judges.{name}")
         self._turns = asyncio.Semaphore(settings.concurrency)
         self._timeout, self._plainer = settings.timeout, 0
-        self.model = settings.model or mind.model
-        """The model's name at the endpoint."""
 
     async def ask(self, question: Question) -> str:
         """The raw answer. Raises JudgeError, `passing` where another try may bring one.
@@ -58,7 +57,8 @@ class JudgeEndpoint:
                 sentence = f"{self._endpoint.where} gave no whole answer within {self._timeout:g} s"
                 raise JudgeError(sentence, passing=True) from None
             except Passing as failure:
-                raise JudgeError(str(failure), passing=True, after=failure.after) from None
+                unreachable = failure.unreachable
+                raise JudgeError(str(failure), passing=True, after=failure.after, unreachable=unreachable) from None
             except ModelError as failure:
                 raise JudgeError(str(failure), passing=not failure.fatal) from None
         if reply.finish_reason == "length":

@@ -42,7 +42,8 @@ class Judge:
         warn: Callable[[str], None] = lambda _: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """The judge `name` of `rewards.judges`; `warn` is given a sentence, in any thread; `sleep` waits between tries.
+        """The judge `name` of `rewards.judges`; `warn` is given a sentence, in any thread: also once when its endpoint
+        cannot be reached, and when that answers again; `sleep` waits between tries.
 
         Raises ConfigError for a name that is none of them, and for a rubric, address or key that cannot be used.
         """
@@ -55,6 +56,7 @@ class Judge:
         self.config = JudgeConfig(rubric, self._endpoint.model, self._endpoint.ask, own.tries, sleep=sleep)
         self.version = judge_version(self.config.rubric, self.config.model)
         """Of its scores: another rubric or model is another version."""
+        self._warn, self._away = warn, False
         self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def judgement(self, trajectory: Trajectory) -> Judgement:
@@ -66,9 +68,23 @@ class Judge:
         async with self._asking.setdefault(key, asyncio.Lock()):
             if (known := await self._answers.get(key)) is not None:
                 return known
-            found = await judged(trajectory, self.config)
+            found = await self._asked(trajectory)
             await self._answers.put(key, found)
             return found
+
+    async def _asked(self, trajectory: Trajectory) -> Judgement:
+        """Ask anew, and tell where the endpoint was there before and now is not, or the other way round."""
+        try:
+            found = await judged(trajectory, self.config)
+        except JudgeError as error:
+            if error.unreachable and not self._away:
+                self._away = True
+                self._warn(safe_text(str(error), one_line=True))
+            raise
+        if self._away:
+            self._away = False
+            self._warn("its endpoint answers again")
+        return found
 
     async def judge_act(self, action: ActionTaken, prompt: Sequence[PromptMessage] = ()) -> Score:
         """The score of an act, live or recorded; whatever fails, a Score comes back: of status error, with the reason.

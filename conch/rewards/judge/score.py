@@ -90,7 +90,7 @@ async def answered(config: JudgeConfig, question: Question, read: Callable[[str]
                 wait, bound = bound * random.uniform(0.5, 1.0), min(2 * bound, most)  # noqa: S311 - jitter, no secret
             if not error.passing or wait > MOST_WAIT or number == config.tries:
                 asked = f" (asked {number} times)" if number > 1 else ""
-                raise JudgeError(f"{error}{asked}") from None
+                raise JudgeError(f"{error}{asked}", unreachable=error.unreachable) from None
         await config.sleep(wait)
     raise JudgeError("a judge asks at least once: tries is 0")
 

@@ -28,7 +28,7 @@ def judge_consumer(context: ServiceContext, name: str) -> ConsumerSpec:
     """
 
     def warn(sentence: str) -> None:
-        context.report(consumer=f"judge-{name}", notes=sentence)
+        context.report(consumer=f"judge {name}", notes=sentence)
 
     judge = Judge(name, context.settings, context.home, warn=warn)
 

@@ -102,18 +102,19 @@ async def reach(home: Home, settings: Settings) -> AsyncIterator[Access]:
             await server.stop()
 
 
-def quiet() -> None:
-    """Log lines to stderr, errors only, for a command that has no log of its own; else as they were set."""
+def quiet(*, least: str = "error") -> None:
+    """Log lines to stderr, of this level (info or error) and above, for a command that has no log of its own; else as
+    they were set."""
     import structlog
 
-    def errors_only(_: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        if method in ("error", "critical", "exception"):
+    def loud_only(_: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        if method in ("error", "critical", "exception") or (least == "info" and method != "debug"):
             return event
         raise structlog.DropEvent
 
     if not structlog.is_configured():  # unset, structlog writes everything to stdout
         structlog.configure(
-            processors=[errors_only, *structlog.get_config()["processors"]],
+            processors=[loud_only, *structlog.get_config()["processors"]],
             logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
         )
 

@@ -162,12 +162,14 @@ def discover(files: Sequence[str], taken: Iterable[str] = ()) -> Found:
 def looked_at(files: Sequence[str]) -> dict[str, Found]:
     """What each file and each entry point brings, by origin; all are looked at side by side.
 
-    Raises UsageError for a file that is not there.
+    A file's origin is its path as it was given, so that a link which is set anew is followed anew. One file is one
+    origin, by whatever names it is given. Raises UsageError for a file that is not there.
     """
     for file in files:
         if not Path(file).is_file():
             raise UsageError(f"there is no file {file} (--rules)")
-    origins = list(dict.fromkeys(str(Path(file).resolve()) for file in files))
+    as_given = {Path(file).resolve(): str(Path(file).absolute()) for file in reversed(files)}
+    origins = [as_given[place] for place in dict.fromkeys(Path(file).resolve() for file in files)]
     origins += [f"{point.group}:{point.name}" for point in _plugin_points()]
     with ThreadPoolExecutor(LOOKERS) as lookers:
         return dict(zip(origins, lookers.map(look, origins), strict=True))

@@ -110,6 +110,7 @@ def test_a_directory_that_is_there_is_left_alone(package: Path, common: Common) 
         ("../up", "small letters"),
         ("a" * 49, "at most 48"),
         ("lambda", "it is a word of Python"),
+        ("test_x", "pytest would take it for a test"),
         ("goal", "the name goal is taken"),
         ("diversity", "the name diversity is taken"),
         ("witness", "the name witness is taken"),

@@ -134,6 +134,17 @@ async def test_a_score_that_could_not_be_made_fails_the_test(
     assert "\x1b" not in str(failure.value)
 
 
+def test_what_a_rule_prints_is_no_part_of_the_document(rule: Any, recording: Any, conch: Any) -> None:
+    """Stdout is the JSON alone; what was printed is on stderr, where its author looks for it."""
+    file = rule(GOOD.replace("return", "print('I-am-here')\n    return"))
+
+    done = conch("reward", "test", file, "--replay", str(recording(1, 2, 3)), "--json")
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["schema"] == "conch.v1.rule_tested"
+    assert "I-am-here" in done.stderr
+
+
 async def test_a_rule_that_takes_too_long_fails_the_test(
     rule: Any, recording: Any, common: Common, printed: Printed
 ) -> None:
@@ -163,6 +174,33 @@ async def test_a_recording_that_is_none_is_told_by_its_line(
 
     with pytest.raises(UsageError, match=sentence):
         await try_(rule(GOOD), replay=file, common=common)
+
+
+@pytest.mark.parametrize("name", ["format", "care"])
+async def test_a_rule_whose_name_is_taken_is_refused(name: str, rule: Any, recording: Any, common: Common) -> None:
+    """As a run sets it aside: one of a built-in component, a judge's; by its file and by its name."""
+    (common.where().path / "conch.yaml").write_text("rewards: {judges: {care: {rubric: care.txt}}}\n")
+    file = rule(GOOD.replace("length", name))
+
+    with pytest.raises(UsageError, match=f"rules.py: the name '{name}' is taken, and conch run would set it aside"):
+        await try_(file, replay=recording(1), common=common)
+    with pytest.raises(UsageError, match=f"no rule is called '{name}': that name is taken"):
+        await try_(name, rules=[Path(file)], replay=recording(1), common=common)
+
+
+async def test_a_recording_with_more_than_an_event_can_be_is_told_by_its_line(
+    life: Any, rule: Any, common: Common, tmp_path: Path
+) -> None:
+    """Without reading on, however long the line is; in one sentence."""
+    act = json.loads(encode(life.act(1)))
+    for length, says in ((600_000, "is no event: .* bytes, more than 524288"), (3_000_000, "is longer than 2,097,152")):
+        act["data"]["raw"] = "x" * length
+        (tmp_path / "acts.jsonl").write_text(f"{encode(life.act(0)).decode()}\n{json.dumps(act)}\n")
+        with pytest.raises(UsageError, match=rf"acts.jsonl line 2 {says}"):
+            await try_(rule(GOOD), replay=tmp_path / "acts.jsonl", common=common)
+
+    with pytest.raises(UsageError, match="/dev/zero line 1 is longer than"):
+        await try_(rule(GOOD), replay=Path("/dev/zero"), common=common)
 
 
 async def test_a_corrupt_line_among_good_ones_is_named(rule: Any, recording: Any, common: Common) -> None:

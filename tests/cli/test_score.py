@@ -110,6 +110,18 @@ async def test_what_cannot_be_a_score_is_refused(told: dict[str, Any], says: str
 
 
 @pytest.mark.usefixtures("past")
+async def test_a_range_that_the_settings_name_is_the_only_one(home: Home, common: Common, printed: Printed) -> None:
+    """Another would turn the person's earlier score into an error: it is refused; their own is as good as none."""
+    home.config_file.write_text("rewards: {parts: {kind: {range: [-1, 1], scorer: human}}}\n")
+
+    with pytest.raises(UsageError, match=r"--range -5 5: rewards.parts.kind.range is -1 1"):
+        await score(2, name="kind", value=3, why="so", range_=(-5, 5), common=common)
+    await score(2, name="kind", value=1, why="so", range_=(-1, 1), common=common)
+
+    assert "kind +1, your score number 1" in printed()
+
+
+@pytest.mark.usefixtures("past")
 async def test_a_cycle_that_is_not_there(common: Common) -> None:
     """The last one is named."""
     with pytest.raises(UsageError, match="there is no recorded cycle 7 of echo: the last one is 2"):

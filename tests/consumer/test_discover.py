@@ -166,6 +166,22 @@ def test_names_that_others_bear_already_are_taken(write: Write) -> None:
     assert said == [f"the name {name!r} is taken" for name in (*names[:-1], "rule-fine", "judge-wit")]
 
 
+def test_a_link_is_followed_when_it_is_looked_at(write: Write, tmp_path: Path) -> None:
+    """The origin is the path as it was given, not where it led at first; one file by two names is looked at once."""
+    link = tmp_path / "link.py"
+    link.symlink_to(write(GOOD))
+
+    found = discover([str(link), write(GOOD), str(link)])
+    link.unlink()
+    link.symlink_to(write(GOOD.replace("weight=0.1", "weight=0.2"), "second.py"))
+    again = discover([str(link)])
+
+    assert (found.broken, again.broken) == ((), ())
+    [first], [second] = found.plugins, again.plugins
+    assert first.origin == second.origin == str(link)
+    assert (first.weight, second.weight) == (0.1, 0.2)
+
+
 def test_a_file_that_is_no_python_is_named(write: Write) -> None:
     """By what it should be called."""
     assert "end in .py" in why(discover([write(GOOD, "rules.txt")]))

@@ -103,6 +103,25 @@ def test_what_cannot_be_taken_leaves_what_was(house: Any) -> None:
     assert "Traceback" not in run.live.said
 
 
+def test_a_link_that_leads_elsewhere_is_followed(house: Any) -> None:
+    """As a mounted set of files is exchanged: the file is a link into a directory that is itself a link."""
+    for name, value in (("v1", "0.25"), ("v2", "0.75")):
+        (house.directory / name).mkdir()
+        (house.directory / name / "r.py").write_text(HEAD + rule(value=value))
+    (house.directory / "data").symlink_to("v1")
+    (house.directory / "r.py").symlink_to("data/r.py")
+    options = ("--rules", str(house.directory / "r.py"), "--reload", "--script", house.endless())
+    live = house.begin(*options, interval=0.1)
+    live.recorded(1)
+
+    (house.directory / "beside").symlink_to("v2")
+    os.replace(house.directory / "beside", house.directory / "data")
+
+    live.says("r.py is in force as it is now: shape still version 1")
+    live.signal(signal.SIGTERM)
+    assert live.ended() == 0, live.told()
+
+
 def test_only_another_text_is_news(house: Any) -> None:
     """A touch is none; of many writings in a row the last one counts; a state goes through it all."""
     state = "class Count(BaseModel):\n    acts: int = 0\n"

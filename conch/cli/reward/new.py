@@ -66,6 +66,8 @@ def _refuse_name(name: str) -> None:
         raise UsageError(f"no rule can be called {name!r}: small letters, digits and '_', at most 48, a letter first")
     if keyword.iskeyword(name):
         raise UsageError(f"no rule can be called {name!r}: it is a word of Python")
+    if name.startswith("test_"):
+        raise UsageError(f"no rule can be called {name!r}: pytest would take it for a test; leave out the test_")
 
 
 def _refuse_taken(name: str, settings: Settings) -> None:

@@ -61,6 +61,9 @@ async def score(
     home, settings = common.existing(), common.settings()
     limits = range_ or _range(name, settings)
     _refuse(name, value, why, limits)
+    if name in settings.rewards.parts and limits != (own := _range(name, settings)):
+        given, known = (f"{low:g} {high:g}" for low, high in (limits, own))
+        raise UsageError(f"--range {given}: rewards.parts.{name}.range is {known}, and no other counts: leave it out")
     async with history(common) as found:
         there = found.reader.agents()
         who = meant(agent, there, names_in(home, settings))

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from conch.cli.common import Common, emit, say
+from conch.cli.common import Common, emit, quiet, say
 from conch.cli.line import ACTION_WIDTH, action_words, signed
 from conch.cli.options import COMMON, AgentName, reading
 from conch.cli.reward.words import range_words
 from conch.consumer.carried import at_first
-from conch.consumer.discover import Found, Plugin, discover, look, reserved
+from conch.consumer.discover import Found, Plugin, discover, look, reserved, together
 from conch.consumer.recorded import recorded_acts
 from conch.consumer.rule import RuleWorker
 from conch.errors import CheckError, ContractError, UsageError
@@ -93,13 +93,14 @@ async def try_(
 ) -> None:
     """Score recorded acts with a rule, in a process like the one it has live. Nothing is published or stored.
 
-    Exit status 4 where a score could not be made.
+    What the rule prints goes to stderr. Exit status 4 where a score could not be made.
 
     Parameters
     ----------
     rule
         A rule's name, or a Python file: then all of its rules.
     """
+    quiet(least="info")
     settings = common.settings()
     plugins = _meant(rule, rules or (), settings)
     acts = _acts(common, agent, limit, plugins) if replay is None else recorded_acts(replay)
@@ -142,15 +143,20 @@ async def scored(
 
 def _meant(rule: str, files: Sequence[Path], settings: Settings) -> tuple[Plugin, ...]:
     """The rules that are meant. Raises UsageError where there is none, ContractError where it cannot be loaded."""
+    taken = reserved(settings)
     if rule.endswith(".py") or Path(rule).is_file():
         if not Path(rule).is_file():
             raise UsageError(f"there is no file {rule}")
-        found = look(str(Path(rule).resolve()))
+        found = look(str(Path(rule).absolute()))
         _refuse_broken(found)
         if not found.of("rule"):
             raise UsageError(f"{rule} declares no @rule")
+        if named_twice := together({rule: found}, taken).broken:
+            raise UsageError(f"{rule}: {named_twice[0].why}, and conch run would set it aside: choose another one")
         return found.of("rule")
-    found = discover([str(file) for file in files], taken=reserved(settings))
+    if rule in taken:
+        raise UsageError(f"no rule is called {rule!r}: that name is taken, by what comes with Conch or by conch.yaml")
+    found = discover([str(file) for file in files], taken=taken)
     named = tuple(plugin for plugin in found.of("rule") if plugin.name == rule)
     if not named:
         _refuse_broken(found)

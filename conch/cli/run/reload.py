@@ -22,7 +22,7 @@ from conch.errors import ConchError, ContractError
 
 POLL_SECONDS = 0.25
 """Between two looks. A file that changed is read once it was the same at two of them: half written, it is not."""
-Sign = tuple[int, int, int] | None
+Sign = tuple[int, ...] | None
 
 
 async def keep_reloading(looked: Mapping[str, Found], renew: Callable[[str, Found], Awaitable[None]]) -> None:
@@ -114,10 +114,10 @@ def _text(found: Found) -> str | None:
 
 
 def _sign(file: str) -> Sign:
-    """Another one whenever the file was written; None while there is none."""
+    """Another one whenever the file was written, or a link on its way leads elsewhere; None while there is none."""
     with contextlib.suppress(OSError):
         stat = Path(file).stat()
-        return stat.st_mtime_ns, stat.st_size, stat.st_ino
+        return stat.st_mtime_ns, stat.st_size, stat.st_ino, stat.st_dev
     return None
 
 

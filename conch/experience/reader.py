@@ -18,13 +18,14 @@ from conch.experience.assemble import Verdict, assemble
 from conch.experience.case import Case
 from conch.experience.opened import stored_event
 from conch.experience.past import PROMPT, PastReader
-from conch.experience.store import ComponentStats, Figures
+from conch.experience.store import Awaited, ComponentStats, Figures
 from conch_schemas import (
     ActionTaken,
     Claim,
     ExperienceRecorded,
     Mark,
     NeedsChanged,
+    Part,
     ScoredPart,
     WeightsSet,
 )
@@ -62,6 +63,12 @@ _MARKS_OF: Final = """
     WHERE act = (SELECT act FROM actions WHERE action_id = ?) AND +agent = ?"""
 _WEIGHTS: Final = "SELECT body FROM weights WHERE agent = ? ORDER BY seq"
 _NEEDS: Final = "SELECT body FROM needs WHERE agent = ? ORDER BY seq DESC LIMIT ?"
+
+_AWAITED: Final = "SELECT count(*) FROM acts WHERE due IS NOT NULL AND +started <= ?"
+_AWAITED_FIRST: Final = """
+    SELECT a.act, (SELECT body FROM weights w WHERE w.agent = a.agent AND w.seq < a.seq ORDER BY w.seq DESC LIMIT 1)
+    FROM acts a WHERE a.due IS NOT NULL AND +a.started <= ? ORDER BY a.due LIMIT 100"""
+_SCORED: Final = "SELECT component, scorer FROM scores WHERE act = ?"
 
 _NO_BOUND: Final = 2**63 - 1
 
@@ -103,6 +110,21 @@ class SqliteReader(PastReader):
         waiting = "SELECT count(*) FROM acts WHERE due IS NOT NULL"
         row = self._row(waiting) if agent is None else self._row(waiting + " AND +agent = ?", agent)
         return int(row[0]) if row else 0
+
+    def awaited(self, until: datetime) -> Awaited:
+        with self._snapshot():
+            acts = self._row(_AWAITED, until.timestamp())[0]
+            sets: dict[bytes, tuple[Part, ...]] = {}
+            missing: dict[str, None] = {}
+            for act, body in self._rows(_AWAITED_FIRST, until.timestamp()):
+                if body is None:
+                    continue
+                if body not in sets:
+                    sets[body] = stored_event(WeightsSet, body).parts
+                there = set(self._rows(_SCORED, act))
+                missing |= {part.component: None for part in sets[body] if (part.component, part.scorer) not in there}
+            order = {part.component: None for parts in sets.values() for part in parts}
+        return Awaited(acts, tuple(component for component in order if component in missing))
 
     def last_cycle(self, agent: str) -> int | None:
         row = self._row("SELECT max(cycle) FROM acts WHERE agent = ?", agent)

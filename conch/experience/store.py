@@ -78,6 +78,16 @@ class Figures:
     """Outcome status -> how often, most frequent first."""
 
 
+@dataclass(frozen=True)
+class Awaited:
+    """What holds up the recording of acts."""
+
+    acts: int
+    """That wait for scores."""
+    parts: tuple[str, ...]
+    """Components that are missing, in the order of the weight set; none, where a weight set itself is."""
+
+
 class ExperienceReader(Protocol):
     """The reading half. Any process may hold one while a writer runs, and when none does.
 
@@ -110,6 +120,10 @@ class ExperienceReader(Protocol):
 
     def pending(self, agent: str | None = None) -> int:
         """How many acts wait for their scores: stored, not yet recorded as experiences."""
+        ...
+
+    def awaited(self, until: datetime) -> Awaited:
+        """Which of the acts until then wait for their scores, and for which: of the 100 that are due first."""
         ...
 
     def last_cycle(self, agent: str) -> int | None:

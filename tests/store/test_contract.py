@@ -9,6 +9,7 @@ import pytest
 
 from conch.errors import CheckError, ContractError
 from conch.experience import ExperienceStore
+from conch.experience.store import Awaited
 from conch.order import MOST_LEAP
 from conch_schemas import (
     MAX_EVENT_BYTES,
@@ -253,7 +254,7 @@ def test_a_value_outside_its_parts_range_is_an_error(store: ExperienceStore, fac
     """A scorer cannot pay more than its part's range by stating a wider one."""
     act, _, needs, novelty = facts.judged(1)
     greedy = facts.reward(
-        1, facts.score("format", 1e308, range=(0.0, 1e308)), facts.score("execution", 0.2), facts.score("goal", None)
+        1, facts.score("format", 1e9, range=(0.0, 1e9)), facts.score("execution", 0.2), facts.score("goal", None)
     )
 
     (experience,) = feed(store, facts.weights(), act, greedy, needs, novelty)
@@ -397,6 +398,17 @@ def test_reads_tell_the_recorded_from_the_pending(store: ExperienceStore, facts:
     assert (store.last_cycle("echo"), store.last_cycle("delta")) == (2, None)
     assert (store.cycle("echo", 2), store.cycle("echo", 3)) == (None, None)
     assert list(store.acts("echo")) == [(facts.act(n).action_id, n) for n in (1, 2)]
+
+
+def test_what_acts_wait_for_is_told(store: ExperienceStore, facts: Any, feed: Any) -> None:
+    """How many acts of a moment and before wait, and for which parts, whoever else has scored them."""
+    feed(store, facts.weights(), *facts.judged(1), facts.act(2), facts.reward(2), facts.needs(2), facts.act(3))
+
+    assert store.awaited(facts.at(1)) == Awaited(0, ())
+    assert store.awaited(facts.at(2)) == Awaited(1, ("exploration",))
+    assert store.awaited(facts.at(3)) == Awaited(2, ("format", "execution", "needs", "goal", "exploration"))
+    feed(store, facts.act(4, agent="delta"))
+    assert store.awaited(facts.at(4)).acts == 3
 
 
 def test_needs_have_a_history(store: ExperienceStore, facts: Any, feed: Any) -> None:

@@ -21,10 +21,11 @@ from conch.bus.server import EmbeddedServer
 from conch.cli.common import Common, embedded_server
 from conch.cli.run.crew import Member, members, workspace_of
 from conch.cli.run.opening import claim, found, ready, reconciled, refuse_judges, set_weights, without_strangers
-from conch.cli.run.papers import address, introduce, plain, tell_plugins
+from conch.cli.run.papers import address, introduce, plain, tell_judges, tell_plugins
 from conch.cli.run.reload import keep_reloading, taken_up
 from conch.cli.run.telling import all_told
 from conch.cli.run.voice import Voice
+from conch.cli.run.waiting import Waiting
 from conch.cli.run.winding import FINISH_MARGIN, Kept, Tree, wind_up
 from conch.config import Settings
 from conch.config.load import chosen_file
@@ -138,6 +139,7 @@ class Run:
             await set_weights(bus, crew, self._settings, self._found)
             base, listener, embedded = self._workspace, self._listener, self._embedded
             introduce(self._voice, self._settings, self._home, self._agents, base, listener, embedded=embedded)
+            tell_judges(self._voice, self._settings, self._skipped)
             tell_plugins(self._voice, self._found)
             end = (await bus.state()).last
             printing = asyncio.create_task(self._voice.cycles(bus, end), name="conch.print")
@@ -154,7 +156,11 @@ class Run:
             if self._reloads:
                 renewed = functools.partial(self._renew, bus, crew, consumers)
                 tasks.append(start(keep_reloading(self._looked, renewed), name="conch.reload"))
+            waiting = Waiting(self._voice, store)
+            if "store" in self._wanted_builtin():
+                tasks.append(start(waiting.keep_saying(), name="conch.waiting"))
             await self._until_over(tree, tasks)
+            waiting.anew()
             counted = self._cycles is not None
             await wind_up(tree, self._settings, self._stop, self._home.logs, counted=counted)
             if counted:
@@ -316,7 +322,7 @@ class Run:
                 watched.why = ""
             self._write_down()
         elif "notes" in line:
-            self._voice.warn(f"{line['consumer']}: {line['notes']}")
+            self._voice.warn(f"! {line['consumer']}: {line['notes']}")
         elif "consumer" in line:
             watched.why = str(line.get("down") or line.get("broke"))
             how = "stays down" if "down" in line else "broke"

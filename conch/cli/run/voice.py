@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ class Voice:
         self._at = 0
         """Place up to which experiences and alarms were told."""
         self._news = asyncio.Event()
+        self.cycle_told = time.monotonic()
+        """When the last cycle's line was written; at first, when this was made."""
 
     def tell(self, text: str) -> None:
         """A line about the run itself: beside the rows with --json."""
@@ -78,6 +81,8 @@ class Voice:
         from conch.cli.line import cycle_line
         from conch.experience import cycle_row
 
+        if event.revision == 1:
+            self.cycle_told = time.monotonic()
         if event.revision == 1 and self._json:
             self._write(emit, cycle_row(event))
         elif event.revision == 1:

@@ -1,0 +1,84 @@
+"""What a run says while acts wait for their scores."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from conch.cli.run import waiting
+from conch.cli.run.voice import Voice
+from conch.experience.store import Awaited
+
+Say = Callable[..., str]
+
+
+@pytest.fixture
+def say(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
+    """`say(seconds, found, end=False)`: what is written when that is found so many seconds after the start, `end`: the
+    last act being done."""
+    one = waiting.Waiting(Voice(asyncio.Event(), ["echo"], as_json=False), tmp_path / "store.db")
+
+    def at(seconds: float, found: Awaited, *, end: bool = False) -> str:
+        monkeypatch.setattr(waiting, "time", SimpleNamespace(monotonic=lambda: 1000.0 + seconds))
+        if end:
+            one.anew()
+        one._say(found)
+        told = capsys.readouterr()
+        assert told.out == ""
+        return told.err
+
+    return at
+
+
+def test_the_same_is_said_again_only_after_a_while(say: Say) -> None:
+    """Other parts are said at once, more acts are not; in a pause nothing is, and what was said stays said."""
+    tone = Awaited(12, ("tone",))
+
+    assert say(0, Awaited(0, ())) == ""
+    assert say(1, tone) == "waiting for tone: 12 acts unscored\n"
+    assert say(2, Awaited(13, ("tone",))) == ""
+    assert say(3, Awaited(0, ())) == ""
+    assert say(30, tone) == ""
+    assert say(31, tone) == "waiting for tone: 12 acts unscored\n"
+    assert say(32, Awaited(1, ("tone", "kind"))) == "waiting for tone, kind: 1 act unscored\n"
+    assert say(33, tone) != ""
+
+
+def test_the_end_of_a_run_says_it_anew(say: Say) -> None:
+    """Though it was said just before."""
+    tone = Awaited(2, ("tone",))
+    say(0, tone)
+
+    assert say(1, tone, end=True) == "waiting for tone: 2 acts unscored\n"
+
+
+def test_many_parts_are_counted(say: Say) -> None:
+    """One line names five of them, whatever they are called."""
+    many = ("a\n\x1b[2Jb", *(f"part-{number}" for number in range(6)))
+
+    told = say(0, Awaited(3, many))
+    assert told.endswith(", part-2, part-3 and 2 more: 3 acts unscored\n")
+    assert (told.count("\n"), "\x1b" in told) == (1, False)
+    assert say(1, Awaited(3, ())) == "waiting for a weight set: 3 acts unscored\n"
+
+
+def test_a_counted_run_says_what_it_waits_for(house: Any) -> None:
+    """A part that nobody scores: on stderr, once, while stdout has no line; a request to stop ends the wait."""
+    house.home.mkdir(parents=True)
+    settings = {"rewards": {"parts": {"kind": {"deadline": 60.0}}}, "goals": []}
+    (house.home / "conch.yaml").write_text(json.dumps(settings))
+    live = house.begin("--cycles", "2", "--script", house.endless())
+
+    live.says("waiting for kind: ")
+    live.signal(signal.SIGTERM)
+    live.ended()
+
+    assert len(re.findall(r"^waiting for kind: [12] acts? unscored$", live.said, re.MULTILINE)) == 1
+    assert live.lines == []

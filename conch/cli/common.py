@@ -28,6 +28,8 @@ COLUMN_GAP = 2
 """Blanks between two columns."""
 MIN_WIDTH = 8
 """A column of a table is cut to no less."""
+QUOTED = "  | "
+"""Begins each line of a text of minds and tools, so that none can pass for one of ours."""
 DEFAULT_HOME = "~/.local/share/conch"
 STREAM_HEADROOM = 4
 """The embedded stream may take this many times what is kept of read events; full, publishers wait."""
@@ -185,16 +187,49 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+def tell(text: str) -> None:
+    """Lines for a person, on stdout, made safe as `say` does; a terminal gets them `wrapped` at its width."""
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        width = Console(file=sys.stdout).width
+        text = "\n".join(part for line in safe_text(text).split("\n") for part in wrapped(line, width))
+    say(text)
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """`line` in lines of at most `width` cells, cut between words where it can be; a short one is left as it is.
+
+    Those behind the first begin where its text does: behind its last gap of two blanks, if that is in the left two
+    thirds; or behind `  | `, which they begin with too. A line that is all text has them two blanks further in.
+    """
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.text import Text
+
+    line = line.expandtabs()
+    if cell_len(line) <= width:
+        return [line]
+    gap = line.rfind(" " * COLUMN_GAP, 0, width * 2 // 3)
+    head = line[: gap + COLUMN_GAP] if gap >= 0 else ""
+    hang = " " * (cell_len(head) if head.strip() else len(head) + COLUMN_GAP)
+    if line.startswith(QUOTED):
+        head = hang = QUOTED
+    parts = Text(line[len(head) :]).wrap(Console(), max(1, width - len(hang)), overflow="fold")
+    return [f"{hang if number else head}{part.plain}".rstrip() for number, part in enumerate(parts)]
+
+
 def warn(text: str) -> None:
     """A line for a person, on stderr."""
     sys.stderr.write(safe_text(text) + "\n")
     sys.stderr.flush()
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, wraps: bool = False) -> None:
     """A table for a person on stdout; cells are one line each and no markup in them is interpreted.
 
-    On a terminal the widest columns are cut until it fits; in a pipe nothing is.
+    On a terminal the widest columns are made narrower until it fits, and what is too long in them is cut, or with
+    `wraps` goes on below; in a pipe nothing is.
     """
     from rich.console import Console
     from rich.table import Table
@@ -206,7 +241,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     room = console.width if sys.stdout.isatty() else sum(widths) + COLUMN_GAP * len(widths)
     drawn = Table(box=None, pad_edge=False, padding=(0, COLUMN_GAP, 0, 0), header_style="bold")
     for column, width in zip(columns, fitted(widths, room - COLUMN_GAP * len(widths)), strict=True):
-        drawn.add_column(column, width=width, overflow="ellipsis", no_wrap=True)
+        drawn.add_column(column, width=width, overflow="fold" if wraps else "ellipsis", no_wrap=not wraps)
     for row in cells[1:]:
         drawn.add_row(*row)
     console.width = room

@@ -7,7 +7,7 @@ from typing import Any
 
 from cyclopts import App
 
-from conch.cli.common import Common, emit, say, table
+from conch.cli.common import QUOTED, Common, emit, table, tell
 from conch.cli.line import action_words, scored_words, signed, total_ms, urgent_need
 from conch.cli.options import COMMON, AgentName, Limit, reading, reading_all
 from conch.errors import ConchError
@@ -54,7 +54,7 @@ def show(cycle: int, /, *, agent: AgentName = None, common: Common = COMMON) -> 
     if common.json:
         emit({"schema": "conch.v1.cycle", "cycle": whole_row(experience, marks)})
     else:
-        say("\n".join(story(experience, marks)))
+        tell("\n".join(story(experience, marks)))
 
 
 def whole_row(experience: ExperienceRecorded, marks: Sequence[Mark]) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _cells(experience: ExperienceRecorded) -> tuple[object, ...]:
 
 
 def story(experience: ExperienceRecorded, marks: Sequence[Mark]) -> Iterator[str]:
-    """The cycle for a person, line by line. Text of minds and tools is as it came: print it with `say`."""
+    """The cycle for a person, line by line. Text of minds and tools is as it came: print it with `tell`."""
     state = "complete" if experience.complete else scored_words(experience)
     yield f"cycle {experience.cycle} of {experience.agent}, revision {experience.revision}, {state}"
     yield f"  {experience.acted_at:%Y-%m-%d %H:%M:%S %Z}  action {experience.action_id}"
@@ -113,7 +113,7 @@ def _block(title: str, text: str, most: int = OUTPUT_LINES) -> Iterator[str]:
         return
     lines = safe_text(text).split("\n")
     yield title
-    yield from (f"  | {line}" for line in lines[:most])
+    yield from (f"{QUOTED}{line}" for line in lines[:most])
     if len(lines) > most:
         yield f"  … {len(lines) - most} more lines (--json has them)"
 

@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -282,6 +283,19 @@ def load_one(origin: str, name: str, text: str | None = None) -> RuleSpec | Cons
     raise ContractError(f"{origin} declares no {name!r} any more")
 
 
+def error_words(error: BaseException, file: str | None) -> str:
+    """`AttributeError: … (brevity.py, line 12)`: the error, and the line of `file` it came from, where it came through
+    one. At most 500 characters."""
+    try:
+        words = f"{type(error).__name__}: {error}"
+    except BaseException as worse:
+        words = f"{type(error).__name__}, and its words raise {type(worse).__name__}"
+    frames = traceback.walk_tb(error.__traceback__)
+    lines = [line for frame, line in frames if frame.f_code.co_filename == file]
+    place = f" ({Path(str(file)).name[-100:]}, line {lines[-1]})" if lines else ""
+    return words[: 500 - len(place)] + place
+
+
 def _describe(spec: RuleSpec | ConsumerSpec, origin: str, text: str | None) -> Plugin:
     if isinstance(spec, ConsumerSpec):
         emits = [kind.TYPE for kind in emitted(spec)]
@@ -316,7 +330,7 @@ def _main() -> None:
         text = answer["text"] = None if origin.partition(":")[0] in PLUGIN_GROUPS else text_of(origin)
         answer["plugins"] = [asdict(_describe(spec, origin, text)) for spec in loaded(origin, text)]
     except BaseException as error:
-        answer["why"] = f"{type(error).__name__}: {error}"
+        answer["why"] = error_words(error, origin)
     answers.write(json.dumps(answer))
     answers.flush()
     os._exit(0)  # whatever threads and exit handlers it brought

@@ -23,7 +23,7 @@ from typing import IO, Any
 from pydantic import BaseModel, ValidationError
 
 from conch.consumer.carried import STATE_BYTES
-from conch.consumer.discover import load_one
+from conch.consumer.discover import error_words, load_one
 from conch.consumer.spec import RuleSpec
 from conch_schemas import ActionTaken, decode
 
@@ -118,7 +118,7 @@ def _serve(rule: RuleSpec, acts: IO[bytes], answers: IO[str]) -> None:
         except _UnreadableError as error:
             answer = {"unreadable": str(error)[:200]}
         except BaseException as error:
-            answer = {"error": _words(error)}
+            answer = {"error": error_words(error, _file(rule))}
         if os.getpid() != own:
             os._exit(0)  # the rule forked, and this is its child
         if asyncio.all_tasks(loop):  # something ended the loop while it ran
@@ -132,11 +132,10 @@ def _serve(rule: RuleSpec, acts: IO[bytes], answers: IO[str]) -> None:
         answers.flush()
 
 
-def _words(error: BaseException) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"[:500]
-    except BaseException as worse:
-        return f"{type(error).__name__}, and its words raise {type(worse).__name__}"
+def _file(rule: RuleSpec) -> str | None:
+    """The file that the rule's function stands in, as its tracebacks name it."""
+    code = getattr(inspect.unwrap(rule.function), "__code__", None)
+    return None if code is None else str(code.co_filename)
 
 
 def main() -> None:
@@ -152,7 +151,7 @@ def main() -> None:
         rule = load_one(task["origin"], task["name"], task["text"])
         assert isinstance(rule, RuleSpec), f"{task['name']} is a consumer, not a rule"
     except BaseException as error:
-        answers.write(json.dumps({"error": _words(error)}) + "\n")
+        answers.write(json.dumps({"error": error_words(error, task["origin"])}) + "\n")
         answers.flush()
         return
     answers.write("{}\n")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
-from conch.cli.common import MIN_WIDTH, fitted
+from conch.cli.common import COLUMN_GAP, MIN_WIDTH, QUOTED, fitted, wrapped
 from conch.cli.line import ACTION_WIDTH, action_words, cycle_line
+from conch.cli.reward.words import range_words
 from conch.experience import SqliteReader
 from conch_schemas import Action, ExperienceRecorded
 
@@ -72,3 +75,49 @@ def test_an_action_is_said_by_what_it_does() -> None:
     assert action_words(Action(kind="TOOL", valid=False, reason="no such tool")) == "invalid call: no such tool"
     assert action_words(Action(kind="INVALID", valid=False, reason="prose")) == "invalid: prose"
     assert action_words(Action(kind="REFLECT", valid=True, text="")) == "reflect"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("  format    +0.5  the reply is valid", ["  format    +0.5  the reply", "                  is valid"]),
+        ("  | a text of a mind that goes on", ["  | a text of a mind that", "  | goes on"]),
+        ("a sentence that is all text, and long", ["a sentence that is all", "  text, and long"]),
+        ("  a sentence further in, and as long", ["  a sentence further in,", "    and as long"]),
+        ("a name that is wider than that  by far", ["a name that is wider than", "  that  by far"]),
+        ("  so short", ["  so short"]),
+    ],
+)
+def test_a_long_line_goes_on_under_its_text(line: str, expected: list[str]) -> None:
+    """Under its last column, behind the bar of a quoted text, or a little further in."""
+    assert wrapped(line, 28) == expected
+
+
+@given(
+    line=st.text(st.characters(exclude_categories=["C", "Z"]) | st.just(" "), max_size=200), width=st.integers(20, 90)
+)
+def test_a_wrapped_line_loses_nothing_and_fits(line: str, width: int) -> None:
+    """No line is wider than the terminal, and every letter is there in its order; quoted text stays quoted."""
+    for begun in (line, f"  name{' ' * COLUMN_GAP}{line}", f"{QUOTED}{line}"):
+        parts = wrapped(begun, width)
+
+        assert max(cell_len(part) for part in parts) <= width
+        bar = QUOTED if begun.startswith(QUOTED) else ""
+        assert all(part.startswith(bar.rstrip()) for part in parts)
+        letters = "".join(part.removeprefix(bar.rstrip() if part == bar.rstrip() else bar) for part in parts)
+        assert letters.replace(" ", "") == begun.removeprefix(bar).replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("least", "greatest", "expected"),
+    [
+        (-1.0, 0.5, "-1..0.5"),
+        (-1.0, 1.0, "-1..1"),
+        (-1e6, 1e6, "±1,000,000"),
+        (0.0, 2e6, "0..2,000,000"),
+        (-1e300, 1e300, "±1e+300"),
+    ],
+)
+def test_a_range_is_told_in_figures_that_one_reads(least: float, greatest: float, expected: str) -> None:
+    """Small ones from end to end, a large one that is as wide to both sides as ±; none as long as its number."""
+    assert range_words(least, greatest) == expected

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import operator
+import re
 import subprocess
 import sys
 import venv
@@ -17,6 +19,7 @@ from conch.cli.common import Common
 from conch.cli.reward.new import new
 from conch.cli.reward.trying import try_
 from conch.consumer.discover import look
+from conch.consumer.recorded import recorded_acts
 from conch.errors import UsageError
 
 Printed = Callable[[], str]
@@ -51,6 +54,41 @@ def test_its_own_test_passes(package: Path) -> None:
     """By what comes with Python, and by pytest."""
     assert "Ran 2 tests" in command(sys.executable, "-m", "unittest", at=package)
     assert "2 passed" in command(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", at=package)
+
+
+def test_its_own_test_passes_with_acts_behind_those_that_came_with_it(package: Path) -> None:
+    """Whatever the agent did is recorded behind them, also of the same skills."""
+    acts = package / "actions.jsonl"
+    lines = acts.read_text().splitlines()
+    acts.write_text("\n".join([*lines, *(line.replace('"raw_length": ', '"raw_length": 9') for line in lines)]) + "\n")
+
+    assert "Ran 2 tests" in command(sys.executable, "-m", "unittest", at=package)
+
+
+def test_what_it_says_a_rule_may_read_is_there(package: Path) -> None:
+    """Each field in the table of its README, of an act that has all of them."""
+    told = [line.split("|")[1] for line in (package / "README.md").read_text().splitlines() if line.startswith("| `")]
+    fields = [field for cell in told for field in re.findall(r"`([a-z_.]+)`", cell)]
+    act = recorded_acts(package / "actions.jsonl")[0]
+
+    assert {"action.skill", "raw_length", "outcome.output.text", "usage.input_tokens", "cycle"} <= set(fields)
+    for field in fields:
+        operator.attrgetter(field)(act)
+
+
+async def test_the_rules_in_its_readme_score(package: Path, common: Common, printed: Printed) -> None:
+    """The one with a state and the one with a window, as they stand there, over the acts beside it."""
+    blocks = re.findall(r"```python\n(.*?)```", (package / "README.md").read_text(), re.DOTALL)
+    told = {}
+    for number, block in enumerate(blocks):
+        file = package / f"more_{number}.py"
+        file.write_text(block)
+        printed()
+        await try_(str(file), replay=package / "actions.jsonl", common=replace(common, json=True))
+        [rule] = json.loads(printed())["rules"]
+        told[rule["name"]] = [score["value"] for score in rule["scores"]]
+
+    assert told == {"patience": [None, 0.0, -0.25, None, None], "variety": [1.0] * 5}
 
 
 def test_it_is_typed_and_in_one_style(tmp_path: Path, common: Common) -> None:

@@ -50,6 +50,7 @@ def test_a_file_says_what_it_declares(write: Write) -> None:
 
 BROKEN = [
     ("raise RuntimeError('no\\x1bgood')", "RuntimeError: no"),
+    ("x = 1\nno_such_name", "NameError: name 'no_such_name' is not defined (broken_1.py, line 2)"),
     ("def broken(:", "SyntaxError"),
     ("import no_such_module", "no_such_module"),
     ("raise SystemExit(3)", "SystemExit: 3"),

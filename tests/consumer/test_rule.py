@@ -106,6 +106,23 @@ async def test_anything_else_is_said_and_costs_nobody_else_anything(worker: Make
         assert (after.status, after.value) == ("scored", 0.5), body
 
 
+async def test_an_error_names_the_line_of_the_rules_file(worker: Make, act: Any, tmp_path: Path) -> None:
+    """The last of its lines that the error came through, also where a library raised it, awaited or not; none for what
+    the runtime makes of its answer. However long the words are, the line stands."""
+    one = worker("if action.cycle == 1: return action.rww\nimport json\nif action.cycle == 2: json.loads('{')\n"
+                 "if action.cycle == 3: raise ValueError('w' * 2000)\nreturn 1, 2")  # fmt: skip
+    words = [(await one.score(act(cycle))).explanation for cycle in range(1, 5)]
+    [file] = tmp_path.glob("*.py")
+    text = file.read_text().splitlines()
+    lines = [1 + next(n for n, line in enumerate(text) if what in line) for what in ("rww", "loads", "* 2000")]
+
+    for said, line in zip(words[:3], lines, strict=True):
+        assert said.endswith(f" ({file.name}, line {line})")
+        assert len(said) <= 500
+    assert words[0].startswith("AttributeError: ")
+    assert ", line " not in words[3]
+
+
 async def test_a_rule_that_blocks_times_out_and_the_next_act_is_scored(worker: Make, act: Any) -> None:
     """Its process is ended with all that it started; starting a new one does not count as the rule's time."""
     one = worker("if action.cycle == 1:\n    os.fork()\n    while True: pass\nreturn 0.25", timeout=0.4)

@@ -164,7 +164,10 @@ def test_an_episode_that_ends_with_failing_tests_has_no_bonus() -> None:
     """Nor does one whose rate is not known."""
     _, told = _run([_fact(1, test_pass_rate=0.5), _fact(2, terminal=True), _fact(3, "other", terminal=True)])
 
-    assert [score.value for score in _scores(told)] == pytest.approx([0.35, 0.0, 0.0])
+    scores = _scores(told)
+    assert [score.value for score in scores] == pytest.approx([0.35, 0.0, 0.0])
+    ends = [score.explanation.endswith("; the task ends, not all tests pass: no bonus.") for score in scores]
+    assert ends == [False, True, True]
 
 
 def test_how_a_task_stood_before_anything_was_done_is_nobodys_merit() -> None:
@@ -205,7 +208,7 @@ def test_a_step_beyond_the_parts_range_is_an_error_and_not_a_clamped_value() -> 
 
     [score] = _scores(told)
     assert (score.status, score.value) == ("error", None)
-    assert "outside" in score.explanation
+    assert "outside -1,000,000..1,000,000" in score.explanation
 
 
 STEPS = st.lists(
@@ -362,6 +365,8 @@ def test_each_step_is_a_score_and_a_line(home: _Home) -> None:
             "phase_advance": False,
             "switch_committed": False,
             "r_step": pytest.approx(0.34),
+            "cycle": 0,
+            "test_pass_rate": 0.5,
         },
         {
             "step": 1,
@@ -371,8 +376,24 @@ def test_each_step_is_a_score_and_a_line(home: _Home) -> None:
             "switch_committed": False,
             "r_step": pytest.approx(1.34),
             "terminal": True,
+            "cycle": 1,
+            "test_pass_rate": 1.0,
         },
     ]
+
+
+def test_a_step_of_nobodys_act_has_a_line_without_a_cycle(home: _Home) -> None:
+    """The six figures alone; those of an act stand behind them, in this order."""
+    facts = [
+        _fact(0, act=False, test_pass_rate=0.25),
+        _fact(1, act=False, test_pass_rate=0.5),
+        _fact(7, test_pass_rate=0.5, terminal=True),
+    ]
+    home.start(facts)
+
+    six = ["step", "delta_pass_rate", "delta_tokens", "phase_advance", "switch_committed", "r_step"]
+    assert [list(row) for row in home.rows()] == [six, [*six, "terminal", "cycle", "test_pass_rate"]]
+    assert (home.rows()[1]["cycle"], home.rows()[1]["test_pass_rate"]) == (7, 0.5)
 
 
 @pytest.mark.parametrize("known", range(5))
@@ -429,7 +450,7 @@ def test_an_episodes_name_leads_nowhere_else(home: _Home) -> None:
 def test_a_long_log_makes_way_and_its_steps_go_on(home: _Home) -> None:
     """The file before is kept once; what stands in either is not written again."""
     logs = EpisodeLogs(home.path, lambda **_: None)
-    row = Row("e", 0, 0.0, 0.0, False, False, 0.0, False)
+    row = Row("e", 0, 0.0, 0.0, False, False, 0.0, False, None, 0.0)
     logs.write("echo", row)
     with home.file().open("r+b") as stream:
         stream.truncate(0)
@@ -445,7 +466,7 @@ def test_a_long_log_makes_way_and_its_steps_go_on(home: _Home) -> None:
 
 def test_a_log_that_just_made_way_still_knows_its_last_step(home: _Home) -> None:
     """A crash between the two leaves no log but the one before: its rows are not written again."""
-    row = Row("e", 0, 0.0, 0.0, False, False, 0.0, False)
+    row = Row("e", 0, 0.0, 0.0, False, False, 0.0, False, None, 0.0)
     EpisodeLogs(home.path, lambda **_: None).write("echo", row)
     home.file().rename(home.file(name="rewards.1.jsonl"))
     anew = EpisodeLogs(home.path, lambda **_: None)
@@ -457,7 +478,7 @@ def test_a_log_that_just_made_way_still_knows_its_last_step(home: _Home) -> None
 
 def test_half_a_line_is_not_left_before_the_next(home: _Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk with room for half of it: that is said and cut off, and the next line stands by itself."""
-    row = Row("e", 0, 0.0, 0.0, False, False, 0.0, False)
+    row = Row("e", 0, 0.0, 0.0, False, False, 0.0, False, None, 0.0)
     logs = EpisodeLogs(home.path, lambda **said: home.reports.append(said["waits"]))
     whole = os.write
     with monkeypatch.context() as full:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 from collections import Counter
@@ -41,13 +43,14 @@ def node(packages: None, house: Any) -> Iterator[Callable[[], subprocess.Popen[b
 
     def start(*place: str) -> subprocess.Popen[bytes]:
         command = ["node", str(EXAMPLE / "rule.js"), *(place or [str(house.home)])]
-        started.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, env={"PATH": os.environ["PATH"]}))
+        output = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        started.append(subprocess.Popen(command, env={"PATH": os.environ["PATH"]}, **output))
         return started[-1]
 
     yield start
     for process in started:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def component(row: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +72,9 @@ def test_a_rule_in_node_completes_each_experience_once_though_it_is_killed(house
     house.conch("consumer", "forget", "plainness", "--yes")
     second = node()
     assert live.ended() == 0, live.told()
-    second.send_signal(signal.SIGTERM)
+    _, last_words = second.communicate(timeout=30)
+    assert second.returncode == 3
+    assert re.fullmatch(rb"plainness: the bus at nats://\S+ is gone[^\n]*\n", last_words)
     assert "part plainness (asks for weight 0.1) from outside, scored by plainness\n" in live.said
 
     rows = house.cycles()
@@ -98,13 +103,59 @@ def test_on_a_server_that_tells_users_apart_it_has_one_of_its_own(house: Any, no
     house.run("--cycles", "1", "--script", house.endless(), **run_user)  # makes the stream
     settings.write_text(PARTS)
 
-    node(server.url, str(keys / "plainness.nk"))
+    scorer = node(server.url, str(keys / "plainness.nk"))
     live = house.run("--cycles", "2", "--script", house.endless(), **run_user)
     places = json.loads(house.conch("consumer", "list", "--json", **run_user))["consumers"]
+    scorer.send_signal(signal.SIGTERM)
+    _, last_words = scorer.communicate(timeout=30)
     server.close()
 
+    assert (scorer.returncode, last_words) == (0, b"")
     assert [component(row)["status"] for row in live.rows] == ["scored"] * 2
     assert [one["acknowledged"] > 0 for one in places if one["name"] == "plainness"] == [True]
+
+
+@pytest.mark.usefixtures("packages")
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["HERE/home"], 3, "there is no run in progress at HERE/home: conch run starts one"),
+        (["nats://127.0.0.1:1"], 3, "the bus at nats://127.0.0.1:1 does not let it in (connection refused)"),
+        (["nats://127.0.0.1:1", "HERE/my.nk"], 2, "HERE/my.nk holds no key (ENOENT"),
+        (["nats://127.0.0.1:1", "--schemas", "HERE"], 2, "--schemas names the directory they are in"),
+        (["--schema", "HERE"], 2, "Unknown option '--schema'"),
+    ],
+)
+def test_what_it_is_given_and_cannot_use_is_a_sentence(
+    tmp_path: Path, arguments: list[str], status: int, says: str
+) -> None:
+    """2 for what it was given, 3 for a bus that is not there; one line, no stack."""
+    given = [one.replace("HERE", str(tmp_path)) for one in arguments]
+
+    assert_ends(EXAMPLE / "rule.js", given, status, says.replace("HERE", str(tmp_path)))
+
+
+@pytest.mark.usefixtures("packages")
+def test_a_copy_of_it_says_what_it_lacks(tmp_path: Path) -> None:
+    """Its packages, then the contracts; told where these are, it goes on to the bus."""
+    for name in ("rule.js", "package.json"):
+        shutil.copy(EXAMPLE / name, tmp_path)
+    nobody, copy = "nats://127.0.0.1:1", tmp_path / "rule.js"
+    contracts = str(EXAMPLE.parents[2] / "schemas" / "json")
+
+    assert_ends(copy, [nobody], 2, "its packages are not here: npm ci installs them")
+    (tmp_path / "node_modules").symlink_to(EXAMPLE / "node_modules")
+    assert_ends(copy, [nobody], 2, "--schemas names the directory they are in")
+    assert_ends(copy, [nobody, "--schemas", contracts], 3, "does not let it in")
+
+
+def assert_ends(script: Path, arguments: list[str], status: int, says: str) -> None:
+    """The script ends with that status and one line that says so."""
+    done = subprocess.run(["node", str(script), *arguments], capture_output=True, text=True, timeout=30)
+    assert done.returncode == status, done.stderr
+    assert done.stderr.startswith("plainness: ")
+    assert done.stderr.count("\n") == 1
+    assert says in done.stderr
 
 
 def facts(house: Any, kind: str) -> list[str]:

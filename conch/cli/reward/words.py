@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from conch_schemas import Part
 
+_LARGE, _ASTRONOMIC = 1e4, 1e12
+"""Between them a limit of a range is written out, in groups of three digits."""
+
 
 def role_words(part: Part) -> str:
     """What a part's score does to the total, in a word: paid, watched, held out, boost, penalty, gate."""
@@ -18,5 +21,11 @@ def share_words(weight: float | None, role: str) -> str:
 
 
 def range_words(least: float, greatest: float) -> str:
-    """`-1..0.5`."""
-    return f"{least:g}..{greatest:g}"
+    """`-1..0.5`; `±1,000,000` where it is as wide to both sides and so large that `:g` would write powers of ten."""
+    if least == -greatest and greatest >= _LARGE:
+        return f"±{_number(greatest)}"
+    return f"{_number(least)}..{_number(greatest)}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if _LARGE <= abs(value) < _ASTRONOMIC else f"{value:g}"

@@ -71,6 +71,10 @@ class Row(NamedTuple):
     r_step: float
     """All that the step pays, the final bonus with it."""
     terminal: bool
+    cycle: int | None
+    """Of the act that made the step; None: nobody's act, or not known."""
+    test_pass_rate: float
+    """As it stands after the step."""
 
 
 class Told(NamedTuple):
@@ -137,7 +141,8 @@ def _progressed(before: Episode | None, fact: TaskProgressed, name: str) -> tupl
     moved = step(before.__dict__, {**after.__dict__, "switch_committed": fact.switch_committed})
     bonus = final_bonus(fact.terminal and after.test_pass_rate >= 1.0)
     value = moved.value + bonus
-    row = Row(name, before.steps, *moved[:-1], r_step=value, terminal=fact.terminal)
+    cycle = fact.cycle if fact.action_id else None
+    row = Row(name, before.steps, *moved[:-1], value, fact.terminal, cycle, after.test_pass_rate)
     score = _score(value, moved, bonus, fact) if fact.action_id else None
     return evolve(after, steps=before.steps + 1), Told(score, row)
 
@@ -159,13 +164,13 @@ def _after(before: Episode, fact: TaskProgressed) -> Episode:
 def _score(value: float, moved: Step, bonus: float, fact: TaskProgressed) -> Score:
     low, high = PROGRESS_RANGE
     if not low <= value <= high:
-        return _error(f"the step pays {value:g}, outside {low:g}..{high:g}")
+        return _error(f"the step pays {value:g}, outside {low:,.0f}..{high:,.0f}")
     why = (
         f"0.3 × {moved.phase_advance:d} (phase) + 0.7 × {moved.delta_pass_rate:g} (tests passing) "
         f"− 0.0001 × {moved.delta_tokens:g} (tokens) − 0.05 × {moved.switch_committed:d} (switch)"
     )
     if fact.terminal:
-        why += f" + {bonus:g} (the end, {'all tests pass' if bonus else 'not all tests pass'})"
+        why += f" + {bonus:g} (the end: all tests pass)" if bonus else "; the task ends, not all tests pass: no bonus"
     return Score(
         component=SCORER,
         value=value,

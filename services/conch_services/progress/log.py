@@ -1,8 +1,9 @@
 """The log of each episode, as JSON Lines: `agents/<agent>/episodes/<episode>/rewards.jsonl` in the home.
 
-One row a step (REWARDS 5): `step, delta_pass_rate, delta_tokens, phase_advance, switch_committed, r_step`, and
-`terminal: true` on the last, whose `r_step` has the final bonus in it. A directory goes by the episode's own name where
-that can be a file's name, else by its digest.
+One row a step (REWARDS 5): `step` from 0, `delta_pass_rate` and `delta_tokens` since the step before, `phase_advance`,
+`switch_committed`, `r_step` (what the step pays), and `terminal: true` on the last, whose `r_step` has the final bonus
+in it. Behind them, where the step was an act: its `cycle`, and the `test_pass_rate` after it, 0..1. A directory goes by
+the episode's own name where that can be a file's name, else by its digest.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def _directory(episode: str) -> str:
 
 def _table(row: Row) -> dict[str, Any]:
     tokens = row.delta_tokens
-    table = {
+    table: dict[str, Any] = {
         "step": row.step,
         "delta_pass_rate": row.delta_pass_rate,
         "delta_tokens": int(tokens) if tokens.is_integer() else tokens,
@@ -101,7 +102,11 @@ def _table(row: Row) -> dict[str, Any]:
         "switch_committed": row.switch_committed,
         "r_step": row.r_step,
     }
-    return table | {"terminal": True} if row.terminal else table
+    if row.terminal:
+        table["terminal"] = True
+    if row.cycle is not None:
+        table |= {"cycle": row.cycle, "test_pass_rate": row.test_pass_rate}
+    return table
 
 
 def _append(directory: Path, line: bytes) -> None:

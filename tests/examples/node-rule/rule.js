@@ -1,11 +1,10 @@
 // A rule of Conch in Node: it reads every act from the bus, scores it, and says so itself.
 // node rule.js HOME (of a run in progress)   or, with a server of your own,   node rule.js nats://host [FILE OF ITS KEY]
+// --schemas DIR: where the contracts are, for a copy of this file. It ends with 2 for what it is given, 3 without a bus.
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { AckPolicy, DeliverPolicy, jetstream, jetstreamManager } from "@nats-io/jetstream";
-import { connect, nanos, nkeyAuthenticator, nkeys } from "@nats-io/transport-node";
-import Ajv from "ajv/dist/2020.js";
-import addFormats from "ajv-formats";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
 
 const NAME = "plainness"; // the component, its scorer, and the consumer
 const VERSION = "1"; // raise it when the rule comes to mean something else
@@ -48,40 +47,74 @@ function uuid5(namespace, name) {
   return hash.toString("hex", 0, 16).replace(/(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
-/** Whether a value is what the contract says; the reasons are in its `errors`. */
-function contract(type) {
-  const schema = readFileSync(new URL(`../../../schemas/json/${type}.json`, import.meta.url), "utf8");
-  return addFormats(new Ajv({ strict: false })).compile(JSON.parse(schema));
+/** One sentence, and the end: 2 for what it was given, 3 for a bus that is not there, or no more. */
+function end(status, sentence) {
+  console.error(`${NAME}: ${sentence}`);
+  process.exit(status);
 }
 
-const place = process.argv[2] ?? "nats://127.0.0.1:4222";
-const bus = place.includes("://") ? { url: place } : JSON.parse(readFileSync(`${place}/run.json`, "utf8")).bus;
-const login = process.argv[3] ? signed(process.argv[3]) : bus.user ? { user: bus.user, pass: bus.token } : { token: bus.token };
-const connection = await connect({ servers: bus.url, name: NAME, ...login });
-process.once("SIGTERM", () => connection.drain());
-const [isAct, isReward] = [contract("conch.v1.action.taken"), contract(TYPE)];
-const stream = jetstream(connection);
-const manager = await jetstreamManager(connection);
-await manager.consumers.add("CONCH", {
-  durable_name: NAME, // our place on the stream, kept by the server
-  filter_subject: "conch.v1.*.action.taken",
-  deliver_policy: DeliverPolicy.All, // the past is scored too; New: only what comes
-  ack_policy: AckPolicy.Explicit,
-  ack_wait: nanos(5_000), // what is not acknowledged by then comes again
+/** What `make` gives; where it fails, that is the end, for the reason that `why` has for it. */
+function orEnd(status, make, why) {
+  return new Promise((done) => done(make())).catch((error) => end(status, why(error.message.split("\n")[0])));
+}
+
+const packages = ["@nats-io/jetstream", "@nats-io/transport-node", "ajv/dist/2020.js", "ajv-formats"];
+const [{ AckPolicy, DeliverPolicy, jetstream, jetstreamManager }, { connect, nanos, nkeyAuthenticator, nkeys }, ajv, formats] =
+  await orEnd(2, () => Promise.all(packages.map((name) => import(name))), () => "its packages are not here: npm ci installs them");
+
+const beside = fileURLToPath(new URL("../../../schemas/json", import.meta.url));
+const options = { schemas: { type: "string", default: beside } };
+const given = await orEnd(2, () => parseArgs({ options, allowPositionals: true }), (why) => why);
+const [place = "nats://127.0.0.1:4222", key] = given.positionals;
+const own = place.includes("://"); // a server of one's own comes back where it was; a run's does not
+const bus = own ? { url: place } : await orEnd(3, () => JSON.parse(readFileSync(`${place}/run.json`, "utf8")).bus, () =>
+  `there is no run in progress at ${place}: conch run starts one`);
+const login = key
+  ? await orEnd(2, () => signed(key), (why) => `${key} holds no key (${why}): conch bus permissions makes one`)
+  : bus.user ? { user: bus.user, pass: bus.token } : { token: bus.token };
+const [isAct, isReward] = await orEnd(2, () => ["conch.v1.action.taken", TYPE].map(contract), (why) =>
+  `the contracts cannot be read (${why}): --schemas names the directory they are in`);
+const connection = await orEnd(3, () => connect({ servers: bus.url, name: NAME, reconnect: own, ...login }), (why) =>
+  `the bus at ${bus.url} does not let it in (${why})`);
+let told = false; // to end
+process.once("SIGTERM", () => {
+  told = true;
+  connection.drain();
 });
-const acts = await (await stream.consumers.get("CONCH", NAME)).consume({ max_messages: 100 });
-console.log(`${NAME} scores what is done on ${bus.url}`);
-for await (const message of acts) {
-  const act = parsed(message.string());
-  if (!isAct(act)) {
-    console.error(`${message.seq} is no act:`, isAct.errors?.[0]);
-    message.term("no action.taken");
-    continue;
+connection.closed().then(() => told || end(3, `the bus at ${bus.url} is gone: start it again beside the next run`));
+score().catch((error) => told || end(3, `the bus at ${bus.url} is gone, or refuses what it asks for (${error.message})`));
+
+/** Each act of the stream, as long as there is a bus. */
+async function score() {
+  const stream = jetstream(connection);
+  const manager = await jetstreamManager(connection);
+  await manager.consumers.add("CONCH", {
+    durable_name: NAME, // our place on the stream, kept by the server
+    filter_subject: "conch.v1.*.action.taken",
+    deliver_policy: DeliverPolicy.All, // the past is scored too; New: only what comes
+    ack_policy: AckPolicy.Explicit,
+    ack_wait: nanos(5_000), // what is not acknowledged by then comes again
+  });
+  const acts = await (await stream.consumers.get("CONCH", NAME)).consume({ max_messages: 100 });
+  console.log(`${NAME} scores what is done on ${bus.url}`);
+  for await (const message of acts) {
+    const act = parsed(message.string());
+    if (!isAct(act)) {
+      console.error(`${message.seq} is no act:`, isAct.errors?.[0]);
+      message.term("no action.taken");
+      continue;
+    }
+    const event = assigned(act);
+    if (!isReward(event)) end(1, `its score breaks the contract: ${JSON.stringify(isReward.errors)}`);
+    await stream.publish(`conch.v1.${act.agent}.reward.assigned`, JSON.stringify(event), { msgID: event.id });
+    message.ack(); // last: an act whose reward is not stored comes again
   }
-  const event = assigned(act);
-  if (!isReward(event)) throw new Error(JSON.stringify(isReward.errors));
-  await stream.publish(`conch.v1.${act.agent}.reward.assigned`, JSON.stringify(event), { msgID: event.id });
-  message.ack(); // last: an act whose reward is not stored comes again
+}
+
+/** Whether a value is what the contract says; the reasons are in its `errors`. */
+function contract(type) {
+  const schema = readFileSync(`${given.values.schemas}/${type}.json`, "utf8");
+  return formats.default(new ajv.default({ strict: false })).compile(JSON.parse(schema));
 }
 
 /** As a user of `conch bus permissions`, who hears answers under its own name alone. */

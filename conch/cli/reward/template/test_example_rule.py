@@ -1,4 +1,5 @@
-"""What the rule pays. `python -m unittest` in this directory runs it, and so does pytest."""
+"""What the rule pays, for the rule as it was written: pay something else, and write these anew. `python -m unittest` in
+this directory runs them, and so does pytest."""
 
 import unittest
 from pathlib import Path
@@ -7,15 +8,17 @@ from conch.consumer.recorded import recorded_acts
 
 from example_rule import example_rule
 
-ACTS = recorded_acts(Path(__file__).with_name("actions.jsonl"))
+PAID = {"do_nothing": 1.0, "filesystem.write": 0.28, "filesystem.read": 0.99, "reflect": 0.71, "invalid": 0.92}
+"""By the skill of the act; these come first in the file, and what is recorded behind them is not looked at."""
+ACTS = recorded_acts(Path(__file__).with_name("actions.jsonl"))[: len(PAID)]
 
 
 class TestRule(unittest.TestCase):
     def test_the_recorded_acts(self) -> None:
         """Resting, writing a file, reading one that is not there, reflecting, prose."""
-        values = [example_rule(act) for act in ACTS]
+        values = {act.action.skill: example_rule(act) for act in ACTS}
 
-        self.assertEqual(values, [1.0, 0.28, 0.99, 0.71, 0.92])
+        self.assertEqual(values, PAID)
 
     def test_no_reply_is_not_applicable(self) -> None:
         """None is no score; 0.0 would be one."""

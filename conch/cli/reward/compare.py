@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from conch.cli.common import Common, emit, say, table
+from conch.cli.common import Common, emit, table, tell
 from conch.cli.line import signed
 from conch.cli.options import COMMON, AgentName, reading_all
 from conch.cli.reward.history import When, since
+from conch.cli.reward.words import range_words
 from conch.errors import UsageError
 from conch.experience import ExperienceReader, Said, Scorer, Since
 from conch.experience.assemble import version_order
@@ -144,21 +145,21 @@ def _told(side: Side) -> dict[str, Any]:
 def _show(sides: Sequence[Side], found: Agreement, apart: Sequence[Mapping[str, Any]]) -> None:
     for letter, side in zip("AB", sides, strict=True):
         covered = "nothing it applies to" if side.coverage is None else f"coverage {side.coverage:.2f}"
-        say(f"{letter}  {side.name}: {len(side.said):,} acts, {covered}, range {side.range[0]:g}..{side.range[1]:g}")
-    say(f"scored by both: {found.count:,}")
+        tell(f"{letter}  {side.name}: {len(side.said):,} acts, {covered}, range {range_words(*side.range)}")
+    tell(f"scored by both: {found.count:,}")
     if found.count:
-        say(
+        tell(
             f"equal (within a twentieth of the wider range): {found.equal:.1%}, of the same sign: {found.same_sign:.1%}"
         )
         told = "beyond all numbers" if found.mean_difference is None else f"{found.mean_difference:+.4f}"
-        say(f"mean difference, B less A: {told}")
+        tell(f"mean difference, B less A: {told}")
     value = f"none: {found.why_none}" if found.rank_correlation is None else signed(found.rank_correlation)
-    say(f"rank correlation (Spearman): {value}")
+    tell(f"rank correlation (Spearman): {value}")
     if not apart:
         return
     agents = {one["agent"] for one in apart}
     columns = (*(("agent",) if len(agents) > 1 else ()), "cycle", "A", "B", "A says", "B says")
-    table(columns, [_cells(one, many=len(agents) > 1) for one in apart])
+    table(columns, [_cells(one, many=len(agents) > 1) for one in apart], wraps=True)
 
 
 def _cells(one: Mapping[str, Any], *, many: bool) -> tuple[object, ...]:

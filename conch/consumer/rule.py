@@ -40,12 +40,19 @@ LINE_LIMIT = 1024 * 1024
 """Bytes of an answer: a state of 256 KiB with its quotes escaped has room."""
 DRAIN_BYTES, DRAIN_SECONDS = 64 * 1024, 0.05
 """What a rule prints is taken so much at a time, so often: one that prints more waits, nobody else."""
+WORDS = 500
+"""Characters of an explanation that are kept."""
 HEARD = 50
 """Pieces of what a rule's process prints that are logged; the rest is not."""
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """numpy reserves memory for a thread per processor: on a large machine more than the rule's limit."""
 _MARK = "RULE_PROCESS_OF_CONCH"
 """Variable by which what a rule's process started is known, wherever it went; `CONCH_…` would be a setting."""
+
+
+def own_words(plugin: Plugin) -> str:
+    """What explains a rule's values: the first line of its docstring."""
+    return safe_text(plugin.doc.strip().partition("\n")[0], one_line=True)[:WORDS]
 
 
 class RuleWorker:
@@ -134,7 +141,7 @@ class RuleWorker:
             value=value,
             range=(self._plugin.low, self._plugin.high),
             status=status,
-            explanation=safe_text(why or self._plugin.doc.strip().partition("\n")[0], one_line=True)[:500],
+            explanation=safe_text(why, one_line=True)[:WORDS] if why else own_words(self._plugin),
             scorer=self._plugin.name,
             version=self._plugin.version,
         )

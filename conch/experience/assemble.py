@@ -90,12 +90,13 @@ def latest(scores: Iterable[Score]) -> dict[tuple[str, str], Score]:
     only = {(score.component, score.scorer): score for score in there}
     if len(only) == len(there):
         return only
-    return {(score.component, score.scorer): score for score in sorted(there, key=_precedence)}
+    return {(score.component, score.scorer): score for score in sorted(there, key=lambda one: precedence(one.version))}
 
 
-def _precedence(score: Score) -> tuple[object, str]:
-    version = score.version.partition("+")[0]
-    return version_order(version), version
+def precedence(version: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
+    """A key that sorts versions by which of them counts: builds of one, behind a `+`, are equal."""
+    release = version.partition("+")[0]
+    return version_order(release), release
 
 
 def missing(parts: Sequence[Part], scores: Iterable[Score]) -> list[Part]:

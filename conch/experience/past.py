@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,7 +41,10 @@ _SAID: Final = """
     SELECT a.act, a.agent, a.cycle, s.version, s.status, s.value FROM acts a JOIN scores s
     ON s.act = a.act AND s.scorer = :scorer AND s.component = :component
     WHERE (:agent IS NULL OR a.agent = :agent) AND a.cycle >= :cycle AND a.started >= :since
-    AND (:version IS NULL OR s.version = :version) ORDER BY a.agent, a.seq"""
+    AND (:version IS NULL OR s.version = :version) ORDER BY a.agent, a.seq, s.seq"""
+_STATUSES: Final = """
+    SELECT s.version, s.status, count(DISTINCT a.act) FROM acts a JOIN scores s ON s.act = a.act AND s.scorer = ?
+    WHERE a.agent = ? AND a.cycle >= ? AND a.started >= ? GROUP BY s.version, s.status"""
 _WHY: Final = "SELECT explanation FROM scores WHERE act = ? AND scorer = ? AND version = ? AND component = ?"
 
 
@@ -152,6 +156,10 @@ class PastReader(OpenStore):
             "since": since.stamp,
         }
         return [Said(*row) for row in self._named(_SAID, named)]
+
+    def statuses(self, agent: str, scorer: str, since: Since) -> Counter[tuple[str, str]]:
+        rows = self._rows(_STATUSES, scorer, agent, since.cycle, since.stamp)
+        return Counter({(version, status): acts for version, status, acts in rows})
 
     def explanation(self, said: Said, component: str, scorer: str) -> str:
         row = self._row(_WHY, said.act, scorer, said.version, component)

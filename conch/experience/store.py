@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -200,10 +201,14 @@ class ExperienceReader(Protocol):
         ...
 
     def said(self, agent: str | None, component: str, scorer: str, version: str | None, since: Since) -> list[Said]:
-        """What a scorer has said of a component, by agent and then in the order of the stream.
+        """What a scorer has said of a component, by agent, then in the order of the acts, then in that it was said in.
 
         Of all agents where None is named, in all versions where none is.
         """
+        ...
+
+    def statuses(self, agent: str, scorer: str, since: Since) -> Counter[tuple[str, str]]:
+        """(version, status) -> acts of which a scorer has said a component so."""
         ...
 
     def explanation(self, said: Said, component: str, scorer: str) -> str:

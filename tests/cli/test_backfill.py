@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, strategies
 
 from conch.cli.common import Common, open_bus
 from conch.cli.reward.backfill import backfill
+from conch.cli.reward.backfilled import above
 from conch.cli.reward.history import since
 from conch.config import Settings
 from conch.errors import StoreError, UsageError
 from conch.experience import Since, SqliteReader, SqliteStore
+from conch.experience.assemble import precedence
 from conch.home import Home
 from conch_schemas import Part, RewardAssigned, consequence_id, decode, subject_filter
 
@@ -113,6 +116,49 @@ async def test_versions_stand_beside_each_other(home: Home, common: Common, rule
         assert store.versions(str(experience.action_id), "tone", "tone") == ["10", "3"]
     [counted] = [one for one in experience.scores if one.component == "tone"]
     assert (counted.version, counted.value, counted.weight) == ("10", -0.5, 0.5)
+
+
+@pytest.mark.usefixtures("past")
+async def test_scores_that_are_errors_are_scored_again_by_a_higher_version(
+    common: Common, rules: Any, printed: Printed
+) -> None:
+    """Where every act has a score it is said how many of them failed, and by which option they are scored again."""
+    fails = TONE.replace("return action", f"if action.cycle < {CYCLES - 2}: raise ValueError\n    return action")
+    await backfill("tone", rules=rules(fails), since_=str(CYCLES - 4), common=common)
+    printed()
+
+    await backfill("tone", rules=rules(), since_=str(CYCLES - 4), common=common)
+    again = printed()
+    await backfill("tone", rules=rules(), since_=str(CYCLES - 2), common=common)
+
+    assert again.endswith(
+        "all 4 acts have a score of tone 3\n2 of them are errors: --version 4 scores again and counts\n"
+    )
+    assert printed() == "nothing to score: all 2 acts have a score of tone 3\n"
+
+
+@pytest.mark.usefixtures("past")
+async def test_a_version_below_one_that_stands_is_told_that_it_will_not_count(
+    common: Common, rules: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With one that would; of acts that have no higher one nothing is said."""
+    await backfill("tone", rules=rules(), since_=str(CYCLES - 2), version="1.9", common=common)
+    await backfill("tone", rules=rules(), since_=str(CYCLES - 2), version="1.10", common=common)
+    silent = capsys.readouterr().err
+    await backfill("tone", rules=rules(), since_=str(CYCLES - 4), version="1.9", common=common)
+
+    assert "counting" not in silent
+    says = "tone 1.10 stands for some of these acts and goes on counting there, it is above 1.9: "
+    assert f"{says}--version 1.11 would count" in capsys.readouterr().err
+
+
+@example("1" + "0" * 30, "9" * 5000)
+@given(strategies.text("0129.a-+", max_size=20), strategies.text("0129.a-", max_size=20))
+def test_the_version_that_is_named_counts_more(version: str, other: str) -> None:
+    """Than any that there is, and so than all that it counts more than."""
+    assert precedence(above(version)) > precedence(version)
+    highest = max(version, other, key=precedence)
+    assert precedence(above(highest)) > max(precedence(version), precedence(other))
 
 
 @pytest.mark.usefixtures("past")

@@ -104,6 +104,23 @@ def test_versions_are_told_apart_and_the_newest_of_each_act_counts(
     assert newest["equal"] == 1.0
 
 
+def test_a_version_names_all_of_its_builds(both: Any, kept: Any, common: Common, printed: Printed) -> None:
+    """`kind@1` is `1+f0` and `1+07`, of an act that has both the last said; a build is named whole."""
+    said = [(0, 0.1, "1+f0"), (0, 0.3, "1+07"), (1, 0.2, "1+f0"), (1, 0.8, "2+00"), (0, 0.9, "10+aa")]
+    kept(*(scored(both[cycle], "kind", value, version=version) for cycle, value, version in said))
+
+    builds = told(printed, common, "kind@1", "kind@1+f0")
+    versions = told(printed, common, "kind@2", "kind@1")
+    counts = told(printed, common, "kind", "kind@10")
+
+    assert (builds["a"]["said"], builds["b"]["said"], builds["count"]) == (2, 2, 2)
+    assert [(row["cycle"], row["a"]["value"], row["b"]["value"]) for row in builds["apart"]] == [(0, 0.3, 0.1)]
+    assert [(row["cycle"], row["a"]["value"], row["b"]["version"]) for row in versions["apart"]] == [(1, 0.8, "1+f0")]
+    assert (counts["count"], counts["equal"]) == (1, 1.0)
+    with pytest.raises(UsageError, match=r"no scores of version '1\+f': the newest are 1\+07, 1\+f0, 2\+00, 10\+aa"):
+        compare("kind@1+f", "kind", common=common)
+
+
 @pytest.mark.usefixtures("both")
 def test_what_cannot_be_compared_is_said(both: Any, kept: Any, common: Common) -> None:
     """An unknown name with the nearest, a version that is not there, a component that several score."""

@@ -170,3 +170,71 @@ async def test_an_agent_without_weights_or_scores_is_listed_at_nought(
 
     assert {row["count"] for row in rows.values()} == {0}
     assert {row["coverage"] for row in rows.values()} == {None}
+
+
+def said_by(life: Any, cycle: int, component: str, scorer: str, limits: tuple[float, float] = (-1, 1)) -> Any:
+    """A score of somebody whom no weight set expects."""
+    score = Score(component=component, value=0.5, range=limits, status="scored", scorer=scorer, version="1")
+    return follow(
+        life.act(cycle), RewardAssigned, consumer=f"{scorer}-{component}", version="1", scorer=scorer, scores=(score,)
+    )
+
+
+async def test_what_was_never_in_a_set_is_told_from_what_left_it(
+    ruled: Any, kept: Callable[..., None], common: Common, printed: Printed
+) -> None:
+    """By a word each, which is explained below the table where it is used."""
+    await list_(common=common)
+    before = printed()
+    kept(said_by(ruled, 1, "kindness", "human"))
+    await list_(common=common)
+    after = printed()
+
+    assert before.splitlines()[-1] == "dropped: in an earlier weight set, not in the one in force"
+    assert "beside" not in before
+    assert after.splitlines()[-1] == "beside: in no weight set so far, it bears on no total"
+    words = {line.split()[0]: line.split()[1] for line in after.splitlines()}
+    assert (words["format"], words["kindness"]) == ("dropped", "beside")
+
+
+async def test_the_last_scores_are_those_of_the_component(
+    life: Any, kept: Callable[..., None], common: Common, printed: Printed
+) -> None:
+    """However long ago they were said; the range is that of the scores where no part says one."""
+    kept(life.weights(), *(life.act(cycle) for cycle in range(100)))
+    kept(*(said_by(life, cycle, "tone", "tone", (0, cycle)) for cycle in (2, 3, 40)))
+
+    shown = {}
+    for limit in (1, 2, 10, 1000):
+        await show("tone", limit=limit, common=replace(common, json=True))
+        shown[limit] = json.loads(printed())["reward"]
+
+    assert [[one["cycle"] for one in row["scores"]] for row in shown.values()] == [
+        [40],
+        [3, 40],
+        [2, 3, 40],
+        [2, 3, 40],
+    ]
+    assert (shown[10]["range"], shown[10]["version"]) == ([0, 40], "1")
+
+
+async def test_who_says_a_component_that_no_rule_is_known_of(
+    life: Any, kept: Callable[..., None], common: Common, printed: Printed, home: Any
+) -> None:
+    """People, a program that conch.yaml names, or a rule that scored the past alone."""
+    home.config_file.write_text("rewards: {parts: {kind: {scorer: ivy}, fair: {scorer: human}}}\n")
+    people, outside = "  Said by people (conch reward score).", "  Scored outside by ivy."
+    alone = "  from a rule that no run has had (conch reward backfill scored the past with it), or a program outside"
+    told = {
+        ("kind", "ivy"): [outside, "  from rewards.parts.kind"],
+        ("fair", "human"): [people, "  from rewards.parts.fair"],
+        ("dear", "human"): [people],
+        ("tone", "tone"): [alone],
+    }
+    kept(life.weights(), *life.cycle(0), *(said_by(life, 0, *who) for who in told))
+
+    for (name, _), lines in told.items():
+        await show(name, common=common)
+        shown = printed().splitlines()
+        assert shown[1 : len(lines) + 1] == lines
+        assert shown[len(lines) + 1].startswith("of the last 1 experiences")

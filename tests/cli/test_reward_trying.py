@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conch.cli.common import Common
-from conch.cli.reward.trying import try_
+from conch.cli.reward.trying import time_words, try_
 from conch.errors import CheckError, ContractError, UsageError
 from conch_schemas import encode
 
@@ -95,14 +95,25 @@ async def test_the_last_acts_of_the_home_are_scored(filled: Any, rule: Any, comm
 async def test_each_act_is_a_line_and_the_rule_a_summary(
     filled: Any, rule: Any, common: Common, printed: Printed
 ) -> None:
-    """For a person; what minds and rules wrote is harmless."""
+    """For a person, the docstring once above; what minds and rules wrote is harmless."""
     await try_(rule(GOOD), common=common)
 
     lines = printed().splitlines()
-    assert [line.split()[0] for line in lines[:3]] == ["0", "1", "2"]
-    assert lines[1].endswith("+1.000  Its cycle.")
-    assert lines[3].startswith("length 1: 2 of 3 scored, 1 not applicable, 0 errors, 0 timeouts, coverage 100%")
+    assert lines[0] == "length 1: Its cycle."
+    assert [line.split()[0] for line in lines[1:4]] == ["0", "1", "2"]
+    assert lines[1].endswith("not applicable  the rule says: not applicable")
+    assert lines[2].endswith("+1.000")
+    assert lines[4].startswith("length 1: 2 of 3 scored, 1 not applicable, 0 errors, 0 timeouts, coverage 100%")
     assert not [line for line in lines if "\x1b" in line]
+
+
+@pytest.mark.parametrize(
+    ("us", "words"),
+    [(0.4, "0 µs"), (85.3, "85 µs"), (1_040.0, "1.0 ms"), (45_123.0, "45.1 ms"), (1_500_000.0, "1.5 s")],
+)
+def test_a_time_has_the_unit_that_suits_it(us: float, words: str) -> None:
+    """Microseconds below a thousand, then milliseconds, then seconds."""
+    assert time_words(us) == words
 
 
 async def test_what_a_rule_remembers_comes_from_every_act_before(

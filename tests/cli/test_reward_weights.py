@@ -91,10 +91,14 @@ async def test_during_a_run_a_change_is_in_force_at_once(
 async def test_a_reset_gives_every_part_what_it_asks_for(began: Home, common: Common, printed: Printed) -> None:
     """The table is taken out of the file, and the built-in weights are in force again."""
     await weights(set_=SWAP, common=common)
+    printed()
     await weights(reset=True, common=common)
 
+    assert printed().endswith(f"and the table rewards.weights was taken out of {began.config_file}\n")
     assert by_name((await in_force(began)).parts) == by_name(expected_parts(Settings(), Found()))
     assert common.settings().rewards.weights is None
+    await weights(reset=True, common=common)
+    assert printed().endswith(f"is in force already, and {began.config_file} has no table of weights\n")
 
 
 async def test_one_agent_of_several_is_changed_until_the_next_start(
@@ -149,7 +153,13 @@ async def test_a_home_that_never_ran_shows_what_it_begins_with(home: Home, commo
         (["format=0.2"], r"would sum to 0.9, 0.1 is missing: format 0.2, execution 0.25"),
         (["format=0.5"], r"would sum to 1.2, 0.2 too much"),
         (["fromat=0.3"], r"--set fromat: nothing scores it that can be paid; the nearest known name is format"),
-        (["ethical=0.3"], r"--set ethical: nothing scores it that can be paid"),
+        (
+            ["zzz=0.3"],
+            r"can be paid; what can be is alignment, execution, exploration, format, goal, intrinsic, needs, ",
+        ),
+        (["ethical=0.3"], r"--set ethical: ethical is a gate: it bears on the total without a weight"),
+        (["diversity=0.3"], r"diversity is a boost: it bears"),
+        (["repetition=0.3"], r"repetition is a penalty: it bears"),
         (["format"], r"--set format: write NAME=WEIGHT"),
         (["format=1.5"], r"a weight is 0 to 1"),
         (["format=nan"], r"a weight is 0 to 1"),
@@ -167,6 +177,37 @@ async def test_weights_that_cannot_be_change_nothing(
 
     assert (await in_force(began)).version == before
     assert not began.config_file.exists()
+
+
+async def test_a_rule_that_is_not_found_any_more_is_told_from_an_unknown_name(
+    home: Home, common: Common, tmp_path: Path
+) -> None:
+    """It stands in the set in force, of a run with --rules that has ended: its file is asked for, which then helps."""
+    file = tmp_path / "brevity.py"
+    file.write_text(RULE)
+    agents = {"echo": home.agentuid("echo")}
+    async with open_bus(home, Settings()) as bus:
+        await say_weights(bus, agents, expected_parts(Settings(), discover([str(file)])), "conch run")
+
+    given = ["brevity=0.05", "format=0.35"]
+    says = "brevity is in the set in force, but nothing here scores it now: name its file with --rules"
+    with pytest.raises(UsageError, match=says):
+        await weights(set_=given, common=common)
+    with pytest.raises(UsageError, match=r"would sum to 0\.95"):
+        await weights(set_=["brevity=0.15"], rules=[file], common=common)
+
+
+async def test_what_is_held_out_is_not_among_what_can_be_paid(began: Home, common: Common) -> None:
+    """Nor is a gate that is turned off one that bears on the total."""
+    began.config_file.write_text(
+        "constitution: {gate: false}\n"
+        "rewards: {parts: {truth: {held_out: true}, kind: {}}, judges: {tact: {rubric: r.txt, held_out: true}}}\n"
+    )
+
+    with pytest.raises(UsageError, match=r"what can be is alignment, .*intrinsic, kind, needs, progress \("):
+        await weights(set_=["zzz=0.1"], common=common)
+    with pytest.raises(UsageError, match=r"with constitution\.gate off it is watched, it takes no weight"):
+        await weights(set_=["ethical=0.1"], common=common)
 
 
 async def test_a_held_out_part_is_not_paid(began: Home, common: Common) -> None:

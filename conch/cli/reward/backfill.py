@@ -14,14 +14,15 @@ from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from conch.cli.common import Common, emit, say, warn
+from conch.cli.common import Common, warn
 from conch.cli.facts import names_in
 from conch.cli.options import COMMON, AgentName, meant
+from conch.cli.reward.backfilled import Ran, tell
 from conch.cli.reward.history import History, When, history, since
 from conch.config import BUILTIN_COMPONENTS, Settings
 from conch.consumer.discover import Plugin, builtin_services, discover, reserved
@@ -39,12 +40,13 @@ if TYPE_CHECKING:
 
 VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 """A version that `name@version` can name."""
-SHORTEST = 0.001
-"""Seconds that a rate is taken over at least."""
 
 Version = Annotated[
     str | None,
-    Parameter(help="Record the scores as this version, whatever the rule says of itself; the others stay beside it."),
+    Parameter(
+        help="Record the scores as this version, whatever the rule says of itself. Of each act the highest version "
+        "counts, 1.10 above 1.9, of builds behind a + the last said; the others stay beside it."
+    ),
 ]
 
 
@@ -94,7 +96,7 @@ async def backfill(
                 ran = await _run(found, source, agents, began, processes, ending)
     except asyncio.CancelledError:
         raise ConchError(f"the backfill of {name} was ended with work in hand: the same command goes on") from None
-    _tell(common, source, ran)
+    tell(common, ran)
     if ending.stop.is_set() and ran.left:
         raise ConchError(f"the backfill of {name} was ended, {ran.left:,} acts are left: the same command goes on")
 
@@ -180,38 +182,6 @@ def _of_builtin(version: str | None, home: Home, settings: Settings) -> Source:
 # -- scoring ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Ran:
-    """How it went."""
-
-    acts: int
-    """That were meant."""
-    missing: int
-    """Of those, not scored before, as far as the store knew."""
-    statuses: Counter[str]
-    """Of what was published."""
-    published: int = 0
-    known: int = 0
-    """On the stream already, from a time before."""
-    unanswered: int = 0
-    """Acts about which a judge had no answer."""
-    upto: int = 0
-    """The place in the stream of the last one."""
-    seconds: float = 0.0
-    joined: bool = True
-    """Whether the store has them."""
-
-    @property
-    def before(self) -> int:
-        """Acts that had a score."""
-        return self.acts - self.missing + self.known
-
-    @property
-    def left(self) -> int:
-        """Acts that have no score yet."""
-        return self.missing - self.published - self.known
-
-
 async def _run(
     found: History,
     source: Source,
@@ -222,7 +192,15 @@ async def _run(
 ) -> Ran:
     reader = found.reader
     wanted = [await asyncio.to_thread(reader.unscored, one, source.scorer, source.version, began) for one in agents]
-    ran = Ran(sum(one.acts for one in wanted), sum(one.missing for one in wanted), Counter())
+    stood: Counter[tuple[str, str]] = Counter()
+    for one in agents:
+        stood += await asyncio.to_thread(reader.statuses, one, source.scorer, began)
+    ran = Ran(source.scorer, source.version, sum(one.acts for one in wanted), sum(one.missing for one in wanted), stood)
+    if ran.highest != ran.version:
+        warn(
+            f"{ran.scorer} {ran.highest} stands for some of these acts and goes on counting there, it is above "
+            f"{ran.version}: {ran.above} would count"
+        )
     if not ran.missing:
         return ran
     with _bar() as bar:
@@ -306,25 +284,3 @@ def _bar() -> Iterator[Progress]:
         named, BarColumn(), MofNCompleteColumn(), Rate(), Remaining(), console=console, disable=not shown
     ) as bar:
         yield bar
-
-
-def _tell(common: Common, source: Source, ran: Ran) -> None:
-    rate = ran.published / max(SHORTEST, ran.seconds)
-    if common.json:
-        told: dict[str, Any] = {"scorer": source.scorer, "version": source.version, "acts": ran.acts}
-        told |= {"before": ran.before, "published": ran.published, "left": ran.left, "statuses": dict(ran.statuses)}
-        told |= {"seconds": ran.seconds, "per_second": rate, "joined": ran.joined}
-        emit({"schema": "conch.v1.backfill"} | told)
-        return
-    name = f"{source.scorer} {source.version}"
-    if not ran.missing:
-        say(f"nothing to score: {f'all {ran.acts:,} acts have a score of {name}' if ran.acts else 'there is no act'}")
-        return
-    words = ", ".join(f"{number:,} {status.replace('_', ' ')}" for status, number in ran.statuses.most_common())
-    say(f"{ran.published:,} acts scored by {name} in {ran.seconds:.1f} s ({rate:,.0f} a second): {words or 'none'}")
-    if ran.before:
-        say(f"{ran.before:,} had a score of it before")
-    if ran.unanswered:
-        say(f"{ran.unanswered:,} are left without an answer: the same command asks about them again")
-    if not ran.joined:
-        say("the store has not joined them yet: it does when it runs (conch run, conch consume store)")

@@ -17,7 +17,7 @@ from conch.cli.reward.history import When, since
 from conch.cli.reward.words import range_words
 from conch.errors import UsageError
 from conch.experience import ExperienceReader, Said, Scorer, Since
-from conch.experience.assemble import version_order
+from conch.experience.assemble import precedence
 
 if TYPE_CHECKING:
     from conch.rewards.agreement import Agreement
@@ -32,7 +32,7 @@ class Side:
     component: str
     scorer: str
     version: str | None
-    """None: of each act the newest, which is the one that counts."""
+    """With all of its builds, where it names no one of them; None: of each act the one that counts."""
     range: tuple[float, float]
     """From the least to the greatest of the ranges that its versions have."""
     said: Mapping[int, Said]
@@ -56,7 +56,7 @@ def compare(
 ) -> None:
     """How far two rules agree over the acts that both scored, and the cycles where they differ most.
 
-    Without a version the newest score of each act counts, as in its total.
+    Without a version the score of each act is meant that counts in its total. VERSION 1 means its builds too (1+07c2).
 
     Parameters
     ----------
@@ -99,17 +99,24 @@ def _side(store: ExperienceReader, known: Sequence[Scorer], text: str, agent: st
     if len(pairs) > 1:
         names = [f"{scorer}/{component}" for component, scorer in pairs]
         raise UsageError(f"{name} is said in {len(pairs)} ways: name one of {', '.join(names)}")
-    if at and version not in (there := [one.version for one in meant]):
-        newest = ", ".join(sorted(there, key=version_order)[-5:])
-        raise UsageError(f"{name} has no scores of version {version[:70]!r}: the newest are {newest}")
+    there = sorted((one.version for one in meant), key=precedence)
+    named = _named(version, there) if at else there
+    if not named:
+        raise UsageError(f"{name} has no scores of version {version[:70]!r}: the newest are {', '.join(there[-5:])}")
     [(component, scorer)] = pairs
-    limits = [one.range for one in meant if not at or one.version == version]
-    said = store.said(agent, component, scorer, version if at else None, began)
+    limits = [one.range for one in meant if one.version in named]
+    said = store.said(agent, component, scorer, named[0] if len(named) == 1 else None, began)
     newest_of: dict[int, Said] = {}
-    for one in sorted(said, key=lambda one: (version_order(one.version), one.version)):
-        newest_of[one.act] = one
+    for one in sorted(said, key=lambda one: precedence(one.version)):  # of builds the last said counts
+        if one.version in named:
+            newest_of[one.act] = one
     ends = min(low for low, _ in limits), max(high for _, high in limits)
     return Side(component, scorer, version if at else None, ends, newest_of)
+
+
+def _named(version: str, there: Sequence[str]) -> list[str]:
+    """The version itself, else the builds of it."""
+    return [one for one in there if one == version] or [one for one in there if one.partition("+")[0] == version]
 
 
 def _both(a: Side, b: Side) -> list[tuple[Said, Said]]:

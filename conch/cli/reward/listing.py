@@ -13,18 +13,31 @@ from conch.cli.reward.words import range_words, role_words, share_words
 from conch.config import BUILTIN_COMPONENTS
 from conch.errors import BusError, ConchError
 from conch.experience import Since
+from conch.needs.fold import HUMAN_SCORER
 from conch.text import safe_text
 from conch_schemas import Part, WeightsSet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from conch.experience import ComponentStats, ExperienceReader
+    from conch.experience import ComponentStats, ExperienceReader, Said, Scorer
 
 LAST = 1000
 """Experiences that the figures of `show` are over."""
 SETS = 10
 """Weight sets that `show` lists."""
+WIDER = 8
+"""Times as many cycles are looked through where too few of them have a score."""
+
+OUTSIDE_THE_SET = {
+    "dropped": "dropped: in an earlier weight set, not in the one in force",
+    "beside": "beside: in no weight set so far, it bears on no total",
+}
+"""Word for a scored component that is no part of the set in force -> what it means."""
+
+NOT_HERE = "a file that is not known here: it is not installed, and no run in progress has it"
+ALONE = "a rule that no run has had (conch reward backfill scored the past with it), or a program outside"
+"""The origins of a component that is not found: of one that was in a weight set, and of one that never was."""
 
 BUILT_IN = {
     "format": "A reply that keeps to the grammar +0.5, else -1.0.",
@@ -56,6 +69,8 @@ async def list_(*, limit: Limit = LAST, agent: AgentName = None, common: Common 
         return
     columns = ("component", "weight", "range", "ver", "cover", "mean", "p50", "p95", "err", "late", "lag")
     table(columns, [_cells(row) for row in rows])
+    for word in sorted({row["role"] for row in rows} & set(OUTSIDE_THE_SET), reverse=True):
+        say(OUTSIDE_THE_SET[word])
     if set_aside:
         table(("set aside", "why"), [(one["origin"], one["why"]) for one in set_aside])
 
@@ -69,15 +84,19 @@ async def show(component: str, /, *, limit: Limit = 10, agent: AgentName = None,
         Its name, as `conch reward list` shows it.
     """
     with reading(common, agent) as (store, name):
-        rows = {row["component"]: row for row in _rows(store, name, LAST, await lags(common))}
+        scorers = store.scorers()
+        listed = _rows(store, name, LAST, await lags(common), [(one.component, one.scorer) for one in scorers])
+        rows = {row["component"]: row for row in reversed(listed)}  # of several scorers the one in the set in force
         if component not in rows:
             near = difflib.get_close_matches(component, sorted(rows), n=1, cutoff=0.0)
             advice = f"; the nearest known name is {near[0]}" if near else ""
             raise ConchError(f"nothing called {component!r} is scored here{advice}")
-        row = rows[component] | _whence(common, component)
+        row = rows[component] | _whence(common, component, rows[component]["scorer"])
         row["history"] = _history(store.weight_sets(name), component)
-        row["versions"] = [asdict(one) for one in store.scorers() if one.component == component]
+        row["versions"] = [asdict(one) for one in scorers if one.component == component]
+        row["range"] = row["range"] or _said_range(scorers, component, row["scorer"])
         row["scores"] = _scores(store, name, component, row["scorer"], limit)
+        row["version"] = row["version"] or next((one["version"] for one in reversed(row["scores"])), "")
     if common.json:
         emit({"schema": "conch.v1.reward", "reward": row})
     else:
@@ -99,24 +118,33 @@ async def lags(common: Common) -> dict[str, int]:
         return {}
 
 
-def _rows(store: ExperienceReader, agent: str, limit: int, waiting: Mapping[str, int]) -> list[dict[str, Any]]:
-    """A component of the set in force each, and of those before it what was scored; the heaviest first."""
+def _rows(
+    store: ExperienceReader,
+    agent: str,
+    limit: int,
+    waiting: Mapping[str, int],
+    scored: Sequence[tuple[str, str]] = (),
+) -> list[dict[str, Any]]:
+    """A component of the set in force each, the heaviest first, then what else was scored: by the last `limit`
+    experiences, and what is named as (component, scorer).
+    """
     sets = store.weight_sets(agent)
     parts = {(part.component, part.scorer): part for part in (sets[-1].parts if sets else ())}
     stats = {(one.component, one.scorer): one for one in store.component_stats(agent, limit)}
-    keys = sorted({*parts, *stats}, key=lambda key: (-(parts[key].weight if key in parts else 0.0), key))
-    return [_row(key, parts.get(key), stats.get(key), waiting) for key in keys]
+    ever = {(part.component, part.scorer) for one in sets for part in one.parts}
+    keys = sorted({*parts, *stats, *scored}, key=lambda key: (-parts[key].weight if key in parts else 1.0, key))
+    return [_row(key, parts.get(key), stats.get(key), waiting, dropped=key in ever) for key in keys]
 
 
 def _row(
-    key: tuple[str, str], part: Part | None, stats: ComponentStats | None, waiting: Mapping[str, int]
+    key: tuple[str, str], part: Part | None, stats: ComponentStats | None, waiting: Mapping[str, int], *, dropped: bool
 ) -> dict[str, Any]:
     component, scorer = key
     return {
         "component": component,
         "scorer": scorer,
         "weight": part.weight if part is not None else 0.0,
-        "role": role_words(part) if part is not None else "dropped",
+        "role": role_words(part) if part is not None else "dropped" if dropped else "beside",
         "range": list(part.range) if part is not None else None,
         "version": stats.version if stats is not None else "",
         "count": stats.count if stats is not None else 0,
@@ -148,20 +176,29 @@ def _figure(value: float | None) -> str:
     return signed(value, 2) if value is not None else "-"
 
 
-def _whence(common: Common, component: str) -> dict[str, str | None]:
-    """Where a component comes from, and what it says of itself."""
+def _said_range(scorers: Sequence[Scorer], component: str, scorer: str) -> list[float] | None:
+    """From the least to the greatest value of its scores' own ranges; None where there is no score."""
+    ranges = [one.range for one in scorers if (one.component, one.scorer) == (component, scorer)]
+    return [min(low for low, _ in ranges), max(high for _, high in ranges)] if ranges else None
+
+
+def _whence(common: Common, component: str, scorer: str) -> dict[str, str | None]:
+    """Where what this scorer says of a component comes from, and what it says of itself."""
     from conch.consumer.discover import discover, reserved
 
     if component in BUILTIN_COMPONENTS:
         return {"origin": "Conch", "doc": BUILT_IN[component]}
     settings = common.settings()
+    by = "Said by people (conch reward score)." if scorer == HUMAN_SCORER else f"Scored outside by {scorer}."
+    if component in settings.rewards.parts:
+        return {"origin": f"rewards.parts.{component}", "doc": by}
+    if scorer == HUMAN_SCORER:
+        return {"origin": None, "doc": by}
     if component in settings.rewards.judges:
         return {
             "origin": f"rewards.judges.{component}",
             "doc": f"Judged by {settings.rewards.judges[component].rubric}.",
         }
-    if component in settings.rewards.parts:
-        return {"origin": f"rewards.parts.{component}", "doc": "Scored outside of Conch."}
     run = common.where().running()
     rules = [asdict(one) for one in discover((), reserved(settings)).of("rule")] if run is None else run["rules"]
     found = next((rule for rule in rules if rule["name"] == component), None)
@@ -187,8 +224,13 @@ def _history(sets: Sequence[WeightsSet], component: str) -> list[dict[str, Any]]
 
 def _scores(store: ExperienceReader, agent: str, component: str, scorer: str, limit: int) -> list[dict[str, Any]]:
     """The last scores, oldest first."""
-    last = store.last_cycle(agent) or 0
-    said = store.said(agent, component, scorer, None, Since(max(0, last - limit + 1)))[-limit:]
+    end = first = (store.last_cycle(agent) or 0) + 1
+    said: list[Said] = []
+    span = limit
+    while first > 0 and len(said) < limit:  # not every act has one: look further back until there are enough
+        first = max(0, end - span)
+        said = store.said(agent, component, scorer, None, Since(first))
+        span *= WIDER
     return [
         {
             "cycle": one.cycle,
@@ -197,7 +239,7 @@ def _scores(store: ExperienceReader, agent: str, component: str, scorer: str, li
             "version": one.version,
             "explanation": store.explanation(one, component, scorer),
         }
-        for one in said
+        for one in said[-limit:]
     ]
 
 
@@ -209,9 +251,8 @@ def _tell(row: Mapping[str, Any]) -> None:
     say(f"{row['component']} · {role} · range {limits} · {version} · scored by {row['scorer']}")
     for line in safe_text((row["doc"] or "").strip()).splitlines():
         say(f"  {line.strip()}")
-    say(
-        f"  from {row['origin'] or 'a file that is not known here: it is not installed, and no run in progress has it'}"
-    )
+    if row["origin"] or row["scorer"] != HUMAN_SCORER:
+        say(f"  from {row['origin'] or (ALONE if row['role'] == 'beside' else NOT_HERE)}")
     cover = f", coverage {row['coverage']:.0%}" if row["coverage"] is not None else ""
     lag = f", lag {row['lag']}" if row["lag"] is not None else ""
     say(

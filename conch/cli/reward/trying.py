@@ -22,7 +22,7 @@ from conch.cli.reward.words import range_words
 from conch.consumer.carried import at_first
 from conch.consumer.discover import Found, Plugin, discover, look, reserved, together
 from conch.consumer.recorded import recorded_acts
-from conch.consumer.rule import RuleWorker
+from conch.consumer.rule import RuleWorker, own_words
 from conch.errors import CheckError, ContractError, UsageError
 from conch.experience import Since
 from conch.text import safe_text
@@ -109,10 +109,13 @@ async def try_(
     for plugin in plugins:
         tally = Tally(plugin)
         tallies.append(tally)
+        words = own_words(plugin)
+        if words and not common.json:
+            say(f"{plugin.name} {plugin.version}: {words}")
         async for act, score, us in scored(plugin, acts, settings, shown):
             tally.scores.append((act, score, us))
             if not common.json:
-                say(_line(act, score))
+                say(_line(act, score, words))
         if not common.json:
             say(_summary(tally.document()))
     if common.json:
@@ -188,11 +191,12 @@ def _last_acts(store: ExperienceReader, agent: str, limit: int | None, plugins: 
     return [one.act for page in store.past(everything, PAGE) for one in page]
 
 
-def _line(act: ActionTaken, score: Score) -> str:
-    """`    12  filesystem.read notes.md      +0.500  why`, cut to the terminal's width."""
+def _line(act: ActionTaken, score: Score, words: str) -> str:
+    """`    12  filesystem.read notes.md      +0.500  why`, cut to the terminal's width; no `why` that is the rule's own
+    words, which stand above."""
     told = signed(score.value) if score.value is not None else score.status.replace("_", " ")
-    why = safe_text(score.explanation, one_line=True)
-    line = f"{act.cycle or 0:>6}  {action_words(act.action):<{ACTION_WIDTH}}  {told:>14}  {why}"
+    why = "" if score.explanation == words else safe_text(score.explanation, one_line=True)
+    line = f"{act.cycle or 0:>6}  {action_words(act.action):<{ACTION_WIDTH}}  {told:>14}  {why}".rstrip()
     width = shutil.get_terminal_size().columns
     return line if not sys.stdout.isatty() or len(line) <= width else f"{line[: width - 1]}…"
 
@@ -208,8 +212,15 @@ def _summary(told: dict[str, Any]) -> str:
         f"{told['name']} {told['version']}: {counts}, {told['error']} errors, {told['timeout']} timeouts, "
         f"coverage {told['coverage']:.0%}\n"
         f"  range {range_words(*told['range'])}   mean {values}   "
-        f"{told['us']:.0f} µs an act (median, to its process and back)"
+        f"{time_words(told['us'])} an act (median, to its process and back)"
     )
+
+
+def time_words(us: float) -> str:
+    """Microseconds in their unit: `85 µs`, `4.3 ms`, `1.5 s`."""
+    if us < 1e3:
+        return f"{us:.0f} µs"
+    return f"{us / 1e3:.1f} ms" if us < 1e6 else f"{us / 1e6:.1f} s"
 
 
 def _row(act: ActionTaken, score: Score, us: float) -> dict[str, Any]:

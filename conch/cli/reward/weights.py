@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +26,8 @@ from conch_schemas import Part, WeightsSet
 if TYPE_CHECKING:
     from conch.bus import Bus
 
+BEARING = {"diversity": "boost", "repetition": "penalty", "ethical": "gate"}
+"""Component -> what it is to the total, which no weight changes."""
 DIGITS = 9
 """Of a weight, behind the point: enough for a sum within 1e-6."""
 
@@ -60,15 +62,17 @@ async def weights(
     found = _found(run, rules, settings)
     why = "conch reward weights --reset" if reset else f"conch reward weights --set {' '.join(set_ or ())}"
     async with open_bus(home, settings) as bus:
-        in_force = (await _sets(bus, list(agents)))[0][1] if run is not None else None
-        wanted = None if reset else changed(settings, found, in_force, _numbers(set_ or ()))
+        in_force = (await _sets(bus, list(agents)))[0][1]
+        numbers = _numbers(set_ or ())
+        _refuse_unpayable(settings, found, in_force, numbers)
+        wanted = None if reset else changed(settings, found, in_force if run is not None else None, numbers)
         parts = expected_parts(_with(settings, wanted), found)
         if file is not None:
             from conch.config.edit import write_weights
 
             write_weights(file, wanted)
         told = await say_weights(bus, agents, parts, why)
-    _done(common, parts, told, why, file, begun=bool(agents))
+    _done(common, parts, told, why, _lasting(file, settings, reset=reset), file, begun=bool(agents))
 
 
 def agents_of(home: Home, settings: Settings) -> list[str]:
@@ -130,23 +134,44 @@ def changed(
 ) -> dict[str, float]:
     """The table with what is given; the others keep the weight in force, or that the next run would give them.
 
-    A part that is new to a table of one's own has the weight 0 there. Raises UsageError for a name that nothing
-    scores, with the nearest known one, and where the weights do not sum to 1.
+    A part that is new to a table of one's own has the weight 0 there. Raises UsageError where they do not sum to 1.
     """
     asked = asked_weights(settings, found)
     base = dict.fromkeys((*BUILTIN_WEIGHTS, *asked), 0.0) | _before(settings, found, in_force)
-    known = sorted({*base, *WATCHED_COMPONENTS})
-    for name in given:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-            raise UsageError(
-                f"--set {name}: nothing scores it that can be paid; the nearest known name is {near[0]} "
-                "(--rules names the file of a rule)"
-            )
     wanted = {name: round(weight, DIGITS) for name, weight in {**base, **given}.items()}
     if not sums_to_one(wanted):
         raise UsageError(_wrong_sum(wanted))
     return {name: weight for name, weight in wanted.items() if weight or name not in WATCHED_COMPONENTS}
+
+
+def _refuse_unpayable(settings: Settings, found: Found, in_force: WeightsSet | None, names: Collection[str]) -> None:
+    """Raises UsageError for a name that can be given no weight: why, and what can."""
+    known = {*BUILTIN_WEIGHTS, *WATCHED_COMPONENTS, *asked_weights(settings, found)}
+    in_set = {part.component for part in in_force.parts} if in_force is not None else set()
+    for name in sorted(set(names) - known):
+        if name == "ethical" and not settings.constitution.gate:
+            raise UsageError(f"--set {name}: with constitution.gate off it is watched, it takes no weight")
+        if name in BEARING:
+            raise UsageError(f"--set {name}: {name} is a {BEARING[name]}: it bears on the total without a weight")
+        if name in in_set:
+            why = f"{name} is in the set in force, but nothing here scores it now"
+            raise UsageError(f"--set {name}: {why}: name its file with --rules")
+        near = difflib.get_close_matches(name, sorted(known), n=1)
+        paid = ", ".join(sorted(known - _held_out(settings, found)))
+        advice = f"the nearest known name is {near[0]}" if near else f"what can be is {paid}"
+        raise UsageError(
+            f"--set {name}: nothing scores it that can be paid; {advice} (--rules names the file of a rule)"
+        )
+
+
+def _held_out(settings: Settings, found: Found) -> set[str]:
+    """Components that are never paid."""
+    rewards = settings.rewards
+    return {
+        *(rule.name for rule in found.of("rule") if rule.held_out),
+        *(name for name, judge in rewards.judges.items() if judge.held_out),
+        *(name for name, part in rewards.parts.items() if part.held_out),
+    }
 
 
 def _before(settings: Settings, found: Found, in_force: WeightsSet | None) -> dict[str, float]:
@@ -226,8 +251,25 @@ def tabled(parts: Sequence[Part]) -> None:
     )
 
 
+def _lasting(file: Path | None, settings: Settings, *, reset: bool) -> str:
+    """What has become of the file, in words."""
+    if file is None:
+        return "until the next start: conch.yaml is for all agents"
+    if not reset:
+        return f"and in {file}"
+    had = settings.rewards.weights is not None
+    return f"and the table rewards.weights was taken out of {file}" if had else f"and {file} has no table of weights"
+
+
 def _done(
-    common: Common, parts: Sequence[Part], told: Sequence[str], why: str, file: Path | None, *, begun: bool
+    common: Common,
+    parts: Sequence[Part],
+    told: Sequence[str],
+    why: str,
+    lasting: str,
+    file: Path | None,
+    *,
+    begun: bool,
 ) -> None:
     if common.json:
         document = {
@@ -244,5 +286,4 @@ def _done(
     whose = "in force already" if begun else "in force from the first run on"
     if told:
         whose = f"in force for {', '.join(told[:5])}{', …' if len(told) > 5 else ''}"
-    lasting = f"and in {file}" if file is not None else "until the next start: conch.yaml is for all agents"
     say(f"weight set {weights_version(parts)} is {whose}, {lasting}")

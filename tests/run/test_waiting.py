@@ -25,7 +25,7 @@ def say(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     last act being done."""
     one = waiting.Waiting(Voice(asyncio.Event(), ["echo"], as_json=False), tmp_path / "store.db")
 
-    def at(seconds: float, found: Awaited, *, end: bool = False) -> str:
+    def at(seconds: float, found: Awaited | None, *, end: bool = False) -> str:
         monkeypatch.setattr(waiting, "time", SimpleNamespace(monotonic=lambda: 1000.0 + seconds))
         if end:
             one.anew()
@@ -41,10 +41,10 @@ def test_the_same_is_said_again_only_after_a_while(say: Say) -> None:
     """Other parts are said at once, more acts are not; in a pause nothing is, and what was said stays said."""
     tone = Awaited(12, ("tone",))
 
-    assert say(0, Awaited(0, ())) == ""
+    assert say(0, None) == ""
     assert say(1, tone) == "waiting for tone: 12 acts unscored\n"
     assert say(2, Awaited(13, ("tone",))) == ""
-    assert say(3, Awaited(0, ())) == ""
+    assert say(3, None) == ""
     assert say(30, tone) == ""
     assert say(31, tone) == "waiting for tone: 12 acts unscored\n"
     assert say(32, Awaited(1, ("tone", "kind"))) == "waiting for tone, kind: 1 act unscored\n"
@@ -80,5 +80,5 @@ def test_a_counted_run_says_what_it_waits_for(house: Any) -> None:
     live.signal(signal.SIGTERM)
     live.ended()
 
-    assert len(re.findall(r"^waiting for kind: [12] acts? unscored$", live.said, re.MULTILINE)) == 1
+    assert re.findall(r"^waiting for kind: .*$", live.said, re.MULTILINE) == ["waiting for kind: 2 acts unscored"]
     assert live.lines == []

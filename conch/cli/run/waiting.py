@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,7 +50,7 @@ class Waiting:
 
     def _say(self, found: Awaited | None) -> None:
         now = time.monotonic()
-        if found is None or not found.acts or (found.parts == self._said and now < self._said_at + AGAIN_SECONDS):
+        if found is None or (found.parts == self._said and now < self._said_at + AGAIN_SECONDS):
             return
         self._said, self._said_at = found.parts, now
         self._voice.warn(sentence(found))
@@ -75,6 +76,8 @@ def _look(store: Path) -> Awaited | None:
         return None
     try:
         with SqliteReader(store) as reader:
-            return reader.awaited(datetime.now(UTC) - timedelta(seconds=QUIET_SECONDS))
+            found = reader.awaited(datetime.now(UTC) - timedelta(seconds=QUIET_SECONDS))
+            # The newest acts are unscored too, and wait for more than they will in a moment.
+            return replace(found, acts=max(found.acts, reader.pending())) if found.acts else None
     except StoreError:
         return None

@@ -296,8 +296,9 @@ class RewardSettings(Section):
 
     @property
     def longest_deadline(self) -> float:
-        """Seconds from the act after which nothing is waited for that a consumer of Conch scores."""
-        return max([self.deadline, *(judge.deadline for judge in self.judges.values())])
+        """Seconds from the act after which nothing is waited for."""
+        outside = (part.deadline or self.deadline for part in self.parts.values())
+        return max([self.deadline, *(judge.deadline for judge in self.judges.values()), *outside])
 
     @model_validator(mode="after")
     def _sum_to_one(self) -> Self:

@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -225,11 +225,11 @@ def warn(text: str) -> None:
     sys.stderr.flush()
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, wraps: bool = False) -> None:
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, wraps: Collection[str] = ()) -> None:
     """A table for a person on stdout; cells are one line each and no markup in them is interpreted.
 
-    On a terminal the widest columns are made narrower until it fits, and what is too long in them is cut, or with
-    `wraps` goes on below; in a pipe nothing is.
+    On a terminal the widest columns are made narrower until it fits, and what is too long in them is cut, or in
+    the columns that `wraps` names goes on below; in a pipe nothing is.
     """
     from rich.console import Console
     from rich.table import Table
@@ -241,7 +241,9 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, wraps: bo
     room = console.width if sys.stdout.isatty() else sum(widths) + COLUMN_GAP * len(widths)
     drawn = Table(box=None, pad_edge=False, padding=(0, COLUMN_GAP, 0, 0), header_style="bold")
     for column, width in zip(columns, fitted(widths, room - COLUMN_GAP * len(widths)), strict=True):
-        drawn.add_column(column, width=width, overflow="fold" if wraps else "ellipsis", no_wrap=not wraps)
+        drawn.add_column(
+            column, width=width, overflow="fold" if column in wraps else "ellipsis", no_wrap=column not in wraps
+        )
     for row in cells[1:]:
         drawn.add_row(*row)
     console.width = room

@@ -37,7 +37,11 @@ async def list_(*, agent: AgentName = None, common: Common = COMMON) -> None:
     if common.json:
         emit({"schema": "conch.v1.goals", "goals": rows})
     else:
-        table(("goal", "best", "priority", "statement", "check"), [_cells(active) for active in goals], wraps=True)
+        table(
+            ("goal", "best", "priority", "statement", "check"),
+            [_cells(active) for active in goals],
+            wraps=["statement"],
+        )
 
 
 def _cells(active: ActiveGoal) -> tuple[object, ...]:

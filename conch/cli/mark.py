@@ -27,7 +27,7 @@ def list_(*, limit: Limit = 20, agent: AgentName = None, common: Common = COMMON
         emit({"schema": "conch.v1.marks", "marks": [mark.model_dump(mode="json") for mark in marks]})
     else:
         rows = [(mark.sequence, mark.domain, mark.origin, mark.response, mark.hash[:12]) for mark in marks]
-        table(("mark", "domain", "by", "what", "hash"), rows, wraps=True)
+        table(("mark", "domain", "by", "what", "hash"), rows, wraps=["what"])
 
 
 @app.command

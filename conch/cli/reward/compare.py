@@ -166,7 +166,7 @@ def _show(sides: Sequence[Side], found: Agreement, apart: Sequence[Mapping[str, 
         return
     agents = {one["agent"] for one in apart}
     columns = (*(("agent",) if len(agents) > 1 else ()), "cycle", "A", "B", "A says", "B says")
-    table(columns, [_cells(one, many=len(agents) > 1) for one in apart], wraps=True)
+    table(columns, [_cells(one, many=len(agents) > 1) for one in apart], wraps=["A says", "B says"])
 
 
 def _cells(one: Mapping[str, Any], *, many: bool) -> tuple[object, ...]:

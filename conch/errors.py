@@ -3,7 +3,8 @@
     ConchError
     ├── UsageError            exit 2   the command line
     │   └── ConfigError                conch.yaml, environment
-    ├── HomeError             exit 1   the home directory: locked, read-only, full, too new
+    ├── HomeError             exit 1   the home directory: read-only, full, too new
+    │   └── HomeBusyError              another process owns it
     ├── BusError              exit 3   the bus
     │   ├── BusUnreachableError        no server, or it refused us
     │   └── FencedError       exit 1   another copy of this consumer has written since
@@ -38,6 +39,10 @@ class ConfigError(UsageError):
 
 class HomeError(ConchError):
     """The home directory cannot be used."""
+
+
+class HomeBusyError(HomeError):
+    """Another process owns the home directory."""
 
 
 class BusError(ConchError):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conch.errors import HomeError
+from conch.errors import HomeBusyError, HomeError
 
 FORMAT = 1
 """Version of the home's layout. A newer home is refused."""
@@ -81,7 +81,8 @@ class Home:
 
     @contextlib.contextmanager
     def owned(self) -> Iterator[None]:
-        """Own the home while entered. Raises HomeError when a run does already. The kernel lets go with the process."""
+        """Own the home while entered. Raises HomeBusyError when another process does already. The kernel lets
+        go with the process."""
         self.make()
         try:
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -90,9 +91,10 @@ class Home:
         try:
             if not _locked(handle):
                 owner = _owner(handle) or "another process"
-                raise HomeError(
-                    f"{self.path} is in use by process {owner}: stop that run (conch stop), or choose another --home"
-                )
+                what = "stop that run (conch stop)"
+                if self.running() is None:  # a run says what it is once its bus is up
+                    what = "that is another command of conch, or a run that begins; try again when it is done"
+                raise HomeBusyError(f"{self.path} is in use by process {owner}: {what}, or choose another --home")
             os.ftruncate(handle, 0)
             with contextlib.suppress(OSError):  # a full disk: the lock holds without its owner's name
                 os.pwrite(handle, str(os.getpid()).encode(), 0)

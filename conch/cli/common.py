@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import secrets
 import sys
 from collections.abc import AsyncIterator, Collection, Mapping, MutableMapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from conch.config import Settings
-from conch.errors import ConchError, StoreError, UsageError
+from conch.errors import ConchError, HomeBusyError, StoreError, UsageError
 from conch.home import Home
 from conch.text import safe_text
 
@@ -31,6 +32,9 @@ MIN_WIDTH = 8
 QUOTED = "  | "
 """Begins each line of a text of minds and tools, so that none can pass for one of ours."""
 DEFAULT_HOME = "~/.local/share/conch"
+BUSY_SECONDS = 10.0
+"""A home that another command owns is waited for so long: most are done in less."""
+BUSY_POLL_SECONDS = 0.05
 STREAM_HEADROOM = 4
 """The embedded stream may take this many times what is kept of read events; full, publishers wait."""
 
@@ -75,27 +79,35 @@ class Common:
 async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
     """The bus of this home: the run's in progress, your own server's, else the embedded server, started for a while.
 
-    Raises BusUnreachableError, or HomeError when the home is owned by something that is no run.
+    A home that another command owns, or a run that begins, is waited for. Raises BusUnreachableError, and HomeBusyError
+    when it is owned by something that is no run for more than BUSY_SECONDS.
     """
     from conch.bus.jetstream import JetStreamBus
 
-    room = stream_bytes(settings) if access_to(home, settings) is None else -1
     strict = settings.bus.durability == "strict"
-    async with (
-        reach(home, settings) as access,
-        JetStreamBus(access, name="conch-cli", max_bytes=room, strict=strict) as bus,
-    ):
-        yield bus
+    async with reach(home, settings) as access:
+        room = stream_bytes(settings) if access_to(home, settings) is None else -1
+        async with JetStreamBus(access, name="conch-cli", max_bytes=room, strict=strict) as bus:
+            yield bus
 
 
 @asynccontextmanager
 async def reach(home: Home, settings: Settings) -> AsyncIterator[Access]:
     """How the bus of this home is reached, see `open_bus`, while it is there."""
     quiet()
-    if (access := access_to(home, settings)) is not None:
-        yield access
-        return
-    with home.owned():
+    until = asyncio.get_running_loop().time() + BUSY_SECONDS
+    with ExitStack() as owned:
+        while (access := access_to(home, settings)) is None:
+            try:
+                owned.enter_context(home.owned())
+                break
+            except HomeBusyError:
+                if asyncio.get_running_loop().time() > until:
+                    raise
+            await asyncio.sleep(BUSY_POLL_SECONDS)
+        if access is not None:
+            yield access
+            return
         server = embedded_server(home, settings)
         await server.start()
         try:

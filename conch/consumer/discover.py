@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, distributions, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -99,7 +99,7 @@ class Found:
 
 def builtin_names(settings: Settings) -> tuple[str, ...]:
     """Names of the services that come with Conch, a judge for each that the settings name among them."""
-    names = [point.name for point in entry_points(group=BUILTIN_GROUP) if point.name != JUDGE]
+    names = [point.name for point in _points(BUILTIN_GROUP) if point.name != JUDGE]
     return (*names, *(f"{JUDGE}-{name}" for name in settings.rewards.judges))
 
 
@@ -122,7 +122,7 @@ def builtin_services(names: Collection[str]) -> dict[str, Callable[..., Any]]:
 
     Raises UsageError where one needs a package that is not installed.
     """
-    points = {point.name: point for point in entry_points(group=BUILTIN_GROUP)}
+    points = {point.name: point for point in _points(BUILTIN_GROUP)}
     judges = [name for name in names if name.startswith(f"{JUDGE}-")]
     found = {name: _loaded(point) for name, point in points.items() if name in names}
     return found | {name: partial(_loaded(points[JUDGE]), name=name.removeprefix(f"{JUDGE}-")) for name in judges}
@@ -141,8 +141,29 @@ def _not_installed(name: str) -> UsageError:
     return UsageError(f"{name} needs the package aiomqtt: pip install 'conch-agent[edge]', or unset edge.bridge")
 
 
-def _plugin_points() -> list[EntryPoint]:
-    return [point for group in PLUGIN_GROUPS for point in entry_points(group=group)]
+def _points(*groups: str) -> list[EntryPoint]:
+    """What the installed packages declare in these groups."""
+    return _declared(groups)[0]
+
+
+def _declared(groups: Sequence[str]) -> tuple[list[EntryPoint], list[Broken]]:
+    """(what the installed packages declare in these groups, the packages of which that cannot be read)."""
+    with contextlib.suppress(Exception):  # a malformed file of one package, which is not told
+        every = entry_points()
+        return [point for group in groups for point in every.select(group=group)], []
+    found: dict[str, list[EntryPoint]] = {}
+    broken = []
+    for package in distributions():
+        if (name := str(package.metadata["Name"])) in found:
+            continue
+        found[name] = []
+        try:
+            found[name] = list(package.entry_points)
+        except Exception:
+            why = "its entry_points.txt cannot be read: it needs lines of NAME = MODULE:FUNCTION; install it anew"
+            broken.append(Broken(f"package {name}", why))
+    points = [point for own in found.values() for point in own]
+    return [point for group in groups for point in points if point.group == group], broken
 
 
 def reserved(settings: Settings) -> frozenset[str]:
@@ -171,9 +192,11 @@ def looked_at(files: Sequence[str]) -> dict[str, Found]:
             raise UsageError(f"there is no file {file} (--rules)")
     as_given = {Path(file).resolve(): str(Path(file).absolute()) for file in reversed(files)}
     origins = [as_given[place] for place in dict.fromkeys(Path(file).resolve() for file in files)]
-    origins += [f"{point.group}:{point.name}" for point in _plugin_points()]
+    points, broken = _declared(PLUGIN_GROUPS)
+    origins += [f"{point.group}:{point.name}" for point in points]
     with ThreadPoolExecutor(LOOKERS) as lookers:
-        return dict(zip(origins, lookers.map(look, origins), strict=True))
+        looked = dict(zip(origins, lookers.map(look, origins), strict=True))
+    return looked | {one.origin: Found(broken=(one,)) for one in broken}
 
 
 def together(looked: Mapping[str, Found], taken: Iterable[str] = ()) -> Found:
@@ -238,7 +261,7 @@ def load(origin: str, text: str | None = None) -> list[RuleSpec | ConsumerSpec]:
     """
     group, _, name = origin.partition(":")
     if group in PLUGIN_GROUPS:
-        points = [point for point in _plugin_points() if (point.group, point.name) == (group, name)]
+        points = [point for point in _points(*PLUGIN_GROUPS) if (point.group, point.name) == (group, name)]
         if len(points) != 1:
             raise ContractError(f"{len(points)} installed packages declare the entry point {origin}")
         thing = points[0].load()

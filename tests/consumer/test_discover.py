@@ -9,7 +9,7 @@ import pytest
 
 from conch.config import Settings
 from conch.consumer import discover as discover_module
-from conch.consumer.discover import Found, discover, load_one, reserved
+from conch.consumer.discover import Found, builtin_names, builtin_services, discover, load_one, reserved
 from conch.errors import ContractError, UsageError
 
 HEAD = "from conch import consumer, rule\nfrom conch_schemas import ActionTaken\n"
@@ -221,6 +221,23 @@ def test_an_installed_package_brings_its_own(tmp_path: Path, monkeypatch: pytest
     ]
     assert found.broken[0].origin == "conch.rules:broken"
     assert "absent" in why(found)
+
+
+def test_a_package_that_cannot_declare_anything_is_named(
+    tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its entry points cannot be read: it is set aside, and all others are found, those of Conch among them."""
+    install(tmp_path, "[conch.rules]\nno equals sign\n", GOOD)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    found = discover([write(GOOD)])
+
+    assert [plugin.name for plugin in found.plugins] == ["brevity"]
+    assert [one.origin for one in found.broken] == ["package tiny-plugin"]
+    assert "entry_points.txt cannot be read" in why(found)
+    assert "reward" in builtin_names(Settings())
+    assert list(builtin_services(["reward"])) == ["reward"]
 
 
 def test_one_is_loaded_by_its_name(write: Write) -> None:

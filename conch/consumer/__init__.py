@@ -1,6 +1,6 @@
 """The plug-in seam and the runtime of consumers."""
 
-from conch.consumer.declare import consumer, rule
+from conch.consumer.declare import consumer
 from conch.consumer.follow import follow
 from conch.consumer.run import ConsumerRuntime
 from conch.consumer.service import Service, ServiceContext
@@ -14,5 +14,4 @@ __all__ = [
     "ServiceContext",
     "consumer",
     "follow",
-    "rule",
 ]

@@ -261,14 +261,14 @@ async def test_a_fact_of_a_kind_not_known_here_goes_too(
     bus: MemoryBus, broker: Any, hub: Any, bridging: Bridging, until: Any
 ) -> None:
     """An event whose envelope fits its subject is handed over, though this version does not know what it says."""
-    event = b'{"type": "conch.v1.task.progressed", "agent": "echo", "id": "1", "data": {}}'
-    await bus.publish("conch.v1.echo.task.progressed", event, id="1")
+    event = b'{"type": "conch.v1.task.finished", "agent": "echo", "id": "1", "data": {}}'
+    await bus.publish("conch.v1.echo.task.finished", event, id="1")
 
     async with bridging(broker.url) as bridge:
         await until(lambda: bridge.handled == 1)
 
     hub.level()
-    assert hub.payloads("conch/echo/task/progressed") == [event]
+    assert hub.payloads("conch/echo/task/finished") == [event]
 
 
 @pytest.mark.parametrize(

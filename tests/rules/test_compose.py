@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conch.consumer import rule
+from conch import rule
 from conch.errors import ConfigError, ContractError
 from conch.rewards.compose import (
     Gate,

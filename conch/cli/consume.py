@@ -22,7 +22,7 @@ from conch.cli.workers import run_workers
 from conch.consumer import ConsumerSpec
 from conch.consumer.changing import weighed
 from conch.consumer.discover import Plugin, builtin_names, builtin_services, discover, reserved
-from conch.consumer.hosting import host_until
+from conch.consumer.hosting import host
 from conch.consumer.members import joined
 from conch.consumer.place import PARTITIONS
 from conch.consumer.process import builtin, plugin
@@ -108,7 +108,7 @@ async def _alone(name: str, home: Home, context: ServiceContext, found: Plugin |
             else:
                 [running] = builtin(context, [name], members)
             say(f"{running.name} reads; Ctrl-C ends it")
-            await host_until(feed, [running], stop, _report)
+            await host(feed, [running], stop, _report)
     except asyncio.CancelledError:
         raise ConchError(f"{name} was ended with work in hand, which is done again when {name} runs next") from None
     if running.down:

@@ -53,11 +53,14 @@ async def host(
     One that breaks five times in a minute, was taken over, whose state cannot be read, or that cannot be made of its
     settings, is left down and reported. A ConchError of another kind (the store's file is damaged) is fatal: raised.
     """
-    async with asyncio.TaskGroup() as group:
-        if beside is not None:
-            group.create_task(beside(group), name="conch.beside")
-        for one in running:
-            group.create_task(keep(feed, one, stop, report), name=f"conch.{one.name}")
+    try:
+        async with asyncio.TaskGroup() as group:
+            if beside is not None:
+                group.create_task(beside(group), name="conch.beside")
+            for one in running:
+                group.create_task(keep(feed, one, stop, report), name=f"conch.{one.name}")
+    except* ConchError as broken:
+        raise innermost(broken) from None
 
 
 async def keep(feed: Feed, one: Running, stop: asyncio.Event, report: Callable[..., None]) -> None:
@@ -87,17 +90,3 @@ async def keep(feed: Feed, one: Running, stop: asyncio.Event, report: Callable[.
     if one.down:
         log.error("consumer.down", consumer=one.name, why=one.down)
         report(consumer=one.name, down=one.down)
-
-
-async def host_until(
-    feed: Feed,
-    running: Sequence[Running],
-    stop: asyncio.Event,
-    report: Callable[..., None],
-    beside: Beside | None = None,
-) -> None:
-    """`host`, a ConchError coming out of its group as itself."""
-    try:
-        await host(feed, running, stop, report, beside)
-    except* ConchError as broken:
-        raise innermost(broken) from None

@@ -15,7 +15,7 @@ from conch.bus import Bus, feeding
 from conch.bus.jetstream import JetStreamBus
 from conch.consumer.changing import Changing, weighed
 from conch.consumer.discover import Plugin, builtin_services, load_one
-from conch.consumer.hosting import Running, host_until
+from conch.consumer.hosting import Running, host
 from conch.consumer.members import Members, joined
 from conch.consumer.retention import keep_trimmed
 from conch.consumer.rule import RuleWorker, rule_consumer
@@ -134,10 +134,10 @@ async def live(child: Child) -> None:
             beside.append(asyncio.create_task(keeping, name="conch.keep"))
         try:
             if changing is None:
-                await host_until(feed, running, stop, child.report)
+                await host(feed, running, stop, child.report)
             else:
                 ours = [one for one in running if one.worker is None]
-                await host_until(feed, ours, stop, child.report, changing.obey)
+                await host(feed, ours, stop, child.report, changing.obey)
         finally:
             for task in beside:
                 task.cancel()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final
 
 from conch.rewards.constitution import PRINCIPLE_WEIGHTS, PrincipleScore, TurnResult, constitutional_reward
-from conch.rewards.rules import VERSION
-from conch_schemas import BUILTIN_SCORER, ActionTaken, Score
+from conch.rewards.rules import scored
+from conch_schemas import ActionTaken, Score
 
 PRINCIPLE_RANGE: Final = (0.0, 1.0)
 
@@ -68,21 +67,8 @@ def constitution_scores(principles: PrincipleScore) -> tuple[Score, Score]:
     aligned = min(1.0, principles.weighted_total() / _PERFECT)
     why = f"{', '.join(seen)}; evidence none: {', '.join(unseen)}."
     told = evidence.get("ethical")
+    because = f"{told}." if told else "Nothing was there to change: evidence none."
     return (
-        _scored("alignment", aligned, why),
-        _scored("ethical", principles.ethical, f"{told}." if told else "Nothing was there to change: evidence none."),
-    )
-
-
-@lru_cache(maxsize=1024)
-def _scored(component: str, value: float, why: str) -> Score:
-    """Made once: most acts fare as many did before."""
-    return Score(
-        component=component,
-        value=value,
-        range=PRINCIPLE_RANGE,
-        status="scored",
-        explanation=why,
-        scorer=BUILTIN_SCORER,
-        version=VERSION,
+        scored("alignment", aligned, PRINCIPLE_RANGE, why),
+        scored("ethical", principles.ethical, PRINCIPLE_RANGE, because),
     )

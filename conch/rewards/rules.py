@@ -47,9 +47,9 @@ def builtin_scores(action: ActionTaken, settings: RewardSettings) -> tuple[Score
     return _format(action, abstain=settings.abstain_when_constrained), _execution(action), _goal(action.goals)
 
 
-# The same few verdicts are given on most acts: each is made once.
 @lru_cache(maxsize=1024)
-def _scored(component: str, value: float, limits: tuple[float, float], why: str) -> Score:
+def scored(component: str, value: float, limits: tuple[float, float], why: str) -> Score:
+    """A score of the scorer `reward`, made once: the same few verdicts are given on most acts."""
     return Score(
         component=component,
         value=value,
@@ -78,7 +78,7 @@ def _format(action: ActionTaken, *, abstain: bool) -> Score:
         return _not_applicable("format", FORMAT_RANGE, "A grammar constrained the reply, so its form says nothing.")
     valid = action.action.valid
     why = "The reply is valid." if valid else f"The reply is not valid: {action.action.reason or 'no reason given'}."
-    return _scored("format", format_reward(valid), FORMAT_RANGE, why)
+    return scored("format", format_reward(valid), FORMAT_RANGE, why)
 
 
 def _execution(action: ActionTaken) -> Score:
@@ -93,7 +93,7 @@ def _execution(action: ActionTaken) -> Score:
         why = f"The tool {act.skill} ended with status {status}."
     else:
         why = f"The agent chose {_PLAIN_WORDS[act.kind]}."
-    return _scored("execution", value, EXECUTION_RANGE, why)
+    return scored("execution", value, EXECUTION_RANGE, why)
 
 
 def _goal(checks: Sequence[GoalCheck]) -> Score:
@@ -112,4 +112,4 @@ def _goal(checks: Sequence[GoalCheck]) -> Score:
         )
     best = max(told, key=lambda check: goal_reward(check.outcome))
     why = f"The goal “{best.statement}” came out {best.outcome}: {best.measure:g} of 1, best before {best.best:g}."
-    return _scored("goal", goal_reward(best.outcome), GOAL_RANGE, why)
+    return scored("goal", goal_reward(best.outcome), GOAL_RANGE, why)

@@ -15,7 +15,7 @@ from conch.bus.jetstream.connection import Connection
 from conch.bus.server import EmbeddedServer
 from conch.config import Settings
 from conch.consumer import ServiceContext
-from conch.consumer.hosting import host_until
+from conch.consumer.hosting import host
 from conch.consumer.members import joined
 from conch.consumer.process import builtin
 from conch.errors import BusError
@@ -90,7 +90,7 @@ async def test_consumers_of_a_stream_made_anew_end_and_begin_with_it_anew(
     async def run(bus: JetStreamBus, stop: asyncio.Event) -> None:
         async with feeding(bus) as feed, joined(bus, ["reward", "needs"]) as members:
             running = builtin(context, ["reward", "needs"], members)
-            await host_until(feed, running, stop, lambda **_: None)
+            await host(feed, running, stop, lambda **_: None)
 
     stop = asyncio.Event()
     hosting = asyncio.create_task(run(bus, stop))

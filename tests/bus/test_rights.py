@@ -21,7 +21,7 @@ from conch.cli.permissions import configuration, said_by
 from conch.config import Settings
 from conch.consumer.discover import discover
 from conch.consumer.emitted import emitted
-from conch.consumer.hosting import Running, host_until
+from conch.consumer.hosting import Running, host
 from conch.consumer.members import joined
 from conch.consumer.process import builtin, plugin
 from conch.consumer.rights import OF_AGENTS, Said, users
@@ -112,7 +112,7 @@ async def working(where: Shared, user: str, context: ServiceContext, rules: Sequ
         running: list[Running] = (
             builtin(context, [user], members) if user in SAID else [plugin(plugins[user], context, members, stack)]
         )
-        hosting = asyncio.create_task(host_until(feed, running, stop, lambda **_: None))
+        hosting = asyncio.create_task(host(feed, running, stop, lambda **_: None))
         yield
         stop.set()
         await asyncio.wait_for(hosting, SOON)

@@ -109,7 +109,7 @@ class History:
     async def _host(self) -> bool:
         """Run who takes scores in until they have all that there is; False where one of them cannot."""
         from conch.bus import feeding
-        from conch.consumer.hosting import host_until
+        from conch.consumer.hosting import host
         from conch.consumer.members import joined
         from conch.consumer.process import builtin
         from conch.consumer.service import ServiceContext
@@ -131,7 +131,7 @@ class History:
             running = builtin(context, TAKERS, members)
             try:
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(host_until(feed, running, stop, report), name="conch.history.host")
+                    group.create_task(host(feed, running, stop, report), name="conch.history.host")
                     await _level(self.bus, running, cannot)
                     stop.set()
             except* ConchError as failed:

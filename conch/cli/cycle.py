@@ -8,10 +8,10 @@ from typing import Any
 from cyclopts import App
 
 from conch.cli.common import QUOTED, Common, emit, table, tell
-from conch.cli.line import action_words, scored_words, signed, total_ms, urgent_need
 from conch.cli.options import COMMON, AgentName, Limit, reading, reading_all
 from conch.errors import ConchError
 from conch.text import safe_text
+from conch.views.line import action_words, scored_words, signed, total_ms, urgent_need
 from conch_schemas import ExperienceRecorded, Mark, ScoredPart, trace_id
 
 app = App(name="cycle", help="What the agent did, cycle by cycle.")

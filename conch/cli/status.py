@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from conch.cli.common import Common, ask, emit, open_bus, open_store, say
 from conch.cli.facts import agent_named, names_in
-from conch.cli.line import signed
 from conch.cli.options import COMMON, AgentName
 from conch.errors import BusError
 from conch.text import safe_text
+from conch.views.line import signed
 from conch_schemas import control_subject
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from cyclopts.validators import Number
 
 from conch.cli.common import Common, emit, open_bus, say
 from conch.cli.facts import following
-from conch.cli.line import action_words, signed
 from conch.cli.options import COMMON
 from conch.errors import BusUnreachableError, UsageError
 from conch.text import safe_text
+from conch.views.line import action_words, signed
 from conch_schemas import (
     EVENTS,
     ActionDecided,

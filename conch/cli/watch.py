@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from conch.cli.common import Common, emit, open_bus, say
 from conch.cli.facts import agent_named, following, names_in
-from conch.cli.line import cycle_line
 from conch.cli.options import COMMON, AgentName
 from conch.errors import BusUnreachableError
+from conch.views.line import cycle_line
 from conch_schemas import ContractViolationError, ExperienceRecorded, decode, subject_filter
 
 if TYPE_CHECKING:

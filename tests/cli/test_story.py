@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from conch.cli import cycle
 from conch.cli.common import Common
-from conch.cli.line import cycle_line, signed
 from conch.config import Settings
 from conch.consumer import ServiceContext
 from conch.experience import SqliteReader
 from conch.rewards import weight_set
+from conch.views.line import cycle_line, signed
 from conch_schemas import Action, Event, Outcome
 from conch_services.curiosity.consumer import curiosity_consumer
 from conch_services.needs.consumer import needs_consumer

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from conch.cli.common import Common, emit, open_bus, say, table, warn
-from conch.cli.line import signed
 from conch.cli.options import COMMON, AgentName, Limit, reading
 from conch.cli.reward.words import range_words, role_words, share_words
 from conch.config import BUILTIN_COMPONENTS
@@ -15,6 +14,7 @@ from conch.errors import BusError, ConchError
 from conch.experience import Since
 from conch.needs.fold import HUMAN_SCORER
 from conch.text import safe_text
+from conch.views.line import signed
 from conch_schemas import Part, WeightsSet
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from cyclopts import Parameter
 
 from conch.cli.common import Common, emit, say
 from conch.cli.facts import names_in, several
-from conch.cli.line import signed
 from conch.cli.options import COMMON, AgentName, meant
 from conch.cli.reward.history import History, history
 from conch.config import BUILTIN_COMPONENTS, Settings
@@ -18,6 +17,7 @@ from conch.consumer.follow import follow
 from conch.errors import UsageError
 from conch.needs.fold import HUMAN_SCORER
 from conch.text import well_formed
+from conch.views.line import signed
 from conch_schemas import ActionTaken, RewardAssigned, Score, encode, subject_of
 
 if TYPE_CHECKING:

@@ -78,8 +78,8 @@ class Voice:
                     self._news.set()
 
     def _tell_cycle(self, event: ExperienceRecorded) -> None:
-        from conch.cli.line import cycle_line
         from conch.experience import cycle_row
+        from conch.views.line import cycle_line
 
         if event.revision == 1:
             self.cycle_told = time.monotonic()

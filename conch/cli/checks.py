@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -19,7 +18,8 @@ from conch.bus.access import Access
 from conch.cli.common import UNSEEN, access_to
 from conch.config import MindSettings, Settings, ToolSettings
 from conch.config.mask import masked
-from conch.config.model import MetricsSettings
+from conch.config.model import METRICS_PORT, MetricsSettings
+from conch.consumer.endpoint import listen
 from conch.errors import ConchError, ConfigError, HomeError
 from conch.home import Home
 
@@ -32,7 +32,6 @@ REACH_SECONDS = 5.0
 """How long a server may take to answer."""
 OLDEST_SERVER = (2, 15)
 """The first nats-server with group commit where every event is synced."""
-METRICS_PORT = 9464
 
 
 @dataclass(frozen=True)
@@ -250,18 +249,16 @@ def _judge(home: Home, settings: Settings, name: str) -> Finding:
 def metrics_port(home: Home, settings: MetricsSettings) -> Finding:
     """Whether the port of /metrics is free. One that was not named is replaced by a free one."""
     port = METRICS_PORT if settings.port is None else settings.port
-    if home.running() is not None or _free(port):
+    if home.running() is not None or _free(settings.host, port):
         return Finding("port", "ok", f"{port} for /metrics" if port else "any free port for /metrics")
     if settings.port is None:
         return Finding("port", "ok", f"{port} is taken; /metrics will have a free one")
     return Finding("port", "problem", f"metrics.port {port} is taken or forbidden", "name another, or none")
 
 
-def _free(port: int) -> bool:
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(("127.0.0.1", port))
-        except OSError:
-            return False
+def _free(host: str, port: int) -> bool:
+    try:
+        listen(host, port, "").close()
+    except ConchError:
+        return False
     return True

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import re
 import signal
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -13,16 +15,18 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from conch.bus import feeding
+from conch.bus import Bus, feeding
 from conch.cli.common import Common, open_bus, say, warn
 from conch.cli.facts import names_in
 from conch.cli.options import COMMON
 from conch.cli.run.opening import claim
 from conch.cli.workers import run_workers
+from conch.config.model import HOST_AND_PORT, host_and_port
 from conch.consumer import ConsumerSpec
 from conch.consumer.changing import weighed
 from conch.consumer.discover import Plugin, builtin_names, builtin_services, discover, reserved
-from conch.consumer.hosting import host
+from conch.consumer.endpoint import Endpoint, Request, Response, health_of, listen
+from conch.consumer.hosting import Running, host
 from conch.consumer.members import joined
 from conch.consumer.place import PARTITIONS
 from conch.consumer.process import builtin, plugin
@@ -40,6 +44,7 @@ def consume(
     rules: Annotated[list[Path] | None, Parameter(help="Python file of plug-ins; repeatable.")] = None,
     workers: Annotated[int, Parameter(validator=Number(gte=1, lte=PARTITIONS), help="Processes that share it.")] = 1,
     worker: Annotated[str | None, Parameter(show=False)] = None,
+    health: Annotated[str | None, Parameter(help="HOST:PORT that answers /healthz and /readyz.")] = None,
     common: Common = COMMON,
 ) -> None:
     """Run the consumer NAME until Ctrl-C, on the bus of the run in progress, of bus.url, or of this home.
@@ -47,6 +52,10 @@ def consume(
     Whoever runs the same consumer on the same bus, here or elsewhere, shares the agents with it.
     """
     from conch.telemetry import configure
+
+    address = _address(health) if health is not None else None
+    if address is not None and workers > 1:
+        raise UsageError("--health tells of one process: run it without --workers, as often as you need it")
 
     home, settings = common.where(), common.settings()
     found = discover([str(rule) for rule in rules or ()], taken=reserved(settings))
@@ -71,7 +80,7 @@ def consume(
             raise UsageError("--workers needs a bus that is there for all of them: start conch run, or set bus.url")
         run_workers(name, workers, common, rules or ())
     else:
-        run_loop(_alone(name, home, context, plugins.get(name), worker))
+        run_loop(_alone(name, home, context, plugins.get(name), worker, address))
 
 
 def _names(one: Plugin) -> tuple[str, ...]:
@@ -88,15 +97,31 @@ def _report(**line: str) -> None:
         warn(f"{line['consumer']} broke and is started again: {line['broke']}")
 
 
-async def _alone(name: str, home: Home, context: ServiceContext, found: Plugin | None, worker: str | None) -> None:
-    """`worker`: the name under which it takes its share. Raises ConchError where it did not end in order."""
+async def _alone(
+    name: str,
+    home: Home,
+    context: ServiceContext,
+    found: Plugin | None,
+    worker: str | None,
+    address: tuple[str, int] | None,
+) -> None:
+    """`worker`: the name under which it takes its share; `address`: where its health is told.
+
+    Raises ConchError where it did not end in order, or where there is somebody at the address.
+    """
     stop, own = asyncio.Event(), asyncio.current_task()
     assert own is not None
     for one in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(one, _asked_to_stop, stop, own)
     settings = context.settings
+    bus: Bus | None = None
+    running: Running | None = None
+
+    def ready() -> bool:
+        return bus is not None and bus.connected and running is not None and running.up
+
     try:
-        async with open_bus(home, settings) as bus, AsyncExitStack() as stack:
+        async with _told(address, ready), open_bus(home, settings) as bus, AsyncExitStack() as stack:
             if name == "store":
                 await claim(bus, home.agentuid(settings.agent), [name], settings.bus.url or "")
             feed = await stack.enter_async_context(feeding(bus))
@@ -113,6 +138,30 @@ async def _alone(name: str, home: Home, context: ServiceContext, found: Plugin |
         raise ConchError(f"{name} was ended with work in hand, which is done again when {name} runs next") from None
     if running.down:
         raise UsageError(running.down)
+
+
+def _address(text: str) -> tuple[str, int]:
+    try:
+        if re.fullmatch(HOST_AND_PORT, text):
+            return host_and_port(text)
+    except ValueError:  # a port that there cannot be
+        pass
+    raise UsageError(f"--health {text} is no HOST:PORT, as 127.0.0.1:8080 is, or 0.0.0.0:8080 for other machines, too")
+
+
+@asynccontextmanager
+async def _told(address: tuple[str, int] | None, ready: Callable[[], bool]) -> AsyncIterator[None]:
+    """While entered, whoever asks at `address` is told whether the process lives, and whether it is ready."""
+    if address is None:
+        yield
+        return
+
+    def answer(request: Request) -> Response:
+        return health_of(request.path, ready()) or Response(b"there are /healthz and /readyz\n", 404)
+
+    async with Endpoint(listen(*address, "name another one (--health)"), answer) as endpoint:
+        say(f"health at {endpoint.address}/healthz and {endpoint.address}/readyz")
+        yield
 
 
 def _asked_to_stop(stop: asyncio.Event, task: asyncio.Task[None]) -> None:

@@ -24,6 +24,12 @@ WEIGHT_TOLERANCE = 1e-6
 BROKER_URL = r"^mqtts?://([^\s/@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+)(:\d{1,5})?/?$"
 """Of an MQTT broker; a `/` or `@` in user or password is percent-encoded."""
 
+METRICS_PORT = 9464
+"""The port that OpenTelemetry's Prometheus exporters use: taken when none is named."""
+
+HOST_AND_PORT = r"^(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+):\d{1,5}$"
+"""Where something listens; an IPv6 address stands in brackets."""
+
 NATS_URL = re.compile(r"(nats|tls)://(.*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+)(:\d{1,5})?/?")
 """Of a NATS server; what stands before the last @ is a user and a password, or a token."""
 
@@ -444,7 +450,7 @@ class EdgeSettings(Section):
     """Sensors by name, at the broker of `bridge`: {name: {topic: …, unit: …}}."""
     actuators: Annotated[dict[EdgeName, ActuatorSettings], Field(max_length=64)] = Field(default_factory=dict)
     """Devices by name that the agent may command with its tool `device`; nothing else is ever sent for it."""
-    listen: Annotated[str, Field(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+):\d{1,5}$")] | None = None
+    listen: Annotated[str, Field(pattern=HOST_AND_PORT)] | None = None
     """host:port (0: a free one) where the embedded server lets MQTT clients hear conch/v1/<agent>/…, at best effort."""
     listen_password: SecretStr | None = None
     """Password of the user `edge` at `listen`; none: anybody on this machine comes in, and nobody from outside."""
@@ -473,10 +479,29 @@ class EdgeSettings(Section):
 class MetricsSettings(Section):
     """Prometheus metrics."""
 
+    host: str = "127.0.0.1"
+    """Address that /metrics is served at: who reaches it reads the figures; 0.0.0.0 in a container."""
     port: Annotated[int, Field(ge=0, le=65535)] | None = None
-    """TCP port of /metrics on loopback; none: 9464, or a free one when that is taken."""
+    """TCP port of /metrics; none: 9464, or a free one when that is taken."""
     max_agents: Annotated[int, Field(gt=0)] = 100
     """Agents with labels of their own; the rest count as `other`."""
+
+
+class UiSettings(Section):
+    """The dashboard."""
+
+    enabled: bool = True
+    """Whether `conch run` serves the dashboard; it needs the extra `ui`."""
+    host: str = "127.0.0.1"
+    """Address that it listens on; any other than this machine's own needs `token` and `origins`."""
+    port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """TCP port of the dashboard; none: 26624, or a free one when that is taken."""
+    token: SecretStr | None = None
+    """What programs show as `Authorization: Bearer`, and people type once; none: the home makes one (ui/token)."""
+    origins: tuple[str, ...] = ()
+    """Addresses that browsers know the dashboard by beside its own, such as https://conch.example.org."""
+    unsafe_allow_unauthenticated: bool = False
+    """Whether everybody who reaches it may see and do everything, without a token."""
 
 
 class LogSettings(Section):
@@ -519,6 +544,8 @@ class Settings(Section):
     """The experience store."""
     metrics: MetricsSettings = MetricsSettings()
     """Prometheus metrics."""
+    ui: UiSettings = UiSettings()
+    """The dashboard."""
     edge: EdgeSettings = EdgeSettings()
     """MQTT: devices and smart homes."""
     log: LogSettings = LogSettings()

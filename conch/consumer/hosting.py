@@ -31,6 +31,8 @@ class Running:
     name: str
     make: Callable[[], Service]
     now: Service | None = None
+    up: bool = False
+    """Whether it runs: not while it is down, or waits to be started again."""
     down: str = ""
     """Why it was left down."""
     worker: RuleWorker | None = None
@@ -70,7 +72,11 @@ async def keep(feed: Feed, one: Running, stop: asyncio.Event, report: Callable[.
     while not stop.is_set():
         try:
             one.now = one.make()
-            await one.now.run(feed, stop)
+            one.up = True
+            try:
+                await one.now.run(feed, stop)
+            finally:
+                one.up = False
             return
         except (FencedError, ContractError, ConfigError) as error:
             one.down = str(error)

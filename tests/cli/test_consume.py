@@ -52,6 +52,9 @@ def refused(home: Home, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callabl
         (["reward", "--workers", "2"], "start conch run, or set bus.url"),
         (["store", "--workers", "2"], "store keeps its place by itself and is not shared"),
         (["metrics", "--workers", "2"], "metrics keeps its place by itself and is not shared"),
+        (["needs", "--health", "8080"], "--health 8080 is no HOST:PORT, as 127.0.0.1:8080 is"),
+        (["needs", "--health", "127.0.0.1:99999"], "--health 127.0.0.1:99999 is no HOST:PORT"),
+        (["needs", "--health", "127.0.0.1:0", "--workers", "2"], "run it without --workers"),
         ([], "NAME requires an argument"),
     ],
 )

@@ -32,7 +32,8 @@ class Breaking:
 async def test_one_that_breaks_again_and_again_is_left_down(
     bus: Any, monkeypatch: pytest.MonkeyPatch, often: int
 ) -> None:
-    """The fifth time in a minute, and that is said with the reason; its neighbour runs on; once less and it goes on."""
+    """The fifth time in a minute: that is said with the reason, and it is not up; its neighbour is; once less and so is
+    it."""
     monkeypatch.setattr(hosting, "BACKOFF", (0.0,))
     bad, good, said, stop = Breaking(often), Breaking(0), [], asyncio.Event()
     running = [Running("bad", lambda: bad), Running("good", lambda: good)]
@@ -41,10 +42,12 @@ async def test_one_that_breaks_again_and_again_is_left_down(
         hosted = asyncio.create_task(host(feed, running, stop, lambda **line: said.append(line)))
         while not running[0].down and bad.runs <= often:
             await asyncio.sleep(0)
+        up = [one.up for one in running]
         stop.set()
         await hosted
 
     assert good.runs == 1
+    assert up == [often < MOST_BREAKS, True]
     assert said[0] == {"consumer": "bad", "broke": "ValueError: a version that is no text"}
     assert bad.runs == MOST_BREAKS
     down = "it broke 5 times in a minute, last of ValueError: a version that is no text"

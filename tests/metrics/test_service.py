@@ -196,6 +196,25 @@ async def test_a_named_port_that_is_taken_ends_the_service_before_it_reads(bus: 
     assert await bus.readers() == []
 
 
+async def test_the_usual_port_gives_way_when_it_is_taken(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none is named, the usual one; taken, a free one."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        usual = probe.getsockname()[1]
+    monkeypatch.setattr(module, "METRICS_PORT", usual)
+
+    async with running(port=None) as first, running(port=None) as second:
+        assert first.address == f"http://127.0.0.1:{usual}"
+        assert second.address not in (None, first.address)
+        assert (await _get(second, "/healthz")).status_code == 200
+
+
+async def test_other_machines_are_served_where_that_is_said(running: Running) -> None:
+    """`metrics.host` names the address; without it nobody else comes in."""
+    async with running(metrics={"host": "0.0.0.0", "port": 0}) as open_, running() as usual:
+        assert (open_.address or "").startswith("http://0.0.0.0:")
+        assert (usual.address or "").startswith("http://127.0.0.1:")
+
+
 async def test_cancelled_it_lets_go_at_once(bus: MemoryBus, tmp_path: Path) -> None:
     """Port and connections are closed; no task stays."""
     service = metrics_service(ServiceContext(Settings.model_validate({"metrics": {"port": 0}}), tmp_path))

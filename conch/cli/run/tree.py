@@ -29,13 +29,12 @@ from conch.cli.run.waiting import Waiting
 from conch.cli.run.winding import FINISH_MARGIN, Kept, Tree, wind_up
 from conch.config import Settings
 from conch.config.load import chosen_file
+from conch.config.model import METRICS_PORT
 from conch.consumer.discover import Found, Plugin, reserved, together, wanted_builtin
 from conch.errors import ConchError
 from conch.home import Home, write_whole
 from conch.leftovers import end_stale_sandboxes
 from conch.supervisor import DEATHS, ChildProcess, Watched, ended, keep_server
-
-DEFAULT_METRICS_PORT = 9464
 
 
 class Run:
@@ -307,8 +306,8 @@ class Run:
             error.exit_code = int(line["code"])
         elif "metrics" in line:
             self._metrics = str(line["metrics"])
-            moved = self._settings.metrics.port is None and f":{DEFAULT_METRICS_PORT}/" not in self._metrics
-            note = f" (port {DEFAULT_METRICS_PORT} is taken)" if moved else ""
+            moved = self._settings.metrics.port is None and f":{METRICS_PORT}/" not in self._metrics
+            note = f" (port {METRICS_PORT} is taken)" if moved else ""
             self._voice.tell(f"metrics {self._metrics}{note}")
             self._write_down()
         elif "state" in line:

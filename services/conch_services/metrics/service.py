@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -11,15 +12,16 @@ from prometheus_client import generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 
 from conch.bus import Arrived, Bus, Feed, Tap
+from conch.config.model import METRICS_PORT
 from conch.consumer import ServiceContext
 from conch.consumer.alarms import watched, watched_agents
+from conch.consumer.endpoint import Endpoint, Request, Response, health_of, listen
 from conch.consumer.output import Tally
 from conch.consumer.retention import KEEP_SECONDS, look
 from conch.consumer.standing import standings
 from conch.errors import BusError, ConchError
 from conch_schemas import ContractViolationError
 from conch_services.metrics.counting import Counting
-from conch_services.metrics.endpoint import Endpoint, Request, Response
 from conch_services.metrics.instruments import Instruments
 
 log = structlog.get_logger(__name__)
@@ -33,6 +35,9 @@ BATCH = 64
 REST_SECONDS = 0.05
 """Between two batches: figures are that much late, and acts are scored the sooner for it."""
 
+ADVICE = (
+    "name another one for the metrics (metrics.host, metrics.port, --metrics-port), or no port, and a free one is found"
+)
 PLAIN = "text/plain; version=0.0.4; charset=utf-8"
 _render_openmetrics: Callable[[Any], bytes] = openmetrics.generate_latest
 
@@ -43,7 +48,7 @@ def metrics_service(context: ServiceContext) -> MetricsService:
 
 
 class MetricsService:
-    """Counts facts and serves /metrics, /healthz and /readyz on loopback.
+    """Counts facts and serves /metrics, /healthz and /readyz, on loopback unless `metrics.host` says otherwise.
 
     It keeps no position: Prometheus expects counters to begin at 0 with the process, so it begins at the end of the
     stream and leaves nothing on the bus. Several may run at once, each on a port of its own.
@@ -57,7 +62,7 @@ class MetricsService:
         """What the consumers of this process counted, by name; their host sets it. Asked at every scrape."""
         self.started = asyncio.Event()
         """Set while facts are counted and served."""
-        self._port = context.settings.metrics.port
+        self._host, self._port = context.settings.metrics.host, context.settings.metrics.port
         self._keep = context.settings.bus.keep
         self._instruments = Instruments(lambda: {self.name: self.tally, **self.tallies()})
         self._counting = Counting(context.settings, self._instruments)
@@ -67,7 +72,7 @@ class MetricsService:
 
     @property
     def address(self) -> str | None:
-        """`http://127.0.0.1:<port>`, once `run` listens; None before."""
+        """`http://127.0.0.1:<port>`, say, once `run` listens; None before."""
         return self._endpoint.address if self._endpoint is not None else None
 
     @property
@@ -85,7 +90,7 @@ class MetricsService:
 
         Raises ConchError when the named port cannot be had, BusError when the bus refuses the reading.
         """
-        async with Endpoint(self._port, self._answer) as self._endpoint:
+        async with Endpoint(self._listen(), self._answer) as self._endpoint:
             self._bus = feed.bus
             log.info("metrics.serving", address=self.address)
             try:
@@ -94,6 +99,15 @@ class MetricsService:
                 raise failed.exceptions[0] from None
             finally:
                 self.started.clear()
+
+    def _listen(self) -> socket.socket:
+        if self._port is not None:
+            return listen(self._host, self._port, ADVICE)
+        try:
+            return listen(self._host, METRICS_PORT, ADVICE)
+        except ConchError as error:
+            log.warning("metrics.port_taken", error=str(error))
+            return listen(self._host, 0, ADVICE)
 
     async def _run(self, feed: Feed, stop: asyncio.Event) -> None:
         bus = feed.bus
@@ -151,12 +165,8 @@ class MetricsService:
             if "application/openmetrics-text" in request.accept:
                 return Response(_render_openmetrics(self._instruments.registry), type=openmetrics.CONTENT_TYPE_LATEST)
             return Response(generate_latest(self._instruments.registry), type=PLAIN)
-        if request.path == "/healthz":
-            return Response(b"ok\n")
-        if request.path == "/readyz":
-            ready = self.started.is_set() and self._bus is not None and self._bus.connected
-            return Response(b"ready\n") if ready else Response(b"not ready\n", 503)
-        return Response(b"there are /metrics, /healthz and /readyz\n", 404)
+        ready = self.started.is_set() and self._bus is not None and self._bus.connected
+        return health_of(request.path, ready) or Response(b"there are /metrics, /healthz and /readyz\n", 404)
 
 
 async def _again(look: Callable[[Bus], Awaitable[None]], bus: Bus, seconds: float) -> None:

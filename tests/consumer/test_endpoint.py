@@ -1,4 +1,4 @@
-"""The HTTP server: whole answers for scrapers, nothing for the rest, whatever they send."""
+"""The HTTP server: whole answers for those that ask, nothing for the rest, whatever they send."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conch.consumer import endpoint as module
+from conch.consumer.endpoint import Endpoint, Request, Response, listen, parse
 from conch.errors import ConchError
-from conch_services.metrics import endpoint as module
-from conch_services.metrics.endpoint import HOST, Endpoint, Request, Response, listen, parse
+
+HOST = "127.0.0.1"
 
 
 def _answer(request: Request) -> Response:
@@ -26,7 +28,7 @@ def _answer(request: Request) -> Response:
 @pytest.fixture
 async def endpoint() -> AsyncIterator[Endpoint]:
     """The server on a free port."""
-    async with Endpoint(0, _answer) as endpoint:
+    async with Endpoint(listen(HOST, 0, ""), _answer) as endpoint:
         yield endpoint
 
 
@@ -172,7 +174,7 @@ async def test_who_is_slow_is_hung_up_on(endpoint: Endpoint, monkeypatch: pytest
 
 async def test_leaving_closes_every_connection_and_the_port() -> None:
     """Nobody who hangs on keeps the server open, not even for the time that an exchange may take."""
-    async with asyncio.timeout(module.EXCHANGE_SECONDS / 2), Endpoint(0, _answer) as endpoint:
+    async with asyncio.timeout(module.EXCHANGE_SECONDS / 2), Endpoint(listen(HOST, 0, ""), _answer) as endpoint:
         reader, writer = await _open(endpoint)
         writer.write(b"GET /never")
         port = int(endpoint.address.rpartition(":")[2])
@@ -186,42 +188,39 @@ async def test_leaving_closes_every_connection_and_the_port() -> None:
         await asyncio.open_connection(HOST, port)
 
 
-async def test_it_is_there_for_this_machine_alone(endpoint: Endpoint) -> None:
-    """The socket is bound to loopback."""
-    (bound,) = endpoint._server.sockets
+@pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1"), ("::1", "[::1]")])
+async def test_it_listens_where_it_is_told_and_says_where(host: str, shown: str) -> None:
+    """By name, by either kind of address; and nowhere else."""
+    async with Endpoint(listen(host, 0, ""), _answer) as endpoint:
+        assert endpoint.address.startswith(f"http://{shown}:")
+        assert [bound.getsockname()[0] for bound in endpoint._server.sockets] == [shown.strip("[]")]
 
-    assert bound.getsockname()[0] == "127.0.0.1"
 
-
-def test_a_named_port_that_is_taken_is_an_error() -> None:
+def test_a_port_that_is_taken_is_an_error() -> None:
     """One sentence: which port, and what to do; exit code 1."""
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]
 
-        with pytest.raises(ConchError, match=rf"port {port} of 127\.0\.0\.1 is taken: name another") as caught:
-            listen(port)
+        with pytest.raises(ConchError, match=rf"port {port} of 127\.0\.0\.1 is taken: have another") as caught:
+            listen(HOST, port, "have another")
 
     assert caught.value.exit_code == 1
 
 
-def test_a_named_port_that_is_forbidden_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_that_is_forbidden_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the reason is another one: the system says which."""
 
-    def forbid(_address: object) -> socket.socket:
+    def forbid(_address: object, **_: object) -> socket.socket:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(module.socket, "create_server", forbid)
 
-    with pytest.raises(ConchError, match=r"port 80 of 127\.0\.0\.1 cannot be had \(Permission denied\): name another"):
-        listen(80)
+    with pytest.raises(ConchError, match=r"port 80 of 127\.0\.0\.1 cannot be had \(Permission denied\): have another"):
+        listen(HOST, 80, "have another")
 
 
-def test_the_usual_port_gives_way_when_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a name, the usual one; taken, a free one."""
-    with socket.create_server((HOST, 0)) as probe:
-        usual = probe.getsockname()[1]
-    monkeypatch.setattr(module, "USUAL_PORT", usual)
-
-    with listen(None) as first, listen(None) as second:
-        assert first.getsockname()[1] == usual
-        assert second.getsockname()[1] not in (0, usual)
+def test_a_host_that_is_not_of_this_machine_is_an_error() -> None:
+    """An address of another one, and a name that nobody knows."""
+    for host in ("192.0.2.1", "nowhere.invalid"):
+        with pytest.raises(ConchError, match=f"port 0 of {host} cannot be had .*: have another"):
+            listen(host, 0, "have another")

@@ -1,4 +1,4 @@
-"""A small HTTP server on loopback for programs that ask one thing: GET and HEAD, one request a connection, no body.
+"""A small HTTP server for programs that ask one thing: GET and HEAD, one request a connection, no body.
 
 Everything that a stranger could stretch is bounded: the head of a request, the time of an exchange, the connections.
 """
@@ -20,9 +20,6 @@ from conch.errors import ConchError
 
 log = structlog.get_logger(__name__)
 
-HOST = "127.0.0.1"
-USUAL_PORT = 9464
-"""The port that OpenTelemetry's Prometheus exporters use: taken when none is named."""
 MOST_HEAD = 16 * 1024
 """Bytes of a request's head; a longer one is refused."""
 MOST_CONNECTIONS = 64
@@ -60,39 +57,40 @@ def parse(head: bytes) -> Request | None:
     return Request(words[0], words[1].partition("?")[0], headers.get("accept", ""))
 
 
-def listen(port: int | None) -> socket.socket:
-    """A socket that listens on loopback at `port`; None: at 9464, or at a free port when that is taken.
+def listen(host: str, port: int, advice: str) -> socket.socket:
+    """A socket that listens at `port` of `host`, a name or an address of this machine; 0: at a free port.
 
-    Raises ConchError when a named port cannot be had.
+    Raises ConchError when it cannot be had, which ends with `advice`.
     """
     try:
-        return socket.create_server((HOST, USUAL_PORT if port is None else port))
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        if port is None:
-            log.warning("metrics.port_taken", port=USUAL_PORT, error=str(error))
-            return socket.create_server((HOST, 0))
         why = "is taken" if error.errno == errno.EADDRINUSE else f"cannot be had ({error.strerror})"
-        raise ConchError(
-            f"port {port} of {HOST} {why}: name another one for the metrics (metrics.port, --metrics-port), "
-            "or none, and a free one is found"
-        ) from None
+        raise ConchError(f"port {port} of {host} {why}: {advice}") from None
+
+
+def health_of(path: str, ready: bool) -> Response | None:
+    """What /healthz and /readyz answer, which say nothing but that; None for another path."""
+    match path:
+        case "/healthz":
+            return Response(b"ok\n")
+        case "/readyz":
+            return Response(b"ready\n") if ready else Response(b"not ready\n", 503)
+    return None
 
 
 class Endpoint:
-    """The server. Entered, it answers every request with `answer`; left, every connection is closed.
+    """The server. Entered, it answers with `answer`; left, every connection and `listening` are closed."""
 
-    Entering raises ConchError when the named port cannot be had.
-    """
-
-    def __init__(self, port: int | None, answer: Callable[[Request], Response]) -> None:
-        self._port, self._answer = port, answer
+    def __init__(self, listening: socket.socket, answer: Callable[[Request], Response]) -> None:
+        self._listening, self._answer = listening, answer
+        host, port = listening.getsockname()[:2]
+        self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         self._open: dict[asyncio.Task[None], None] = {}
         """One task a connection, the oldest first."""
 
     async def __aenter__(self) -> Self:
-        listening = listen(self._port)
-        self.address = f"http://{HOST}:{listening.getsockname()[1]}"
-        self._server = await asyncio.start_server(self._connected, sock=listening, limit=MOST_HEAD)
+        self._server = await asyncio.start_server(self._connected, sock=self._listening, limit=MOST_HEAD)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -108,7 +106,7 @@ class Endpoint:
             oldest = next(iter(self._open))
             del self._open[oldest]
             oldest.cancel()
-        task = asyncio.create_task(self._exchange(reader, writer), name="conch.metrics.request")
+        task = asyncio.create_task(self._exchange(reader, writer), name="conch.endpoint.request")
         self._open[task] = None
         # Not in the task itself: one that is cancelled before its first step runs no `finally`.
         task.add_done_callback(partial(self._over, writer))
@@ -125,7 +123,7 @@ class Endpoint:
                 await writer.drain()
                 await _linger(reader, writer)
         except (OSError, EOFError) as error:  # a timeout is an OSError
-            log.debug("metrics.connection_lost", error=f"{type(error).__name__}: {error}")
+            log.debug("endpoint.connection_lost", error=f"{type(error).__name__}: {error}")
 
     async def _reply(self, reader: asyncio.StreamReader) -> bytes:
         try:
@@ -139,7 +137,7 @@ class Endpoint:
         try:
             return render(request, self._answer(request))
         except Exception:
-            log.exception("metrics.answer_failed")
+            log.exception("endpoint.answer_failed")
             return render(request, Response(b"this failed here; the log says why\n", 500))
 
 

@@ -1,0 +1,47 @@
+"""`conch consume NAME --health`: a container's question whether the process lives, and whether it is ready."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from tests.run.servers import Server
+
+
+def test_a_consumer_alone_tells_of_its_health(house: Any, tmp_path: Path) -> None:
+    """Ready while it reads and the bus is there; once the bus is gone it lives and is not ready."""
+    server = Server(tmp_path / "nats", "-js", "-sd", str(tmp_path / "store"))
+    alone = house.start("consume", "needs", "--health", "127.0.0.1:0", CONCH_BUS__URL=server.url)
+    alone.until(lambda: len(alone.lines) >= 2, "where it tells")
+    [address] = re.findall(r"health at (http://127\.0\.0\.1:\d+)/healthz", alone.lines[0])
+
+    def told(path: str) -> tuple[int, str]:
+        answer = httpx2.get(address + path)
+        return answer.status_code, answer.text
+
+    alone.until(lambda: told("/readyz") == (200, "ready\n"), "that it is ready")
+    assert told("/healthz") == (200, "ok\n")
+    assert told("/metrics") == (404, "there are /healthz and /readyz\n")
+
+    server.close()
+
+    alone.until(lambda: told("/readyz") == (503, "not ready\n"), "that it is not ready")
+    assert told("/healthz") == (200, "ok\n")
+    alone.signal(signal.SIGINT)
+    alone.signal(signal.SIGINT)
+    alone.ended()
+
+
+def test_a_port_that_is_taken_ends_it_before_it_reads(house: Any) -> None:
+    """One sentence, exit code 1."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        sentence = house.refused("consume", "needs", "--health", f"127.0.0.1:{port}", status=1)
+
+    assert sentence == f"port {port} of 127.0.0.1 is taken: name another one (--health)"

@@ -14,6 +14,7 @@ from conch.config.model import (
     RewardSettings,
     Settings,
     ToolSettings,
+    UiSettings,
     WatchSettings,
 )
 
@@ -31,5 +32,6 @@ __all__ = [
     "RewardSettings",
     "Settings",
     "ToolSettings",
+    "UiSettings",
     "WatchSettings",
 ]

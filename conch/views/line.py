@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from conch.text import safe_text
 from conch_schemas import Action, ExperienceRecorded
 
@@ -25,7 +27,11 @@ def cycle_line(experience: ExperienceRecorded, agent_width: int = 0) -> str:
 
 def urgent_need(experience: ExperienceRecorded) -> str:
     """The need that was least satisfied before the act, or `-` where none is known; of equals the first by name."""
-    needs = experience.needs_before or {}
+    return needed(experience.needs_before or {})
+
+
+def needed(needs: Mapping[str, float]) -> str:
+    """The least satisfied of these needs, or `-` where there is none; of equals the first by name."""
     return safe_text(min(sorted(needs), key=needs.__getitem__), one_line=True) if needs else "-"
 
 
@@ -53,6 +59,12 @@ def total_ms(experience: ExperienceRecorded) -> float:
 
 
 def scored_words(experience: ExperienceRecorded) -> str:
-    """`n of m scored`: of the parts that count and are applicable."""
+    """`n of m scored`: see `scored_of`."""
+    scored, parts = scored_of(experience)
+    return f"{scored} of {parts} scored"
+
+
+def scored_of(experience: ExperienceRecorded) -> tuple[int, int]:
+    """(how many are scored, how many there are) of the parts that count and are applicable."""
     parts = [score for score in experience.scores if score.weight > 0 and score.status != "not_applicable"]
-    return f"{sum(score.status == 'scored' for score in parts)} of {len(parts)} scored"
+    return sum(score.status == "scored" for score in parts), len(parts)

@@ -1,0 +1,41 @@
+"""The application: its pages, its files, its live stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from conch_services.dashboard import live
+from conch_services.dashboard.pages import ROUTES
+from conch_services.dashboard.world import World
+
+HERE = Path(__file__).parent
+
+
+def make_app(world: World) -> Starlette:
+    """The dashboard over `world`, as an ASGI application."""
+    app = Starlette(
+        routes=[
+            *ROUTES,
+            Route("/live", live.live),
+            Route("/healthz", _healthz),
+            Route("/readyz", _readyz),
+            Mount("/static", StaticFiles(directory=HERE / "static")),
+        ]
+    )
+    app.state.world = world
+    return app
+
+
+async def _healthz(_: Request) -> Response:
+    return PlainTextResponse("ok\n")
+
+
+async def _readyz(request: Request) -> Response:
+    ready = request.app.state.world.hub.state == "live"
+    return PlainTextResponse("ready\n") if ready else PlainTextResponse("not ready\n", 503)

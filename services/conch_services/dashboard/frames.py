@@ -1,0 +1,192 @@
+"""From a fact to the few values that a page is told of it. Pure; knows nothing of who listens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from conch.text import safe_text
+from conch.views.line import action_words, needed, scored_of
+from conch_schemas import (
+    ActionTaken,
+    AlarmRaised,
+    ConsumerFailed,
+    CycleReflected,
+    Drives,
+    Event,
+    ExperienceRecorded,
+    GoalDropped,
+    GoalReached,
+    GoalSet,
+    MarkWitnessed,
+    MessageReceived,
+    MessageSent,
+    NeedsChanged,
+    NoveltyMeasured,
+    RewardAssigned,
+    TaskProgressed,
+    ThoughtFormed,
+    WeightsSet,
+)
+
+WIDTH = 200
+"""Characters of a free text in a frame; a page asks for the whole of it."""
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def frame(event: Event, seq: int) -> bytes | None:
+    """The fact at place `seq` of the stream as one message of `text/event-stream`; None: no page shows it.
+
+    Its id is the place, so that whoever lost the connection goes on behind the last one it had; its data is one line of
+    JSON with `kind`, `seq`, `agent`, `cycle`, `time` (ISO 8601, UTC) and what `told` says. Texts are made safe.
+    """
+    more = told(event)
+    if more is None:
+        return None
+    said = {
+        "kind": event.TYPE,
+        "seq": seq,
+        "agent": event.agent,
+        "cycle": event.cycle,
+        "time": event.time.isoformat(),
+        "action_id": event.action_id,
+        **more,
+    }
+    return b"id: %d\ndata: %s\n\n" % (seq, _encode(said))
+
+
+def told(event: Event) -> dict[str, Any] | None:
+    """What a page is told of a fact beside its envelope; None: nothing."""
+    tell = _TOLD.get(type(event))
+    return None if tell is None else tell(event)
+
+
+def _short(text: str) -> str:
+    flat = safe_text(text[: 4 * WIDTH], one_line=True)
+    return flat if len(flat) <= WIDTH else flat[: WIDTH - 1] + "…"
+
+
+def _thought(event: ThoughtFormed) -> dict[str, Any]:
+    return {"thought": _short(event.thought.text), "need": event.need, "ms": event.ms}
+
+
+def _taken(event: ActionTaken) -> dict[str, Any]:
+    return {
+        "action": action_words(event.action, 80),
+        "skill": _short(event.action.skill),
+        "valid": event.action.valid,
+        "outcome": event.outcome.status,
+        "need": needed(event.needs),
+        "ms": sum(event.ms.values()),
+    }
+
+
+def _recorded(event: ExperienceRecorded) -> dict[str, Any]:
+    scored, parts = scored_of(event)
+    return {
+        "action": action_words(event.action, 80),
+        "skill": _short(event.action.skill),
+        "valid": event.action.valid,
+        "outcome": event.outcome.status,
+        "need": needed(event.needs_before or {}),
+        "ms": sum(event.ms.values()),
+        "acted_at": event.acted_at.isoformat(),
+        "total": event.total,
+        "coverage": event.coverage,
+        "complete": event.complete,
+        "revision": event.revision,
+        "scored": scored,
+        "parts": parts,
+        "scores": [
+            {"component": one.component, "value": one.value, "weight": one.weight, "status": one.status}
+            for one in event.scores
+        ],
+        "needs": event.needs_after,
+    }
+
+
+def _assigned(event: RewardAssigned) -> dict[str, Any]:
+    return {
+        "scorer": event.scorer,
+        "scores": [{"component": one.component, "value": one.value, "status": one.status} for one in event.scores],
+    }
+
+
+def _needs(event: NeedsChanged) -> dict[str, Any]:
+    return {"before": event.before, "after": event.after, "pressing": event.most_pressing}
+
+
+def _novelty(event: NoveltyMeasured) -> dict[str, Any]:
+    drives = {name: getattr(event.drives, name) for name in Drives.model_fields}
+    return {"drives": drives, "novelty": event.novelty, "entropy": event.entropy, "skill": _short(event.skill)}
+
+
+def _weights(event: WeightsSet) -> dict[str, Any]:
+    parts = [{"component": one.component, "weight": one.weight, "role": one.role} for one in event.parts]
+    return {"version": event.version, "parts": parts, "why": _short(event.why)}
+
+
+def _alarm(event: AlarmRaised) -> dict[str, Any]:
+    return {
+        "alarm": event.alarm,
+        "component": event.component,
+        "active": event.active,
+        "begun": event.begun,
+        "what": _short(event.what),
+    }
+
+
+def _failed(event: ConsumerFailed) -> dict[str, Any]:
+    return {"consumer": _short(event.consumer), "reason": _short(event.reason)}
+
+
+def _goal(event: GoalSet) -> dict[str, Any]:
+    return {"goal": _short(event.goal.id), "statement": _short(event.goal.statement)}
+
+
+def _goal_over(event: GoalReached | GoalDropped) -> dict[str, Any]:
+    return {"goal": _short(event.goal)}
+
+
+def _message(event: MessageReceived | MessageSent) -> dict[str, Any]:
+    return {"text": _short(event.text)}
+
+
+def _mark(event: MarkWitnessed) -> dict[str, Any]:
+    mark = event.mark
+    return {"sequence": mark.sequence, "domain": _short(mark.domain), "origin": _short(mark.origin), "hash": mark.hash}
+
+
+def _progress(event: TaskProgressed) -> dict[str, Any]:
+    return {"terminal": event.terminal}
+
+
+def _reflected(event: CycleReflected) -> dict[str, Any] | None:
+    return {"reflection": _short(event.reflection)} if event.reflection else None
+
+
+_TOLD: Final[Mapping[type[Event], Callable[[Any], dict[str, Any] | None]]] = {
+    ThoughtFormed: _thought,
+    ActionTaken: _taken,
+    ExperienceRecorded: _recorded,
+    RewardAssigned: _assigned,
+    NeedsChanged: _needs,
+    NoveltyMeasured: _novelty,
+    WeightsSet: _weights,
+    AlarmRaised: _alarm,
+    ConsumerFailed: _failed,
+    GoalSet: _goal,
+    GoalReached: _goal_over,
+    GoalDropped: _goal_over,
+    MessageReceived: _message,
+    MessageSent: _message,
+    MarkWitnessed: _mark,
+    TaskProgressed: _progress,
+    CycleReflected: _reflected,
+}
+
+SHOWN: Final = tuple(_TOLD)
+"""Kinds of facts that pages are told of."""

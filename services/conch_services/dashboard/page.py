@@ -1,0 +1,89 @@
+"""How a page is drawn: its template, with what stands around it on every page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from conch.errors import StoreError
+from conch.text import safe_text
+from conch.views.line import signed
+from conch_services.dashboard.world import World
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A page in the menu."""
+
+    path: str
+    title: str
+
+
+MENU = (
+    Entry("/", "Overview"),
+    Entry("/cycles", "Cycles"),
+    Entry("/rewards", "Rewards"),
+    Entry("/needs", "Needs & drives"),
+    Entry("/training", "Training"),
+    Entry("/review", "Review"),
+    Entry("/bus", "Bus"),
+    Entry("/witness", "Witness"),
+    Entry("/settings", "Settings"),
+)
+
+TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+TEMPLATES.filters |= {"safe_text": safe_text, "signed": signed}
+
+
+async def page(request: Request, template: str, found: Mapping[str, Any], status: int = 200) -> Response:
+    """The page drawn from `template` with `found`, and with the agents there are, the chosen one, the menu, the bus.
+
+    `?agent=` chooses; without it the one that the settings name, or the first. What a template does not find is an
+    error, and every value is escaped; text of minds and tools goes through the filter `safe_text` besides.
+    """
+    around = await surroundings(request)
+    drawn = TEMPLATES.get_template(template).render(around | dict(found))
+    return HTMLResponse(drawn, status)
+
+
+async def surroundings(request: Request) -> dict[str, Any]:
+    """What stands around every page, as its templates name it."""
+    world: World = request.app.state.world
+    agents = await agents_of(world)
+    return {
+        "menu": MENU,
+        "path": request.url.path,
+        "version": version("conch-agent"),
+        "agents": agents,
+        "agent": chosen(request, agents, world.settings.agent),
+        "bus_state": world.hub.state,
+    }
+
+
+async def agents_of(world: World) -> tuple[str, ...]:
+    """Names of the agents that have acted; of a home without history, the one of the settings."""
+    try:
+        return await world.read(lambda reader: reader.agents()) or (world.settings.agent,)
+    except StoreError:
+        return (world.settings.agent,)
+
+
+def chosen(request: Request, agents: tuple[str, ...], usual: str) -> str:
+    """The agent that a request is about."""
+    named = request.query_params.get("agent")
+    if named in agents:
+        return named
+    return usual if usual in agents else agents[0]

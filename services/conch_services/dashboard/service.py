@@ -1,0 +1,125 @@
+"""The service: the application on a port, attached to a bus while there is one."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+import uvicorn
+
+from conch.bus import Feed
+from conch.config import UiSettings
+from conch.consumer import ServiceContext
+from conch.consumer.output import Tally
+from conch.errors import ConchError
+from conch.home import Home
+from conch_services.dashboard.app import make_app
+from conch_services.dashboard.world import World
+
+log = structlog.get_logger(__name__)
+
+USUAL_PORT = 26624
+"""The port that is taken when none is named: CONCH on the keys of a telephone."""
+BACKLOG = 256
+"""Connections that wait to be taken."""
+
+
+def dashboard_service(context: ServiceContext) -> DashboardService:
+    """The service that shows this home."""
+    return DashboardService(context)
+
+
+class DashboardService:
+    """Serves the pages, the live stream and the API. It keeps no place on the bus: history is the store's."""
+
+    name = "dashboard"
+
+    def __init__(self, context: ServiceContext) -> None:
+        self.tally = Tally()
+        self._settings = context.settings.ui
+        self._report = context.report
+        self._world = World(context.settings, Home(context.home))
+        self.address: str | None = None
+        """`http://host:port`, while it serves."""
+
+    @property
+    def handled(self) -> None:
+        """Nobody need wait for the pages."""
+        return None
+
+    @property
+    def busy(self) -> bool:
+        """Never: nothing here waits for its time."""
+        return False
+
+    async def run(self, feed: Feed, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set, then close every connection. Cancelled: the same.
+
+        Raises ConchError when the named port cannot be had.
+        """
+        async with self.serving():
+            self._report(ui=self.address)
+            await self.show(feed, stop)
+
+    async def show(self, feed: Feed, stop: asyncio.Event) -> None:
+        """Have the pages follow this bus until `stop` is set."""
+        self._world.feed = feed
+        following = asyncio.create_task(self._world.hub.follow(feed, feed.seq), name="conch.dashboard.follow")
+        stopping = asyncio.create_task(stop.wait(), name="conch.dashboard.stop")
+        try:
+            await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                following.result()
+        finally:
+            self._world.feed = None
+            for task in (following, stopping):
+                task.cancel()
+            await asyncio.gather(following, stopping, return_exceptions=True)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """Listen and answer while entered."""
+        listening = listen(self._settings)
+        host, port = listening.getsockname()[:2]
+        self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        config = uvicorn.Config(
+            make_app(self._world), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
+        )
+        server = _Server(config)
+        serving = asyncio.create_task(server.serve(sockets=[listening]), name="conch.dashboard.serve")
+        log.info("dashboard.serving", address=self.address)
+        try:
+            yield
+        finally:
+            server.should_exit = True
+            await asyncio.gather(serving, return_exceptions=True)
+            self._world.close()
+            self.address = None
+
+
+class _Server(uvicorn.Server):
+    """Signals are the process's own."""
+
+    def install_signal_handlers(self) -> None:
+        return
+
+
+def listen(settings: UiSettings) -> socket.socket:
+    """A socket that listens where the settings say; without a named port at 26624, or at a free one.
+
+    Raises ConchError when a named port cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        port = USUAL_PORT if settings.port is None else settings.port
+        return socket.create_server((settings.host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        if settings.port is None:
+            return socket.create_server((settings.host, 0), family=family, backlog=BACKLOG)
+        raise ConchError(
+            f"port {settings.port} of {settings.host} cannot be had ({error.strerror}): name another one for the "
+            "dashboard (ui.port, --ui-port), or none, and a free one is found"
+        ) from None

@@ -1,0 +1,71 @@
+"""What every page can ask: the settings, the history, the bus."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from conch.bus import Bus, Feed
+from conch.config import Settings
+from conch.errors import BusUnreachableError, StoreError
+from conch.experience import ExperienceReader, SqliteReader, store_path
+from conch.home import Home
+from conch_services.dashboard.hub import Hub
+
+T = TypeVar("T")
+
+READERS = 2
+"""Threads that read the store side by side."""
+
+
+@dataclass
+class World:
+    """One dashboard's view of one home: made with the app, given to every request."""
+
+    settings: Settings
+    home: Home
+    hub: Hub = field(default_factory=Hub)
+    feed: Feed | None = None
+    """The bus, while there is one."""
+
+    def __post_init__(self) -> None:
+        self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="conch.history")
+        self._mine = threading.local()
+        self._open: list[ExperienceReader] = []
+
+    @property
+    def bus(self) -> Bus:
+        """The bus. Raises BusUnreachableError while there is none."""
+        if self.feed is None or not self.feed.bus.connected:
+            raise BusUnreachableError(f"the bus is away: {self.hub.state}")
+        return self.feed.bus
+
+    @property
+    def store(self) -> Path:
+        """The file of the store."""
+        return store_path(self.settings.store.url, self.home.path)
+
+    async def read(self, work: Callable[[ExperienceReader], T]) -> T:
+        """What `work` makes of the history, in a thread. Raises StoreError where there is none yet, or it is locked."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, work)
+
+    def _read(self, work: Callable[[ExperienceReader], T]) -> T:
+        reader = getattr(self._mine, "reader", None)
+        if reader is None:
+            if not self.store.exists():
+                raise StoreError(f"there are no experiences at {self.store} yet: conch run makes some")
+            reader = self._mine.reader = SqliteReader(self.store)
+            self._open.append(reader)
+        return work(reader)
+
+    def close(self) -> None:
+        """Let go of the store. Twice is once."""
+        self._pool.shutdown()
+        for reader in self._open:
+            reader.close()
+        self._open.clear()

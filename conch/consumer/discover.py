@@ -36,6 +36,8 @@ EDGE = frozenset({"mqtt", "devices"})
 """Those that run only where `edge.bridge` names a broker (devices: and there are some); they need the extra `edge`."""
 JUDGE = "judge"
 """The one of them that there is for each of `rewards.judges`, as `judge-NAME`: `(ServiceContext, NAME) -> …`."""
+PAGE = "dashboard"
+"""The one that shows everything to people: in `conch run` a process of its own. It needs the extra `ui`."""
 PLUGIN_GROUPS = ("conch.rules", "conch.consumers")
 """Entry points of plug-ins: a decorated function, or a module of them."""
 LOOK_SECONDS = 20.0
@@ -111,10 +113,17 @@ def wanted_builtin(settings: Settings, skipped: Container[str]) -> list[str]:
     edge = settings.edge
     idle = EDGE if edge.bridge is None else () if edge.senses or edge.actuators else ("devices",)
     wanted = [name for name in builtin_names(settings) if name not in skipped and name not in idle]
+    if PAGE in wanted and not (settings.ui.enabled and page_installed()):
+        wanted.remove(PAGE)
     for name in EDGE.intersection(wanted):
         if importlib.util.find_spec("aiomqtt") is None:
             raise _not_installed(name)
     return wanted
+
+
+def page_installed() -> bool:
+    """Whether the packages are there that the dashboard needs."""
+    return all(map(importlib.util.find_spec, ("starlette", "sse_starlette", "uvicorn", "jinja2", "fastapi")))
 
 
 def builtin_services(names: Collection[str]) -> dict[str, Callable[..., Any]]:
@@ -134,6 +143,8 @@ def _loaded(point: EntryPoint) -> Any:
     except ModuleNotFoundError as missing:
         if point.name in EDGE and missing.name == "aiomqtt":
             raise _not_installed(point.name) from None
+        if point.name == PAGE and not page_installed():
+            raise UsageError("the dashboard needs some packages: pip install 'conch-agent[ui]'") from None
         raise
 
 

@@ -36,6 +36,7 @@ def run(
     without: Annotated[
         list[str] | None, Parameter(help="Consumers not to run here, by name, separated by commas.")
     ] = None,
+    ui_port: Annotated[int | None, Parameter(help="TCP port of the dashboard; without it 26624, or any.")] = None,
     metrics_port: Annotated[int | None, Parameter(help="TCP port of /metrics; without it 9464, or a free one.")] = None,
 ) -> None:
     """Run the agent: it thinks, acts, is scored and learns, until Ctrl-C (or for --cycles)."""
@@ -52,6 +53,7 @@ def run(
                 "script": str(script) if script is not None else None,
             },
             "seed": seed,
+            "ui": {"port": ui_port},
             "metrics": {"port": metrics_port},
         }
     )

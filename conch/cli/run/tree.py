@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from conch.bus import Bus
 from conch.bus.access import Access
@@ -30,7 +31,7 @@ from conch.cli.run.winding import FINISH_MARGIN, Kept, Tree, wind_up
 from conch.config import Settings
 from conch.config.load import chosen_file
 from conch.config.model import METRICS_PORT
-from conch.consumer.discover import Found, Plugin, reserved, together, wanted_builtin
+from conch.consumer.discover import PAGE, Found, Plugin, reserved, together, wanted_builtin
 from conch.errors import ConchError
 from conch.home import Home, write_whole
 from conch.leftovers import end_stale_sandboxes
@@ -64,6 +65,8 @@ class Run:
         self._failed: dict[str, ConchError] = {}
         """What agents failed of that did not go on."""
         self._metrics: str | None = None
+        self._page: str | None = None
+        """Where the dashboard is."""
         self._reloads = reloads
         self._looked: Mapping[str, Found] = {}
         """What each file and package brings."""
@@ -150,7 +153,8 @@ class Run:
                 for plugin, child in self._plugins()
             ]
             acting = start(agent.live(functools.partial(self._agent_spec, crew, born)), name="agent")
-            tree = Tree(Kept(agent, acting), Kept(consumers, scoring), plugins)
+            page = [Kept(child, start(child.live(self._page_spec), name=PAGE)) for child in self._pages()]
+            tree = Tree(Kept(agent, acting), Kept(consumers, scoring), plugins, page)
             tasks += [*(kept.living for kept in tree.scoring), acting]
             if self._reloads:
                 renewed = functools.partial(self._renew, bus, crew, consumers)
@@ -234,6 +238,10 @@ class Run:
         wanted = [plugin for plugin in self._found.of("consumer") if plugin.name not in self._skipped]
         return [(plugin, self._child(plugin.name, "conch.consumer.process")) for plugin in wanted]
 
+    def _pages(self) -> list[ChildProcess]:
+        """The dashboard, in a process of its own: whoever looks holds up nobody who scores."""
+        return [self._child(PAGE, "conch.consumer.process")] if PAGE in self._wanted_builtin() else []
+
     def _spec(self, **more: Any) -> dict[str, Any]:
         return {
             "settings": plain(self._settings),
@@ -270,7 +278,7 @@ class Run:
         return self._spec(
             name="conch-consumers",
             agents=self._agents,
-            builtin=self._wanted_builtin(),
+            builtin=[name for name in self._wanted_builtin() if name != PAGE],
             plugins=plugins,
             keeps=True,
             reloads=self._reloads,
@@ -281,6 +289,15 @@ class Run:
 
     def _wanted_rules(self) -> list[Plugin]:
         return [rule for rule in self._found.of("rule") if not {rule.name, f"rule-{rule.name}"} & self._skipped]
+
+    async def _page_spec(self) -> dict[str, Any]:
+        """Started again, it listens where it did: an open page goes on."""
+        spec = self._spec(
+            name="conch-dashboard", agents=self._agents, builtin=[PAGE], plugins=[], keeps=False, reloads=False
+        )
+        if self._page is not None:
+            spec["settings"]["ui"]["port"] = urlsplit(self._page).port
+        return spec
 
     def _plugin_spec(self, plugin: Plugin) -> Any:
         async def spec() -> dict[str, Any]:
@@ -309,6 +326,11 @@ class Run:
             moved = self._settings.metrics.port is None and f":{METRICS_PORT}/" not in self._metrics
             note = f" (port {METRICS_PORT} is taken)" if moved else ""
             self._voice.tell(f"metrics {self._metrics}{note}")
+            self._write_down()
+        elif "ui" in line:
+            if self._page != line["ui"]:
+                self._page = str(line["ui"])
+                self._voice.tell(f"page {self._page}")
             self._write_down()
         elif "state" in line:
             self._voice.state(line["agent"], line["state"], line["why"])
@@ -339,6 +361,7 @@ class Run:
             "started": self._started,
             "bus": address(self._access, embedded=self._embedded),
             "metrics": self._metrics,
+            "ui": self._page,
             "mqtt": self._listener.address if self._listener is not None else None,
             "store": str(store_path(self._settings.store.url, self._home.path)),
             "workspace": str(self._workspace),

@@ -35,15 +35,17 @@ class Tree:
     consumers: Kept
     plugins: Sequence[Kept]
     """Plug-in consumers, each in a process of its own."""
+    page: Sequence[Kept] = ()
+    """The dashboard, where there is one."""
 
     @property
     def scoring(self) -> tuple[Kept, ...]:
         """All but the agent."""
-        return (self.consumers, *self.plugins)
+        return (self.consumers, *self.plugins, *self.page)
 
     def fatal(self) -> ConchError | None:
-        """Why the agent or the consumers cannot go on."""
-        return first_fatal([self.agent.child, self.consumers.child])
+        """Why the agent, the consumers or the dashboard cannot go on."""
+        return first_fatal([self.agent.child, self.consumers.child, *(kept.child for kept in self.page)])
 
 
 async def wind_up(tree: Tree, settings: Settings, stop: asyncio.Event, logs: Path, *, counted: bool) -> None:

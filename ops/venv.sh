@@ -49,7 +49,11 @@ if [ ! -e "$venv/.conch-$stamp" ]; then
     else
         set_up() { "$python" -m pip --python "$venv/bin/python" "$@"; }
     fi
-    set_up install --quiet --disable-pip-version-check -c "$root/requirements.lock" -e "$root${extras:+[$extras]}" >&2
+    installed() {
+        set_up install --quiet --disable-pip-version-check --only-binary uvloop -c "$root/requirements.lock" -e "$root[$1]" >&2
+    }
+    # The extra `fast` where it has a wheel: without it everything runs, and no compiler is asked for.
+    installed "$extras,fast" || installed "$extras"
     # An editable install is compiled when first imported, which a first start would wait for.
     "$venv/bin/python" -m compileall -q "$root/conch" "$root/services" "$root/schemas" >/dev/null || true
     rm -f "$venv"/.conch-*

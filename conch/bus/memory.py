@@ -158,6 +158,7 @@ class MemoryBus:
                 await self.count(durable.filters, after=durable.acknowledged),
                 durable.delivered,
                 await self.count(durable.filters, after=durable.delivered),
+                redelivered=0,  # nothing is lost on the way here
             )
             for name, durable in sorted(self.journal.durables.items())
         ]

@@ -70,6 +70,8 @@ class ReaderState:
     """The last event that was handed to it."""
     undelivered: int
     """Events behind that one."""
+    redelivered: int
+    """Events that were handed to it more than once and are not acknowledged yet: it, or its connection, was away."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,6 +202,7 @@ async def test_a_durable_reader_is_known_with_what_it_has_left(bus: Bus, until: 
             ]
 
         await until(acknowledged)
+        assert [state.redelivered for state in await bus.readers()] == [0]
 
     assert [state.name for state in await bus.readers()] == ["slow"]
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from conch.bus import feeding
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus, connection
+from conch.bus.jetstream.wire import frame
 from conch.bus.server import EmbeddedServer
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
 from conch.errors import BusError, FencedError
@@ -226,3 +227,22 @@ async def test_what_is_not_acknowledged_stays_so_over_a_restart(nats_server: Emb
             return [(state.acknowledged, state.pending) for state in await bus.readers()] == [(6, 0)]
 
         await until(acknowledged)
+
+
+async def test_what_the_server_hands_out_again_is_counted(nats_server: EmbeddedServer, until: Any) -> None:
+    """`readers` counts what is handed out a second time and still not acknowledged; then it is past."""
+    async with (
+        JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus,
+        bus.consume("reader", ["conch.v1.>"], after=0) as reader,
+    ):
+        await bus.publish("conch.v1.echo.goal.set", b"", id="one")
+        await reader.get()
+        _, reply = reader._acks[0]
+        reader._connection.write(frame(reply.decode(), b"", b"-NAK"))
+
+        async def redelivered(count: int) -> bool:
+            return [state.redelivered for state in await bus.readers()] == [count]
+
+        await until(lambda: redelivered(1))
+        await reader.ack(1)
+        await until(lambda: redelivered(0))

@@ -479,4 +479,5 @@ def _reader_state(info: dict[str, Any]) -> ReaderState:
         pending=info["num_pending"] + info["num_ack_pending"],
         delivered=info["delivered"]["stream_seq"],
         undelivered=info["num_pending"],
+        redelivered=info["num_redelivered"],
     )

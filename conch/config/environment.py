@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from conch.config.keys import inside, nearest, takes_parts
@@ -15,6 +16,11 @@ from conch.errors import ConfigError
 PREFIX = "CONCH_"
 NOT_KEYS = frozenset({"CONCH_HOME", "CONCH_CONFIG"})
 """Where the home and the file are; the command line reads them."""
+
+OTLP_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+"""OpenTelemetry's own variable of what is `otel.endpoint` here."""
+OTLP_EXPORTER = "opentelemetry.exporter.otlp.proto.http"
+"""What the extra `otel` brings; the rest of `opentelemetry` may be there for others."""
 
 _KUBERNETES = re.compile(
     r"(_SERVICE_HOST|_SERVICE_PORT(_[A-Z0-9_]+)?|_PORT_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)=|_PORT=\w+://"
@@ -38,6 +44,24 @@ def read_environment(environ: Mapping[str, str]) -> Source:
         values = merged(values, said)
         places.update((leaf, f"environment {name}") for leaf, _ in leaves(said))
     return Source(values, places)
+
+
+def read_standard(environ: Mapping[str, str]) -> Source:
+    """What OpenTelemetry's own variables say, where its extra is installed: they are there for many programs, and none
+    of them is wrong because this one cannot send."""
+    endpoint = environ.get(OTLP_ENDPOINT, "")
+    off = environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    if not endpoint or off or not is_installed(OTLP_EXPORTER):
+        return Source({}, {})
+    return Source({"otel": {"endpoint": endpoint}}, {("otel", "endpoint"): f"environment {OTLP_ENDPOINT}"})
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module can be imported, as far as can be told without doing so."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # nor can what holds it
+        return False
 
 
 def variable(path: KeyPath) -> str:

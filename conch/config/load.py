@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from conch.config.environment import read_environment
+from conch.config.environment import read_environment, read_standard
 from conch.config.explain import explain
 from conch.config.model import Settings
 from conch.config.source import Source, dotted, leaves, merged
@@ -54,6 +54,7 @@ def read(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> Loaded:
     """The same with where each value came from. Raises ConfigError."""
     chosen = chosen_file(file, home)
     sources = (
+        read_standard(os.environ),
         *([read_file(chosen)] if chosen is not None else []),
         read_environment(os.environ),
         _command_line(overrides),

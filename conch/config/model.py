@@ -504,6 +504,29 @@ class UiSettings(Section):
     """Whether everybody who reaches it may see and do everything, without a token."""
 
 
+class OtelSettings(Section):
+    """OpenTelemetry: traces of the cycles, with their scores."""
+
+    endpoint: (
+        Annotated[str, Field(pattern=r"^https?://([^\s/@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+)(:\d{1,5})?(/\S*)?$")]
+        | None
+    ) = None
+    """OTLP/HTTP endpoint that traces go to, without /v1/traces; none: that of OTEL_EXPORTER_OTLP_ENDPOINT, if any."""
+    headers: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")], SecretStr] = Field(default_factory=dict)
+    """Headers of every request to the endpoint, {Authorization: …}."""
+    content: bool = False
+    """Whether prompts, replies, arguments and outputs of tools, and the scorers' words about them go there too."""
+
+    @field_validator("headers")
+    @classmethod
+    def _can_be_sent(cls, headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        for name, value in headers.items():
+            text = value.get_secret_value()
+            if not (text.isascii() and text.isprintable() and text == text.strip()):
+                raise ValueError(f"the value of {name} must be printable ASCII, without blanks around it")
+        return headers
+
+
 class LogSettings(Section):
     """Log lines."""
 
@@ -548,6 +571,8 @@ class Settings(Section):
     """The dashboard."""
     edge: EdgeSettings = EdgeSettings()
     """MQTT: devices and smart homes."""
+    otel: OtelSettings = OtelSettings()
+    """OpenTelemetry: traces of the cycles, with their scores."""
     log: LogSettings = LogSettings()
     """Log lines."""
     seed: int = 0

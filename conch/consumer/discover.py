@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import Any
 
 from conch.config import BUILTIN_COMPONENTS, Settings
+from conch.config.environment import OTLP_EXPORTER, is_installed
 from conch.consumer.declare import spec_of
 from conch.consumer.emitted import emitted
 from conch.consumer.spec import ConsumerSpec, RuleSpec
@@ -34,6 +35,14 @@ BUILTIN_GROUP = "conch.builtin"
 """Entry points of the services that come with Conch: `(ServiceContext) -> ConsumerSpec | Service`."""
 EDGE = frozenset({"mqtt", "devices"})
 """Those that run only where `edge.bridge` names a broker (devices: and there are some); they need the extra `edge`."""
+OTEL = "otel"
+"""The one that runs only where `otel.endpoint` names an endpoint; it needs the extra of its name."""
+_NEEDS = {
+    "mqtt": ("aiomqtt", "edge", "edge.bridge"),
+    "devices": ("aiomqtt", "edge", "edge.bridge"),
+    OTEL: (OTLP_EXPORTER, "otel", "otel.endpoint"),
+}
+"""Of those that not every installation can run: the package, the extra that brings it, the setting that asks for it."""
 JUDGE = "judge"
 """The one of them that there is for each of `rewards.judges`, as `judge-NAME`: `(ServiceContext, NAME) -> …`."""
 PAGE = "dashboard"
@@ -111,14 +120,21 @@ def wanted_builtin(settings: Settings, skipped: Container[str]) -> list[str]:
     Raises UsageError where one needs a package that is not installed.
     """
     edge = settings.edge
-    idle = EDGE if edge.bridge is None else () if edge.senses or edge.actuators else ("devices",)
+    idle = {*(EDGE if edge.bridge is None else () if edge.senses or edge.actuators else ("devices",))}
+    if settings.otel.endpoint is None:
+        idle.add(OTEL)
     wanted = [name for name in builtin_names(settings) if name not in skipped and name not in idle]
     if PAGE in wanted and not (settings.ui.enabled and page_installed()):
         wanted.remove(PAGE)
-    for name in EDGE.intersection(wanted):
-        if importlib.util.find_spec("aiomqtt") is None:
+    for name in wanted:
+        if not _installed(name):
             raise _not_installed(name)
     return wanted
+
+
+def _installed(name: str) -> bool:
+    """Whether the package is there that a service needs which not every installation can run."""
+    return name not in _NEEDS or is_installed(_NEEDS[name][0])
 
 
 def page_installed() -> bool:
@@ -140,8 +156,8 @@ def builtin_services(names: Collection[str]) -> dict[str, Callable[..., Any]]:
 def _loaded(point: EntryPoint) -> Any:
     try:
         return point.load()
-    except ModuleNotFoundError as missing:
-        if point.name in EDGE and missing.name == "aiomqtt":
+    except ModuleNotFoundError:
+        if not _installed(point.name):
             raise _not_installed(point.name) from None
         if point.name == PAGE and not page_installed():
             raise UsageError("the dashboard needs some packages: pip install 'conch-agent[ui]'") from None
@@ -149,7 +165,8 @@ def _loaded(point: EntryPoint) -> Any:
 
 
 def _not_installed(name: str) -> UsageError:
-    return UsageError(f"{name} needs the package aiomqtt: pip install 'conch-agent[edge]', or unset edge.bridge")
+    package, extra, setting = _NEEDS[name]
+    return UsageError(f"{name} needs the package {package}: pip install 'conch-agent[{extra}]', or unset {setting}")
 
 
 def _points(*groups: str) -> list[EntryPoint]:

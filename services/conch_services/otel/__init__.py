@@ -1,0 +1,1 @@
+"""OpenTelemetry: every cycle a trace, every score an event on it, sent over OTLP/HTTP."""

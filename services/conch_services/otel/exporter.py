@@ -1,0 +1,189 @@
+"""Spans and evaluations over OTLP/HTTP, by OpenTelemetry's own exporters. They block: each sending has a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+import requests
+from opentelemetry._logs import LogRecord, SeverityNumber
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk._logs import ReadableLogRecord
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    set_span_in_context,
+)
+
+from conch.config.mask import masked
+from conch_services.otel.spans import Evaluation, Span
+
+EVENT = "gen_ai.evaluation.result"
+_SCOPE = InstrumentationScope("conch", version("conch-agent"))
+_LOGGERS = tuple(
+    logging.getLogger(f"opentelemetry.exporter.otlp.proto.http.{name}") for name in ("trace_exporter", "_log_exporter")
+)
+_PASSING = frozenset({408, 429, 500, 502, 503, 504})
+"""Answers of an endpoint that may take the same a while later."""
+
+
+class UnreachableError(Exception):
+    """Nobody answers at the endpoint, or it asks to be left alone for a while. The same may be sent again."""
+
+
+class RefusedError(Exception):
+    """The endpoint does not take what it was sent, and never will; or it cannot be written as OTLP."""
+
+
+class _Session(requests.Session):
+    """Remembers what became of its last request."""
+
+    asked = False
+    answer: requests.Response | None = None
+    trouble = ""
+
+    def begin(self) -> None:
+        """Nothing was asked yet."""
+        self.asked, self.answer = False, None
+
+    def request(self, *arguments: Any, **named: Any) -> requests.Response:
+        """As ever."""
+        self.asked, self.answer, self.trouble = True, None, ""
+        try:
+            answer = self.answer = super().request(*arguments, **named)
+        except requests.RequestException as error:
+            self.trouble = type(error).__name__
+            raise
+        return answer
+
+    @property
+    def moved(self) -> bool:
+        """Whether the answer sends us elsewhere: the exporters take that for a yes, and go nowhere."""
+        return self.answer is not None and self.answer.is_redirect
+
+
+@dataclass(frozen=True)
+class _Way:
+    """To one kind of signal."""
+
+    url: str
+    session: _Session
+    export: Callable[[Sequence[Any]], Any]
+    shutdown: Callable[[], None]
+
+    def send(self, batch: Sequence[Any]) -> None:
+        """Blocks until the endpoint has it. Raises UnreachableError and RefusedError."""
+        self.session.begin()
+        if self.export(batch).name == "SUCCESS" and not self.session.moved:
+            return
+        if not self.session.asked:
+            raise RefusedError("it cannot be written as OTLP")
+        if (answer := self.session.answer) is None:
+            raise UnreachableError(f"no answer from {self.url} ({self.session.trouble})")
+        said = f"{self.url} answers {answer.status_code} {answer.reason}".rstrip()
+        raise UnreachableError(said) if answer.status_code in _PASSING else RefusedError(said)
+
+
+class Exporter:
+    """Entered, it sends; left, it sends no more, and what is under way ends by itself."""
+
+    def __init__(self, endpoint: str, headers: Mapping[str, str]) -> None:
+        """`endpoint`: up to where /v1/traces begins. Without `headers`, and for time limit, compression and
+        certificates, the exporters read OpenTelemetry's own variables (OTEL_EXPORTER_OTLP_…)."""
+        base = endpoint.rstrip("/")
+        self.address = masked(base)
+        """As it may be shown."""
+        self._resource = Resource({"service.name": "conch", "service.version": version("conch-agent")})
+        own = dict(headers) or None
+        sessions = _Session(), _Session()
+        traces = OTLPSpanExporter(f"{base}/v1/traces", headers=own, session=sessions[0])
+        logs = OTLPLogExporter(f"{base}/v1/logs", headers=own, session=sessions[1])
+        self._traces = _Way(f"{self.address}/v1/traces", sessions[0], traces.export, traces.shutdown)
+        self._logs = _Way(f"{self.address}/v1/logs", sessions[1], logs.export, logs.shutdown)
+
+    def __enter__(self) -> Exporter:
+        for logger in _LOGGERS:
+            logger.disabled = True  # what they would say of every try is said here once, and in our lines
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._traces.shutdown()
+        self._logs.shutdown()
+        for logger in _LOGGERS:
+            logger.disabled = False
+
+    @property
+    def failing(self) -> bool:
+        """Whether the last request had no answer, though it may be tried again."""
+        return bool(self._traces.session.trouble or self._logs.session.trouble)
+
+    async def send_spans(self, spans: Sequence[Span]) -> None:
+        """Until the endpoint has them. Raises UnreachableError and RefusedError. Cancelled, they may arrive or not."""
+        await _in_thread(partial(self._traces.send, [self._span(one) for one in spans]))
+
+    async def send_evaluations(self, evaluations: Sequence[Evaluation]) -> None:
+        """The same of evaluations."""
+        await _in_thread(partial(self._logs.send, [self._record(one) for one in evaluations]))
+
+    def _span(self, one: Span) -> ReadableSpan:
+        return ReadableSpan(
+            name=one.name,
+            context=_context(one.trace, one.span),
+            parent=_context(one.trace, one.parent) if one.parent is not None else None,
+            resource=self._resource,
+            attributes=one.attributes,
+            kind=SpanKind.CLIENT if one.remote else SpanKind.INTERNAL,
+            status=Status(StatusCode.UNSET) if one.error is None else Status(StatusCode.ERROR, one.error),
+            start_time=one.start,
+            end_time=one.end,
+            instrumentation_scope=_SCOPE,
+        )
+
+    def _record(self, one: Evaluation) -> ReadableLogRecord:
+        record = LogRecord(
+            timestamp=one.time,
+            observed_timestamp=one.time,
+            context=set_span_in_context(NonRecordingSpan(_context(one.trace, one.span))),
+            severity_number=SeverityNumber.INFO,
+            attributes=dict(one.attributes),
+            event_name=EVENT,
+        )
+        return ReadableLogRecord(record, self._resource, _SCOPE)
+
+
+def _context(trace: str, span: str) -> SpanContext:
+    return SpanContext(int(trace, 16), int(span, 16), is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+
+async def _in_thread(call: Callable[[], None]) -> None:
+    """In a thread that nobody waits for once this is cancelled: an endpoint that hangs holds up no ending."""
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            raised.append(error)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(done.set)
+
+    threading.Thread(target=run, name="conch.otel.send", daemon=True).start()
+    await done.wait()
+    if raised:
+        raise raised[0]

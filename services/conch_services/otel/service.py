@@ -1,0 +1,251 @@
+"""The OpenTelemetry service: reads the facts of every cycle from now on, and sends them as traces."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import deque
+from collections.abc import Sequence
+
+import structlog
+
+from conch.bus import Arrived, Feed, Tap
+from conch.config import Settings
+from conch.consumer import ServiceContext
+from conch.consumer.output import Tally
+from conch.errors import ConchError, UsageError
+from conch_schemas import ContractViolationError
+from conch_services.otel.exporter import Exporter, RefusedError, UnreachableError
+from conch_services.otel.spans import FACTS, Evaluation, Span, Traces
+
+log = structlog.get_logger(__name__)
+
+BATCH = 256
+"""Facts taken from the stream, and spans or evaluations sent, at a time."""
+REST_SECONDS = 0.1
+"""Between two batches of facts: the consumers beside it have the loop first."""
+SEND_SECONDS = 1.0
+"""Between two sendings, so that a cycle goes out as a few requests."""
+AGAIN_SECONDS = 5.0
+"""Before an endpoint that does not answer is tried again."""
+LAST_SECONDS = 3.0
+"""Time for the endpoint to take what is in hand when the run ends."""
+POLL_SECONDS = 0.05
+QUEUE_BYTES = 32 * 2**20
+"""What waits for the endpoint, as JSON; beyond, the oldest is dropped, and that is said."""
+RECENT = 4096
+"""Events remembered, to tell a repetition."""
+
+
+def otel_service(context: ServiceContext) -> OtelService:
+    """The service of this home. Raises UsageError where `otel.endpoint` names none."""
+    return OtelService(context)
+
+
+class Waiting:
+    """What is to be sent, the oldest first, within bounds."""
+
+    def __init__(self) -> None:
+        self.fresh = asyncio.Event()
+        """Set while something waits."""
+        self._queue: deque[tuple[Span | Evaluation, int]] = deque()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def put(self, told: Sequence[Span | Evaluation]) -> int:
+        """Behind the others; what is too much then is dropped from the front: how many."""
+        for one in told:
+            size = len(json.dumps(dict(one.attributes)))
+            self._queue.append((one, size))
+            self._bytes += size
+        dropped = 0
+        while self._bytes > QUEUE_BYTES:
+            self._bytes -= self._queue.popleft()[1]
+            dropped += 1
+        if self._queue:
+            self.fresh.set()
+        return dropped
+
+    def first(self) -> list[Span | Evaluation]:
+        """As many as go into one request, all of one kind; they stay."""
+        kind = type(self._queue[0][0])
+        found: list[Span | Evaluation] = []
+        for one, _ in self._queue:
+            if type(one) is not kind or len(found) == BATCH:
+                break
+            found.append(one)
+        return found
+
+    def done(self, batch: Sequence[Span | Evaluation]) -> None:
+        """Done with these, which were `first`, as far as they were not dropped meanwhile."""
+        which = set(map(id, batch))
+        while self._queue and id(self._queue[0][0]) in which:
+            self._bytes -= self._queue.popleft()[1]
+        if not self._queue:
+            self.fresh.clear()
+
+
+class OtelService:
+    """See `conch.consumer.service.Service`.
+
+    It keeps no position: it begins at the end of the stream, as metrics do, and what it has not sent when the process
+    ends is not sent. An endpoint that is away holds up nobody: what waits for it is bounded.
+    """
+
+    name = "otel"
+
+    def __init__(self, context: ServiceContext) -> None:
+        settings: Settings = context.settings
+        if settings.otel.endpoint is None:
+            raise UsageError("otel.endpoint names no OTLP endpoint: set it to http://host:4318 in conch.yaml")
+        headers = {name: value.get_secret_value() for name, value in settings.otel.headers.items()}
+        self.tally = Tally()
+        self.started = asyncio.Event()
+        """Set while facts are read."""
+        self._report = context.report
+        self._exporter = Exporter(settings.otel.endpoint, headers)
+        provider = "openai" if settings.mind.kind == "openai" else "conch"
+        self._traces = Traces(provider, settings.otel.content)
+        self._waiting = Waiting()
+        self._recent: dict[int, None] = {}
+        self._trouble = ""
+        self._dropped = 0
+        """Since the endpoint last took something."""
+        self._refused: set[str] = set()
+
+    @property
+    def handled(self) -> None:
+        """Nobody need wait for the endpoint."""
+        return None
+
+    @property
+    def busy(self) -> bool:
+        """Never: nothing here waits for its time."""
+        return False
+
+    async def run(self, feed: Feed, stop: asyncio.Event) -> None:
+        """Until `stop`; then what is there is sent, within LAST_SECONDS. Cancelled, it lets go at once.
+
+        Raises BusError when the bus refuses the reading.
+        """
+        with self._exporter:
+            log.info("otel.started", endpoint=self._exporter.address)
+            try:
+                async with feed.tap(FACTS, after=feed.seq) as tap, asyncio.TaskGroup() as group:
+                    reading = group.create_task(self._read(tap), name="conch.otel.read")
+                    sending = group.create_task(self._send(), name="conch.otel.send")
+                    self.started.set()
+                    await stop.wait()
+                    reading.cancel()
+                    sending.cancel()
+                    await asyncio.wait([reading, sending])
+                    await self._finish(tap)
+            except* ConchError as failed:
+                raise failed.exceptions[0] from None
+            finally:
+                self.started.clear()
+
+    async def _read(self, tap: Tap) -> None:
+        while True:
+            arrived = await tap.get(BATCH)
+            for one in arrived:
+                self._take(one)
+            # The consumers beside it have the loop first, unless there is more than it can hold back.
+            await asyncio.sleep(REST_SECONDS if len(arrived) < BATCH else 0)
+
+    def _take(self, arrived: Arrived) -> None:
+        try:
+            event = arrived.event
+        except ContractViolationError:
+            return  # its consumers make the dead letters
+        key = hash(event.id)  # an id may be as long as an event
+        if key in self._recent:
+            self.tally.duplicates += 1
+            return
+        self._recent[key] = None
+        if len(self._recent) > RECENT:
+            del self._recent[next(iter(self._recent))]
+        self._put(self._traces.take(event))
+        self.tally.handled += 1
+
+    def _put(self, told: Sequence[Span | Evaluation]) -> None:
+        dropped, before = self._waiting.put(told), self._dropped
+        self._dropped += dropped
+        self.tally.failures += dropped
+        if dropped and not before:
+            log.error("otel.drops", why=self._trouble or "more comes than the endpoint takes")
+            self._say_trouble()
+
+    async def _send(self) -> None:
+        while True:
+            await self._waiting.fresh.wait()
+            await asyncio.sleep(SEND_SECONDS)
+            try:
+                await self._send_all()
+            except UnreachableError as error:
+                self._in_trouble(str(error))
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _send_all(self) -> None:
+        """What waits now and meanwhile. Raises UnreachableError; what was not sent waits on."""
+        while self._waiting:
+            first = self._waiting.first()
+            try:
+                await self._send_one(first)
+            except RefusedError as error:
+                self._is_refused(str(error), len(first))
+            else:
+                self._out_of_trouble()
+            self._waiting.done(first)
+
+    async def _send_one(self, batch: Sequence[Span | Evaluation]) -> None:
+        if isinstance(batch[0], Span):
+            await self._exporter.send_spans([one for one in batch if isinstance(one, Span)])
+        else:
+            await self._exporter.send_evaluations([one for one in batch if isinstance(one, Evaluation)])
+
+    async def _finish(self, tap: Tap) -> None:
+        """What the bus has brought already, and cycles that have acted, are sent too, unless the endpoint is away."""
+        while not tap.level:
+            for one in await tap.get(BATCH):
+                self._take(one)
+        self._put(self._traces.rest())
+        if not self._trouble:
+            sending = asyncio.create_task(self._send_all(), name="conch.otel.last")
+            until = time.monotonic() + LAST_SECONDS
+            while not sending.done() and not self._exporter.failing and time.monotonic() < until:
+                await asyncio.wait([sending], timeout=POLL_SECONDS)
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+        if self._waiting:
+            log.warning("otel.left", unsent=len(self._waiting), why=self._trouble or "the endpoint did not take it")
+        log.info("otel.stopped", dropped=self._dropped, **vars(self.tally))
+
+    # -- what is said of the endpoint --------------------------------------------------------------------------------
+
+    def _in_trouble(self, why: str) -> None:
+        if not self._trouble:
+            log.warning("otel.unreachable", endpoint=self._exporter.address, why=why)
+        if why != self._trouble or self._dropped:
+            self._trouble = why
+            self._say_trouble()
+
+    def _say_trouble(self) -> None:
+        lost = f"; {self._dropped} spans and scores dropped" if self._dropped else ""
+        self._report(consumer=self.name, waits=f"{self._trouble or self._exporter.address + ' is slow'}{lost}")
+
+    def _out_of_trouble(self) -> None:
+        if self._trouble or self._dropped:
+            log.info("otel.reached", endpoint=self._exporter.address, dropped=self._dropped)
+            self._trouble, self._dropped = "", 0
+            self._report(consumer=self.name, waits="")
+
+    def _is_refused(self, why: str, count: int) -> None:
+        self.tally.failures += count
+        if why not in self._refused:
+            self._refused.add(why)
+            log.error("otel.refused", why=why, lost=count)
+            self._report(consumer=self.name, notes=f"{why}: what it refuses is not sent again")

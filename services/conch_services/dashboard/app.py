@@ -10,7 +10,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from conch_services.dashboard import live
+from conch_services.dashboard.hub import LIVE
+from conch_services.dashboard.live import Live
 from conch_services.dashboard.pages import ROUTES
 from conch_services.dashboard.world import World
 
@@ -22,7 +23,7 @@ def make_app(world: World) -> Starlette:
     app = Starlette(
         routes=[
             *ROUTES,
-            Route("/live", live.live),
+            Route("/live", Live(world.hub).stream),
             Route("/healthz", _healthz),
             Route("/readyz", _readyz),
             Mount("/static", StaticFiles(directory=HERE / "static")),
@@ -37,5 +38,5 @@ async def _healthz(_: Request) -> Response:
 
 
 async def _readyz(request: Request) -> Response:
-    ready = request.app.state.world.hub.state == "live"
+    ready = request.app.state.world.hub.state == LIVE
     return PlainTextResponse("ready\n") if ready else PlainTextResponse("not ready\n", 503)

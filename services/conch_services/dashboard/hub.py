@@ -1,4 +1,8 @@
-"""What happens on the bus, made ready once and read by every page that is open."""
+"""What happens on the bus, made ready once and read by every page that is open, each at its own pace.
+
+The newest frames stand in one ring. A page has nothing of its own but its place in it: one that is too far behind to
+find the next frame there is told how many it misses, and goes on with the oldest that there is.
+"""
 
 from __future__ import annotations
 
@@ -6,62 +10,186 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 from conch.bus import Feed
-from conch_schemas import ContractViolationError, Event
+from conch.bus.feed import decoded
+from conch_schemas import ContractViolationError, subject_filter
 from conch_services.dashboard.frames import SHOWN, frame
 
-MOST_FRAMES = 4096
-"""Frames that are kept: a page that is further behind is told how many it has missed, and goes on with the oldest."""
+LIVE = "live"
+"""What `state` says while facts come."""
+MOST_FRAMES = 8192
+"""Frames that are kept."""
+MOST_AT_ONCE = 512
+"""Frames that a page is sent at a time; of more, the newest."""
+MOST_READ = 4096
+"""Events that are read back from the stream for a page that comes again; one further behind misses some."""
 BATCH = 256
 """Events taken at a time."""
+TICK_SECONDS = 0.1
+"""From one waking of the pages to the next at least: the first fact after a silence wakes them at once, and those of a
+burst come together. A page draws no more often than four times a second."""
+LOOK_SECONDS = 0.25
+"""Between two looks at whether the bus is still there."""
+
+
+@dataclass(frozen=True)
+class News:
+    """What a page is told next."""
+
+    after: int
+    """Everything up to this place is told."""
+    frames: bytes = b""
+    """As they go over the wire."""
+    missed: int = 0
+    """How many frames before these it has not been told; at least, where they were trimmed."""
+    anew: bool = False
+    """The stream is another one than the page knew: it begins again from what is there now."""
 
 
 class Hub:
-    """The newest frames, in the order of the stream. Every page reads them at its own pace and holds up nobody.
-
-    While no bus is attached, pages wait; `state` says why.
-    """
+    """The ring, and who fills it. While no bus is attached pages wait; `state` says why."""
 
     def __init__(self) -> None:
         self.state = "starting"
         """`live`, or in a sentence why nothing comes."""
-        self._frames: deque[tuple[int, bytes]] = deque(maxlen=MOST_FRAMES)
-        """(seq, frame), the oldest first."""
-        self._news = asyncio.Event()
+        self.last = 0
+        """Everything up to this place of the stream is in the ring, or was."""
+        self._floor = 0
+        """Nothing up to this place is in the ring."""
+        self._epoch = ""
+        self._ring: deque[tuple[int, str, bytes]] = deque()
+        """(place, agent, frame), in the order of the stream."""
+        self._feed: Feed | None = None
+        self._filled = asyncio.Event()
+        """Set when something came that pages have not been woken for."""
+        self._tick = asyncio.Event()
+        """Set, and another one made, when pages are woken."""
+        self._made: dict[tuple[int, str | None], News] = {}
+        """Of this tick, what pages at one place are told: most are at the same."""
+        self.closed = False
 
-    async def follow(self, feed: Feed, after: int) -> None:
-        """Take facts behind `after` from the bus, for ever."""
-        async with feed.tap(SHOWN, after=after) as tap:
-            self.say("live")
-            while True:
-                for arrived in await tap.get(BATCH):
-                    with contextlib.suppress(ContractViolationError):
-                        self._add(arrived.seq, arrived.event)
-                self._wake()
-                await asyncio.sleep(0)
+    # -- filling -----------------------------------------------------------------------------------------------------
+
+    async def follow(self, feed: Feed) -> None:
+        """Take facts from the bus, for ever: from where the last one was left, or of another stream from its end.
+
+        Raises BusError where the bus refuses the reading.
+        """
+        await self._begin(feed)
+        self._feed = feed
+        async with asyncio.TaskGroup() as group:
+            try:
+                group.create_task(self._look_after(feed), name="conch.dashboard.look")
+                group.create_task(self._keep_ticking(), name="conch.dashboard.tick")
+                async with feed.tap(SHOWN, after=self.last) as tap:
+                    while True:
+                        for arrived in await tap.get(BATCH):
+                            with contextlib.suppress(ContractViolationError):  # its consumers make the dead letters
+                                self._add(arrived.seq, arrived.agent, frame(arrived.event, arrived.seq))
+                            self.last = arrived.seq
+                        await asyncio.sleep(0)
+            finally:
+                self._feed = None
+
+    async def _begin(self, feed: Feed) -> None:
+        epoch = (await feed.bus.state()).epoch
+        if epoch != self._epoch or feed.seq - self.last > MOST_READ:
+            self._epoch, self.last, self._floor = epoch, feed.seq, feed.seq
+            self._ring.clear()
+        self.say(LIVE)
+
+    async def _look_after(self, feed: Feed) -> None:
+        while True:
+            away = feed.bus.refusal or "the bus does not answer; it is asked again and again"
+            self.say(LIVE if feed.bus.connected else away)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _keep_ticking(self) -> None:
+        """Wake the pages once something has come, and then not for a tick."""
+        while True:
+            await self._filled.wait()
+            self._filled.clear()
+            self._wake()
+            await asyncio.sleep(TICK_SECONDS)
+
+    def _add(self, seq: int, agent: str, made: bytes | None) -> None:
+        if made is None:
+            return
+        self._filled.set()
+        self._ring.append((seq, agent, made))
+        if len(self._ring) > MOST_FRAMES:
+            self._floor = self._ring.popleft()[0]
 
     def say(self, state: str) -> None:
-        """What the pages are told of the bus."""
-        self.state = state
+        """What pages are told of the bus; the same again is nothing new."""
+        if state != self.state:
+            self.state = state
+            self._wake()
+
+    def close(self) -> None:
+        """Have every page's stream end. Twice is once."""
+        self.closed = True
         self._wake()
 
-    def _add(self, seq: int, event: Event) -> None:
-        made = frame(event, seq)
-        if made is not None:
-            self._frames.append((seq, made))
-
     def _wake(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+        self._made.clear()
+        self._tick.set()
+        self._tick = asyncio.Event()
 
-    async def frames(self, after: int) -> AsyncIterator[bytes]:
-        """Frames behind `after` as they come, several at once where several wait; for ever."""
-        while True:
-            news = self._news
-            fresh = [(seq, made) for seq, made in self._frames if seq > after]
-            if fresh:
-                after = fresh[-1][0]
-                yield b"".join(made for _, made in fresh)
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    async def news(self, after: int, agent: str | None = None) -> AsyncIterator[News]:
+        """What comes behind the place `after`, of one agent or of all, as it comes; until the hub is closed.
+
+        Each frame once, in the order of the stream. Something comes also when only `state` has changed.
+        """
+        state = None
+        if after > self.last and self._epoch:
+            after = self.last
+            yield News(after, anew=True)
+        while not self.closed:
+            tick = self._tick
+            if after < self._floor:
+                fresh = await self._read_back(after, agent)
             else:
-                await news.wait()
+                key = (after, agent)
+                if (known := self._made.get(key)) is None:
+                    known = self._made[key] = self._fresh(after, agent)
+                fresh = known
+            after = fresh.after
+            if fresh.frames or fresh.missed or self.state != state:
+                state = self.state
+                yield fresh
+            elif after >= self._floor:
+                await tick.wait()
+
+    def _fresh(self, after: int, agent: str | None) -> News:
+        """Out of the ring."""
+        found = []
+        for seq, whose, made in reversed(self._ring):
+            if seq <= after:
+                break
+            if agent is None or whose == agent:
+                found.append(made)
+        return _newest(found[::-1], self.last)
+
+    async def _read_back(self, after: int, agent: str | None) -> News:
+        """What the ring has no more, out of the stream: the newest MOST_READ events up to where the ring begins."""
+        floor, feed = self._floor, self._feed
+        if feed is None or floor - after > MOST_READ:
+            return News(floor, missed=floor - after)
+        found = []
+        filters = [subject_filter(kind, agent or "*") for kind in SHOWN]
+        async for delivery in feed.bus.read(filters, after=after):
+            if delivery.seq > floor:
+                break
+            with contextlib.suppress(ContractViolationError):
+                if (made := frame(decoded(delivery.subject, delivery.data), delivery.seq)) is not None:
+                    found.append(made)
+        return _newest(found, floor)
+
+
+def _newest(found: list[bytes], after: int) -> News:
+    return News(after, b"".join(found[-MOST_AT_ONCE:]), missed=max(0, len(found) - MOST_AT_ONCE))

@@ -4,22 +4,68 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import msgspec
 from sse_starlette import EventSourceResponse
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
-from conch_services.dashboard.world import World
+from conch_services.dashboard.hub import Hub
+
+MOST_PAGES = 1000
+"""Streams that are open at once; one more is asked to come again."""
+PING_SECONDS = 15
+STUCK_SECONDS = 30.0
+"""A page that takes nothing for so long is hung up on; it comes again behind the last place that it had."""
+AGAIN_MS = 1000
+"""After which a browser comes again."""
+
+_encode = msgspec.json.Encoder().encode
 
 
-async def live(request: Request) -> Response:
-    """`GET /live?after=SEQ` (or the header Last-Event-ID): every frame behind that place, then as they come."""
-    world: World = request.app.state.world
-    told = request.headers.get("last-event-id") or request.query_params.get("after") or ""
-    after = int(told) if told.isdecimal() and len(told) < 19 else 0
-    return EventSourceResponse(_frames(world, after), ping=15)
+class Live:
+    """`GET /live?after=SEQ&agent=NAME`: every frame behind that place, then as they come; the header Last-Event-ID,
+    which a browser sends when it comes again, goes before `after`.
+
+    Beside frames there are the messages `bus` ({"state": …}), `missed` ({"count": …}: frames were left out, ask the
+    history) and `anew` (the stream is another one: draw the page again).
+    """
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._pages = 0
+
+    async def stream(self, request: Request) -> Response:
+        """The stream; without a place it begins at the end."""
+        if self._pages >= MOST_PAGES:
+            return PlainTextResponse("too many pages are open\n", 503, {"Retry-After": "5"})
+        after = _place(request.headers.get("last-event-id")) or _place(request.query_params.get("after"))
+        agent = request.query_params.get("agent") or None
+        messages = self._messages(self._hub.last if after is None else after, agent)
+        return EventSourceResponse(messages, ping=PING_SECONDS, send_timeout=STUCK_SECONDS)
+
+    async def _messages(self, after: int, agent: str | None) -> AsyncIterator[bytes]:
+        self._pages += 1
+        try:
+            state = self._hub.state
+            yield b"retry: %d\n\n" % AGAIN_MS + _message("bus", {"state": state})
+            async for news in self._hub.news(after, agent):
+                said = b""
+                if self._hub.state != state:
+                    state = self._hub.state
+                    said += _message("bus", {"state": state})
+                if news.anew:
+                    said += _message("anew", {})
+                if news.missed:
+                    said += _message("missed", {"count": news.missed})
+                if said or news.frames:
+                    yield said + news.frames
+        finally:
+            self._pages -= 1
 
 
-async def _frames(world: World, after: int) -> AsyncIterator[bytes]:
-    yield b"retry: 1000\n\n"
-    async for frames in world.hub.frames(after):
-        yield frames
+def _message(kind: str, data: object) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (kind.encode(), _encode(data))
+
+
+def _place(told: str | None) -> int | None:
+    return int(told) if told and told.isascii() and told.isdecimal() and len(told) < 19 else None

@@ -16,6 +16,7 @@ from conch.consumer import ServiceContext
 from conch.consumer.output import Tally
 from conch.errors import ConchError
 from conch.home import Home
+from conch.process import innermost
 from conch_services.dashboard.app import make_app
 from conch_services.dashboard.world import World
 
@@ -23,6 +24,7 @@ log = structlog.get_logger(__name__)
 
 USUAL_PORT = 26624
 """The port that is taken when none is named: CONCH on the keys of a telephone."""
+ALONE = "no run is in progress: history is shown, and conch run is waited for"
 BACKLOG = 256
 """Connections that wait to be taken."""
 
@@ -65,16 +67,22 @@ class DashboardService:
             await self.show(feed, stop)
 
     async def show(self, feed: Feed, stop: asyncio.Event) -> None:
-        """Have the pages follow this bus until `stop` is set."""
+        """Have the pages follow this bus until `stop` is set; they wait for another one then. Cancelled: the same.
+
+        Raises BusError when the bus refuses the reading.
+        """
         self._world.feed = feed
-        following = asyncio.create_task(self._world.hub.follow(feed, feed.seq), name="conch.dashboard.follow")
+        following = asyncio.create_task(self._world.hub.follow(feed), name="conch.dashboard.follow")
         stopping = asyncio.create_task(stop.wait(), name="conch.dashboard.stop")
         try:
             await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if following.done():
-                following.result()
+                await following
+        except ExceptionGroup as failed:
+            raise innermost(failed) from None
         finally:
             self._world.feed = None
+            self._world.hub.say(ALONE)
             for task in (following, stopping):
                 task.cancel()
             await asyncio.gather(following, stopping, return_exceptions=True)
@@ -94,6 +102,7 @@ class DashboardService:
         try:
             yield
         finally:
+            self._world.hub.close()
             server.should_exit = True
             await asyncio.gather(serving, return_exceptions=True)
             self._world.close()

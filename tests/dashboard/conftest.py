@@ -1,0 +1,175 @@
+"""A history, the dashboard over it on a free port, somebody logged in, and a browser.
+
+All tests of this folder run in one event loop, that of the session: the browser is started once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import httpx2
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, async_playwright
+
+from conch.bus import Feed, MemoryBus, MemoryJournal, feeding
+from conch.config import Settings, UiSettings
+from conch.consumer import ServiceContext
+from conch.experience import SqliteStore
+from conch.home import Home
+from conch_schemas import Event, ExperienceRecorded, encode, subject_of
+from conch_services.dashboard.service import DashboardService, dashboard_service
+from conch_services.dashboard.world import World
+from tests.dashboard.life import Life
+
+CHROMIUM = "/usr/bin/chromium"
+CYCLES = 60
+"""Of the seeded history: every 13th is full of hostile text, of the 20th a score never came."""
+HOUR = timedelta(hours=1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One loop for all: a browser belongs to the loop that it was started in."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@dataclass
+class Seeded:
+    """A home with a store, and the stream that the store was made from: each fact has the same place in both."""
+
+    home: Home
+    life: Life
+    journal: MemoryJournal = field(default_factory=MemoryJournal)
+    recorded: list[ExperienceRecorded] = field(default_factory=list)
+    """Every experience as it was first recorded or revised, in that order."""
+
+    async def add(self, bus: MemoryBus, facts: Sequence[Event], *, record: bool = True) -> list[ExperienceRecorded]:
+        """Put facts on the bus, then into the store, then what that records on the bus: as a run does.
+
+        `record=False`: on the bus alone. Returns what was recorded.
+        """
+        placed = [((await bus.publish(subject_of(one), encode(one), id=one.id)).seq, one) for one in facts]
+        if not record or not placed:
+            return []
+        with SqliteStore(self.home.path / "store.db") as store:
+            made = store.apply(placed, upto=placed[-1][0], now=placed[-1][1].time + HOUR)
+            for one in made:
+                await bus.publish(subject_of(one), encode(one), id=one.id)
+            store.mark_published([one.id for one in made])
+        self.recorded += made
+        return list(made)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def seeded(tmp_path: Path) -> Seeded:
+    """A home in which `echo` has lived for CYCLES cycles."""
+    home = Home(tmp_path / "home")
+    home.make()
+    made = Seeded(home, Life())
+    facts: list[Event] = [made.life.weights()]
+    for number in range(1, CYCLES + 1):
+        facts += made.life.cycle(hostile=number % 13 == 0, silent="curiosity" if number == 20 else None)
+    async with MemoryBus(made.journal) as bus:
+        await made.add(bus, facts)
+    return made
+
+
+@dataclass
+class Dashboard:
+    """The dashboard as it serves, and all that a test may reach it by."""
+
+    address: str
+    """`http://127.0.0.1:PORT`."""
+    client: httpx2.AsyncClient
+    """Logged in; paths are enough: `await dashboard.client.get("/cycles")`."""
+    service: DashboardService
+    world: World
+    bus: MemoryBus
+    feed: Feed
+    seeded: Seeded
+    cookies: dict[str, str] = field(default_factory=dict)
+    """What a browser that is logged in sends."""
+
+    @property
+    def life(self) -> Life:
+        """Whose cycles `live` goes on with."""
+        return self.seeded.life
+
+    async def live(self, facts: Sequence[Event] | None = None, *, record: bool = True) -> list[ExperienceRecorded]:
+        """One more cycle, or these facts, on the bus and in the store; what that records."""
+        return await self.seeded.add(self.bus, self.life.cycle() if facts is None else facts, record=record)
+
+    async def hub_at(self, seq: int) -> None:
+        """Once the hub has taken everything up to this place."""
+        async with asyncio.timeout(10):
+            while self.feed.seq < seq:
+                await asyncio.sleep(0.002)
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """Of the dashboard: override it in a test's file to set more."""
+    return Settings(ui=UiSettings(port=0))
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def dashboard(
+    seeded: Seeded, settings: Settings, until: Callable[..., Awaitable[None]]
+) -> AsyncIterator[Dashboard]:
+    """The real service on a free port over a bus in memory that holds the seeded stream."""
+    stop = asyncio.Event()
+    async with MemoryBus(seeded.journal) as bus, feeding(bus) as feed:
+        service = dashboard_service(ServiceContext(settings, seeded.home.path))
+        serving = asyncio.create_task(service.run(feed, stop), name="test.dashboard")
+        world = service._world
+        try:
+            await until(lambda: serving.done() or (service.address and world.hub.state == "live"))
+            assert service.address is not None, serving.result()
+            async with httpx2.AsyncClient(base_url=service.address, timeout=10) as client:
+                yield Dashboard(service.address, client, service, world, bus, feed, seeded)
+        finally:
+            stop.set()
+            await serving
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser(needs: Callable[[str, str], None]) -> AsyncIterator[Browser]:
+    """Chromium without a window, once for all tests."""
+    needs(CHROMIUM, "install chromium")
+    async with async_playwright() as playwright:
+        started = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        await started.close()
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    """What the tab's console said as an error, violations of the content policy among it: none may be left at the end.
+
+    A test that provokes some looks at them and clears the list.
+    """
+    return []
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def tab(browser: Browser, dashboard: Dashboard, complaints: list[str]) -> AsyncIterator[Page]:
+    """A page of a browser that is logged in: `await tab.goto("/cycles")`. Its console must stay silent."""
+    context = await browser.new_context(base_url=dashboard.address, viewport={"width": 1440, "height": 900})
+    await context.add_cookies(
+        [{"name": name, "value": value, "url": dashboard.address} for name, value in dashboard.cookies.items()]
+    )
+    opened = await context.new_page()
+    opened.set_default_timeout(10_000)
+    opened.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    try:
+        yield opened
+    finally:
+        await context.close()
+    assert complaints == []

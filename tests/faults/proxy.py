@@ -90,10 +90,15 @@ class Way:
 
 
 class Proxy:
-    """Entered, it listens at `url` and passes everything on to the server. Left, it is gone with all connections."""
+    """Entered, it listens at `url` and passes everything on to the server. Left, it is gone with all connections.
 
-    def __init__(self, target: str) -> None:
+    `room`: of the server's bytes, so many may wait for their turn; when more do, their connection is cut and they are
+    lost. 0: the server itself has to wait.
+    """
+
+    def __init__(self, target: str, *, room: int = 0) -> None:
         self._port = int(target.rsplit(":", 1)[1])
+        self._room = room
         self.up, self.down = Way(), Way()
         """To the server, and from it."""
         self.cuts = 0
@@ -145,7 +150,7 @@ class Proxy:
         assert task is not None
         ends = self._ends[task]
         try:
-            back, forth = await asyncio.open_connection("127.0.0.1", self._port, limit=CHUNK)
+            back, forth = await asyncio.open_connection("127.0.0.1", self._port, limit=max(CHUNK, self._room))
             ends.append(forth)
             pumps = [
                 asyncio.create_task(self._pump(self.up, reader, forth, writer), name="proxy.up"),
@@ -169,6 +174,11 @@ class Proxy:
         with contextlib.suppress(OSError):
             while data := await source.read(CHUNK):
                 data, last = await way._let_through(data)
+                if way is self.down and 0 < self._room < len(source._buffer):  # type: ignore[attr-defined]
+                    self.cuts += 1
+                    _reset(sink)
+                    _reset(origin)
+                    return
                 sink.write(data)
                 if last:
                     self.cuts += 1

@@ -16,6 +16,9 @@ from tests.faults.conftest import either_way
 from tests.faults.load import message
 from tests.faults.proxy import Proxy
 
+PATIENCE = 60.0
+"""Seconds for what takes a few on an idle machine."""
+
 pytestmark = [pytest.mark.torture, pytest.mark.usefixtures("quick_pings")]
 
 
@@ -126,12 +129,52 @@ async def test_a_reader_that_the_server_hangs_up_on_misses_nothing(tmp_path: Any
         async with far.follow(["conch.v1.>"], after=0) as reader:
             proxy.down.hold()
             waiting = asyncio.create_task(reader.get())
-            await until(lambda: "Slow Consumer" in server.log_file.read_text())
+            await until(lambda: "Slow Consumer" in server.log_file.read_text(), seconds=PATIENCE)
             proxy.down.release()
             found += [delivery.seq for delivery in await waiting]
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 while len(found) < 300:
                     found += [delivery.seq for delivery in await reader.get()]
     await server.stop()
 
     assert found == list(range(1, 301))
+
+
+async def test_a_reader_that_is_cut_off_asks_for_less(nats_server: EmbeddedServer, bus_at: Any) -> None:
+    """All there is at once is more than the network holds: each time it is lost, with the connection. Halved until it
+    fits, it comes."""
+    found: list[int] = []
+    async with (
+        bus_at(nats_server.url) as near,
+        Proxy(nats_server.url, room=512 * 1024) as proxy,
+        bus_at(proxy.url) as far,
+    ):
+        await near.publish_many([Message("conch.v1.echo.goal.set", b"x" * 50_000, str(n)) for n in range(100)])
+        proxy.down.rate = 4_000_000
+        async with far.follow(["conch.v1.>"], after=0) as reader, asyncio.timeout(PATIENCE):
+            while len(found) < 100:
+                found += [delivery.seq for delivery in await reader.get()]
+
+    assert found == list(range(1, 101))
+    assert proxy.cuts > 0
+
+
+async def test_a_reader_that_asks_for_little_still_gets_what_is_large(
+    nats_server: EmbeddedServer, proxy: Proxy, bus_at: Any
+) -> None:
+    """Cut off so often that what it asks for is less than the next event: it asks for more until that one comes."""
+    async with (
+        bus_at(nats_server.url) as near,
+        bus_at(proxy.url) as far,
+        far.follow(["conch.v1.>"], after=0) as reader,
+        asyncio.timeout(PATIENCE),
+    ):
+        for number in range(1, 10):
+            proxy.cut()
+            await near.publish("conch.v1.echo.goal.set", b"x", id=str(number))
+            assert [delivery.seq for delivery in await reader.get()] == [number]
+        await near.publish("conch.v1.echo.goal.set", b"x" * 500_000, id="large")
+        [large] = await reader.get()
+
+    assert large.seq == 10
+    assert len(large.data) == 500_000

@@ -3,6 +3,10 @@
 The server's own acknowledged place may lag (it is written lazily) and a durable's unacknowledged events would come
 back after the new ones; so on entry and after every reconnect the durable is made anew, right behind what was
 acknowledged last, and what was handed out since is left out. That keeps the order, whatever died.
+
+A server hangs up on a client that takes more slowly than it sends, and what was on its way is lost: asked for as much
+again, it would do so for ever. So a connection that went before a pull was served halves what the next ones ask for,
+and each one that is served lets them grow by a quarter.
 """
 
 from __future__ import annotations
@@ -42,9 +46,10 @@ _HOLDER = "conch-holder"
 """Metadata key: which reader made the durable. One that comes back and finds another's is fenced."""
 
 
-_PULL = {"batch": BATCH, "max_bytes": 16 * 1024 * 1024}
-_TO_ITS_END = json.dumps(_PULL | {"no_wait": True}).encode()
-_FOR_A_WHILE = json.dumps(_PULL | {"expires": 60 * _SECOND, "idle_heartbeat": int(HEARTBEAT * _SECOND)}).encode()
+MOST_BYTES, LEAST_BYTES = 16 * 1024 * 1024, 64 * 1024
+"""Between them is what a pull asks for; any event fits the larger one."""
+_TO_ITS_END = {"batch": BATCH, "no_wait": True}
+_FOR_A_WHILE = {"batch": BATCH, "expires": 60 * _SECOND, "idle_heartbeat": int(HEARTBEAT * _SECOND)}
 
 
 class PullReader:
@@ -74,6 +79,8 @@ class PullReader:
         """Where the next pull is asked for."""
         self._pulls: dict[str, int] = {}
         self._pull_count = 0
+        self._bytes = MOST_BYTES
+        """Which the next pull asks for."""
         self._expected = 1
         self._heard = 0.0
         self._wake = asyncio.Event()
@@ -81,19 +88,19 @@ class PullReader:
         self._subscription: Subscription | None = None
 
     async def __aenter__(self) -> Self:
-        self._connection.on_reconnect.add(self._break)
+        self._connection.on_reconnect.add(self._cut)
         try:
             if not self._ends:
                 self._identity = await self._looked_up()
             await self._make()
         except BaseException:
-            self._connection.on_reconnect.discard(self._break)
+            self._connection.on_reconnect.discard(self._cut)
             await self._unsubscribe()
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._connection.on_reconnect.discard(self._break)
+        self._connection.on_reconnect.discard(self._cut)
         await self._unsubscribe()
         if self._durable is None and self._name and self._connection.connected:
             try:
@@ -145,6 +152,17 @@ class PullReader:
             if self._connection.connected and silent > 3 * HEARTBEAT:
                 log.warning("bus.reader_silent", name=self._name)
                 self._broken = True
+
+    def _cut(self) -> None:
+        """The connection went and is back: what was asked for may have been too much for it."""
+        if self._pulls:
+            self._bytes = max(LEAST_BYTES, self._bytes // 2)
+        self._break()
+
+    def _served(self, number: str) -> None:
+        """That pull is over; twice is once."""
+        if self._pulls.pop(number, None) is not None:
+            self._bytes = min(MOST_BYTES, self._bytes + self._bytes // 4)
 
     def _break(self) -> None:
         self._broken = True
@@ -248,7 +266,8 @@ class PullReader:
             number = str(self._pull_count)
             reply = f"{self._inbox}.{number}".encode()
             try:
-                self._connection.write(frame(self._next, reply, _TO_ITS_END if self._ends else _FOR_A_WHILE))
+                wish = json.dumps((_TO_ITS_END if self._ends else _FOR_A_WHILE) | {"max_bytes": self._bytes}).encode()
+                self._connection.write(frame(self._next, reply, wish))
             except LostReplyError:
                 return  # made anew after the reconnect
             self._pulls[number] = BATCH
@@ -268,7 +287,7 @@ class PullReader:
             oldest = next(iter(pulls))
             pulls[oldest] -= 1
             if pulls[oldest] <= 0:
-                del pulls[oldest]
+                self._served(oldest)
         if int(number) != self._expected:
             log.warning("bus.reader_gap", name=self._name, expected=self._expected, got=int(number))
             self._inbox = ""  # nothing more of this one: it is made anew
@@ -302,7 +321,7 @@ class PullReader:
         status, description, _ = read_headers(header)
         if status == "100":
             return
-        self._pulls.pop(number, None)
+        self._served(number)
         if status == "404" and self._ends:
             self._ended = True
         elif status == "409" and "Consumer Deleted" in description and self._durable is not None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families as read_plain
+from prometheus_client.samples import Sample
 
 from conch.bus import feeding
 from conch.bus.memory import MemoryBus
 from conch.config import Settings
 from conch.consumer import ServiceContext
+from conch.rewards.watch import WatchState
 from conch.text import cut
 from conch_schemas import (
     ActionTaken,
@@ -27,7 +30,7 @@ from conch_schemas import (
     source_of,
     subject_of,
 )
-from conch_services.metrics.counting import Counting
+from conch_services.metrics.counting import Counting, Seen
 from conch_services.metrics.instruments import Instruments
 from conch_services.metrics.service import MetricsService, metrics_service
 
@@ -105,7 +108,7 @@ class Board:
     """Counts facts and reads the metrics back."""
 
     def __init__(self, **settings: Any) -> None:
-        self.instruments = Instruments(dict)
+        self.instruments = Instruments()
         self.counting = Counting(Settings.model_validate(settings), self.instruments)
 
     def count(self, *events: Event, at: float = 1_767_225_600.0) -> None:
@@ -113,14 +116,28 @@ class Board:
         for event in events:
             self.counting.count(event, at)
 
+    def watch(self, states: Mapping[str, WatchState]) -> None:
+        """Take what the watchers know, by agent."""
+        seen = Seen()
+        for agent, state in states.items():
+            self.counting.see(agent, state, seen)
+        self.counting.set_watched(seen)
+
     def value(self, name: str, **labels: str) -> float | None:
         """A sample, or None when there is none."""
-        return self.instruments.registry.get_sample_value(name, labels)
+        return next((sample.value for sample in self._samples(name) if sample.labels == labels), None)
 
     def labels(self, name: str, label: str) -> set[str]:
         """The values of a label among the samples of this name."""
-        found = (sample for family in self.instruments.registry.collect() for sample in family.samples)
-        return {sample.labels[label] for sample in found if sample.name == name}
+        return {sample.labels[label] for sample in self._samples(name)}
+
+    def scrape(self) -> bytes:
+        """As OpenMetrics."""
+        return self.instruments.text({}, openmetrics=True)
+
+    def _samples(self, name: str) -> Iterator[Sample]:
+        families = read_plain(self.instruments.text({}, openmetrics=False).decode())
+        return (sample for family in families for sample in family.samples if sample.name == name)
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 import pytest
-from prometheus_client.openmetrics.exposition import generate_latest
 
 from conch.consumer.retention import Held
 from conch.consumer.standing import Standing
@@ -22,7 +22,8 @@ from conch_schemas import (
     ThoughtFormed,
     ThoughtGrounded,
 )
-from tests.metrics.conftest import Board, make, make_act, make_experience, part
+from conch_services.metrics import counting
+from tests.metrics.conftest import TRACE, Board, make, make_act, make_experience, part
 
 MIDNIGHT = 1_767_225_600.0
 
@@ -66,7 +67,7 @@ def test_neither_an_experience_nor_its_revision_is_a_cycle_more(board: Board) ->
 
     assert board.value("conch_cycles_total", agent="echo", kind="TOOL", outcome="success") == 1
     assert board.value("conch_experiences_total", agent="echo", complete="false") == 1
-    assert board.value("conch_experiences_total", agent="echo", complete="true") is None
+    assert board.value("conch_experiences_total", agent="echo", complete="true") == 0
 
 
 def test_invalid_replies_are_told_from_valid_ones(board: Board) -> None:
@@ -197,13 +198,47 @@ def test_the_last_total_is_the_newest_acts(board: Board) -> None:
 
 
 def test_act_to_reward_runs_from_the_act_to_its_first_record(board: Board) -> None:
-    """A revision, however late, does not lengthen it; a clock that runs ahead does not make it negative."""
+    """A revision, however late, does not lengthen it, a stream whose clock is set back does not make it negative; of
+    an act that was not met nothing is said."""
+    board.count(make_act(cycle=1), make_act(cycle=2), at=MIDNIGHT)
+
     board.count(make_experience(cycle=1), at=MIDNIGHT + 0.5)
     board.count(make_experience(cycle=1, revision=2), at=MIDNIGHT + 900)
     board.count(make_experience(cycle=2), at=MIDNIGHT - 5)
+    board.count(make_experience(cycle=3), at=MIDNIGHT + 1)
 
     assert board.value("conch_act_to_reward_seconds_count") == 2
     assert board.value("conch_act_to_reward_seconds_sum") == 0.5
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_an_agents_clock_that_is_an_hour_off_changes_no_figure(board: Board, hours: int) -> None:
+    """What it says of the time of its acts is not asked: the stream's clock tells both ends."""
+    off = datetime.fromtimestamp(MIDNIGHT + 3600 * hours, UTC)
+    board.count(make_act(cycle=1, time=off), at=MIDNIGHT)
+    board.count(make_experience(cycle=1, acted_at=off, time=off), at=MIDNIGHT + 0.25)
+
+    assert board.value("conch_act_to_reward_seconds_sum") == 0.25
+    assert board.value("conch_last_cycle_timestamp_seconds", agent="echo") == MIDNIGHT
+
+
+def test_acts_that_are_never_recorded_are_forgotten(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest of them, beyond so many."""
+    monkeypatch.setattr(counting, "UNPAID_ACTS", 2)
+    board.count(*(make_act(cycle=cycle) for cycle in range(3)), at=MIDNIGHT)
+
+    board.count(*(make_experience(cycle=cycle) for cycle in range(3)), at=MIDNIGHT + 1)
+
+    assert board.value("conch_act_to_reward_seconds_count") == 2
+
+
+def test_what_is_counted_of_an_agent_is_there_from_its_first_fact(board: Board) -> None:
+    """At 0: a rate misses a first one that comes with its series."""
+    board.count(make(NeedsChanged, before={}, after={}, most_pressing="x"))
+
+    for name in ("conch_goals_reached_total", "conch_marks_total"):
+        assert board.value(name, agent="echo") == 0
+    assert board.value("conch_replies_total", agent="echo", valid="false") == 0
 
 
 def test_needs_and_drives_show_where_they_are(board: Board) -> None:
@@ -302,7 +337,7 @@ def test_components_needs_models_and_consumers_cannot_grow_without_end(board: Bo
     assert len(board.labels("conch_need_satisfaction_ratio", "need")) == 21
     assert len(board.labels("conch_llm_tokens_total", "model")) == 21
     assert board.value("conch_consumer_pending_messages", consumer="other") == 200
-    assert b"\x1b" not in generate_latest(board.instruments.registry)
+    assert b"\x1b" not in board.scrape()
 
 
 def test_absurd_numbers_and_times_raise_nothing(board: Board) -> None:
@@ -316,7 +351,7 @@ def test_absurd_numbers_and_times_raise_nothing(board: Board) -> None:
     )
 
     assert board.value("conch_phase_duration_seconds_sum", phase="act") == 0
-    assert b"# EOF" in generate_latest(board.instruments.registry)
+    assert b"# EOF" in board.scrape()
 
 
 def test_scrapers_of_openmetrics_get_the_act_behind_a_bucket(board: Board) -> None:
@@ -325,7 +360,7 @@ def test_scrapers_of_openmetrics_get_the_act_behind_a_bucket(board: Board) -> No
 
     board.count(act, make_experience(part("format", 0.5), cycle=7))
 
-    text = generate_latest(board.instruments.registry).decode()
+    text = board.scrape().decode()
     lines = [line for line in text.splitlines() if f'action_id="{act.action_id}"' in line]
     assert {line.partition("{")[0] for line in lines} == {
         "conch_cycles_total",
@@ -334,7 +369,7 @@ def test_scrapers_of_openmetrics_get_the_act_behind_a_bucket(board: Board) -> No
         "conch_reward_score_bucket",
         "conch_act_to_reward_seconds_bucket",
     }
-    assert all('# {action_id="' in line and 'cycle="7"' in line for line in lines)
+    assert all('# {cycle="7",action_id="' in line and f'trace_id="{TRACE}"' in line for line in lines)
 
 
 def test_counting_takes_microseconds(board: Board) -> None:

@@ -1,0 +1,125 @@
+"""150 pages open, 20 events a second: what share of a core the dashboard takes, how late a frame comes, and whether
+pages that stop reading delay the others. Beside it the way in which sse-starlette's own guide does it: a queue and an
+encoding for each page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from runs import percentile
+
+from conch.bus import Bus
+from conch.bus.access import Access
+from conch.bus.jetstream import JetStreamBus
+from conch.text import cut
+from conch_schemas import Action, ActionTaken, Outcome, action_id, cycle_event_id, encode, source_of, subject_of
+from ui.peer import peer
+from ui.shown import TOKEN, Shown, dashboard, server
+
+PAGES, STUCK = 150, 15
+"""Pages that read, and pages that stop reading."""
+RATE, SECONDS = 20.0, 20.0
+"""Events a second, and for how long."""
+UID = "0b6c2b0e-7f55-4a3e-9a54-35a5f7b1d0aa"
+_SENT = re.compile(rb"sent at (\d+)")
+
+
+def fact(cycle: int) -> ActionTaken:
+    """An act of some 2.5 KB whose words say when it was sent, in microseconds."""
+    action = action_id(UID, cycle)
+    words = f"sent at {time.time_ns() // 1000} "
+    return ActionTaken(
+        id=cycle_event_id(action, ActionTaken), source=source_of("echo", UID), agent="echo", cycle=cycle,
+        action_id=action, subject=action, action=Action(kind="DO_NOTHING", valid=True, text=words), raw=words * 30,
+        raw_length=1, raw_sha256="0" * 64, outcome=Outcome(status="none", output=cut(words * 30)),
+        needs={"curiosity": 0.5}, model="m", ms={"think": 1.0},
+    )  # fmt: skip
+
+
+class Page:
+    """A connection to the live stream that notes how late each frame comes."""
+
+    def __init__(self) -> None:
+        self.late: list[float] = []
+        """Milliseconds."""
+
+    async def read(self, port: int) -> None:
+        """For ever."""
+        reader, _writer = await opened(port)
+        buffer = b""
+        while chunk := await reader.read(65536):
+            now = time.time_ns() // 1000
+            buffer += chunk
+            *whole, buffer = buffer.split(b"\n\n")
+            self.late += [(now - int(found[1])) / 1000 for one in whole if (found := _SENT.search(one)) is not None]
+
+
+async def opened(port: int, room: int = 2**20) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection on which the live stream was asked for; `room`: bytes that are taken unread."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=room)
+    writer.write(
+        f"GET /live HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {TOKEN}\r\n"
+        "Accept: text/event-stream\r\n\r\n".encode()
+    )
+    return reader, writer
+
+
+async def measure(name: str, shown: Shown, bus: Bus, stuck: int, start: int) -> None:
+    """One row: so many pages read, and so many more do not."""
+    pages = [Page() for _ in range(PAGES)]
+    async with AsyncExitStack() as stack:
+        reading = [asyncio.create_task(page.read(shown.port)) for page in pages]
+        for _ in range(stuck):
+            _, writer = await opened(shown.port, room=1)
+            stack.callback(writer.close)
+        await asyncio.sleep(2)
+        before, began = shown.cpu_seconds(), time.perf_counter()
+        sent = await _offer(bus, start)
+        took = time.perf_counter() - began
+        await asyncio.sleep(1)
+        share = (shown.cpu_seconds() - before) / took
+        for task in reading:
+            task.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
+    lost = sum(sent - len(page.late) for page in pages)
+    _tell(name, share, [ms for page in pages for ms in page.late], lost)
+
+
+async def _offer(bus: Bus, start: int) -> int:
+    count = int(RATE * SECONDS)
+    began = time.perf_counter()
+    for number in range(count):
+        await asyncio.sleep(max(0.0, began + number / RATE - time.perf_counter()))
+        act = fact(start + number)
+        await bus.publish(subject_of(act), encode(act), id=act.id)
+    return count
+
+
+def _tell(name: str, share: float, late: Sequence[float], lost: int) -> None:
+    p50, p99 = statistics.median(late), percentile(late, 0.99)
+    print(
+        f"{name:<44} {share:6.1%} of a core   frame late p50 {p50:6.1f} ms  p99 {p99:6.1f} ms   lost {lost}", flush=True
+    )
+
+
+async def main() -> None:
+    """Three rows."""
+    with tempfile.TemporaryDirectory(prefix="conch-bench-") as directory:
+        place = Path(directory)
+        async with server(place / "nats") as nats:
+            access = Access(nats.access.address, token=nats.access.token)
+            async with JetStreamBus(access, name="bench") as bus:
+                print(f"{PAGES} pages, {RATE:g} events a second for {SECONDS:g} s", flush=True)
+                async with dashboard(place / "home", nats) as shown:
+                    await measure("Conch", shown, bus, 0, 0)
+                    await measure(f"Conch, beside {STUCK} pages that stop reading", shown, bus, STUCK, 10_000)
+                async with peer(nats) as other:
+                    await measure("a queue and an encoding a page", other, bus, 0, 20_000)

@@ -1,0 +1,103 @@
+"""Act to pixel: from the stream's storing of `action.taken` to its row in the page, and to its reward there, in a
+headless Chromium that looks at a real run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import async_playwright
+from runs import CONCH, percentile
+
+from conch.bus.jetstream import JetStreamBus
+from conch.cli.common import access_to
+from conch.config import Settings
+from conch.home import Home
+from conch_schemas import ActionTaken, decode, subject_filter
+
+CYCLES, INTERVAL = 120, 0.5
+CHROMIUM = "/usr/bin/chromium"
+NOTES = """
+() => {
+  const noted = (window.noted = { begun: Date.now(), row: {}, total: {} });
+  const note = (what, cycle) => {
+    if (cycle in noted[what]) return;
+    noted[what][cycle] = null;
+    requestAnimationFrame(() => { noted[what][cycle] = Date.now(); });
+  };
+  const look = () => {
+    for (const row of document.querySelectorAll("[data-cycle]")) {
+      note("row", row.dataset.cycle);
+      if (row.dataset.total) note("total", row.dataset.cycle);
+    }
+  };
+  new MutationObserver(look).observe(document.body, { childList: true, subtree: true, attributes: true });
+}
+"""
+"""Notes when a row, and its total, were there to be painted."""
+
+
+async def main() -> None:
+    """Two rows."""
+    with tempfile.TemporaryDirectory(prefix="conch-bench-") as directory:
+        home = Path(directory) / "home"
+        run = await asyncio.create_subprocess_exec(
+            str(CONCH), "run", "--home", str(home), "--interval", str(INTERVAL), "--seed", "1", "--ui-port", "0",
+            stdout=asyncio.subprocess.PIPE, env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )  # fmt: skip
+        assert run.stdout is not None
+        try:
+            link = await _link(run.stdout)
+            draining = asyncio.create_task(run.stdout.read())
+            noted = await _watch(link)
+            stored = await _stored(Home(home))
+        finally:
+            run.terminate()
+            await run.wait()
+        await draining
+    for what, name in (("row", "act to its row"), ("total", "act to its reward")):
+        late = [at - stored[int(cycle)] for cycle, at in noted[what].items() if int(cycle) in stored]
+        late = [ms for ms in late if ms >= 0 or what == "total"]
+        print(
+            f"{name:<20} n {len(late):>4}  p50 {statistics.median(late):6.1f} ms  p99 {percentile(late, 0.99):6.1f} ms",
+            flush=True,
+        )
+
+
+async def _link(out: asyncio.StreamReader) -> str:
+    async with asyncio.timeout(60):
+        while line := (await out.readline()).decode():
+            if (found := re.search(r"http://\S+token=\S+", line)) is not None:
+                return found[0]
+    raise SystemExit("the run printed no link")
+
+
+async def _watch(link: str) -> dict[str, Any]:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = await browser.new_page()
+        await page.goto(link)
+        await page.evaluate(NOTES)
+        seen: dict[str, Any] = {"total": {}}
+        while len(seen["total"]) < CYCLES:
+            await asyncio.sleep(1)
+            seen = await page.evaluate("() => window.noted")
+        await browser.close()
+        return seen
+
+
+async def _stored(home: Home) -> dict[int, float]:
+    """Cycle -> when the stream stored its act, milliseconds since the epoch."""
+    access = access_to(home, Settings())
+    assert access is not None
+    async with JetStreamBus(access, name="bench") as bus:
+        return {
+            event.cycle or 0: delivery.time * 1000
+            async for delivery in bus.read([subject_filter(ActionTaken)])
+            if isinstance(event := decode(delivery.data), ActionTaken)
+        }

@@ -63,12 +63,14 @@ async def surroundings(request: Request) -> dict[str, Any]:
     """What stands around every page, as its templates name it."""
     world: World = request.app.state.world
     agents = await agents_of(world)
+    agent = chosen(request, agents, world.settings.agent)
     return {
         "menu": MENU,
         "path": request.url.path,
         "version": version("conch-agent"),
         "agents": agents,
-        "agent": chosen(request, agents, world.settings.agent),
+        "agent": agent,
+        "of_agent": f"?agent={agent}" if len(agents) > 1 else "",
         "bus_state": world.hub.state,
     }
 

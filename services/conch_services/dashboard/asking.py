@@ -1,0 +1,68 @@
+"""What the pages ask of the history and the bus: the answer, or in a sentence why there is none; kept for a moment."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from starlette.requests import Request
+
+from conch.errors import ConchError
+from conch.text import safe_text
+
+T = TypeVar("T")
+
+MOST_KEPT = 64
+"""Answers that are kept of one question, the oldest forgotten first."""
+
+
+class Asked(NamedTuple, Generic[T]):
+    """An answer, or why there is none: no run, no store yet, a store that is locked."""
+
+    found: T | None
+    why: str = ""
+    """A sentence; empty where there is an answer."""
+
+
+async def asked(answer: Awaitable[T]) -> Asked[T]:
+    """The answer, with what it raises as a sentence. Cancelled: so is the asking."""
+    try:
+        return Asked(await answer)
+    except ConchError as error:
+        return Asked(None, safe_text(str(error), one_line=True))
+
+
+class Kept(Generic[T]):
+    """Answers by their key, each made once for everybody who asks within `seconds` of when it was begun.
+
+    What raised is not kept. Whoever goes away while an answer is made leaves it to the others.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._made: dict[Hashable, tuple[float, asyncio.Task[T]]] = {}
+
+    async def get(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The answer to `key`, made by `make` where none is kept. Raises what that raises."""
+        begun, task = self._made.get(key, (0.0, None))
+        if task is None or (task.done() and (time.monotonic() - begun > self._seconds or _failed(task))):
+            task = asyncio.create_task(make(), name="conch.dashboard.asked")
+            self._made.pop(key, None)
+            self._made[key] = (time.monotonic(), task)
+            while len(self._made) > MOST_KEPT:
+                del self._made[next(iter(self._made))]
+        return await asyncio.shield(task)
+
+
+def kept(request: Request, name: str, seconds: float) -> Kept[Any]:
+    """The answers of this name that the dashboard keeps."""
+    there: dict[str, Kept[Any]] | None = getattr(request.app.state, "kept", None)
+    if there is None:
+        there = request.app.state.kept = {}
+    return there.setdefault(name, Kept(seconds))
+
+
+def _failed(task: asyncio.Task[Any]) -> bool:
+    return task.cancelled() or task.exception() is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid5
 
@@ -11,7 +11,7 @@ from conch.cli.common import Common, ask, open_bus
 from conch.config import Settings
 from conch.errors import BusError, BusUnreachableError, UsageError
 from conch.home import Home
-from conch_schemas import ContractViolationError, Event, control_subject, decode, encode, source_of, subject_of
+from conch_schemas import Event, control_subject, encode, source_of, subject_of
 
 if TYPE_CHECKING:
     from conch.bus import Bus, Delivery
@@ -92,15 +92,6 @@ def told_by_person(home: Home, agent: str, kind: type[E], key: str, **data: Any)
     agentuid = home.agentuid(agent)
     identity = str(uuid5(UUID(agentuid), f"{kind.TYPE}/{key}"))
     return kind.model_validate({"id": identity, "source": source_of(agent, agentuid), "agent": agent, **data})
-
-
-async def events(bus: Bus, subject: str, after: int) -> AsyncIterator[Event]:
-    """What the stream holds behind `after`; what is no event is passed over: its readers make dead letters of it."""
-    async for delivery in bus.read([subject], after=after):
-        try:
-            yield decode(delivery.data)
-        except ContractViolationError:
-            continue
 
 
 async def following(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cyclopts import App
 
 from conch.cli.common import Common, emit, open_bus, say, table
-from conch.cli.facts import events
 from conch.cli.options import COMMON, AgentName, Limit, reading
 from conch.errors import CheckError, ConchError
 from conch.text import safe_text
+from conch.views.verification import unmarked_yet, verification
 from conch_schemas import Mark
+
+if TYPE_CHECKING:
+    from conch.witness import Problem
 
 app = App(name="mark", help="The witness's chain of marks: what was done and scored, and that it was not changed.")
 
@@ -66,7 +70,7 @@ class Kept:
 @app.command
 async def verify(*, agent: AgentName = None, common: Common = COMMON) -> None:
     """Whether every act has its mark and no mark was changed, lost, swapped or cut off; exit status 4 where not."""
-    from conch.witness import Problem, verify
+    from conch.witness import verify
 
     with reading(common, agent) as (store, name):
         position, epoch = store.position(), store.epoch()
@@ -75,7 +79,8 @@ async def verify(*, agent: AgentName = None, common: Common = COMMON) -> None:
     problems: Sequence[Problem] = verify(kept.marks, kept.acts, kept.scored)
     waiting: set[str] = set()
     if any(problem.kind == "unwitnessed" for problem in problems):
-        waiting = await _waiting(common, name, kept)
+        async with open_bus(common.existing(), common.settings()) as bus:
+            waiting = await unmarked_yet(bus, name, kept.position, kept.epoch)
         acts = tuple(act for act in kept.acts if act not in waiting)
         problems = verify(kept.marks, acts, [one for one in kept.scored if one[0] not in waiting])
     _tell(common, name, kept, problems, len(waiting & set(kept.acts)))
@@ -83,35 +88,13 @@ async def verify(*, agent: AgentName = None, common: Common = COMMON) -> None:
         raise CheckError(f"the marks of {name} do not hold: {len(problems)} found wrong")
 
 
-def _tell(common: Common, name: str, kept: Kept, problems: Sequence[object], waiting: int) -> None:
+def _tell(common: Common, name: str, kept: Kept, problems: Sequence[Problem], waiting: int) -> None:
     acts, marks = len(kept.acts), len(kept.marks)
     if common.json:
-        figures = {"agent": name, "ok": not problems, "acts": acts, "marks": marks, "waiting": waiting}
-        found = [asdict(problem) for problem in problems]  # type: ignore[call-overload]
-        emit({"schema": "conch.v1.verification"} | figures | {"problems": found})
+        emit(verification(name, problems, acts=acts, marks=marks, waiting=waiting))
         return
     for problem in problems:
-        say(f"{problem.kind}: {safe_text(problem.what, one_line=True)}")  # type: ignore[attr-defined]
+        say(f"{problem.kind}: {safe_text(problem.what, one_line=True)}")
     if not problems:
         later = f"; {waiting} {'waits for its' if waiting == 1 else 'wait for their'} mark" if waiting else ""
         say(f"{marks} marks of {acts} acts of {name} hold{later}")
-
-
-async def _waiting(common: Common, agent: str, kept: Kept) -> set[str]:
-    """Actions with a mark that is not there *yet*: the witness has not read the fact, or the store not the mark."""
-    from conch.consumer.standing import standings
-    from conch.witness import CONSUMER
-    from conch_schemas import ActionTaken, MarkWitnessed, NeedsChanged, NoveltyMeasured, RewardAssigned, subject_filter
-
-    async with open_bus(common.existing(), common.settings()) as bus:
-        # The witness first: a mark that it publishes meanwhile is on the stream when that is read.
-        read = next((one.seq for one in await standings(bus) if one.name == CONSUMER), 0)
-        stored = kept.position if kept.epoch == (await bus.state()).epoch else 0
-        unread = [
-            event
-            for kind in (ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured)
-            async for event in events(bus, subject_filter(kind, agent), read)
-        ]
-        unstored = [event async for event in events(bus, subject_filter(MarkWitnessed, agent), stored)]
-    marked = (event.mark.action_id for event in unstored if isinstance(event, MarkWitnessed))
-    return {act for act in (*(event.action_id for event in unread), *marked) if act is not None}

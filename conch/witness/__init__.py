@@ -2,7 +2,7 @@
 
 from conch.witness.canonical import canonical, content_hash, mark_hash
 from conch.witness.chain import CONSUMER, GENESIS, VERSION, ChainState, seal
-from conch.witness.verify import Problem, verify
+from conch.witness.verify import Problem, Verification, verify
 from conch.witness.words import Witnessed
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "VERSION",
     "ChainState",
     "Problem",
+    "Verification",
     "Witnessed",
     "canonical",
     "content_hash",

@@ -89,7 +89,7 @@ class Home:
         except OSError as error:
             raise HomeError(_sentence(self.path, error)) from error
         try:
-            if not _locked(handle):
+            if not locked(handle):
                 owner = _owner(handle) or "another process"
                 what = "stop that run (conch stop)"
                 if self.running() is None:  # a run says what it is once its bus is up
@@ -146,8 +146,8 @@ class Home:
             ) from None
 
 
-def _locked(handle: int) -> bool:
-    """Take the lock, waiting a moment: `running` holds it for an instant when it looks."""
+def locked(handle: int) -> bool:
+    """Take the lock of an open file, waiting a moment: whoever looks whether it is held holds it for an instant."""
     for _ in range(20):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

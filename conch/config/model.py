@@ -27,6 +27,12 @@ BROKER_URL = r"^mqtts?://([^\s/@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+)(:\d{1,5}
 METRICS_PORT = 9464
 """The port that OpenTelemetry's Prometheus exporters use: taken when none is named."""
 
+UI_PORT = 26624
+"""The dashboard's, taken when none is named: CONCH on the keys of a telephone."""
+
+ORIGIN = r"^[Hh][Tt][Tt][Pp][Ss]?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)(:\d{1,5})?$"
+"""Of a page, as a browser names it."""
+
 HOST_AND_PORT = r"^(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+):\d{1,5}$"
 """Where something listens; an IPv6 address stands in brackets."""
 
@@ -54,7 +60,17 @@ def host_and_port(address: str) -> tuple[str, int]:
     return parts.hostname or "", parts.port or 0
 
 
-def _is_loopback(host: str) -> bool:
+def _is_origin(text: str) -> str:
+    """As browsers write it: small letters, without the port that its scheme has anyway."""
+    if not re.fullmatch(ORIGIN, text):
+        raise ValueError("write an origin as browsers name it, https://host or http://host:port, without a path")
+    parts = urlsplit(text.lower())
+    usual = {"http": 80, "https": 443}[parts.scheme]
+    return f"{parts.scheme}://{parts.netloc.removesuffix(f':{usual}') if parts.port == usual else parts.netloc}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what listens there."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -469,7 +485,7 @@ class EdgeSettings(Section):
     def _listens(self) -> Self:
         if self.listen is not None:
             host, _ = host_and_port(self.listen)  # raises for a port that there cannot be
-            if self.listen_password is None and not _is_loopback(host):
+            if self.listen_password is None and not is_loopback(host):
                 raise ValueError(
                     "edge.listen is open to other machines: set edge.listen_password, or listen on 127.0.0.1"
                 )
@@ -498,10 +514,27 @@ class UiSettings(Section):
     """TCP port of the dashboard; none: 26624, or a free one when that is taken."""
     token: SecretStr | None = None
     """What programs show as `Authorization: Bearer`, and people type once; none: the home makes one (ui/token)."""
-    origins: tuple[str, ...] = ()
+    origins: tuple[Annotated[str, Field(json_schema_extra={"pattern": ORIGIN}), AfterValidator(_is_origin)], ...] = ()
     """Addresses that browsers know the dashboard by beside its own, such as https://conch.example.org."""
     unsafe_allow_unauthenticated: bool = False
     """Whether everybody who reaches it may see and do everything, without a token."""
+
+    @field_validator("token")
+    @classmethod
+    def _token_travels(cls, token: SecretStr | None) -> SecretStr | None:
+        if token is not None and not re.fullmatch(r"[!-~]+", token.get_secret_value()):
+            raise ValueError("a token travels in a header: letters, digits and signs of ASCII, no blanks, at least one")
+        return token
+
+    @model_validator(mode="after")
+    def _lets_in_whom_it_knows(self) -> Self:
+        known = self.token is not None and self.origins
+        if not (is_loopback(self.host) or known or self.unsafe_allow_unauthenticated):
+            raise ValueError(
+                f"ui.host {self.host} is open to other machines: set ui.token, and in ui.origins what browsers call "
+                "the page (https://conch.example.org), or let everybody in with ui.unsafe_allow_unauthenticated"
+            )
+        return self
 
 
 class OtelSettings(Section):

@@ -30,6 +30,7 @@ FLOORS = [
         "order",
         "process",
         "models",
+        "passes",
         "seen",
         "workspace",
     },

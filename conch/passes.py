@@ -1,0 +1,201 @@
+"""Passes to the dashboard: links that let in once, sessions, the token of programs. They lie in the home, so that they
+outlive the process that gave them out, and hold in every process of that home."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from conch.config import UiSettings
+from conch.config.model import is_loopback
+from conch.errors import HomeError
+from conch.home import Home, locked
+
+KEY_BYTES = 32
+"""As many as the digest of SHA-256 has."""
+LINK_SECONDS = 24 * 3600.0
+"""For so long a link lets in, once: whoever starts a run in the evening opens its page in the morning."""
+SESSION_SECONDS = 7 * 24 * 3600.0
+"""For so long a browser that came in by a link need not show another one."""
+
+_DRAWN = re.compile(r"[A-Za-z0-9_-]{43}")
+"""What `secrets.token_urlsafe(32)` draws."""
+_SESSION = re.compile(r"(\d{1,12})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})", re.ASCII)
+
+
+class Passes:
+    """The passes of one home. Times are in seconds since the epoch."""
+
+    def __init__(self, home: Home) -> None:
+        self._room = home.path / "ui"
+        self._links = self._room / "links"
+
+    # -- links -------------------------------------------------------------------------------------------------------
+
+    def link(self, now: float) -> str:
+        """A token that lets in once, within LINK_SECONDS. Links that are older are thrown away meanwhile.
+
+        Raises HomeError where it cannot be written down.
+        """
+        token = secrets.token_urlsafe(32)
+        with self._writing():
+            self._links.mkdir(mode=0o700, exist_ok=True)
+            for old in self._links.iterdir():
+                with contextlib.suppress(FileNotFoundError):  # somebody else's hand was faster
+                    if now - old.stat().st_mtime > LINK_SECONDS:
+                        old.unlink()
+            file = self._file(token)
+            os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            os.utime(file, (now, now))
+        return token
+
+    def redeem(self, token: str, now: float) -> bool:
+        """Whether this token lets in, now and never again: of any number who come with it at once, in whatever
+        processes, one is let in. Raises HomeError where that it was used cannot be written down."""
+        if not _DRAWN.fullmatch(token):
+            return False
+        file = self._file(token)
+        try:
+            made = file.stat().st_mtime
+            file.unlink()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise HomeError(self._sentence(error)) from error
+        return now - made <= LINK_SECONDS
+
+    def _file(self, token: str) -> Path:
+        """Named by its digest: whoever reads the home's backup has no token."""
+        return self._links / hashlib.sha256(token.encode()).hexdigest()
+
+    # -- sessions and the token of programs --------------------------------------------------------------------------
+
+    def key(self) -> bytes:
+        """What sessions of this home are signed with, drawn once. Raises HomeError where it cannot be read or kept."""
+        try:
+            key = bytes.fromhex(self._kept("key", secrets.token_hex(KEY_BYTES)))
+        except ValueError:
+            key = b""
+        if len(key) != KEY_BYTES:
+            raise HomeError(
+                f"{self._room / 'key'} holds no key: remove it, and a new one is made (all must log in anew)"
+            )
+        return key
+
+    def token(self) -> str:
+        """What programs show, drawn once. Raises HomeError where it cannot be read or kept."""
+        token = self._kept("token", secrets.token_urlsafe(32))
+        if not token:
+            raise HomeError(f"{self._room / 'token'} is empty: remove it, and a new token is made")
+        return token
+
+    def _kept(self, name: str, drawn: str) -> str:
+        """What the file says; where there is none, it says `drawn` from now on, unless another process was faster."""
+        file = self._room / name
+        with self._writing():
+            if not file.exists():
+                beside = file.with_name(f".{name}.{os.getpid()}.{secrets.token_hex(4)}")
+                handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                try:
+                    with os.fdopen(handle, "w") as stream:
+                        stream.write(f"{drawn}\n")
+                        stream.flush()
+                        os.fsync(stream.fileno())
+                    with contextlib.suppress(FileExistsError):
+                        os.link(beside, file)
+                finally:
+                    beside.unlink(missing_ok=True)
+            return file.read_text(encoding="ascii", errors="replace").strip()
+
+    # -- where the page is -------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def shown_at(self, address: str) -> Iterator[None]:
+        """Have `shown` say this address while entered; where another process shows this home already, it goes on to
+        say that one's. The kernel lets go with the process. Raises HomeError where it cannot be written."""
+        with self._writing():
+            handle = os.open(self._room / "address", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if locked(handle):
+                with self._writing():
+                    os.ftruncate(handle, 0)
+                    os.pwrite(handle, address.encode(), 0)
+            yield
+        finally:
+            os.close(handle)
+
+    def shown(self) -> str | None:
+        """Where `conch ui` shows this home, or None where it does not."""
+        try:
+            handle = os.open(self._room / "address", os.O_RDONLY)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return os.pread(handle, 1000, 0).decode(errors="replace") or None
+        else:
+            return None
+        finally:
+            os.close(handle)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """In the room, which is made. What goes wrong is one sentence."""
+        try:
+            self._room.mkdir(parents=True, exist_ok=True, mode=0o700)
+            yield
+        except OSError as error:
+            raise HomeError(self._sentence(error)) from error
+
+    def _sentence(self, error: OSError) -> str:
+        return (
+            f"{self._room} cannot be used ({error.strerror}), and without it nobody can be let in to the dashboard: "
+            "make room, mend its permissions, or choose another --home"
+        )
+
+
+def signed_session(key: bytes, audience: str, now: float) -> str:
+    """A session until SESSION_SECONDS from `now`, for one `audience` (the cookie's name) alone."""
+    said = f"{int(now + SESSION_SECONDS)}.{secrets.token_urlsafe(16)}"
+    return f"{said}.{_signature(key, audience, said)}"
+
+
+def admits(key: bytes, audience: str, session: str, now: float) -> bool:
+    """Whether we have signed this session for this audience, and it is not over. Never raises."""
+    read = _SESSION.fullmatch(session)
+    if read is None:
+        return False
+    until, nonce, signature = read.groups()
+    return same(signature, _signature(key, audience, f"{until}.{nonce}")) and now < int(until)
+
+
+def _signature(key: bytes, audience: str, said: str) -> str:
+    return hmac.new(key, f"{audience}\n{said}".encode(), hashlib.sha256).hexdigest()
+
+
+def same(shown: str, kept: str) -> bool:
+    """Whether two secrets are equal; how long this takes does not tell how much of them is."""
+    return hmac.compare_digest(shown.encode(errors="replace"), kept.encode(errors="replace"))
+
+
+def called(settings: UiSettings, address: str) -> str:
+    """What browsers call the page that listens at `address` (http://host:port): where it is open to other machines,
+    the first of ui.origins."""
+    if not is_loopback(settings.host):
+        if settings.origins:
+            return settings.origins[0]
+        return address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    return address
+
+
+def link_to(address: str, token: str) -> str:
+    """The address that lets in once."""
+    return f"{address}/?token={token}"

@@ -138,6 +138,7 @@ async def live(child: Child) -> None:
             else:
                 ours = [one for one in running if one.worker is None]
                 await host(feed, ours, stop, child.report, changing.obey)
+            await stop.wait()  # the stream is trimmed where no consumer is left, too
         finally:
             for task in beside:
                 task.cancel()

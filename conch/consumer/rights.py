@@ -55,6 +55,8 @@ KEPT = ("position", "state", "before")
 """First words of the keys under which a consumer keeps what is its own; the second is its name."""
 WORKERS = "worker"
 """First word of the keys under which each process that works shows the others that it is alive."""
+OWNER_KEY = "home"
+"""The bucket's key that says whose store joins the stream: the UUID of that home's agent."""
 _STREAM, _BUCKET = "CONCH", "KV_conch"
 _READ = (
     "INFO",
@@ -113,6 +115,7 @@ def users(
 
 def _consumer(name: str, said: Said, agents: Sequence[str]) -> User:
     keys = [f"$KV.conch.{WORKERS}.*", f"$KV.conch.position.{name}", *(f"$KV.conch.{word}.{name}.>" for word in KEPT)]
+    keys += [f"$KV.conch.{OWNER_KEY}"] if name == "store" else []
     calls = _calls(_READ + (_LIST if name == "metrics" else ()))
     return User(name, f"conch consume {name}", _once(_facts(said, agents), keys, calls), _answered(name, said))
 

@@ -16,14 +16,12 @@ from conch.cli.run.crew import Member
 from conch.config import Settings
 from conch.config.mask import masked
 from conch.consumer.discover import Found, builtin_names, looked_at, reserved, together
+from conch.consumer.rights import OWNER_KEY
 from conch.errors import BusError, ConchError, UsageError
 from conch.home import Home
 
 if TYPE_CHECKING:
     from conch.experience import SqliteStore
-
-OWNER_KEY = "home"
-"""The bucket's key that says whose store joins the stream: the UUID of that home's agent."""
 
 
 def ready(home: Home, settings: Settings, common: Common, *, several: bool) -> Settings:

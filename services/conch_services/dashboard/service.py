@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import structlog
 import uvicorn
@@ -112,8 +112,9 @@ class DashboardService:
 class _Server(uvicorn.Server):
     """Signals are the process's own."""
 
-    def install_signal_handlers(self) -> None:
-        return
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
 
 
 def listen(settings: UiSettings) -> socket.socket:

@@ -6,6 +6,9 @@ import json
 import logging
 import logging.handlers
 import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +16,14 @@ import msgspec
 import structlog
 
 from conch.config.model import LogSettings
+from conch_schemas import Event, trace_id
 
 BACKUPS = 3
 """Old files that are kept."""
+
+handling: ContextVar[Event | None] = ContextVar("conch_handling", default=None)
+"""The event that is being handled: a line that is logged meanwhile, by whomever, tells whose act it is about. To bind
+the three values by structlog's own means takes as long as many an event."""
 
 
 class _File(logging.handlers.RotatingFileHandler):
@@ -51,6 +59,23 @@ class _Console(logging.StreamHandler[Any]):
         print(line, file=sys.stderr, flush=True)
 
 
+class _Foreign(logging.Formatter):
+    """What others log by Python's own means, as a line like ours."""
+
+    def __init__(self, line: Callable[[Any, str, Any], Any]) -> None:
+        super().__init__()
+        self._line_of = line
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, a traceback in it too."""
+        event = {"event": record.getMessage(), "logger": record.name, "level": record.levelname.lower()}
+        event = about(None, "", event | structlog.contextvars.get_contextvars())
+        event["timestamp"] = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")
+        if record.exc_info:
+            event["exception"] = self.formatException(record.exc_info)
+        return str(self._line_of(None, "", event))
+
+
 class _Logger:
     """What structlog hands its lines to."""
 
@@ -66,7 +91,8 @@ def configure(settings: LogSettings, file: Path | None, *, process: str) -> None
         if file is not None
         else _Console(sys.stderr)
     )
-    handler.setFormatter(logging.Formatter("%(message)s"))
+    line = _line if settings.format == "json" else structlog.dev.ConsoleRenderer(colors=False)
+    handler.setFormatter(_Foreign(line))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
@@ -75,16 +101,25 @@ def configure(settings: LogSettings, file: Path | None, *, process: str) -> None
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
+            about,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            _line if settings.format == "json" else structlog.dev.ConsoleRenderer(colors=False),
+            line,
         ],
         logger_factory=lambda *_: _Logger(handler),
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(settings.level.upper())),
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(process=process)
+
+
+def about(_: Any, __: str, line: Any) -> Any:
+    """A step of structlog's: the agent, the action and the trace of the event that is being handled."""
+    if (event := handling.get()) is not None:
+        told = {"agent_id": event.agent, "action_id": event.action_id, "trace_id": trace_id(event.traceparent)}
+        line = told | line
+    return line
 
 
 def _line(_: Any, __: str, event: Any) -> str:

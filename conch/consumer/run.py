@@ -30,11 +30,8 @@ from conch.consumer.rebuild import Rebuilding, dead
 from conch.consumer.snapshot import Held, UnreadableStateError, load_state, save_state
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import BusError, ConchError, FencedError
-from conch_schemas import (
-    ContractViolationError,
-    Event,
-    trace_id,
-)
+from conch.telemetry import handling
+from conch_schemas import ContractViolationError, Event, trace_id
 
 log = structlog.get_logger(__name__)
 
@@ -196,6 +193,7 @@ class ConsumerRuntime:
             except (Exception, SystemExit) as error:
                 lane.failed = error
                 self._park(lane, arrived)
+        handling.set(None)
         self._fly(flight)
 
     def _is_below(self, arrived: Arrived) -> bool:
@@ -212,6 +210,7 @@ class ConsumerRuntime:
         """Handle one event on the spot. Whatever this raises, nothing has changed: it is tried again in its lane."""
         if self._is_done(lane, event.id, seq):
             return
+        handling.set(event)
         if self.spec.state is None:
             flight.messages += self._output.messages(self.spec.handle(event))
         else:
@@ -219,6 +218,7 @@ class ConsumerRuntime:
             state, facts = self.spec.folded(self.spec.handle(lane.held.state, event))
             flight.messages += self._output.messages(facts)
             lane.held.state, lane.held.seq = state, seq
+        self._log.debug("consumer.handled", fact=event.TYPE, seq=seq)
         self._hot.add(event.id)
         flight.ids.append(event.id)
         self.tally.handled += 1
@@ -262,6 +262,10 @@ class ConsumerRuntime:
                 await self._stumbled(error, taken[0][0].seq, number, tries or self.spec.tries)
             else:
                 self.tally.handled += len(taken)
+                for arrived, event in taken:
+                    handling.set(event)
+                    self._log.debug("consumer.handled", fact=event.TYPE, seq=arrived.seq)
+                handling.set(None)
                 return True
         return False
 
@@ -292,6 +296,7 @@ class ConsumerRuntime:
 
     async def _settle(self, lane: Lane, arrived: Arrived) -> None:
         """Handle one event to its end: done, a duplicate, or a dead letter."""
+        handling.set(None)  # the lane's task began while another event was handled
         try:
             event = arrived.event
         except ContractViolationError as error:
@@ -301,7 +306,6 @@ class ConsumerRuntime:
             lane.held = await load_state(self._bus, self.spec, lane.agent, self._stream)
         if self._is_done(lane, event.id, arrived.seq):
             return
-        # Whatever is logged on the way, by the handler too, tells whose act it is about.
         trace = trace_id(event.traceparent)
         with bound_contextvars(agent_id=event.agent, action_id=event.action_id, trace_id=trace):
             await self._try(lane, arrived, event)
@@ -316,6 +320,7 @@ class ConsumerRuntime:
                 if failed is not None:
                     raise failed
                 await self._handle(lane, event, arrived.seq)
+                self._log.debug("consumer.handled", fact=event.TYPE, seq=arrived.seq)
                 break
             except (Exception, SystemExit, asyncio.CancelledError) as error:
                 if isinstance(error, ContractViolationError):

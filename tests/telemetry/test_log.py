@@ -64,3 +64,47 @@ def test_a_disk_without_room_ends_nothing(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_what_others_log_is_a_line_like_ours(tmp_path: Path) -> None:
+    """Python's own logging comes out as one object too, with what was bound, its traceback inside."""
+    say = 'try:\n    1 / 0\nexcept ZeroDivisionError:\n    logging.getLogger("lib").exception("broke %s", "it")'
+
+    [line] = told(tmp_path / "a.log", say)
+
+    assert (line["event"], line["logger"], line["level"], line["action_id"]) == ("broke it", "lib", "error", "a1")
+    assert line["exception"].endswith("ZeroDivisionError: division by zero")
+    assert line["timestamp"].endswith("Z")
+
+
+def test_console_lines_are_for_reading(tmp_path: Path) -> None:
+    """`log.format: console`: no JSON, no colours, and the bound ids in them."""
+    code = BEGIN.replace("LogSettings(", 'LogSettings(format="console", ').format(
+        file=str(tmp_path / "a.log"), megabytes=1.0
+    )
+    say = 'log.info("act.done", why="x"); logging.getLogger("lib").error("broke")'
+    subprocess.run([sys.executable, "-c", code + say], check=True)
+
+    first, second = (tmp_path / "a.log").read_text().splitlines()
+
+    assert "act.done" in first
+    assert "action_id=a1" in first
+    assert "broke" in second
+    assert "\x1b" not in first + second
+
+
+def test_the_event_that_is_handled_is_told_with_each_line(tmp_path: Path) -> None:
+    """Agent, action and trace; what a line says itself comes first."""
+    say = """
+from types import SimpleNamespace
+from conch.telemetry import handling
+structlog.contextvars.clear_contextvars()
+trace = "0af7651916cd43dd8448eb211c80319c"
+handling.set(SimpleNamespace(agent="echo", action_id="a7", traceparent=f"00-{trace}-b7ad6b7169203331-01"))
+log.info("x"); log.info("y", action_id="own")
+"""
+
+    first, second = told(tmp_path / "a.log", say)
+
+    assert (first["agent_id"], first["action_id"], first["trace_id"][:4]) == ("echo", "a7", "0af7")
+    assert second["action_id"] == "own"

@@ -34,6 +34,7 @@ from conch.config.mask import masked
 from conch_services.otel.spans import Evaluation, Span
 
 EVENT = "gen_ai.evaluation.result"
+_RESOURCE = Resource({"service.name": "conch", "service.version": version("conch-agent")})
 _SCOPE = InstrumentationScope("conch", version("conch-agent"))
 _LOGGERS = tuple(
     logging.getLogger(f"opentelemetry.exporter.otlp.proto.http.{name}") for name in ("trace_exporter", "_log_exporter")
@@ -108,7 +109,6 @@ class Exporter:
         base = endpoint.rstrip("/")
         self.address = masked(base)
         """As it may be shown."""
-        self._resource = Resource({"service.name": "conch", "service.version": version("conch-agent")})
         own = dict(headers) or None
         sessions = _Session(), _Session()
         traces = OTLPSpanExporter(f"{base}/v1/traces", headers=own, session=sessions[0])
@@ -134,36 +134,39 @@ class Exporter:
 
     async def send_spans(self, spans: Sequence[Span]) -> None:
         """Until the endpoint has them. Raises UnreachableError and RefusedError. Cancelled, they may arrive or not."""
-        await _in_thread(partial(self._traces.send, [self._span(one) for one in spans]))
+        await _in_thread(partial(self._traces.send, [readable(one) for one in spans]))
 
     async def send_evaluations(self, evaluations: Sequence[Evaluation]) -> None:
         """The same of evaluations."""
-        await _in_thread(partial(self._logs.send, [self._record(one) for one in evaluations]))
+        await _in_thread(partial(self._logs.send, [_record(one) for one in evaluations]))
 
-    def _span(self, one: Span) -> ReadableSpan:
-        return ReadableSpan(
-            name=one.name,
-            context=_context(one.trace, one.span),
-            parent=_context(one.trace, one.parent) if one.parent is not None else None,
-            resource=self._resource,
-            attributes=one.attributes,
-            kind=SpanKind.CLIENT if one.remote else SpanKind.INTERNAL,
-            status=Status(StatusCode.UNSET) if one.error is None else Status(StatusCode.ERROR, one.error),
-            start_time=one.start,
-            end_time=one.end,
-            instrumentation_scope=_SCOPE,
-        )
 
-    def _record(self, one: Evaluation) -> ReadableLogRecord:
-        record = LogRecord(
-            timestamp=one.time,
-            observed_timestamp=one.time,
-            context=set_span_in_context(NonRecordingSpan(_context(one.trace, one.span))),
-            severity_number=SeverityNumber.INFO,
-            attributes=dict(one.attributes),
-            event_name=EVENT,
-        )
-        return ReadableLogRecord(record, self._resource, _SCOPE)
+def readable(one: Span) -> ReadableSpan:
+    """A span as the exporter takes it."""
+    return ReadableSpan(
+        name=one.name,
+        context=_context(one.trace, one.span),
+        parent=_context(one.trace, one.parent) if one.parent is not None else None,
+        resource=_RESOURCE,
+        attributes=one.attributes,
+        kind=SpanKind.CLIENT if one.remote else SpanKind.INTERNAL,
+        status=Status(StatusCode.UNSET) if one.error is None else Status(StatusCode.ERROR, one.error),
+        start_time=one.start,
+        end_time=one.end,
+        instrumentation_scope=_SCOPE,
+    )
+
+
+def _record(one: Evaluation) -> ReadableLogRecord:
+    record = LogRecord(
+        timestamp=one.time,
+        observed_timestamp=one.time,
+        context=set_span_in_context(NonRecordingSpan(_context(one.trace, one.span))),
+        severity_number=SeverityNumber.INFO,
+        attributes=dict(one.attributes),
+        event_name=EVENT,
+    )
+    return ReadableLogRecord(record, _RESOURCE, _SCOPE)
 
 
 def _context(trace: str, span: str) -> SpanContext:

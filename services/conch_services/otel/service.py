@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections import deque
@@ -47,8 +48,6 @@ class Waiting:
     """What is to be sent, the oldest first, within bounds."""
 
     def __init__(self) -> None:
-        self.fresh = asyncio.Event()
-        """Set while something waits."""
         self._queue: deque[tuple[Span | Evaluation, int]] = deque()
         self._bytes = 0
 
@@ -65,8 +64,6 @@ class Waiting:
         while self._bytes > QUEUE_BYTES:
             self._bytes -= self._queue.popleft()[1]
             dropped += 1
-        if self._queue:
-            self.fresh.set()
         return dropped
 
     def first(self) -> list[Span | Evaluation]:
@@ -84,8 +81,6 @@ class Waiting:
         which = set(map(id, batch))
         while self._queue and id(self._queue[0][0]) in which:
             self._bytes -= self._queue.popleft()[1]
-        if not self._queue:
-            self.fresh.clear()
 
 
 class OtelService:
@@ -111,6 +106,7 @@ class OtelService:
         self._traces = Traces(provider, settings.otel.content)
         self._waiting = Waiting()
         self._recent: dict[int, None] = {}
+        self._ending = asyncio.Event()
         self._trouble = ""
         self._dropped = 0
         """Since the endpoint last took something."""
@@ -140,9 +136,9 @@ class OtelService:
                     self.started.set()
                     await stop.wait()
                     reading.cancel()
-                    sending.cancel()
-                    await asyncio.wait([reading, sending])
-                    await self._finish(tap)
+                    await asyncio.wait([reading])
+                    await self._read_rest(tap)
+                    await self._finish(sending)
             except* ConchError as failed:
                 raise failed.exceptions[0] from None
             finally:
@@ -169,6 +165,7 @@ class OtelService:
         if len(self._recent) > RECENT:
             del self._recent[next(iter(self._recent))]
         self._put(self._traces.take(event))
+        log.debug("otel.taken", fact=event.TYPE, seq=arrived.seq, agent_id=event.agent, action_id=event.action_id)
         self.tally.handled += 1
 
     def _put(self, told: Sequence[Span | Evaluation]) -> None:
@@ -180,14 +177,20 @@ class OtelService:
             self._say_trouble()
 
     async def _send(self) -> None:
-        while True:
-            await self._waiting.fresh.wait()
-            await asyncio.sleep(SEND_SECONDS)
+        """What waits, again and again; told to end, once more."""
+        while not self._ending.is_set():
+            await self._rest(SEND_SECONDS)
             try:
                 await self._send_all()
             except UnreachableError as error:
                 self._in_trouble(str(error))
-                await asyncio.sleep(AGAIN_SECONDS)
+                await self._rest(AGAIN_SECONDS)
+
+    async def _rest(self, seconds: float) -> None:
+        """So long; told to end, no longer."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._ending.wait()
 
     async def _send_all(self) -> None:
         """What waits now and meanwhile. Raises UnreachableError; what was not sent waits on."""
@@ -207,19 +210,21 @@ class OtelService:
         else:
             await self._exporter.send_evaluations([one for one in batch if isinstance(one, Evaluation)])
 
-    async def _finish(self, tap: Tap) -> None:
-        """What the bus has brought already, and cycles that have acted, are sent too, unless the endpoint is away."""
+    async def _read_rest(self, tap: Tap) -> None:
+        """What the bus has brought already, and the cycles that have acted, as far as they are known."""
         while not tap.level:
             for one in await tap.get(BATCH):
                 self._take(one)
         self._put(self._traces.rest())
-        if not self._trouble:
-            sending = asyncio.create_task(self._send_all(), name="conch.otel.last")
-            until = time.monotonic() + LAST_SECONDS
-            while not sending.done() and not self._exporter.failing and time.monotonic() < until:
-                await asyncio.wait([sending], timeout=POLL_SECONDS)
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
+
+    async def _finish(self, sending: asyncio.Task[None]) -> None:
+        """Let it send what waits, for LAST_SECONDS at most, and no longer than the endpoint answers."""
+        self._ending.set()
+        until = time.monotonic() + LAST_SECONDS
+        while not sending.done() and not self._exporter.failing and time.monotonic() < until:
+            await asyncio.wait([sending], timeout=POLL_SECONDS)
+        sending.cancel()
+        await asyncio.wait([sending])
         if self._waiting:
             log.warning("otel.left", unsent=len(self._waiting), why=self._trouble or "the endpoint did not take it")
         log.info("otel.stopped", dropped=self._dropped, **vars(self.tally))

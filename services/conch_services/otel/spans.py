@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid5
 
-from conch.text import well_formed
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
@@ -145,7 +144,7 @@ class Traces:
 
     def _decided(self, event: ActionDecided, whole: str) -> Span:
         asked = self._chat(event, whole, "decide", event.model, event.usage)
-        more: dict[str, str | Sequence[str]] = {"gen_ai.response.finish_reasons": (well_formed(event.finish_reason),)}
+        more: dict[str, str | Sequence[str]] = {"gen_ai.response.finish_reasons": (event.finish_reason,)}
         if self.content:
             messages = [_message(message.role, message.content) for message in event.messages]
             more |= {"gen_ai.input.messages": _json(messages)} | _said(event.raw)
@@ -166,7 +165,7 @@ class Traces:
             attributes=self._common(event, "invoke_agent")
             | _tokens(event.usage)
             | {
-                "gen_ai.request.model": well_formed(event.model),
+                "gen_ai.request.model": event.model,
                 "conch.action.kind": event.action.kind,
                 "conch.outcome": event.outcome.status,
             },
@@ -175,7 +174,7 @@ class Traces:
         return [self._executed(event, root)] if event.action.kind == "TOOL" and event.action.valid else []
 
     def _executed(self, event: ActionTaken, root: Span) -> Span:
-        tool, outcome = well_formed(event.action.tool or ""), event.outcome
+        tool, outcome = event.action.tool or "", event.outcome
         told: dict[str, str | int] = {
             "gen_ai.tool.name": tool,
             "gen_ai.tool.type": "function",
@@ -186,7 +185,7 @@ class Traces:
             told["error.type"] = failed
         if self.content:
             told["gen_ai.tool.call.arguments"] = _json(event.action.args)
-            told["gen_ai.tool.call.result"] = well_formed(outcome.output.text)
+            told["gen_ai.tool.call.result"] = outcome.output.text
         return Span(
             name=f"execute_tool {tool}",
             trace=root.trace,
@@ -220,7 +219,6 @@ class Traces:
     def _chat(
         self, event: ThoughtFormed | ActionDecided | CycleReflected, whole: str, phase: str, model: str, usage: Usage
     ) -> Span:
-        model = well_formed(model)
         asked = {"gen_ai.request.model": model} if model else {}
         return Span(
             name=f"chat {model}".rstrip(),
@@ -239,10 +237,10 @@ class Traces:
 
     def _evaluation(self, event: Event, score: Score, place: int, whole: str) -> Evaluation:
         told: dict[str, str | int | float | Sequence[str]] = {
-            "gen_ai.evaluation.name": well_formed(score.component),
+            "gen_ai.evaluation.name": score.component,
             "gen_ai.evaluation.score.label": _label(score),
-            "conch.scorer": well_formed(score.scorer),
-            "conch.scorer.version": well_formed(score.version),
+            "conch.scorer": score.scorer,
+            "conch.scorer.version": score.version,
             "log.record.uid": str(uuid5(UUID(int=0), f"{event.id}/{place}")),
         }
         if score.value is not None:
@@ -250,7 +248,7 @@ class Traces:
         if score.status in ("error", "timeout"):
             told["error.type"] = score.status
         if self.content and score.explanation:
-            told["gen_ai.evaluation.explanation"] = well_formed(score.explanation)
+            told["gen_ai.evaluation.explanation"] = score.explanation
         return Evaluation(_trace(event), whole, _ns(event.time), told | _who(event))
 
 
@@ -258,13 +256,13 @@ def _who(event: Event) -> dict[str, str | int]:
     """An agent's life is one conversation."""
     told: dict[str, str | int] = {
         "gen_ai.agent.name": event.agent,
-        "gen_ai.agent.id": well_formed(event.agentuid),
-        "gen_ai.conversation.id": well_formed(event.agentuid),
+        "gen_ai.agent.id": event.agentuid,
+        "gen_ai.conversation.id": event.agentuid,
         "conch.action.id": str(event.action_id),
     }
     if event.cycle is not None:
         told["conch.cycle"] = min(event.cycle, _GREATEST)
-    return told | ({"conch.policy": well_formed(event.policy)} if event.policy is not None else {})
+    return told | ({"conch.policy": event.policy} if event.policy is not None else {})
 
 
 def _tokens(usage: Usage) -> dict[str, int]:
@@ -294,7 +292,7 @@ def _message(role: str, text: str) -> dict[str, object]:
 
 
 def _json(value: object) -> str:
-    return well_formed(json.dumps(value, ensure_ascii=False))
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _whole(event: Event) -> str:

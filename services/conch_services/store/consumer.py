@@ -168,6 +168,9 @@ class StoreService:
                     raise
                 await self._give_up(bad.delivery, str(error))
                 facts = [fact for fact in facts if fact[0] != bad.seq]
+        told = log.bind()  # resolved once: there are many facts, and the level is seldom so low
+        for seq, event in facts:
+            told.debug("store.joined", fact=event.TYPE, seq=seq, agent_id=event.agent, action_id=event.action_id)
         self.tally.handled += len(facts)
         self.tally.duplicates = self._store.duplicates
         return recorded

@@ -1,7 +1,9 @@
 """Experiences: acts joined with everything that was said of them, kept as long as the disk holds."""
 
+from conch.experience.bodies import ShownScore
 from conch.experience.past import Recorded, Said, Scorer, Since, Unscored
 from conch.experience.place import store_path
+from conch.experience.points import Filters, Point, Tally
 from conch.experience.reader import SqliteReader
 from conch.experience.rows import cycle_row
 from conch.experience.sqlite import MemoryStore, SqliteStore
@@ -13,13 +15,17 @@ __all__ = [
     "ExperienceReader",
     "ExperienceStore",
     "Figures",
+    "Filters",
     "MemoryStore",
+    "Point",
     "Recorded",
     "Said",
     "Scorer",
+    "ShownScore",
     "Since",
     "SqliteReader",
     "SqliteStore",
+    "Tally",
     "Unscored",
     "cycle_row",
     "store_path",

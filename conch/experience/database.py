@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+import msgspec
+
 from conch.errors import StoreError
 from conch.experience.tables import SCHEMA_VERSION, TABLES, bring_up
+from conch_schemas import ContractViolationError
 
 APPLICATION_ID: Final = 0x434E4358
 """`CNCX` in the file's header: an experience store of ours, not anybody's database."""
@@ -39,7 +42,7 @@ def open_writer(path: Path | str, timeout: float) -> sqlite3.Connection:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
             connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_LIMIT}")
-            _create(connection)
+            _create(connection, path)
         except BaseException:
             connection.close()
             raise
@@ -87,7 +90,7 @@ def _refuse_strangers(connection: sqlite3.Connection, path: Path | str) -> int:
     return version
 
 
-def _create(connection: sqlite3.Connection) -> None:
+def _create(connection: sqlite3.Connection, path: Path | str) -> None:
     """The tables as they are now, made or brought up: all or none, a kill in between leaves the file as it was."""
     with transaction(connection):
         version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -96,7 +99,10 @@ def _create(connection: sqlite3.Connection) -> None:
                 connection.execute(table)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         elif version < SCHEMA_VERSION:
-            bring_up(connection)
+            try:
+                bring_up(connection, version)
+            except (ContractViolationError, msgspec.DecodeError) as error:
+                raise StoreError(damaged(path, f"a row cannot be read: {type(error).__name__}")) from error
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+import msgspec
 from pydantic import ValidationError
 
 from conch.errors import StoreError
@@ -61,7 +62,7 @@ class OpenStore:
         """Turns a row that is not what was written into a StoreError."""
         try:
             yield
-        except (ValidationError, ContractViolationError, json.JSONDecodeError) as error:
+        except (ValidationError, ContractViolationError, json.JSONDecodeError, msgspec.DecodeError) as error:
             raise StoreError(damaged(self._path, f"a row cannot be read: {type(error).__name__}")) from error
 
 

@@ -6,7 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from statistics import fmean
 from typing import Any, Final
@@ -15,9 +15,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from conch.errors import CheckError
 from conch.experience.assemble import Verdict, assemble
+from conch.experience.bodies import ShownScore, stored_verdict
 from conch.experience.case import Case
 from conch.experience.opened import stored_event
-from conch.experience.past import PROMPT, PastReader
+from conch.experience.past import PROMPT
+from conch.experience.points import LARGEST, Filters, PointReader, in_64_bits
 from conch.experience.store import Awaited, ComponentStats, Figures
 from conch_schemas import (
     ActionTaken,
@@ -26,7 +28,6 @@ from conch_schemas import (
     Mark,
     NeedsChanged,
     Part,
-    ScoredPart,
     WeightsSet,
 )
 
@@ -44,12 +45,13 @@ _PAGE: Final = 1000
 _EXPERIENCE: Final = """
     SELECT e.act, e.seq, e.revision, e.recorded, e.verdict, a.body FROM experiences e JOIN acts a ON a.act = e.act """
 _ONE: Final = _EXPERIENCE + "WHERE e.agent = ? AND e.cycle = ? ORDER BY e.seq DESC LIMIT 1"
+_OF_ACT: Final = _EXPERIENCE + "WHERE e.act = ?"
 _LAST_OF_ONE: Final = _EXPERIENCE + "WHERE e.agent = ? AND e.cycle < ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"
 _LAST_OF_ALL: Final = _EXPERIENCE + "WHERE e.seq < ? ORDER BY e.seq DESC LIMIT ?"
-_VERDICTS_OF_ONE: Final = (
-    "SELECT outcome, verdict FROM experiences WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?"
-)
-_VERDICTS_OF_ALL: Final = "SELECT outcome, verdict FROM experiences ORDER BY seq DESC LIMIT ?"
+_FIGURES: Final = "SELECT outcome, total, coverage, complete FROM experiences"
+_VERDICTS: Final = "SELECT verdict FROM experiences"
+_OF_ONE: Final = "WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?"
+_OF_ALL: Final = "ORDER BY seq DESC LIMIT ?"
 _ACTS: Final = """
     SELECT action_id, cycle FROM acts
     WHERE agent = ? AND (cycle, action_id) > (?, ?) ORDER BY cycle, action_id LIMIT ?"""
@@ -70,10 +72,8 @@ _AWAITED_FIRST: Final = """
     FROM acts a WHERE a.due IS NOT NULL AND +a.started <= ? ORDER BY a.due LIMIT 100"""
 _SCORED: Final = "SELECT component, scorer FROM scores WHERE act = ?"
 
-_NO_BOUND: Final = 2**63 - 1
 
-
-class SqliteReader(PastReader):
+class SqliteReader(PointReader):
     """An `ExperienceReader` over a SQLite file; closed by leaving the context or by `close`."""
 
     def position(self) -> int:
@@ -93,13 +93,25 @@ class SqliteReader(PastReader):
         return tuple(names)
 
     def cycles(self, agent: str | None, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
-        bound = _NO_BOUND if before is None else before
+        bound = LARGEST if before is None else before
         with self._snapshot():
             if agent is None:
                 rows = self._rows(_LAST_OF_ALL, bound, limit)
             else:
                 rows = self._rows(_LAST_OF_ONE, agent, bound, limit)
             return [self._experience(row) for row in reversed(rows)]
+
+    def find(self, agent: str, filters: Filters, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
+        conditions, named = filters.where()
+        where = " AND ".join(filter(None, ("e.agent = :agent AND e.cycle < :before", conditions)))
+        named |= {"agent": agent, "before": LARGEST if before is None else in_64_bits(before), "limit": limit}
+        with self._snapshot():
+            if not filters.text:
+                rows = self._named(f"{_EXPERIENCE} WHERE {where} ORDER BY e.cycle DESC, e.seq DESC LIMIT :limit", named)
+            else:
+                acts = islice(self._holding(where, named, filters.text), limit)
+                rows = [self._row(_OF_ACT, act) for act in acts]
+            return [self._experience(row) for row in rows]
 
     def cycle(self, agent: str, number: int) -> ExperienceRecorded | None:
         with self._snapshot():
@@ -170,29 +182,27 @@ class SqliteReader(PastReader):
             return [stored_event(WeightsSet, body) for (body,) in self._rows(_WEIGHTS, agent)]
 
     def component_stats(self, agent: str | None = None, last: int = 1000) -> list[ComponentStats]:
-        shown: dict[tuple[str, str], list[ScoredPart]] = defaultdict(list)
-        for _, verdict in self._verdicts(agent, last):
-            for score in verdict.scores:
-                shown[score.component, score.scorer].append(score)
+        shown: dict[tuple[str, str], list[ShownScore]] = defaultdict(list)
+        with self._intact():
+            for (verdict,) in self._last(_VERDICTS, agent, last):
+                for score in stored_verdict(verdict).scores:
+                    shown[score.component, score.scorer].append(score)
         stats = [_stats(scores) for scores in shown.values()]
         return sorted(stats, key=lambda one: (-one.weight, one.component, one.scorer))
 
     def figures(self, agent: str | None = None, last: int = 100) -> Figures:
-        rows = self._verdicts(agent, last)
-        verdicts = [verdict for _, verdict in rows]
+        rows = self._last(_FIGURES, agent, last)
         return Figures(
             count=len(rows),
-            mean_total=fmean(v.total for v in verdicts) if verdicts else None,
-            coverage=fmean(v.coverage for v in verdicts) if verdicts else None,
-            incomplete=sum(not v.complete for v in verdicts),
-            outcomes=dict(Counter(outcome for outcome, _ in rows).most_common()),
+            mean_total=fmean(total for _, total, _, _ in rows) if rows else None,
+            coverage=fmean(coverage for _, _, coverage, _ in rows) if rows else None,
+            incomplete=sum(not complete for *_, complete in rows),
+            outcomes=dict(Counter(outcome for outcome, *_ in rows).most_common()),
         )
 
-    def _verdicts(self, agent: str | None, last: int) -> list[tuple[str, Verdict]]:
-        """(outcome, verdict) of the last experiences, newest first."""
-        with self._intact():
-            rows = self._rows(_VERDICTS_OF_ALL, last) if agent is None else self._rows(_VERDICTS_OF_ONE, agent, last)
-            return [(outcome, Verdict.model_validate_json(body)) for outcome, body in rows]
+    def _last(self, what: str, agent: str | None, last: int) -> list[Any]:
+        """Columns of the last experiences, newest first."""
+        return self._rows(f"{what} {_OF_ALL}", last) if agent is None else self._rows(f"{what} {_OF_ONE}", agent, last)
 
     def _experience(self, row: Sequence[Any]) -> ExperienceRecorded:
         act, seq, revision, recorded, verdict, body = row
@@ -228,7 +238,7 @@ def _mark(row: Sequence[Any]) -> Mark:
     return mark
 
 
-def _stats(scores: Sequence[ScoredPart]) -> ComponentStats:
+def _stats(scores: Sequence[ShownScore]) -> ComponentStats:
     """Of one component by one scorer, newest first, at least one."""
     values = sorted(score.value for score in scores if score.value is not None)
     status = Counter(score.status for score in scores)

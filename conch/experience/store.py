@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Protocol
 
 from conch.experience.past import Recorded, Said, Scorer, Since, Unscored
+from conch.experience.points import Filters, Point, Tally
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
@@ -113,6 +114,26 @@ class ExperienceReader(Protocol):
         Of one agent in the order of cycles, `before` a cycle's number (that one left out); of all agents (None) in the
         order of `seq`, `before` a `seq`.
         """
+        ...
+
+    def points(self, agent: str, limit: int, before: int | None = None) -> list[Point]:
+        """The last `limit` experiences of an agent as `cycles` has them, oldest first, without their words: for charts
+        and figures of many. `before`: a cycle's number, that one left out."""
+        ...
+
+    def find(self, agent: str, filters: Filters, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
+        """The last `limit` experiences that the filters let through, the newest first: a page of a list.
+
+        The next page is the one `before` the last cycle of this one. All but `Filters.text` is answered from an index.
+        """
+        ...
+
+    def neighbours(self, agent: str, cycle: int) -> tuple[int | None, int | None]:
+        """The recorded cycles before and behind this number, which need not be recorded itself; None: there is none."""
+        ...
+
+    def tallies(self, agent: str, last: int) -> list[Tally]:
+        """The last experiences, counted by outcome, kind, tool, skill and need together, the most frequent first."""
         ...
 
     def cycle(self, agent: str, number: int) -> ExperienceRecorded | None:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-SCHEMA_VERSION: Final = 2
+from conch.experience.bodies import stored_needs, stored_verdict
+from conch.experience.columns import act_columns, least_satisfied
+from conch_schemas import ActionTaken, ContractViolationError, decode
+
+SCHEMA_VERSION: Final = 3
 
 # Facts are kept as they came, one narrow table a kind: a primary key makes "twice is once" the database's own rule.
 # `seq` is a fact's place: the stream's sequence, plus the meta value `base` since the stream was replaced.
 # `act` is an action's number, given when it is first heard of. An action's id is as good as random: were it the key,
 # the rows of every fact would lie scattered over all of the file, and a fact would cost more the more there are. By
 # number all that is new stands at the end of its table; only the one row of `actions` is put somewhere in the middle.
+_ACTIONS: Final = "CREATE TABLE actions (action_id TEXT PRIMARY KEY, act INTEGER NOT NULL) WITHOUT ROWID"
 TABLES: Final = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
-    "CREATE TABLE actions (action_id TEXT PRIMARY KEY, act INTEGER NOT NULL) WITHOUT ROWID",
+    _ACTIONS,
     """CREATE TABLE acts (
         act INTEGER PRIMARY KEY, action_id TEXT NOT NULL, seq INTEGER NOT NULL, agent TEXT NOT NULL,
         cycle INTEGER NOT NULL, started REAL NOT NULL, due REAL, body BLOB NOT NULL)""",
@@ -38,8 +44,12 @@ TABLES: Final = (
     "CREATE INDEX marks_by_act ON marks (act) WHERE act IS NOT NULL",
     """CREATE TABLE experiences (
         act INTEGER PRIMARY KEY, seq INTEGER NOT NULL, agent TEXT NOT NULL, cycle INTEGER NOT NULL,
-        revision INTEGER NOT NULL, recorded TEXT NOT NULL, outcome TEXT NOT NULL, verdict BLOB NOT NULL)""",
-    "CREATE INDEX experiences_by_cycle ON experiences (agent, cycle, seq)",
+        outcome TEXT NOT NULL, kind TEXT NOT NULL, tool TEXT, skill TEXT NOT NULL, valid INTEGER NOT NULL,
+        acted REAL NOT NULL, ms REAL NOT NULL, revision INTEGER NOT NULL, recorded TEXT NOT NULL, need TEXT,
+        total REAL NOT NULL, coverage REAL NOT NULL, complete INTEGER NOT NULL, verdict BLOB NOT NULL)""",
+    # With all that filters ask for: a filter that nothing passes reads the index, not the verdicts.
+    """CREATE INDEX experiences_by_cycle ON experiences (
+        agent, cycle, seq, outcome, kind, tool, skill, need, complete, total)""",
     "CREATE INDEX experiences_by_seq ON experiences (seq)",
     "CREATE TABLE outbox (place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, body BLOB NOT NULL)",
 )
@@ -47,6 +57,7 @@ TABLES: Final = (
 _MOVED: Final = ("acts", "scores", "contexts", "needs", "marks", "experiences")
 """Tables of version 1 that named the action by its id. The others are the same."""
 
+_INDICES: Final = "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL"
 _NUMBERED: Final = """
     INSERT INTO actions SELECT action_id, row_number() OVER (ORDER BY min(seq), action_id) FROM (
         SELECT action_id, seq FROM old_acts UNION ALL SELECT action_id, seq FROM old_scores
@@ -64,23 +75,55 @@ _COPIES: Final = (
        CASE WHEN json_valid(CAST(body AS TEXT)) THEN (SELECT act FROM actions
        WHERE action_id = json_extract(CAST(old_marks.body AS TEXT), '$.action_id')) END, body
        FROM old_marks ORDER BY seq""",
-    """INSERT INTO experiences SELECT act, seq, agent, cycle, revision, recorded, outcome, verdict
-       FROM old_experiences JOIN actions USING (action_id) ORDER BY act""",
     "INSERT INTO meta SELECT 'numbered', coalesce(max(act), 0) FROM actions",
 )
 
 
-def bring_up(connection: sqlite3.Connection) -> None:
-    """The tables of version 2 with the rows of version 1. Within the caller's transaction: all of it or nothing."""
-    for name in _MOVED:
-        connection.execute(f"ALTER TABLE {name} RENAME TO old_{name}")
-    there = "SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
-    for (index,) in connection.execute(there).fetchall():
-        connection.execute(f"DROP INDEX {index}")
-    for table in TABLES:
-        if not table.startswith(("CREATE TABLE meta", "CREATE TABLE weights", "CREATE TABLE outbox")):
-            connection.execute(table)
-    for statement in (_NUMBERED, *_COPIES):
-        connection.execute(statement)
-    for name in _MOVED:
+_BEFORE_COLUMNS: Final = """
+    SELECT a.act, e.seq, e.agent, e.cycle, a.body, e.revision, e.recorded,
+    (SELECT body FROM needs n WHERE n.act = a.act ORDER BY n.seq LIMIT 1), e.verdict FROM old_experiences e """
+_NUMBERED_BEFORE: Final = f"{_BEFORE_COLUMNS} JOIN acts a ON a.act = e.act ORDER BY e.act"
+_NAMED_BEFORE: Final = f"{_BEFORE_COLUMNS} JOIN actions USING (action_id) JOIN acts a USING (act) ORDER BY a.act"
+_EXPERIENCE: Final = "INSERT INTO experiences VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+def bring_up(connection: sqlite3.Connection, version: int) -> None:
+    """The tables as they are now with the rows of that version. Within the caller's transaction: all of it or nothing.
+
+    Raises ContractViolationError or DecodeError where a row is not what was written.
+    """
+    moved: tuple[str, ...] = _MOVED if version == 1 else ("experiences",)
+    _renamed(connection, moved)
+    if version == 1:
+        for statement in (_ACTIONS, _NUMBERED, *_COPIES):
+            connection.execute(statement)
+    _spell_out(connection, _NAMED_BEFORE if version == 1 else _NUMBERED_BEFORE)
+    for name in moved:
         connection.execute(f"DROP TABLE old_{name}")
+
+
+def _renamed(connection: sqlite3.Connection, names: Sequence[str]) -> None:
+    """Put these tables aside, and make those there are now in their place."""
+    for name in names:
+        for (index,) in connection.execute(_INDICES, (name,)).fetchall():
+            connection.execute(f"DROP INDEX {index}")
+        connection.execute(f"ALTER TABLE {name} RENAME TO old_{name}")
+    for statement in TABLES:
+        words = statement.split()
+        if words[2 if words[1] == "TABLE" else 4] in names:
+            connection.execute(statement)
+
+
+def _spell_out(connection: sqlite3.Connection, before: str) -> None:
+    """Rows of experiences with what was only in their facts."""
+    connection.executemany(_EXPERIENCE, map(_spelled_out, connection.execute(before)))
+
+
+def _spelled_out(row: Sequence[Any]) -> tuple[Any, ...]:
+    act, seq, agent, cycle, body, revision, recorded, needs, verdict = row
+    taken, shown = decode(body), stored_verdict(verdict)
+    if not isinstance(taken, ActionTaken):
+        raise ContractViolationError(f"{taken.TYPE} where {ActionTaken.TYPE} was stored")
+    need = least_satisfied(stored_needs(needs).before) if needs else None
+    figures = (shown.total, shown.coverage, shown.complete)
+    return act, seq, agent, cycle, *act_columns(taken), revision, recorded, need, *figures, verdict

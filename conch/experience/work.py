@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from conch.experience.assemble import Verdict, assemble, fitting
 from conch.experience.case import Case, takes
+from conch.experience.columns import act_columns, least_satisfied
 from conch.experience.puts import Puts, Row
 from conch.models import evolve, json_of
 from conch_schemas import (
@@ -116,13 +117,11 @@ class Work:
     def record(self, case: Case, act: ActionTaken, verdict: Verdict, body: bytes) -> ExperienceRecorded:
         """The next revision of the experience, with the verdict, whose row is `body`."""
         case.revision, case.verdict = case.revision + 1, body
-        experience = fitting(
-            assemble(act, case.seq, verdict, case.context(), revision=case.revision, recorded=self.now)
-        )
-        recorded = self.now.isoformat()
-        self.puts.experiences.append(
-            (case.number, case.seq, act.agent, act.cycle, case.revision, recorded, act.outcome.status, body)
-        )
+        context = case.context()
+        experience = fitting(assemble(act, case.seq, verdict, context, revision=case.revision, recorded=self.now))
+        figures = (verdict.total, verdict.coverage, verdict.complete)
+        said = (case.revision, self.now.isoformat(), least_satisfied(context.needs_before), *figures, body)
+        self.puts.experiences.append((case.number, case.seq, act.agent, act.cycle, *act_columns(act), *said))
         self.puts.outbox.append((experience.id, encode(experience)))
         return experience
 
@@ -136,7 +135,7 @@ class Work:
     def moved(self) -> list[Row]:
         """The new places of acts whose experience may stand at the old one."""
         return [
-            (case.seq, case.act.agent, case.act.cycle, case.number)
+            (case.seq, case.act.agent, case.act.cycle, *act_columns(case.act), case.number)
             for case in self.placed
             if case.act is not None and case.revision
         ]

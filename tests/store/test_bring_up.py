@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import pytest
 
 from conch.errors import StoreError
-from conch.experience import SqliteReader, SqliteStore
+from conch.experience import SqliteReader, SqliteStore, tables
 
 VERSION_1 = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
@@ -39,7 +43,8 @@ VERSION_1 = (
     "CREATE INDEX experiences_by_seq ON experiences (seq)",
     "CREATE TABLE outbox (place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, body BLOB NOT NULL)",
 )
-TAKEN_BACK = (
+TO_VERSION_1 = (
+    *VERSION_1,
     "INSERT INTO meta SELECT * FROM new.meta WHERE name <> 'numbered'",
     "INSERT INTO acts SELECT action_id, seq, agent, cycle, started, due, body FROM new.acts",
     """INSERT INTO scores SELECT action_id, scorer, version, component, seq, status, value, low, high, explanation
@@ -53,6 +58,19 @@ TAKEN_BACK = (
     "INSERT INTO outbox SELECT * FROM new.outbox",
     "PRAGMA application_id = 1129202520",
     "PRAGMA user_version = 1",
+)
+TO_VERSION_2 = (
+    "DROP INDEX experiences_by_cycle",
+    "DROP INDEX experiences_by_seq",
+    "ALTER TABLE experiences RENAME TO later",
+    """CREATE TABLE experiences (
+       act INTEGER PRIMARY KEY, seq INTEGER NOT NULL, agent TEXT NOT NULL, cycle INTEGER NOT NULL,
+       revision INTEGER NOT NULL, recorded TEXT NOT NULL, outcome TEXT NOT NULL, verdict BLOB NOT NULL)""",
+    "CREATE INDEX experiences_by_cycle ON experiences (agent, cycle, seq)",
+    "CREATE INDEX experiences_by_seq ON experiences (seq)",
+    "INSERT INTO experiences SELECT act, seq, agent, cycle, revision, recorded, outcome, verdict FROM later",
+    "DROP TABLE later",
+    "PRAGMA user_version = 2",
 )
 
 
@@ -71,6 +89,8 @@ def told(store: SqliteReader) -> list[Any]:
         store.agents(),
         store.pending(),
         *(store.cycles(agent, 99) for agent in ("echo", "delta", None)),
+        *(store.points(agent, 99) for agent in ("echo", "delta")),
+        *(store.tallies(agent, 99) for agent in ("echo", "delta")),
         *(list(store.marks(agent)) for agent in ("echo", "delta")),
         *(store.marks_of("echo", action) for action, _ in store.acts("echo")),
         *(store.needs_history(agent, 99) for agent in ("echo", "delta")),
@@ -79,16 +99,18 @@ def told(store: SqliteReader) -> list[Any]:
     ]
 
 
-@pytest.fixture
-def old(tmp_path: Path, facts: Any, feed: Any) -> tuple[Path, list[Any]]:
-    """A file of version 1, and what it says."""
+@pytest.fixture(params=[1, 2])
+def old(request: pytest.FixtureRequest, tmp_path: Path, facts: Any, feed: Any) -> tuple[Path, list[Any]]:
+    """A file of each version before, and what it says."""
     new, path = tmp_path / "new.db", tmp_path / "old.db"
     with SqliteStore(new) as store:
         a_life(store, facts, feed)
         said = told(store)
+    if request.param == 2:
+        copyfile(new, path)
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("ATTACH ? AS new", (str(new),))
-        for statement in (*VERSION_1, *TAKEN_BACK):
+        for statement in TO_VERSION_1 if request.param == 1 else TO_VERSION_2:
             db.execute(statement)
     return path, said
 
@@ -123,11 +145,52 @@ def test_a_store_of_before_that_cannot_be_brought_up_stays_as_it_is(old: tuple[P
     """One that is damaged is named, and not half of it is changed."""
     path, _ = old
     with closing(sqlite3.connect(path)) as db, db:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
         db.execute("DROP TABLE needs")
 
     with pytest.raises(StoreError, match="is damaged"):
         SqliteStore(path)
 
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+        assert db.execute("PRAGMA user_version").fetchone() == (version,)
         assert db.execute("SELECT count(*) FROM acts").fetchone() == (4,)
+
+
+@pytest.mark.parametrize("what", ["UPDATE acts SET body = 'nonsense'", "UPDATE experiences SET verdict = '{}'"])
+def test_a_row_that_cannot_be_read_stops_the_bringing_up(old: tuple[Path, list[Any]], what: str) -> None:
+    """It is named as damage, and the file stays as it is."""
+    path, _ = old
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(what)
+
+    with pytest.raises(StoreError, match="is damaged"):
+        SqliteReader(path)
+
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM sqlite_master WHERE name LIKE 'old%'").fetchone() == (0,)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_kill_half_way_leaves_the_store_of_before(
+    old: tuple[Path, list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever opens it next brings it up from the beginning, and nothing is missing."""
+    path, said = old
+    child = os.fork()
+    if child == 0:
+        monkeypatch.setattr(tables, "act_columns", _killed)
+        try:
+            SqliteStore(path)
+        finally:
+            os._exit(1)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+
+    with SqliteReader(path) as store:
+        assert told(store) == said
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def _killed(_: Any) -> Any:
+    os.kill(os.getpid(), signal.SIGKILL)

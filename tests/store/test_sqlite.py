@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from conch.errors import StoreError
-from conch.experience import SqliteReader, SqliteStore
+from conch.experience import Filters, SqliteReader, SqliteStore
 
 
 @pytest.fixture
@@ -160,7 +160,11 @@ def test_a_row_that_was_made_unreadable_is_damage(path: Path, facts: Any, feed: 
             with pytest.raises(StoreError, match="is damaged"):
                 reader.cycle("echo", cycle)
         with pytest.raises(StoreError, match="is damaged"):
-            reader.figures("echo")
+            reader.component_stats("echo")
+        with pytest.raises(StoreError, match="is damaged"):
+            reader.points("echo", 9)
+        with pytest.raises(StoreError, match="is damaged"):
+            reader.find("echo", Filters(text="rest"), 9)
 
 
 def test_somebody_elses_database_is_refused(path: Path) -> None:

@@ -1,0 +1,97 @@
+"""Stored bodies read for a few of their fields: many at a time, and not validated beyond those.
+
+Each raises msgspec.DecodeError for a body that does not have them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from conch_schemas import Action
+from conch_schemas.action import ActionKind
+
+
+@dataclass(frozen=True, slots=True)
+class ShownScore:
+    """A component of a verdict as it counts."""
+
+    component: str
+    value: float | None
+    weight: float
+    status: str
+    scorer: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownVerdict:
+    """What an action is worth, without the words."""
+
+    scores: tuple[ShownScore, ...]
+    total: float
+    coverage: float
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShownNeeds:
+    """How satisfied the needs were before and after."""
+
+    before: dict[str, float]
+    after: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAction:
+    """An action as it was parsed."""
+
+    kind: ActionKind
+    valid: bool
+    reason: str | None = None
+    tool: str | None = None
+    args: dict[str, Any] = field(default_factory=dict)
+    text: str | None = None
+
+    @property
+    def skill(self) -> str:
+        """As an `Action` says it."""
+        return Action.model_construct(kind=self.kind, valid=self.valid, tool=self.tool, args=self.args).skill
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAct:
+    """What was replied and done."""
+
+    raw: str
+    action: ShownAction
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _NeedsRow:
+    data: ShownNeeds
+
+
+@dataclass(frozen=True, slots=True)
+class _ActRow:
+    data: ShownAct
+
+
+_needs: Final = msgspec.json.Decoder(_NeedsRow).decode
+_act: Final = msgspec.json.Decoder(_ActRow).decode
+stored_verdict: Final = msgspec.json.Decoder(ShownVerdict).decode
+stored_reflection: Final = msgspec.json.Decoder(tuple[str, float | None]).decode
+"""(the words, milliseconds) of a reflection."""
+
+
+def stored_needs(body: bytes) -> ShownNeeds:
+    """Of a change of needs."""
+    return _needs(body).data
+
+
+def stored_act(body: bytes) -> ShownAct:
+    """Of an act."""
+    return _act(body).data

@@ -1,0 +1,170 @@
+"""Lean rows, filters and neighbours: what every experience store says to pages and charts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from conch.experience import ExperienceStore, Filters, MemoryStore
+from conch_schemas import Action, Cut, Outcome
+
+READ = Action(kind="TOOL", valid=True, tool="filesystem", args={"operation": "read", "path": "notes/KELP.md"})
+SHUT = Action(kind="TOOL", valid=False, reason="there is no such tool", tool="x" * 500)
+FAILED = Outcome(status="error", output=Cut(text="no", length=2, sha256="0" * 64), error="no")
+
+
+def a_life(store: ExperienceStore, facts: Any, feed: Any) -> None:
+    """Cycle 1 rests, 2 reads, 3 fails and stays incomplete, 4 is invalid, 5 rests; and another agent's first."""
+    feed(store, facts.weights(), facts.weights(agent="delta"), *facts.cycle(1), *facts.cycle(1, agent="delta"))
+    feed(store, facts.act(2, action=READ, raw="TOOL: filesystem"), *facts.judged(2)[1:])
+    feed(store, facts.act(3, outcome=FAILED), facts.reward(3), now=facts.at(3))
+    store.expire(facts.at(3, 60))
+    feed(store, facts.act(4, action=SHUT, raw="Über alles"), *facts.judged(4)[1:], facts.reflected(4))
+    feed(store, *facts.cycle(5))
+
+
+def test_a_point_says_what_its_experience_says(store: ExperienceStore, facts: Any, feed: Any) -> None:
+    """Every field is that of the experience, the oldest first, late reflections and revisions with it."""
+    a_life(store, facts, feed)
+    feed(store, facts.needs(3), now=facts.at(3, 61))
+
+    points = store.points("echo", 99)
+
+    for point, whole in zip(points, store.cycles("echo", 99), strict=True):
+        assert (point.cycle, point.seq, point.acted_at) == (whole.cycle, whole.seq, whole.acted_at)
+        assert (point.outcome, point.kind, point.valid) == (whole.outcome.status, whole.action.kind, whole.action.valid)
+        assert (point.skill, point.tool) == (whole.action.skill, whole.action.tool and whole.action.tool[:100])
+        assert (point.total, point.coverage, point.complete) == (whole.total, whole.coverage, whole.complete)
+        assert (point.revision, point.ms) == (whole.revision, sum(whole.ms.values()))
+        assert point.needs_after == whole.needs_after
+        names = ("component", "value", "weight", "status", "scorer", "version")
+        said = [[getattr(score, name) for name in names] for score in point.scores]
+        assert said == [[getattr(score, name) for name in names] for score in whole.scores]
+    assert [(point.cycle, point.revision) for point in points] == [(1, 1), (2, 1), (3, 2), (4, 1), (5, 1)]
+
+
+def test_points_come_in_pages(store: ExperienceStore, facts: Any, feed: Any) -> None:
+    """The last ones, or those before a cycle, which may be any number."""
+    a_life(store, facts, feed)
+
+    assert [point.cycle for point in store.points("echo", 2)] == [4, 5]
+    assert [point.cycle for point in store.points("echo", 2, before=4)] == [2, 3]
+    assert len(store.points("echo", 9, before=10**30)) == 5
+    assert store.points("echo", 9, before=-(10**30)) == []
+    assert store.points("nobody", 9) == []
+
+
+@pytest.mark.parametrize(
+    ("filters", "cycles"),
+    [
+        (Filters(), [5, 4, 3, 2, 1]),
+        (Filters(outcome="error"), [3]),
+        (Filters(kind="TOOL"), [4, 2]),
+        (Filters(tool="filesystem"), [2]),
+        (Filters(tool="x" * 100), [4]),
+        (Filters(skill="filesystem.read"), [2]),
+        (Filters(skill="invalid"), [4]),
+        (Filters(need="curiosity"), [5, 4, 2, 1]),
+        (Filters(complete=False), [3]),
+        (Filters(complete=True, kind="DO_NOTHING"), [5, 1]),
+        (Filters(least=0.21), [5, 4, 2, 1]),
+        (Filters(most=0.2), [3]),
+        (Filters(least=-1.0, most=-0.5), []),
+        (Filters(first=2, last=3), [3, 2]),
+        (Filters(first=-(10**30), last=10**30, outcome="none"), [5, 4, 2, 1]),
+        (Filters(text="kelp"), [2]),
+        (Filters(text="filesystem.read notes/"), [2]),
+        (Filters(text="ÜBER"), [4]),
+        (Filters(text="THOUGHT 5"), [5]),
+        (Filters(text="no such tool"), [4]),
+        (Filters(text="rest", first=2), [5, 3]),
+        (Filters(text="conch.v1"), []),
+        (Filters(text="%"), []),
+    ],
+)
+def test_a_filter_lets_through_what_it_says(
+    store: ExperienceStore, facts: Any, feed: Any, filters: Filters, cycles: list[int]
+) -> None:
+    """Every condition that is named holds; text is looked for in thought, reply and action, and nowhere else."""
+    a_life(store, facts, feed)
+
+    found = store.find("echo", filters, 99)
+
+    assert [one.cycle for one in found] == cycles
+    assert [store.cycle("echo", cycle) for cycle in cycles] == found
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    least=st.none() | st.sampled_from([0.0, 0.2]),
+    kind=st.none() | st.sampled_from(["TOOL", "DO_NOTHING"]),
+    text=st.none() | st.sampled_from(["rest", "e", "nowhere"]),
+    size=st.integers(1, 4),
+)
+def test_pages_together_are_the_whole(
+    pages: MemoryStore, least: float | None, kind: str | None, text: str | None, size: int
+) -> None:
+    """Page after page by the last cycle of each gives what one page of everything gives, whatever the filter."""
+    filters = Filters(least=least, kind=kind, text=text)
+    found: list[int] = []
+
+    while page := pages.find("echo", filters, size, found[-1] if found else None):
+        found += [one.cycle or 0 for one in page]
+
+    assert found == [one.cycle for one in pages.find("echo", filters, 99)]
+
+
+@pytest.fixture(scope="module")
+def pages(facts: Any, feed: Any) -> Any:
+    with MemoryStore() as store:
+        a_life(store, facts, feed)
+        yield store
+
+
+def test_text_is_found_beyond_the_first_page_that_is_looked_through(facts: Any, feed: Any) -> None:
+    """However many cycles lie between."""
+    with MemoryStore() as store:
+        feed(store, facts.weights(), facts.act(1, raw="NEEDLE"), *facts.judged(1)[1:], *facts.cycle(2))
+        for start in range(3, 700, 100):
+            feed(store, *(event for cycle in range(start, start + 100) for event in facts.judged(cycle)))
+
+        assert [one.cycle for one in store.find("echo", Filters(text="needle"), 9)] == [1]
+
+
+def test_a_cycle_has_neighbours(store: ExperienceStore, facts: Any, feed: Any) -> None:
+    """The nearest recorded ones on both sides, of the same agent, whether or not the cycle itself is there."""
+    a_life(store, facts, feed)
+
+    assert store.neighbours("echo", 1) == (None, 2)
+    assert store.neighbours("echo", 5) == (4, None)
+    assert store.neighbours("echo", 99) == (5, None)
+    assert store.neighbours("delta", 1) == (None, None)
+    assert store.neighbours("echo", 10**30) == (5, None)
+
+
+def test_the_last_cycles_are_counted_by_what_they_are(store: ExperienceStore, facts: Any, feed: Any) -> None:
+    """Alike ones together, the most frequent first; only of the last so many."""
+    a_life(store, facts, feed)
+
+    tallies = store.tallies("echo", 99)
+    newest = store.tallies("echo", 2)
+
+    assert (tallies[0].outcome, tallies[0].kind, tallies[0].cycles) == ("none", "DO_NOTHING", 2)
+    assert sum(tally.cycles for tally in tallies) == 5
+    assert sorted((tally.skill, tally.cycles) for tally in newest) == [("do_nothing", 1), ("invalid", 1)]
+
+
+def test_an_act_that_turns_out_to_stand_earlier_is_what_counts(store: ExperienceStore, facts: Any, placed: Any) -> None:
+    """The row's columns go with the act that holds, as the whole experience does."""
+    store.apply(placed(facts.weights(), *facts.judged(1), first=10), upto=14, now=facts.now)
+
+    store.apply(placed(facts.act(1, action=READ, outcome=FAILED), first=11), upto=14, now=facts.now)
+    store.apply(placed(facts.act(1, action=READ, outcome=FAILED), first=5), upto=14, now=facts.now)
+
+    (point,), whole = store.points("echo", 9), store.cycle("echo", 1)
+    assert whole is not None
+    assert (point.skill, point.outcome, point.seq) == (whole.action.skill, whole.outcome.status, whole.seq)
+    assert (point.skill, point.outcome, point.seq) == ("filesystem.read", "error", 5)

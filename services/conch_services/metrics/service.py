@@ -162,6 +162,7 @@ class MetricsService:
         if len(self._recent) > RECENT:
             del self._recent[next(iter(self._recent))]
         self._counting.count(event, delivery.time)
+        log.debug("metrics.counted", fact=event.TYPE, seq=delivery.seq, agent_id=event.agent, action_id=event.action_id)
         self.tally.handled += 1
 
     def _answer(self, request: Request) -> Response:

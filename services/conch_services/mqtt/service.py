@@ -234,6 +234,7 @@ class MqttService:
                 try:
                     await one.answer
                     self.tally.handled += 1
+                    log.debug("mqtt.sent", seq=one.fact.arrived.seq, action_id=_action_of(one.fact.arrived))
                 except RefusedError as error:
                     self._refused(one.fact, error)
             self._settled(one.fact)
@@ -307,6 +308,10 @@ def _is_fact(arrived: Arrived) -> bool:
         )
     except (ValueError, LookupError, TypeError, RecursionError):
         return False
+
+
+def _action_of(arrived: Arrived) -> str | None:
+    return arrived.event.action_id if arrived.is_event else None
 
 
 def _say_refused(topic: str, answer: asyncio.Future[None]) -> None:

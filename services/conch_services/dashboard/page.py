@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, Response
 
 from conch.errors import StoreError
 from conch.text import safe_text
-from conch.views.line import signed
+from conch.views.line import action_words, needed, scored_of, signed
 from conch_services.dashboard.world import World
 
 
@@ -45,7 +45,14 @@ TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-TEMPLATES.filters |= {"safe_text": safe_text, "signed": signed}
+TEMPLATES.policies["json.dumps_kwargs"] = {}  # names stay in their order: that of the weight set, say
+TEMPLATES.filters |= {
+    "safe_text": safe_text,
+    "signed": signed,
+    "action_words": action_words,
+    "needed": lambda needs: needed(needs or {}),
+    "scored_of": scored_of,
+}
 
 
 async def page(request: Request, template: str, found: Mapping[str, Any], status: int = 200) -> Response:
@@ -81,6 +88,12 @@ async def agents_of(world: World) -> tuple[str, ...]:
         return await world.read(lambda reader: reader.agents()) or (world.settings.agent,)
     except StoreError:
         return (world.settings.agent,)
+
+
+async def agent_of(request: Request) -> str:
+    """The agent that a request is about, by the history's agents."""
+    world: World = request.app.state.world
+    return chosen(request, await agents_of(world), world.settings.agent)
 
 
 def chosen(request: Request, agents: tuple[str, ...], usual: str) -> str:

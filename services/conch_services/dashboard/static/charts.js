@@ -40,14 +40,15 @@ export function movingMean(values, window) {
  * series: [{label, colour: "c1", strength, width, fill, hidden}]; range: [low, high] of y, else as the data have it and 0;
  * time: whether x are seconds since 1970 (else cycles); sync: charts with one key move their cursors together;
  * digits: of a value; pick(x): a point was clicked, or Enter pressed on it.
- * Gives {set(data)}: data as uPlot takes it, [xs, ys of the first series, …].
+ * Gives {set(data), remove()}: data as uPlot takes it, [xs, ys of the first series, …].
  */
 export function chart(figure, { series, range = null, time = false, sync = null, digits = 3, pick = null }) {
   const plot = figure.querySelector(".plot");
   const said = figure.appendChild(document.createElement("span"));
   said.className = "unseen";
   said.setAttribute("aria-live", "polite");
-  const values = legend(figure.querySelector(".legend"), series, (place, show) => made.setSeries(place + 1, { show }));
+  const list = figure.querySelector(".legend");
+  const values = legend(list, series, (place, show) => made.setSeries(place + 1, { show }));
   const write = (value) => (value == null ? "–" : value.toFixed(digits));
   const font = "11px Inter, system-ui, sans-serif";
   const axis = { stroke: () => colour("faint"), grid: { stroke: () => colour("line"), width: 1 }, ticks: { show: false }, font };
@@ -75,11 +76,12 @@ export function chart(figure, { series, range = null, time = false, sync = null,
     hooks: { setCursor: [(u) => values((place) => (u.cursor.idx == null ? "" : write(u.data[place + 1]?.[u.cursor.idx])))] },
   }, [[], ...series.map(() => [])], plot);
   shown.add(made);
-  new ResizeObserver(() => made.setSize({ width: plot.clientWidth, height: plot.clientHeight })).observe(plot);
+  const sized = new ResizeObserver(() => made.setSize({ width: plot.clientWidth, height: plot.clientHeight }));
+  sized.observe(plot);
 
   const at = () => made.data[0][made.cursor.idx ?? made.data[0].length - 1];
-  plot.addEventListener("click", () => pick && made.cursor.idx != null && pick(at()));
-  plot.addEventListener("keydown", (event) => {
+  plot.onclick = () => pick && made.cursor.idx != null && pick(at());
+  plot.onkeydown = (event) => {
     const xs = made.data[0];
     const step = { ArrowLeft: -1, ArrowRight: 1, Home: -xs.length, End: xs.length }[event.key];
     if (event.key === "Enter" && pick && xs.length) pick(at());
@@ -89,12 +91,19 @@ export function chart(figure, { series, range = null, time = false, sync = null,
     made.setCursor({ left: made.valToPos(xs[next], "x"), top: plot.clientHeight / 3 });
     const name = time ? new Date(1000 * xs[next]).toLocaleString("en-GB") : `cycle ${xs[next]}`;
     said.textContent = `${name}: ${series.map((one, place) => `${one.label} ${write(made.data[place + 1][next])}`).join(", ")}`;
-  });
+  };
 
   return {
     set(data) {
       figure.toggleAttribute("data-empty", data[0].length === 0);
       made.setData(data);
+    },
+    remove() {
+      shown.delete(made);
+      sized.disconnect();
+      made.destroy();
+      said.remove();
+      list.replaceChildren();
     },
   };
 }

@@ -1,0 +1,87 @@
+"""The key figures of some cycles in words, as the overview shows them. Pure; figures.js makes the same ones live."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from conch.experience import Point
+from conch.views.line import signed
+
+EXECUTED = ("success", "error", "timeout", "blocked")
+"""Outcomes of acts that a tool was asked for."""
+MOST_ACTIONS = 8
+"""Bars of the action distribution; what is rarer is counted together."""
+OTHERS = "others"
+TREND = 25
+"""Cycles that the trend of the needs is taken over."""
+
+
+class Figure(NamedTuple):
+    """One key figure."""
+
+    name: str
+    title: str
+    value: str
+    note: str
+
+
+def row(point: Point) -> dict[str, Any]:
+    """What the page's scripts know of a cycle, as JSON; `figures.js` makes the same of a live fact."""
+    return {
+        "cycle": point.cycle,
+        "outcome": point.outcome,
+        "skill": point.skill,
+        "valid": point.valid,
+        "total": round(point.total, 6),
+        "coverage": round(point.coverage, 4),
+        "complete": point.complete,
+        "parts": {one.component: round((one.value or 0.0) * one.weight, 6) for one in point.scores if one.weight > 0},
+        "needs": point.needs_after and {need: round(level, 4) for need, level in point.needs_after.items()},
+    }
+
+
+def key_figures(points: Sequence[Point]) -> list[Figure]:
+    """Of these cycles, the oldest first: reward, format, tools, needs, exploration, coverage. A dash: nothing is known."""
+    executed = [point for point in points if point.outcome in EXECUTED]
+    trend = needs_trend([point.needs_after for point in points[-TREND:] if point.needs_after])
+    late = sum(not point.complete for point in points)
+    return [
+        Figure("reward", "Mean reward", signed(fmean(p.total for p in points)) if points else "–", "per cycle"),
+        Figure("format", "Format compliance", _share([p.valid for p in points]), "of replies are valid"),
+        Figure("tools", "Tool success", _share([p.outcome == "success" for p in executed]), "of tool calls"),
+        Figure("needs", "Needs trend", "–" if trend is None else signed(trend, 4), f"a cycle, over the last {TREND}"),
+        Figure("exploration", "Exploration", str(len({tool_of(p.skill) for p in executed})), "distinct tools"),
+        Figure(
+            "coverage",
+            "Coverage",
+            f"{100 * fmean(p.coverage for p in points):.1f}%" if points else "–",
+            f"{late} wait for scores" if late else "every score came",
+        ),
+    ]
+
+
+def needs_trend(levels: Sequence[Mapping[str, float]]) -> float | None:
+    """How much the mean satisfaction changes per cycle over these cycles, [-1, 1]; None of fewer than two."""
+    if len(levels) < 2:
+        return None
+    return (fmean(levels[-1].values()) - fmean(levels[0].values())) / (len(levels) - 1)
+
+
+def actions(points: Sequence[Point]) -> list[tuple[str, float]]:
+    """(tool or kind, its share), the most frequent first, of equals by name; at most MOST_ACTIONS and the rest."""
+    counts = Counter(tool_of(point.skill) for point in points)
+    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    shown, rest = ranked[:MOST_ACTIONS], sum(count for _, count in ranked[MOST_ACTIONS:])
+    return [(name, count / len(points)) for name, count in (*shown, *([(OTHERS, rest)] if rest else []))]
+
+
+def tool_of(skill: str) -> str:
+    """The tool of a skill `tool.operation`; of an act without one, its kind."""
+    return skill.split(".", 1)[0]
+
+
+def _share(held: Sequence[bool]) -> str:
+    return f"{100 * sum(held) / len(held):.1f}%" if held else "–"

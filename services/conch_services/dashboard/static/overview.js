@@ -1,0 +1,256 @@
+// The overview, live: rows, figures and charts from the place in the stream that the page was drawn from.
+import { chart, movingMean } from "./charts.js";
+import { actionsOf, executed, keyFigures, level, rowOf, toolOf } from "./figures.js";
+import { follow, on, paced } from "./live.js";
+import { clock, given, make, sentence, signed } from "./words.js";
+
+const { place, shown, distribution, rows: most, cycles } = given("given");
+const { agent, query } = document.body.dataset;
+const WINDOW = 25;
+const byCycle = new Map(cycles.map((row) => [row.cycle, row])); // the order of cycles, as they were put in
+const $ = (id) => document.getElementById(id);
+
+// Charts. Their lines are known once there is a cycle; a component that comes later makes them anew.
+const open = (cycle) => { location.href = `/cycles/${cycle}${query}`; };
+const charts = new Map(); // figure -> {names, chart}
+
+function lines(name, names, options, data) {
+  let there = charts.get(name);
+  if (there?.names !== names.join()) {
+    there?.chart.remove();
+    there = { names: names.join(), chart: chart($(name), { sync: "cycles", pick: open, ...options }) };
+    charts.set(name, there);
+  }
+  there.chart.set(data);
+}
+
+const COLOURS = ["c1", "c2", "c3", "c4", "c5", "c7", "c8", "c6"];
+const each = (names) => names.map((label, place) => ({ label, colour: COLOURS[place % COLOURS.length] }));
+const namesIn = (rows, field) => [...new Set(rows.flatMap((row) => Object.keys(row[field] ?? {})))];
+
+function draw() {
+  const rows = [...byCycle.values()];
+  const xs = rows.map((row) => row.cycle), totals = rows.map((row) => row.total);
+  const mean = movingMean(totals, WINDOW);
+  lines("reward", ["total"], { series: [
+    { label: "total", colour: "c1", strength: 0.35, width: 1 },
+    { label: `mean of ${WINDOW}`, colour: "c1", width: 2, fill: 0.1 },
+  ] }, [xs, totals, mean]);
+  const parts = namesIn(rows, "parts"), needs = namesIn(rows, "needs");
+  lines("parts", parts, { series: each(parts) }, [xs, ...parts.map((name) => movingMean(rows.map((row) => row.parts[name] ?? null), WINDOW))]);
+  lines("needs", needs, { series: each(needs), range: [-0.02, 1.02], digits: 2 }, [xs, ...needs.map((name) => rows.map((row) => row.needs?.[name] ?? null))]);
+
+  for (const [name, [value, note]] of Object.entries(keyFigures(rows))) {
+    const card = $(`key-${name}`);
+    card.querySelector("strong").textContent = value;
+    if (note != null) card.querySelector("small").textContent = note;
+  }
+  sparks(rows, mean);
+  bars($("actions"), actionsOf(rows.slice(-distribution)));
+  $("actions").nextElementSibling.hidden = rows.length > 0;
+  $("span").textContent = `last ${rows.length} cycles`;
+}
+
+function sparks(rows, mean) {
+  const share = (held, of = () => true) => movingMean(rows.map((row) => (of(row) ? Number(held(row)) : null)), WINDOW);
+  const tools = rows.map((_, at) => new Set(rows.slice(Math.max(0, at + 1 - WINDOW), at + 1).filter(executed).map(toolOf)).size);
+  spark("reward", mean);
+  spark("format", share((row) => row.valid));
+  spark("tools", share((row) => row.outcome === "success", executed));
+  spark("needs", rows.map(level));
+  spark("exploration", tools);
+  spark("coverage", movingMean(rows.map((row) => row.coverage), WINDOW));
+}
+
+/** A line of these values, from the lowest to the highest of them. */
+function spark(name, values) {
+  const known = values.map((value, at) => [at, value]).filter(([, value]) => value != null);
+  const low = Math.min(...known.map(([, value]) => value)), high = Math.max(...known.map(([, value]) => value));
+  const x = (at) => ((100 * at) / Math.max(values.length - 1, 1)).toFixed(2);
+  const y = (value) => (high - low < 1e-9 ? 13 : 24 - (22 * (value - low)) / (high - low)).toFixed(2);
+  const line = known.length > 1 ? `M${known.map(([at, value]) => `${x(at)} ${y(value)}`).join("L")}` : "";
+  const [under, over] = $(`key-${name}`).querySelectorAll("path");
+  over.setAttribute("d", line);
+  under.setAttribute("d", line && `${line}L${x(known.at(-1)[0])} 26L${x(known[0][0])} 26z`);
+}
+
+function bars(list, shares) {
+  while (list.children.length > shares.length) list.lastElementChild.remove();
+  shares.forEach(([name, part], at) => {
+    const item = list.children[at] ?? list.appendChild(barItem());
+    const [label, bar, said] = item.children;
+    label.textContent = name;
+    bar.firstElementChild.setAttribute("width", (100 * part).toFixed(2));
+    bar.firstElementChild.setAttribute("class", name === "invalid" ? "bad" : "");
+    said.textContent = `${(100 * part).toFixed(0)}%`;
+  });
+}
+
+function barItem() {
+  const item = make("li", {}, make("span"));
+  const drawn = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  for (const [name, value] of Object.entries({ class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" })) drawn.setAttribute(name, value);
+  drawn.append(document.createElementNS(drawn.namespaceURI, "rect"));
+  drawn.firstElementChild.setAttribute("height", "8");
+  item.append(drawn, make("b"));
+  return item;
+}
+
+// The table: a row when the act was taken, its total once it is recorded, in place when that is revised.
+const body = $("cycles");
+
+function chip(words, kind = "") {
+  return make("span", { class: `chip ${kind}`.trim() }, words);
+}
+
+function outcome({ valid, outcome: status }) {
+  if (!valid) return chip("invalid", "bad");
+  if (status === "none") return chip("no tool");
+  return chip(status, { success: "good", unknown: "warn" }[status] ?? "bad");
+}
+
+function total(fact) {
+  if (fact.revision == null) return [chip("scoring…")];
+  const kind = fact.total > 0.0005 ? "good-text" : fact.total < -0.0005 ? "bad-text" : "faint";
+  const said = make("span", { class: kind }, signed(fact.total));
+  return fact.complete && fact.scored === fact.parts ? [said] : [chip(`${fact.scored} of ${fact.parts} scored`, "warn"), " ", said];
+}
+
+function show(fact) {
+  const revision = fact.revision ?? 0;
+  const there = body.querySelector(`[data-cycle="${fact.cycle}"]`);
+  if (there && there.dataset.action === fact.action_id && Number(there.dataset.revision) >= revision) return;
+  const behind = [...body.children].find((row) => Number(row.dataset.cycle) < fact.cycle);
+  if (!there && !behind && body.children.length >= most) return;
+  const acted = fact.acted_at ?? fact.time;
+  const row = make("tr", { "data-cycle": fact.cycle, "data-revision": revision, "data-action": fact.action_id, class: "flash" },
+    make("td", {}, make("a", { class: "mono", href: `/cycles/${fact.cycle}${query}` }, `${fact.cycle}`)),
+    make("td", { class: "less" }, make("time", { datetime: acted }, clock(acted))),
+    make("td", { class: "less" }, fact.need),
+    make("td", { class: "mono" }, fact.action),
+    make("td", {}, outcome(fact)),
+    make("td", { class: "num less" }, fact.ms.toFixed(0)),
+    make("td", { class: "num" }, ...total(fact)));
+  if (there) there.replaceWith(row);
+  else body.insertBefore(row, behind ?? null);
+  while (body.children.length > most) body.lastElementChild.remove();
+  $("no-cycles").hidden = true;
+}
+
+function keep(fact) {
+  const ordered = byCycle.has(fact.cycle) || fact.cycle > ([...byCycle.keys()].at(-1) ?? -1);
+  byCycle.set(fact.cycle, rowOf(fact));
+  if (!ordered) {
+    const sorted = [...byCycle].sort(([a], [b]) => a - b);
+    byCycle.clear();
+    for (const [cycle, row] of sorted) byCycle.set(cycle, row);
+  }
+  while (byCycle.size > shown) byCycle.delete(byCycle.keys().next().value);
+}
+
+// Alarms, and what was said.
+function alarm(fact) {
+  const name = `${fact.alarm} ${fact.component ?? ""}`;
+  const list = $("alarms");
+  [...list.children].find((one) => one.dataset.alarm === name)?.remove();
+  if (fact.active) {
+    const said = make("p", { class: "banner bad", "data-alarm": name }, make("strong", {}, fact.alarm.replaceAll("_", " ")), ` ${fact.what} `);
+    if (fact.begun != null) said.append(make("a", { href: `/cycles/${fact.begun}${query}` }, `since cycle ${fact.begun}`));
+    list.append(said);
+  }
+  list.hidden = list.children.length === 0;
+  const card = $("key-alarms");
+  card.querySelector("strong").textContent = list.children.length;
+  card.querySelector("small").textContent = list.children.length ? "go on" : "all is quiet";
+}
+
+function heard(who) {
+  return (fact) => {
+    const list = $("talk");
+    list.append(make("li", { class: who }, fact.text));
+    while (list.children.length > 20) list.firstElementChild.remove();
+    list.scrollTop = list.scrollHeight;
+  };
+}
+
+const drawing = paced(draw);
+const rows = new Map(); // what came since the last drawing, by cycle: rows of a burst are made once
+const tables = paced(() => { for (const fact of rows.values()) show(fact); rows.clear(); });
+
+function met(fact) {
+  if (!rows.size && !document.hidden) show(fact);
+  else rows.set(fact.cycle, fact);
+  tables.touch();
+}
+on("action.taken", (fact) => { met(fact); acted(); });
+on("experience.recorded", (fact) => { met(fact); keep(fact); drawing.touch(); });
+on("alarm.raised", alarm);
+on("message.received", heard("me"));
+on("message.sent", heard("it"));
+on("missed", () => location.reload());
+
+// What a person can do.
+const control = $("control"), pause = $("pause");
+
+function post(verb, body = {}) {
+  return fetch(`/api/v1/agents/${agent}/${verb}`, {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+  });
+}
+
+function stateIs(state) {
+  control.dataset.state = state;
+  pause.textContent = state === "paused" ? "Resume" : "Pause";
+  pause.classList.toggle("main", state === "paused");
+}
+
+function acted() {
+  if (control.dataset.state !== "paused") stateIs("running");
+}
+
+pause.addEventListener("click", async () => {
+  const verb = control.dataset.state === "paused" ? "resume" : "pause";
+  pause.disabled = true;
+  const answer = await post(verb).catch(() => null);
+  pause.disabled = false;
+  if (answer?.ok) stateIs(verb === "pause" ? "paused" : "running");
+  else warn(answer ? await sentence(answer) : "The dashboard does not answer.");
+});
+
+function warn(words) {
+  const banner = $("banner");
+  banner.textContent = words;
+  banner.hidden = false;
+  setTimeout(() => { banner.hidden = true; }, 8000);
+}
+
+for (const name of ["tell", "goal"]) {
+  const box = $(`${name}-box`);
+  $(name).addEventListener("click", () => box.showModal());
+  box.querySelector("[data-close]").addEventListener("click", () => box.close());
+  box.querySelector("form").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const form = event.target, wrong = form.querySelector(".wrong");
+    const values = Object.fromEntries(new FormData(form));
+    const answer = await post(name, name === "goal" ? goal(values) : values).catch(() => null);
+    wrong.textContent = answer?.ok ? "" : answer ? await sentence(answer) : "The dashboard does not answer.";
+    if (answer?.ok) form.reset();
+    if (answer?.ok && name === "goal") box.close();
+  });
+  $(name).hidden = false;
+}
+
+function goal({ statement, kind, command, path, contains, priority }) {
+  const check = kind === "file" ? { kind, path, contains: contains ? [contains] : [] } : { kind, command };
+  return { statement, priority: Number(priority), check };
+}
+
+const goalForm = $("goal-box").querySelector("form");
+goalForm.elements.kind.addEventListener("change", (event) => {
+  for (const label of goalForm.querySelectorAll("[data-for]")) label.hidden = !label.dataset.for.split(" ").includes(event.target.value);
+});
+
+stateIs(control.dataset.state);
+pause.hidden = false;
+draw();
+follow(place, agent);

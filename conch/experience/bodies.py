@@ -27,10 +27,19 @@ class ShownScore:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownLine:
+    """A line of a breakdown without its words."""
+
+    step: str
+    amount: float
+
+
+@dataclass(frozen=True, slots=True)
 class ShownVerdict:
     """What an action is worth, without the words."""
 
     scores: tuple[ShownScore, ...]
+    breakdown: tuple[ShownLine, ...]
     total: float
     coverage: float
     complete: bool

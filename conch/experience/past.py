@@ -29,6 +29,7 @@ _LAST: Final = "SELECT coalesce(max(seq), 0) FROM acts WHERE agent = ?"
 _PAGES: Final = f"SELECT a.seq, 1, a.body {_FROM} AND {_UNSCORED} ORDER BY a.seq LIMIT :most"
 _WHOLE_PAGES: Final = f"SELECT a.seq, {_WANTED}{_UNSCORED}, a.body {_ALL} ORDER BY a.seq LIMIT :most"
 _ACT: Final = "SELECT body FROM acts WHERE agent = ? AND cycle = ? ORDER BY seq DESC LIMIT 1"
+_CYCLE: Final = "SELECT cycle FROM acts WHERE act = (SELECT act FROM actions WHERE action_id = ?)"
 _PROMPT: Final = """
     SELECT body FROM contexts WHERE act = (SELECT act FROM actions WHERE action_id = ?) AND kind = 'messages'"""
 _VERSIONS: Final = """
@@ -139,6 +140,10 @@ class PastReader(OpenStore):
         row = self._row(_PROMPT, action_id)
         with self._intact():
             return PROMPT.validate_json(row[0]) if row else ()
+
+    def cycle_of(self, action_id: str) -> int | None:
+        row = self._row(_CYCLE, action_id)
+        return None if row is None else int(row[0])
 
     def versions(self, action_id: str, scorer: str, component: str) -> list[str]:
         return [row[0] for row in self._rows(_VERSIONS, action_id, scorer, component)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from conch.experience.bodies import ShownScore, stored_act, stored_needs, stored_reflection, stored_verdict
+from conch.experience.bodies import ShownLine, ShownScore, stored_act, stored_needs, stored_reflection, stored_verdict
 from conch.experience.past import PastReader
 
 _POINTS: Final = """
@@ -51,6 +51,8 @@ class Point(NamedTuple):
     """Milliseconds of all phases that are known."""
     scores: tuple[ShownScore, ...]
     """In the order of the weight set; then what was scored beside it, with weight 0."""
+    breakdown: tuple[ShownLine, ...]
+    """What adds up to the total."""
     needs_after: Mapping[str, float] | None
 
 
@@ -134,6 +136,7 @@ def in_64_bits(value: Any) -> Any:
 def _point(row: Sequence[Any]) -> Point:
     cycle, seq, acted, outcome, kind, tool, skill, valid, total, coverage, complete, revision, ms, *bodies = row
     verdict, reflected, needs = bodies
+    shown = stored_verdict(verdict)
     reflect = (stored_reflection(reflected)[1] or 0.0) if reflected else 0.0
     return Point(
         cycle=cycle,
@@ -149,7 +152,8 @@ def _point(row: Sequence[Any]) -> Point:
         complete=bool(complete),
         revision=revision,
         ms=ms + reflect,
-        scores=stored_verdict(verdict).scores,
+        scores=shown.scores,
+        breakdown=shown.breakdown,
         needs_after=stored_needs(needs).after if needs else None,
     )
 

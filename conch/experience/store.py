@@ -213,6 +213,10 @@ class ExperienceReader(Protocol):
         """What the mind was given for an action; nothing, where that is not known."""
         ...
 
+    def cycle_of(self, action_id: str) -> int | None:
+        """The cycle of an action whose act is stored."""
+        ...
+
     def versions(self, action_id: str, scorer: str, component: str) -> list[str]:
         """In which versions a scorer has said a component of an action."""
         ...

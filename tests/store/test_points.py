@@ -43,7 +43,18 @@ def test_a_point_says_what_its_experience_says(store: ExperienceStore, facts: An
         names = ("component", "value", "weight", "status", "scorer", "version")
         said = [[getattr(score, name) for name in names] for score in point.scores]
         assert said == [[getattr(score, name) for name in names] for score in whole.scores]
+        assert [(line.step, line.amount) for line in point.breakdown] == [
+            (line.step, line.amount) for line in whole.breakdown
+        ]
     assert [(point.cycle, point.revision) for point in points] == [(1, 1), (2, 1), (3, 2), (4, 1), (5, 1)]
+
+
+def test_an_actions_cycle_is_known_by_its_id(store: ExperienceStore, facts: Any, feed: Any) -> None:
+    """Of any agent; of an action that nobody has heard of there is none."""
+    a_life(store, facts, feed)
+
+    assert [store.cycle_of(str(facts.act(number).action_id)) for number in (1, 4)] == [1, 4]
+    assert store.cycle_of("nobody's") is None
 
 
 def test_points_come_in_pages(store: ExperienceStore, facts: Any, feed: Any) -> None:

@@ -1,0 +1,248 @@
+"""The ring of frames: each page has every frame once, in order, or is told what it misses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conch.bus import MemoryBus, MemoryJournal, feeding
+from conch_schemas import ActionTaken, encode, subject_of
+from conch_services.dashboard import hub as hub_module
+from conch_services.dashboard.hub import LIVE, Hub, News
+
+Publish = Callable[..., Any]
+
+
+async def publish(bus: MemoryBus, act: ActionTaken) -> int:
+    """The place that the act has now."""
+    return (await bus.publish(subject_of(act), encode(act), id=act.id)).seq
+
+
+@asynccontextmanager
+async def following(bus: MemoryBus, hub: Hub) -> AsyncIterator[None]:
+    """While entered, the hub follows the bus."""
+    async with feeding(bus) as feed:
+        task = asyncio.create_task(hub.follow(feed))
+        while hub.state != LIVE and not task.done():  # noqa: ASYNC110 - nobody else tells
+            await asyncio.sleep(0)
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def places(frames: bytes) -> list[int]:
+    """Where the frames stand in the stream."""
+    return [int(place) for place in re.findall(rb"^id: (\d+)$", frames, re.MULTILINE)]
+
+
+async def taken(news: AsyncIterator[News], upto: int) -> tuple[list[int], int]:
+    """(places of the frames up to that one, how many were said to be missed)."""
+    found: list[int] = []
+    missed = 0
+    async with asyncio.timeout(10):
+        async for one in news:
+            found += places(one.frames)
+            missed += one.missed
+            if one.after >= upto:
+                break
+    return found, missed
+
+
+async def test_a_page_has_every_frame_once_in_order(act: Any) -> None:
+    """From the place that it names on: what was before it is not told again."""
+    hub = Hub()
+    async with MemoryBus() as bus, following(bus, hub):
+        last = [await publish(bus, act(cycle)) for cycle in range(1, 8)][-1]
+
+        whole, none_missed = await taken(hub.news(0), last)
+        rest, _ = await taken(hub.news(4), last)
+
+    assert whole == [1, 2, 3, 4, 5, 6, 7]
+    assert none_missed == 0
+    assert rest == [5, 6, 7]
+
+
+async def test_a_frame_is_what_a_page_shows_of_a_fact(act: Any) -> None:
+    """One message of text/event-stream: its id the place in the stream, its data one line of JSON."""
+    hub = Hub()
+    async with MemoryBus() as bus, following(bus, hub):
+        seq = await publish(bus, act(3, needs={"curiosity": 0.9, "reliability": 0.2}))
+        news = [one async for one in _until(hub, seq)][-1]
+
+    identity, data, *end = news.frames.decode().split("\n")
+    said = json.loads(data.removeprefix("data: "))
+    assert identity == f"id: {seq}"
+    assert end == ["", ""]
+    assert (said["kind"], said["cycle"], said["agent"], said["need"]) == ("action.taken", 3, "echo", "reliability")
+
+
+async def _until(hub: Hub, seq: int) -> AsyncIterator[News]:
+    async for one in hub.news(0):
+        yield one
+        if one.after >= seq:
+            return
+
+
+async def test_a_page_that_comes_again_after_a_restart_misses_nothing(act: Any) -> None:
+    """What the new hub never had is read back from the stream; then it goes on live, each frame once."""
+    journal = MemoryJournal()
+    async with MemoryBus(journal) as bus:
+        for cycle in range(1, 6):
+            await publish(bus, act(cycle))
+        hub = Hub()
+        async with following(bus, hub):
+            news = hub.news(2)
+            back, _ = await taken(news, 5)
+            await publish(bus, act(6))
+            live, _ = await taken(hub.news(5), 6)
+
+    assert back == [3, 4, 5]
+    assert live == [6]
+
+
+async def test_a_page_that_is_too_far_behind_is_told_how_much_it_misses(
+    act: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond what is read back nothing is told twice, and what is left out is counted."""
+    monkeypatch.setattr(hub_module, "MOST_READ", 3)
+    async with MemoryBus() as bus:
+        for cycle in range(1, 11):
+            await publish(bus, act(cycle))
+        hub = Hub()
+        async with following(bus, hub):
+            await publish(bus, act(11))
+            found, missed = await taken(hub.news(2), 11)
+
+    assert found == [11]
+    assert missed == 8
+
+
+async def test_a_flood_reaches_a_page_as_its_newest_frames(act: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than a page can be sent at a time: the oldest are left out, and counted."""
+    monkeypatch.setattr(hub_module, "MOST_AT_ONCE", 5)
+    hub = Hub()
+    async with MemoryBus() as bus, following(bus, hub):
+        for cycle in range(1, 101):
+            await publish(bus, act(cycle))
+        async with asyncio.timeout(10):
+            while hub.last < 100:
+                await asyncio.sleep(0)
+        found, missed = await taken(hub.news(0), 100)
+
+    assert found == [96, 97, 98, 99, 100]
+    assert missed == 95
+
+
+async def test_a_stream_that_was_made_anew_begins_a_page_anew(act: Any) -> None:
+    """Its places start again: a page that knows higher ones is told so, instead of waiting for them."""
+    hub = Hub()
+    async with MemoryBus() as bus, following(bus, hub):
+        for cycle in range(1, 9):
+            await publish(bus, act(cycle))
+    async with MemoryBus() as bus, following(bus, hub):
+        await publish(bus, act(1))
+        async with asyncio.timeout(10):
+            first = await anext(hub.news(8))
+
+    assert first.anew
+    assert first.after <= 1
+
+
+async def test_a_page_of_one_agent_is_told_of_no_other(act: Any) -> None:
+    """Neither live nor read back."""
+    async with MemoryBus() as bus:
+        for cycle in range(1, 4):
+            await publish(bus, act(cycle, "one"))
+            await publish(bus, act(cycle, "two"))
+        hub = Hub()
+        async with following(bus, hub):
+            for cycle in range(4, 6):
+                await publish(bus, act(cycle, "one"))
+                await publish(bus, act(cycle, "two"))
+            found, _ = await taken(hub.news(0, "two"), 10)
+
+    assert found == [2, 4, 6, 8, 10]
+
+
+async def test_pages_are_told_that_the_bus_is_away_and_that_it_is_back(act: Any, until: Any) -> None:
+    """They wait meanwhile, and miss nothing of what was said."""
+    journal = MemoryJournal()
+    hub = Hub()
+    async with MemoryBus(journal) as bus, following(bus, hub):
+        await publish(bus, act(1))
+        await until(lambda: hub.last == 1)
+    hub.say("no run is in progress")
+    news = hub.news(1)
+    async with asyncio.timeout(10):
+        away = await anext(news)
+    async with MemoryBus(journal) as bus:
+        await publish(bus, act(2))  # while nobody followed
+        async with following(bus, hub):
+            found, _ = await taken(news, 2)
+
+    assert away.frames == b""
+    assert hub.state == LIVE
+    assert found == [2]
+
+
+async def test_a_closed_hub_ends_every_page(act: Any) -> None:
+    """At once, also those that wait."""
+    hub = Hub()
+    async with MemoryBus() as bus, following(bus, hub):
+        news = hub.news(0)
+        waiting = asyncio.ensure_future(_exhausted(news))
+        await asyncio.sleep(0)
+        hub.close()
+
+        async with asyncio.timeout(10):
+            await waiting
+
+
+async def _exhausted(news: AsyncIterator[News]) -> None:
+    async for _ in news:
+        pass
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=30), st.integers(1, 6))
+@settings(deadline=None, max_examples=60)
+def test_whatever_the_ring_holds_a_page_has_all_or_knows_what_it_lacks(steps: list[tuple[bool, int]], most: int) -> None:
+    """Frames told and frames missed are together all there were, however often a page looks and the ring turns over."""
+    hub = Hub()
+    hub._epoch = "a stream"
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr(hub_module, "MOST_FRAMES", most)
+    told, missed, after, count = [], 0, 0, 0
+
+    async def look() -> None:
+        nonlocal missed, after
+        fresh = await hub._read_back(after, None) if after < hub._floor else hub._fresh(after, None)
+        told.extend(places(fresh.frames))
+        missed += fresh.missed
+        after = fresh.after
+
+    async def play() -> None:
+        nonlocal count
+        for looks, added in [*steps, (True, 0), (True, 0)]:
+            for _ in range(added):
+                count += 1
+                hub._add(count, "echo", b"id: %d\ndata: {}\n\n" % count)
+                hub.last = count
+            if looks:
+                await look()
+
+    try:
+        asyncio.run(play())
+    finally:
+        monkey.undo()
+    assert told == sorted(set(told))
+    assert len(told) + missed == count

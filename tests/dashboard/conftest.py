@@ -6,6 +6,7 @@ All tests of this folder run in one event loop, that of the session: the browser
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,6 +22,7 @@ from conch.config import Settings, UiSettings
 from conch.consumer import ServiceContext
 from conch.experience import SqliteStore
 from conch.home import Home
+from conch.passes import Passes, signed_session
 from conch_schemas import Event, ExperienceRecorded, encode, subject_of
 from conch_services.dashboard.service import DashboardService, dashboard_service
 from conch_services.dashboard.world import World
@@ -131,8 +133,10 @@ async def dashboard(
         try:
             await until(lambda: serving.done() or (service.address and world.hub.state == "live"))
             assert service.address is not None, serving.result()
-            async with httpx2.AsyncClient(base_url=service.address, timeout=10) as client:
-                yield Dashboard(service.address, client, service, world, bus, feed, seeded)
+            name = f"conch_session_{service.address.rpartition(':')[2]}"
+            cookies = {name: signed_session(Passes(seeded.home).key(), name, time.time())}
+            async with httpx2.AsyncClient(base_url=service.address, timeout=10, cookies=cookies) as client:
+                yield Dashboard(service.address, client, service, world, bus, feed, seeded, cookies)
         finally:
             stop.set()
             await serving

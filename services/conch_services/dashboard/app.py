@@ -10,6 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from conch_services.dashboard.errors import HANDLERS
 from conch_services.dashboard.hub import LIVE
 from conch_services.dashboard.live import Live
 from conch_services.dashboard.pages import ROUTES
@@ -27,7 +28,8 @@ def make_app(world: World) -> Starlette:
             Route("/healthz", _healthz),
             Route("/readyz", _readyz),
             Mount("/static", StaticFiles(directory=HERE / "static")),
-        ]
+        ],
+        exception_handlers=HANDLERS,
     )
     app.state.world = world
     return app

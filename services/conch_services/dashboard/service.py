@@ -12,21 +12,24 @@ import uvicorn
 
 from conch.bus import Feed
 from conch.config import UiSettings
+from conch.config.model import UI_PORT
 from conch.consumer import ServiceContext
 from conch.consumer.output import Tally
 from conch.errors import ConchError
 from conch.home import Home
+from conch.passes import Passes
 from conch.process import innermost
 from conch_services.dashboard.app import make_app
+from conch_services.dashboard.security import Guard, Impatient
 from conch_services.dashboard.world import World
 
 log = structlog.get_logger(__name__)
 
-USUAL_PORT = 26624
-"""The port that is taken when none is named: CONCH on the keys of a telephone."""
 ALONE = "no run is in progress: history is shown, and conch run is waited for"
 BACKLOG = 256
 """Connections that wait to be taken."""
+MOST_HEAD = 16 * 1024
+"""Bytes of a request's line and headers."""
 
 
 def dashboard_service(context: ServiceContext) -> DashboardService:
@@ -94,7 +97,16 @@ class DashboardService:
         host, port = listening.getsockname()[:2]
         self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         config = uvicorn.Config(
-            make_app(self._world), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
+            Guard(make_app(self._world), self._settings, Passes(self._world.home), port),
+            http=Impatient,
+            h11_max_incomplete_event_size=MOST_HEAD,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,  # a query holds a link's token
+            proxy_headers=False,  # where a request comes from is known from its connection alone
+            server_header=False,
+            timeout_graceful_shutdown=1,
         )
         server = _Server(config)
         serving = asyncio.create_task(server.serve(sockets=[listening]), name="conch.dashboard.serve")
@@ -124,7 +136,7 @@ def listen(settings: UiSettings) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
-        port = USUAL_PORT if settings.port is None else settings.port
+        port = UI_PORT if settings.port is None else settings.port
         return socket.create_server((settings.host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         if settings.port is None:

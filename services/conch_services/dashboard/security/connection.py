@@ -1,0 +1,40 @@
+"""A connection that is not kept open for somebody who does not say what he wants."""
+
+from __future__ import annotations
+
+import asyncio
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_SECONDS = 10.0
+"""From a connection, or from the first byte of a further request on it, to the last header of the request."""
+
+
+class Impatient(H11Protocol):
+    """HTTP/1.1 whose requests have to come: one that stays half said is hung up on. Meanwhile it holds up nobody."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn's own
+        """Somebody is there: he has so long to say what he wants."""
+        super().connection_made(transport)
+        self._late = self.loop.call_later(HEAD_SECONDS, transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        """He has said something; whether all of a request's head, is known when it was read."""
+        super().data_received(data)
+        waits = self.cycle is None or self.cycle.response_complete
+        if not waits:
+            self._on_time()
+        elif self._late is None:
+            self._late = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """He is gone."""
+        self._on_time()
+        super().connection_lost(exc)
+
+    def _on_time(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None

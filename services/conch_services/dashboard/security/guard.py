@@ -1,0 +1,264 @@
+"""The guard: every request passes it on its way in, and every answer on its way out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from urllib.parse import parse_qsl, quote, urlencode
+
+import structlog
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from conch.config import UiSettings
+from conch.errors import ConchError
+from conch.passes import SESSION_SECONDS, Passes, admits, same, signed_session
+from conch_services.dashboard.security import refusals
+from conch_services.dashboard.security.places import CHANGES, Places
+from conch_services.dashboard.security.refusals import is_for_programs, refusal
+from conch_services.dashboard.security.tries import Tries
+
+log = structlog.get_logger(__name__)
+
+MOST_BODY = 64 * 1024
+"""Bytes of a request's body."""
+BODY_SECONDS = 10.0
+"""Until all of it has come."""
+MOST_PATH = 2000
+"""Characters of the place that one goes on to after logging in."""
+HEALTH = frozenset({"/healthz", "/readyz"})
+"""What tells nothing but that it is there."""
+LOGIN = "/login"
+
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": CONTENT_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), display-capture=(), geolocation=(), microphone=(), midi=(), payment=(), usb=()",
+}
+"""On every answer."""
+
+
+class Guard:
+    """Lets through what comes from our own pages and from programs that know the token, and nothing else."""
+
+    def __init__(self, app: ASGIApp, settings: UiSettings, passes: Passes, port: int) -> None:
+        """`port`: where the page listens. Raises HomeError where the home's key cannot be read or made."""
+        self._app, self._passes = app, passes
+        self._open = settings.unsafe_allow_unauthenticated
+        self._places = Places.of(settings, port)
+        self._key = passes.key()
+        own = settings.token
+        self._token = passes.token() if own is None else own.get_secret_value()
+        self._cookie = f"conch_session_{port}"
+        self._tries = Tries()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An ASGI application."""
+        if scope["type"] != "http":
+            raise ConchError(f"the dashboard speaks HTTP alone, no {scope['type']}")
+        path, begun, ended = scope["path"], False, False
+
+        async def guarded(message: Message) -> None:
+            nonlocal begun, ended
+            if message["type"] == "http.response.start":
+                begun = True
+                _put_headers(path, message)
+            else:
+                ended = not message.get("more_body", False)
+            await send(message)
+
+        try:
+            answer = await self._refused(scope, receive)
+            if answer is None:
+                body = await _body(scope, receive)
+                answer = await self._login(scope, body or b"") if _is_login(scope) else None
+                receive = _again(body, receive)
+            await (answer or self._app)(scope, receive, guarded)
+        except _RefusedError as refused:
+            await refusal(path, refused.status, str(refused), headers=refused.headers)(scope, receive, guarded)
+        except Exception as error:
+            log.exception("dashboard.broke", path=path)
+            if ended:
+                return
+            if begun:
+                raise
+            status, said = (503, str(error)) if isinstance(error, ConchError) else (500, refusals.BROKEN)
+            await refusal(path, status, said)(scope, receive, guarded)
+
+    # -- coming in ---------------------------------------------------------------------------------------------------
+
+    async def _refused(self, scope: Scope, receive: Receive) -> Response | None:
+        """The answer to whoever is not let through to the application; None: he is."""
+        headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
+        host = headers.get("host", "")
+        if not host:
+            raise _RefusedError(400, refusals.NO_HOST)
+        if not self._places.knows(host, harmless=path in HEALTH):
+            raise _RefusedError(421, refusals.FOREIGN_HOST)
+        if method in CHANGES and not self._places.comes_from_us(host, headers):
+            raise _RefusedError(403, refusals.CROSS_SITE)
+        if path in HEALTH or path.startswith("/static/") or _is_login(scope):
+            return None
+        shown = _shown(scope)
+        if shown is not None:
+            return await self._by_link(scope, shown)
+        if self._open or self._is_known(scope, headers):
+            return None
+        challenge = {"WWW-Authenticate": "Bearer"} if is_for_programs(path) else None
+        return refusal(path, 401, refusals.LOG_IN, headers=challenge, form=_onward(scope))
+
+    def _is_known(self, scope: Scope, headers: Headers) -> bool:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return self._is_token(scope, token.strip())
+        return self._has_session(headers)
+
+    def _has_session(self, headers: Headers) -> bool:
+        return any(admits(self._key, self._cookie, one, time.time()) for one in _cookies(headers, self._cookie))
+
+    def _is_token(self, scope: Scope, shown: str) -> bool:
+        """Raises what refuses everybody who was wrong too often."""
+        address = self._let_try(scope)
+        right = same(shown, self._token)
+        if not right:
+            self._tries.note(address, time.monotonic())
+        return right
+
+    def _let_try(self, scope: Scope) -> str:
+        """Where he comes from who may show a token now."""
+        address = (scope.get("client") or ("",))[0]
+        wait = self._tries.wait(address, time.monotonic())
+        if wait:
+            raise _RefusedError(429, refusals.TOO_OFTEN, {"Retry-After": str(int(wait) + 1)})
+        return address
+
+    async def _by_link(self, scope: Scope, token: str) -> Response:
+        headers = Headers(scope=scope)
+        if "prefetch" in headers.get("sec-purpose", ""):  # a browser guesses where its person will go
+            raise _RefusedError(503, refusals.NOT_AHEAD)
+        address = self._let_try(scope)
+        if await asyncio.to_thread(self._passes.redeem, token, time.time()):
+            return self._admitted(headers, _onward(scope))
+        self._tries.note(address, time.monotonic())
+        known = self._open or self._has_session(headers)
+        onward = _onward(scope)
+        return refusal(
+            scope["path"], 401, refusals.SPENT, form=None if known else onward, onward=onward if known else None
+        )
+
+    async def _login(self, scope: Scope, body: bytes) -> Response:
+        """What the form sends: the token, and where to go on to."""
+        said = dict(parse_qsl(body.decode("ascii", errors="replace")))
+        onward = _local(said.get("next", "/"))
+        if self._is_token(scope, said.get("token", "")):
+            return self._admitted(Headers(scope=scope), onward)
+        return refusal(LOGIN, 401, refusals.WRONG, form=onward)
+
+    def _admitted(self, headers: Headers, onward: str) -> Response:
+        answer = RedirectResponse(onward, 303)
+        answer.set_cookie(
+            self._cookie,
+            signed_session(self._key, self._cookie, time.time()),
+            max_age=int(SESSION_SECONDS),
+            path="/",
+            secure=self._places.is_secure(headers["host"]),
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
+
+
+class _RefusedError(Exception):
+    def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status, self.headers = status, headers
+
+
+def _is_login(scope: Scope) -> bool:
+    return bool(scope["path"] == LOGIN and scope["method"] == "POST")
+
+
+def _shown(scope: Scope) -> str | None:
+    """The one-time token in the query of a page."""
+    if scope["method"] != "GET" or is_for_programs(scope["path"]):
+        return None
+    return dict(_query(scope)).get("token")
+
+
+def _query(scope: Scope) -> list[tuple[str, str]]:
+    return parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+
+
+def _onward(scope: Scope) -> str:
+    """The place that was asked for, without the token."""
+    query = urlencode([(name, value) for name, value in _query(scope) if name != "token"])
+    return _local(quote(scope["path"]) + (f"?{query}" if query else ""))
+
+
+def _local(place: str) -> str:
+    """`place` where it is one of ours, a path, and no longer than MOST_PATH; else the overview."""
+    path = f"/{place.lstrip('/')}"
+    plain = place.startswith("/") and len(place) <= MOST_PATH and place.isascii() and place.isprintable()
+    return path if plain and "\\" not in place and path != LOGIN else "/"
+
+
+def _cookies(headers: Headers, name: str) -> Iterator[str]:
+    """Every cookie of this name: another server on this machine may have set one beside ours."""
+    for line in headers.getlist("cookie"):
+        for part in line.split(";"):
+            key, _, value = part.strip().partition("=")
+            if key == name:
+                yield value
+
+
+async def _body(scope: Scope, receive: Receive) -> bytes | None:
+    """All of the request's body; None: it has none. Raises what refuses one that is too large, or too slow."""
+    headers = Headers(scope=scope)
+    length = headers.get("content-length", "0")
+    if length == "0" and "transfer-encoding" not in headers:
+        return None
+    if int(length) > MOST_BODY:
+        raise _RefusedError(413, refusals.TOO_LARGE, {"Connection": "close"})
+    body, more = b"", True
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise TimeoutError
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(body) > MOST_BODY:
+                    raise _RefusedError(413, refusals.TOO_LARGE, {"Connection": "close"})
+    except TimeoutError:
+        raise _RefusedError(408, refusals.TOO_SLOW, {"Connection": "close"}) from None
+    return body
+
+
+def _again(body: bytes | None, receive: Receive) -> Receive:
+    """What gives the application the body that was read, then what comes after it."""
+    if body is None:
+        return receive
+    left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def give() -> Message:
+        return left.pop() if left else await receive()
+
+    return give
+
+
+def _put_headers(path: str, start: Message) -> None:
+    headers = MutableHeaders(scope=start)
+    for name, value in HEADERS.items():
+        headers[name] = value
+    # A file is asked for again each time, and answered with a few bytes unless it has changed (its ETag).
+    headers["Cache-Control"] = "no-cache" if path.startswith("/static/") else "no-store"

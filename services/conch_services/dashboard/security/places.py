@@ -1,0 +1,78 @@
+"""Names that the page goes by: which Host a request may name, and from which origin it may change something. Pure.
+
+A page of somebody else's whose name suddenly leads to this machine (DNS rebinding) names itself in Host, so any name
+that is not ours is refused. A page of somebody else's that sends a form here with our cookie names itself in Origin,
+and the browser says in Sec-Fetch-Site that it is another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from conch.config import UiSettings
+from conch.config.model import is_loopback
+
+CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+"""Methods that change something."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """What the page that listens at one port is called."""
+
+    hosts: frozenset[str]
+    """As they stand in the header Host, in small letters."""
+    origins: frozenset[str]
+    """Those of ui.origins."""
+    by_number: bool
+    """Whether any address in numbers is ours: where everybody is let in, nobody has said by which names."""
+
+    @classmethod
+    def of(cls, settings: UiSettings, port: int) -> Places:
+        """Of a page that listens at this port."""
+        own = ["127.0.0.1", "localhost", "[::1]"]
+        if is_loopback(settings.host):
+            own.append(f"[{settings.host}]" if ":" in settings.host else settings.host)
+        hosts = {f"{name}:{port}" for name in own} | {name for name in own if port == 80}
+        for origin in settings.origins:
+            parts = urlsplit(origin)
+            hosts |= {parts.netloc} if parts.port else {parts.netloc, f"{parts.netloc}:{_usual(parts.scheme)}"}
+        open_to_all = settings.unsafe_allow_unauthenticated and not is_loopback(settings.host)
+        return cls(frozenset(hosts), frozenset(settings.origins), open_to_all)
+
+    def knows(self, host: str, *, harmless: bool = False) -> bool:
+        """Whether a request with this Host is meant for us. `harmless`: for what tells nothing, an address in numbers
+        will do: whoever asks a container for its health knows it by no other name."""
+        if host.lower() in self.hosts:
+            return True
+        return (harmless or self.by_number) and _is_number(host)
+
+    def is_secure(self, host: str) -> bool:
+        """Whether browsers reach this host by TLS alone."""
+        named = {urlsplit(origin).scheme for origin in self.origins if urlsplit(origin).netloc == host.lower()}
+        return named == {"https"}
+
+    def comes_from_us(self, host: str, headers: Mapping[str, str]) -> bool:
+        """Whether a request that changes something was sent by our own page, or by a program.
+
+        A browser says in one header or the other when it was another page; a program sends neither.
+        """
+        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+            return False
+        origin = headers.get("origin")
+        return origin is None or origin == f"http://{host.lower()}" or origin in self.origins
+
+
+def _usual(scheme: str) -> int:
+    return 443 if scheme == "https" else 80
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ip_address(urlsplit(f"//{host}").hostname or "")
+    except ValueError:
+        return False
+    return True

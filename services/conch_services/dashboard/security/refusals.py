@@ -1,0 +1,64 @@
+"""What those are told who are not let in: a page, or of the API and the live stream a problem in JSON. No data, no
+names of this home, and never what they have sent."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import msgspec
+from starlette.responses import HTMLResponse, Response
+
+from conch_services.dashboard.page import TEMPLATES
+
+LOG_IN = "Open the link that conch run or conch ui has printed. It lets in once; conch ui --link prints another one."
+SPENT = (
+    "This link was used already, or is older than a day. A link lets in once: conch ui --link prints another one, and "
+    "so does the next conch run."
+)
+WRONG = "That is not the token. It stands in the file ui/token of the home directory, or is the one set as ui.token."
+FOREIGN_HOST = (
+    "This address is not known as the dashboard's. Open it by the address that conch run has printed, or name this one "
+    "in ui.origins."
+)
+NO_HOST = "The request does not say which host it is meant for: it needs the header Host."
+CROSS_SITE = (
+    "Another page has sent this, so nothing was done. Do it on the dashboard's own page; a program shows the token, as "
+    "Authorization: Bearer, and neither Origin nor Sec-Fetch-Site."
+)
+TOO_LARGE = "The request is larger than 64 KiB: send less at once."
+TOO_SLOW = "The rest of the request did not come in its time: send it again."
+TOO_OFTEN = "Too many wrong tokens have come from here: wait a minute, then try again."
+NOT_AHEAD = "A link that lets in once is not opened ahead of its time."
+BROKEN = "The dashboard has met an error of its own. The log has it; nothing of the agent is harmed. Try again."
+
+
+def is_for_programs(path: str) -> bool:
+    """Whether what is there is read by a program rather than looked at."""
+    return path.startswith("/api/") or path in ("/api", "/live")
+
+
+def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
+    """The answer of the API to what cannot be: a problem of RFC 9457, `detail` one sentence or two."""
+    said = {"schema": "conch.v1.problem", "status": status, "title": HTTPStatus(status).phrase, "detail": detail}
+    return Response(msgspec.json.encode(said), status, headers, "application/problem+json")
+
+
+def refusal(
+    path: str,
+    status: int,
+    detail: str,
+    *,
+    headers: dict[str, str] | None = None,
+    form: str | None = None,
+    onward: str | None = None,
+) -> Response:
+    """Why the request for `path` is refused.
+
+    `form`: the page has one that takes the token and then goes to this place; `onward`: whoever reads it is logged in
+    already, and may go on there.
+    """
+    if is_for_programs(path):
+        return problem(status, detail, headers)
+    template = TEMPLATES.get_template("closed.html")
+    title = HTTPStatus(status).phrase
+    return HTMLResponse(template.render(title=title, detail=detail, form=form, onward=onward), status, headers)

@@ -6,9 +6,11 @@ All tests of this folder run in one event loop, that of the session: the browser
 from __future__ import annotations
 
 import asyncio
+import copy
+import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -68,10 +70,10 @@ class Seeded:
         return list(made)
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def seeded(tmp_path: Path) -> Seeded:
-    """A home in which `echo` has lived for CYCLES cycles."""
-    home = Home(tmp_path / "home")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def lived(tmp_path_factory: pytest.TempPathFactory) -> Seeded:
+    """What `seeded` is a copy of, made once."""
+    home = Home(tmp_path_factory.mktemp("lived") / "home")
     home.make()
     made = Seeded(home, Life())
     facts: list[Event] = [made.life.weights()]
@@ -80,6 +82,13 @@ async def seeded(tmp_path: Path) -> Seeded:
     async with MemoryBus(made.journal) as bus:
         await made.add(bus, facts)
     return made
+
+
+@pytest.fixture
+def seeded(lived: Seeded, tmp_path: Path) -> Seeded:
+    """A home in which `echo` has lived for CYCLES cycles."""
+    shutil.copytree(lived.home.path, tmp_path / "home")
+    return replace(copy.deepcopy(lived), home=Home(tmp_path / "home"))
 
 
 @dataclass

@@ -31,7 +31,7 @@ async def following(bus: MemoryBus, hub: Hub) -> AsyncIterator[None]:
     """While entered, the hub follows the bus."""
     async with feeding(bus) as feed:
         task = asyncio.create_task(hub.follow(feed))
-        while hub.state != LIVE and not task.done():  # noqa: ASYNC110 - nobody else tells
+        while hub.state != LIVE and not task.done():
             await asyncio.sleep(0)
         try:
             yield
@@ -215,7 +215,7 @@ async def _exhausted(news: AsyncIterator[News]) -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=30), st.integers(1, 6))
 @settings(deadline=None, max_examples=60)
-def test_whatever_the_ring_holds_a_page_has_all_or_knows_what_it_lacks(steps: list[tuple[bool, int]], most: int) -> None:
+def test_a_page_has_all_or_knows_what_it_lacks(steps: list[tuple[bool, int]], most: int) -> None:
     """Frames told and frames missed are together all there were, however often a page looks and the ring turns over."""
     hub = Hub()
     hub._epoch = "a stream"

@@ -25,7 +25,7 @@ ROUNDS = 10_000
 
 
 def prepare(place: Path) -> None:
-    """Fill `place`. Twice is once. Raises CalledProcessError when `conch` refuses, OSError where nothing can be written."""
+    """Fill `place`. Twice is once. Raises CalledProcessError where `conch` refuses, OSError."""
     place.mkdir(parents=True, exist_ok=True)
     place.chmod(0o700)
     _conch("init", "--home", str(place))

@@ -1,4 +1,4 @@
-"""The services of ops/compose.yaml as processes: the same commands, environment and files, at addresses of this machine."""
+"""The services of ops/compose.yaml as processes: the same commands, variables and files, at free ports."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ PATIENCE = 90.0
 """Seconds for a dozen processes to start on a machine with other work."""
 CONCH = "conch-agent"
 """The image whose services are Conch's own."""
+ELSEWHERE = {
+    "mosquitto": ["mosquitto", "-c", "/mosquitto/config/mosquitto.conf"],
+    "prometheus": ["prometheus", "--web.listen-address=127.0.0.1:9090"],
+}
+"""What the images of others start with."""
 
 
 def compose() -> dict[str, Any]:
@@ -61,7 +66,8 @@ class Containers:
     def start(self, name: str, **more: str) -> None:
         """Start a service; `more`: variables beside its own."""
         one = self._file["services"][name]
-        words = [*one.get("entrypoint", ["tini", "--", "conch"]), *one.get("command", [])]
+        entry = ELSEWHERE.get(name) or one.get("entrypoint", ["tini", "--", "conch"])
+        words = [*entry, *one.get("command", [])]
         command = [self._here(word, name) for word in words if word not in ("tini", "--")]
         environment = os.environ | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}"} | self.environment(name) | more
         with self._log(name).open("wb") as log:
@@ -78,8 +84,7 @@ class Containers:
         """What the service is given: its files of variables, its variables, and its home."""
         one, found = self._file["services"][name], {"CONCH_HOME": str(self.home(name))}
         for file in one.get("env_file", ()):
-            lines = (OPS / file["path"]).with_name(Path(file["path"]).name).name
-            text = (self._deployment / lines).read_text()
+            text = (self._deployment / Path(file["path"]).name).read_text()
             found |= dict(line.split("=", 1) for line in text.splitlines())
         return found | {key: self._here(value, name) for key, value in one.get("environment", {}).items()}
 
@@ -133,6 +138,7 @@ class Containers:
         text = re.sub(r"//(nats|mosquitto|metrics):", "//127.0.0.1:", text).replace("0.0.0.0", "127.0.0.1")
         for target, file in self._files(name).items():
             text = text.replace(target, str(file))
+        text = text.replace("path=/prometheus", f"path={self._directory / 'figures'}")
         return text.replace("/opt/conch/lib/agent-answers", str(OPS / "container" / "agent-answers"))
 
     def _files(self, name: str) -> Mapping[str, Path]:
@@ -165,6 +171,8 @@ class Containers:
                 text = re.sub(rf"(?<![0-9]){inside}(?![0-9])", port, text)
             text = text.replace('"metrics:', '"127.0.0.1:').replace("0.0.0.0", "127.0.0.1")
             text = text.replace("/etc/prometheus/rules", str(OPS / "prometheus"))
+            if file.name == "mosquitto.conf" and os.geteuid() == 0:
+                text += "user root\n"  # else it becomes one who may not look into this test's directory
             copy.write_text(text)
         return copy
 

@@ -1,0 +1,184 @@
+"""ops/Dockerfile and what it runs under: as far as that can be seen without Docker."""
+
+from __future__ import annotations
+
+import ctypes
+import fnmatch
+import importlib.metadata
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from conch.tools.bubblewrap import arguments
+from tests.ops.containers import OPS, PROGRAMS
+
+ROOT = OPS.parent
+DOCKERFILE = OPS / "Dockerfile"
+
+
+def instructions(word: str) -> list[str]:
+    """What the Dockerfile says behind `word`, continued lines as one."""
+    whole = DOCKERFILE.read_text().replace("\\\n", " ")
+    return re.findall(rf"(?:^|\s){word} (.+)$", whole, re.MULTILINE)
+
+
+def from_here() -> list[str]:
+    """What is copied from the repository."""
+    copied = [line.split() for line in instructions("COPY") if not line.startswith("--from")]
+    return [source for *sources, _ in copied for source in sources]
+
+
+def ignored(path: str) -> bool:
+    """Whether the build is not given it: the last line that fits counts."""
+    lines = (OPS / "Dockerfile.dockerignore").read_text().split()
+    fits = [line for line in lines if any(_fits(path, line.lstrip("!")) for path in _above(path))]
+    return bool(fits) and not fits[-1].startswith("!")
+
+
+def _above(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[: number + 1]) for number in range(len(parts))]
+
+
+def _fits(path: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(path, pattern.removeprefix("**/")) if "/" not in path or "/" in pattern else False
+
+
+def test_the_linter_has_nothing_to_say() -> None:
+    """hadolint, every rule of it."""
+    done = subprocess.run([PROGRAMS / "hadolint", DOCKERFILE], capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_build_is_given_what_it_copies_and_no_secret() -> None:
+    """Every source is there and not ignored; what ops/prepare.py makes is."""
+    assert {"conch", "services", "schemas", "requirements.lock"} <= set(from_here())
+    assert all((ROOT / source).exists() for source in from_here())
+    assert not [source for source in from_here() if ignored(source)]
+    assert all(ignored(path) for path in ("ops/deployment/keys", "ops/deployment/mqtt.env", "tests", ".venv", ".git"))
+
+
+def test_what_is_copied_makes_the_whole_package(tmp_path: Path) -> None:
+    """Its extras are declared, each requirement stands in the lock, and `conch` from there knows its version."""
+    for source in from_here():
+        target = tmp_path / "src" / source
+        target.parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copy
+        copy(ROOT / source, target)
+    [installs] = [line for line in instructions("RUN") if " pip install" in line.replace("/bin/pip", " pip")]
+    words = shlex.split(installs.partition("install ")[2])
+    [package] = [word for word in words if word.startswith(".")]
+    extras = package.removeprefix(".[").removesuffix("]").split(",")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *(line for extra in extras for line in project["optional-dependencies"][extra])]
+    locked = {canonicalize_name(line.partition("==")[0]) for line in (ROOT / "requirements.lock").read_text().split()}
+
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*pip, "--target", tmp_path / "there", tmp_path / "src"], check=True, capture_output=True)
+
+    assert words[words.index("-c") + 1] == "requirements.lock"
+    assert not [line for line in asked if canonicalize_name(Requirement(line).name) not in locked]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "there")}
+    code = "import conch, conch_services as s; from conch.cli.main import main; print(conch.__file__, *s.__path__)"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert all(word.startswith(str(tmp_path)) for word in done.stdout.split()), done
+    ours = {str(path.relative_to(ROOT / "services")) for path in (ROOT / "services/conch_services").rglob("*.*")}
+    theirs = {str(path.relative_to(tmp_path / "there")) for path in (tmp_path / "there").rglob("*.*")}
+    assert not [name for name in ours - theirs if not name.endswith(".pyc")]
+
+
+def test_what_it_starts_is_there_and_is_nobody_of_importance() -> None:
+    """The entry point's programs, the health check's file; a user with a number, which a cluster can tell from root."""
+    scripts = {point.name for point in importlib.metadata.entry_points(group="console_scripts")}
+    installed = " ".join(instructions("RUN"))
+
+    assert json.loads(instructions("ENTRYPOINT")[-1]) == ["tini", "--", "conch"]
+    assert "conch" in scripts
+    assert all(re.search(rf"install .*\b{program}\b", installed) for program in ("tini", "bubblewrap", "git"))
+    [health] = [json.loads(line) for line in instructions("CMD") if "agent-answers" in line]
+    assert (OPS / "container" / Path(health[-1]).name).exists()
+    assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", instructions("USER")[-1])
+    assert all(re.fullmatch(r"python:\d+\.\d+\.\d+-slim-\w+( AS \w+)?", image) for image in instructions("FROM"))
+
+
+SANDBOXED = """
+import ctypes, json, os, sys
+
+library = ctypes.CDLL("libseccomp.so.2", use_errno=True)
+library.seccomp_init.restype = ctypes.c_void_p
+class Compared(ctypes.Structure):
+    _fields_ = [
+        ("argument", ctypes.c_uint), ("operation", ctypes.c_int), ("mask", ctypes.c_uint64), ("value", ctypes.c_uint64)
+    ]
+profile, command = json.loads(sys.argv[1]), sys.argv[2:]
+ALLOW, FAIL, HERE = 0x7FFF0000, 0x00050000, {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
+OPERATIONS = [None, "NE", "LT", "LE", "EQ", "GE", "GT", "MASKED_EQ"]
+filter = ctypes.c_void_p(library.seccomp_init(FAIL | 1))
+for rule in profile["syscalls"]:
+    included = rule.get("includes", {})
+    if "caps" in included or HERE not in included.get("arches", [HERE]):
+        continue
+    action = ALLOW if rule["action"] == "SCMP_ACT_ALLOW" else FAIL | rule.get("errnoRet", 1)
+    compared = [
+        Compared(one["index"], OPERATIONS.index(one["op"][9:]), one["value"], one.get("valueTwo", 0))
+        for one in rule.get("args", ())
+    ]
+    array = (Compared * len(compared))(*compared)
+    for name in rule["names"]:
+        number = library.seccomp_syscall_resolve_name(name.encode())
+        if number >= 0:
+            assert library.seccomp_rule_add_array(filter, action, number, len(compared), array) in (0, -13, -17), name
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresgid(10001, 10001, 10001)
+    os.setresuid(10001, 10001, 10001)
+assert ctypes.CDLL(None).prctl(38, 1, 0, 0, 0) == 0
+assert library.seccomp_load(filter) == 0
+os.execv(command[0], command)
+"""
+"""Loads a profile as a container's runtime does for the image's user, and becomes a command."""
+
+
+@pytest.mark.parametrize(("ours", "starts"), [(True, True), (False, False)], ids=["with its rule", "Docker's own"])
+def test_the_sandbox_starts_under_the_profile_of_system_calls(
+    ours: bool,
+    starts: bool,
+    needs: Callable[[str, str], None],
+    lacking: Callable[[str], Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Docker's own profile, which is all of it but the last rule, lets no bubblewrap make a sandbox; that rule does."""
+    needs("bwrap", "install bubblewrap")
+    try:
+        ctypes.CDLL("libseccomp.so.2")
+    except OSError:
+        lacking("there is no libseccomp.so.2: install libseccomp2")
+    profile = json.loads((OPS / "compose" / "seccomp.json").read_text())
+    profile["syscalls"] = profile["syscalls"] if ours else profile["syscalls"][:-1]
+    monkeypatch.setattr("conch.tools.bubblewrap._python", lambda: None)  # the image's is the system's
+    with tempfile.TemporaryDirectory() as workspace, open("/dev/null") as users:
+        os.chmod(workspace, 0o777)
+        options = arguments(Path(workspace), {}, tmp_bytes=2**20, passwd=users.fileno(), status=1, seccomp=None)
+        done = subprocess.run(
+            [sys.executable, "-c", SANDBOXED, json.dumps(profile), shutil.which("bwrap") or "", *options, "/bin/true"],
+            pass_fds=[users.fileno()],
+            capture_output=True,
+            text=True,
+        )
+
+    assert (done.returncode == 0) is starts, done.stderr
+    assert starts or done.stderr.startswith("bwrap: "), done.stderr

@@ -66,3 +66,11 @@ def kept(request: Request, name: str, seconds: float) -> Kept[Any]:
 
 def _failed(task: asyncio.Task[Any]) -> bool:
     return task.cancelled() or task.exception() is not None
+
+
+def after(request: Request, position: int) -> int:
+    """The place in the stream that a page drawn from a store at `position` goes on from, live.
+
+    Not beyond what the hub has seen: a store may know a stream that was replaced since.
+    """
+    return int(min(position, request.app.state.world.hub.last))

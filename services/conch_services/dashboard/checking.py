@@ -1,0 +1,129 @@
+"""Whether agents' chains of marks hold, looked at beside the pages: piece by piece, and one chain at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from conch.errors import BusError, CheckError, ConchError
+from conch.experience import ExperienceReader
+from conch.text import safe_text
+from conch.views.verification import unmarked_yet
+from conch.witness import Problem, Verification
+from conch_schemas import Mark
+from conch_services.dashboard.world import World
+
+PIECE = 500
+"""Marks that are read and hashed at a time: some 40 ms in which a page may wait for a thread."""
+LONGEST = 120.0
+"""Seconds after which a verification is given up: 100,000 marks take a fifth of that."""
+MOST_AGENTS = 64
+"""Agents whose last verification is remembered."""
+
+
+@dataclass
+class Check:
+    """One verification of one agent's chain, under way or over."""
+
+    agent: str
+    last: int
+    """Sequence of the last mark that it takes in."""
+    marks: int = 0
+    """Read so far."""
+    acts: int = 0
+    waiting: int = 0
+    """Acts whose mark is still to come."""
+    unknown: int = 0
+    """Acts without a mark of which is not known whether one is to come: the bus could not be asked."""
+    problems: Sequence[Problem] = ()
+    why: str = ""
+    """Why it could not be done, in a sentence."""
+    seconds: float = 0.0
+    task: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    @property
+    def running(self) -> bool:
+        """Whether it is under way."""
+        return self.task is not None and not self.task.done()
+
+    @property
+    def share(self) -> float:
+        """How much of the chain is read, 0..1."""
+        return min(1.0, self.marks / (self.last + 1))
+
+
+class Checks:
+    """The last verification of each agent."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._last: dict[str, Check] = {}
+        self._one = asyncio.Semaphore(1)
+
+    def of(self, agent: str) -> Check | None:
+        """The last one, or the one under way."""
+        return self._last.get(agent)
+
+    def begin(self, agent: str, last: int) -> Check:
+        """Look at the chain up to mark `last`; the one under way where there is one."""
+        known = self._last.pop(agent, None)
+        if known is None or not known.running:
+            known = Check(agent, last)
+            known.task = asyncio.create_task(self._made(known), name="conch.dashboard.verify")
+        self._last[agent] = known
+        idle = [name for name, one in self._last.items() if not one.running]
+        for name in idle[: max(0, len(self._last) - MOST_AGENTS)]:
+            del self._last[name]
+        return known
+
+    async def _made(self, check: Check) -> None:
+        async with self._one:
+            began = time.monotonic()
+            try:
+                async with asyncio.timeout(LONGEST):
+                    await self._look(check)
+            except CheckError as error:
+                check.problems = (Problem("changed", check.agent, None, safe_text(str(error), one_line=True)),)
+            except ConchError as error:
+                check.why = safe_text(str(error), one_line=True)
+            except TimeoutError:
+                check.why = f"it was given up after {LONGEST:g} s: conch mark verify takes as long as it needs"
+            check.seconds = time.monotonic() - began
+
+    async def _look(self, check: Check) -> None:
+        position, epoch, acts, scored = await self._world.read(lambda reader: _asked_for(reader, check.agent))
+        check.acts = len(acts)
+        chain, start = Verification(check.agent), 0
+        while start <= check.last:
+            read = await self._world.read(lambda reader: _taken(reader, chain, check.agent, start))
+            check.marks, start = check.marks + len(read), read[-1].sequence + 1 if read else check.last + 1
+        broken = await asyncio.to_thread(chain.broken)
+        bare = await asyncio.to_thread(chain.unwitnessed, acts, scored)
+        if bare:
+            try:
+                waits = await unmarked_yet(self._world.bus, check.agent, position, epoch)
+                check.waiting = len(waits & set(acts))
+                seen = [act for act in acts if act not in waits]
+                bare = await asyncio.to_thread(chain.unwitnessed, seen, [one for one in scored if one[0] not in waits])
+            except BusError:
+                check.unknown, bare = len(bare), []
+        check.problems = [*broken, *bare]
+
+
+def _asked_for(reader: ExperienceReader, agent: str) -> tuple[int, str | None, list[str], list[tuple[str, str]]]:
+    """(position, epoch, acts, score sets), the position first: what is stored later stands behind it on the stream."""
+    position, epoch = reader.position(), reader.epoch()
+    return position, epoch, [action for action, _ in reader.acts(agent)], reader.score_sets(agent)
+
+
+def _taken(reader: ExperienceReader, chain: Verification, agent: str, start: int) -> list[Mark]:
+    """The next piece of the chain; twins of its last mark belong to it."""
+    found: list[Mark] = []
+    for mark in reader.marks(agent, start):
+        if len(found) >= PIECE and mark.sequence != found[-1].sequence:
+            break
+        chain.take(mark)
+        found.append(mark)
+    return found

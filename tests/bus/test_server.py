@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
+from nats.aio.transport import TcpTransport
 
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
@@ -93,6 +95,20 @@ async def test_without_the_token_nobody_comes_in(token: str | None, why: str, na
     """The refusal is one clear sentence, at once."""
     with pytest.raises(BusUnreachableError, match=rf"the bus at nats://127.0.0.1:\d+ {why}"):
         async with JetStreamBus(Access(nats_server.url, token=token), connect_timeout=10):
+            pytest.fail("it let us in")
+
+
+async def test_an_address_where_nobody_is_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when its time ends in the moment in which it refuses, which says that and hides the end."""
+
+    async def refuses(*_: object, **__: object) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        raise ConnectionRefusedError("nobody is there")
+
+    monkeypatch.setattr(TcpTransport, "connect", refuses)
+    with pytest.raises(BusUnreachableError, match=r"no bus at nats://127.0.0.1:9: nobody is there\."):
+        async with JetStreamBus(Access("nats://127.0.0.1:9"), connect_timeout=0.05):
             pytest.fail("it let us in")
 
 

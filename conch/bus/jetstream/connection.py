@@ -83,8 +83,11 @@ class _Client(Client):
             await super()._attempt_reconnect()
 
     async def _connect_to_server(self, s: Any) -> None:
-        """Nor is a connection that led nowhere left open."""
+        """Nor is a connection that led nowhere left open; and a task that was cancelled goes on to no further one: a
+        failure of the same moment hides the cancellation from it (`asyncio.wait_for`, before Python 3.12)."""
         self._drop()
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            raise asyncio.CancelledError
         await super()._connect_to_server(s)
 
     def _drop(self) -> None:
@@ -181,23 +184,24 @@ class Connection:
 
     async def __aenter__(self) -> Self:
         options = self._access.options()
+        connecting = self.client.connect(
+            self._access.servers,
+            **options,
+            name=self._name,
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=0.05 + random.random() * 0.1,  # type: ignore[arg-type]  # noqa: S311 - any number does
+            ping_interval=PING_SECONDS,  # type: ignore[arg-type]  # any number does
+            max_outstanding_pings=3,
+            connect_timeout=2,
+            pending_size=-1,
+            reconnected_cb=self._reconnected,
+            error_cb=self._error,
+            skip_subject_validation=True,
+        )
         try:
             # Client.connect retries a dead address by itself for ever with -1, so the first time is bounded.
             async with asyncio.timeout(self._connect_timeout):
-                await self.client.connect(
-                    self._access.servers,
-                    **options,
-                    name=self._name,
-                    max_reconnect_attempts=-1,
-                    reconnect_time_wait=0.05 + random.random() * 0.1,  # type: ignore[arg-type]  # noqa: S311 - any number does
-                    ping_interval=PING_SECONDS,  # type: ignore[arg-type]  # any number does
-                    max_outstanding_pings=3,
-                    connect_timeout=2,
-                    pending_size=-1,
-                    reconnected_cb=self._reconnected,
-                    error_cb=self._error,
-                    skip_subject_validation=True,
-                )
+                await asyncio.create_task(connecting, name="conch.bus.connect")  # see `_connect_to_server`
         except BusUnreachableError:
             await self._close()
             raise

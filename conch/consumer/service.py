@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -82,4 +83,25 @@ class Exporter(Protocol):
     @property
     def address(self) -> str | None:
         """Where it listens, once it does."""
+        ...
+
+
+class Shower(Protocol):
+    """A service that shows a home to people: with a bus, and without one."""
+
+    @property
+    def address(self) -> str | None:
+        """`http://host:port` where it listens, while it serves."""
+        ...
+
+    def serving(self) -> AbstractAsyncContextManager[None]:
+        """Listens while entered. Raises ConchError when the named port cannot be had."""
+        ...
+
+    async def show(self, feed: Feed, stop: asyncio.Event) -> None:
+        """Have what is shown follow this bus until `stop` is set. Raises BusError when it refuses the reading."""
+        ...
+
+    def say(self, state: str) -> None:
+        """Tell in a sentence why no bus is followed, while none is."""
         ...

@@ -22,6 +22,7 @@ from conch.bus.server import EmbeddedServer
 from conch.cli.common import Common, embedded_server
 from conch.cli.run.crew import Member, members, workspace_of
 from conch.cli.run.opening import claim, found, ready, reconciled, refuse_judges, set_weights, without_strangers
+from conch.cli.run.page import tell_no_page, tell_page
 from conch.cli.run.papers import address, introduce, plain, tell_judges, tell_plugins
 from conch.cli.run.reload import keep_reloading, taken_up
 from conch.cli.run.telling import all_told
@@ -35,6 +36,7 @@ from conch.consumer.discover import PAGE, Found, Plugin, reserved, together, wan
 from conch.errors import ConchError
 from conch.home import Home, write_whole
 from conch.leftovers import end_stale_sandboxes
+from conch.passes import called
 from conch.supervisor import DEATHS, ChildProcess, Watched, ended, keep_server
 
 
@@ -143,6 +145,7 @@ class Run:
             introduce(self._voice, self._settings, self._home, self._agents, base, listener, embedded=embedded)
             tell_judges(self._voice, self._settings, self._skipped)
             tell_plugins(self._voice, self._found)
+            tell_no_page(self._voice, self._settings.ui, self._skipped)
             end = (await bus.state()).last
             printing = asyncio.create_task(self._voice.cycles(bus, end), name="conch.print")
             tasks.append(printing)
@@ -330,7 +333,7 @@ class Run:
         elif "ui" in line:
             if self._page != line["ui"]:
                 self._page = str(line["ui"])
-                self._voice.tell(f"page {self._page}")
+                tell_page(self._voice, self._settings.ui, self._home, self._page)
             self._write_down()
         elif "state" in line:
             self._voice.state(line["agent"], line["state"], line["why"])
@@ -361,7 +364,7 @@ class Run:
             "started": self._started,
             "bus": address(self._access, embedded=self._embedded),
             "metrics": self._metrics,
-            "ui": self._page,
+            "ui": called(self._settings.ui, self._page) if self._page is not None else None,
             "mqtt": self._listener.address if self._listener is not None else None,
             "store": str(store_path(self._settings.store.url, self._home.path)),
             "workspace": str(self._workspace),

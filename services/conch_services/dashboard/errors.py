@@ -13,7 +13,7 @@ from starlette.responses import Response
 from conch.errors import ConchError, UsageError
 from conch.text import safe_text
 from conch_services.dashboard.page import page
-from conch_services.dashboard.security.refusals import BROKEN, is_for_programs, problem, refusal
+from conch_services.dashboard.security.refusals import BROKEN, TITLES, is_for_programs, problem, refusal
 
 NOTHING_HERE = "There is nothing at this address. The menu leads to every page that there is."
 NO_API_HERE = "There is nothing at this address: /api/v1/openapi.json names all that there is."
@@ -23,7 +23,8 @@ async def answered(request: Request, status: int, detail: str, headers: Mapping[
     """The answer with this status, and in a sentence or two why."""
     if is_for_programs(request.url.path):
         return problem(status, detail, dict(headers or {}))
-    drawn = await page(request, "error.html", {"title": HTTPStatus(status).phrase, "detail": detail}, status)
+    title = TITLES.get(status, HTTPStatus(status).phrase)
+    drawn = await page(request, "error.html", {"title": title, "detail": detail}, status)
     drawn.headers.update(headers or {})
     return drawn
 

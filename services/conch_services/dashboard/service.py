@@ -90,9 +90,14 @@ class DashboardService:
                 task.cancel()
             await asyncio.gather(following, stopping, return_exceptions=True)
 
+    def say(self, state: str) -> None:
+        """Tell the pages in a sentence why they follow no bus."""
+        self._world.hub.say(state)
+
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
-        """Listen and answer while entered."""
+        """Listen and answer while entered; without a bus at first."""
+        self.say(ALONE)
         listening = listen(self._settings)
         host, port = listening.getsockname()[:2]
         self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -31,6 +31,18 @@ TOO_OFTEN = "Too many wrong tokens have come from here: wait a minute, then try 
 NOT_AHEAD = "A link that lets in once is not opened ahead of its time."
 BROKEN = "The dashboard has met an error of its own. The log has it; nothing of the agent is harmed. Try again."
 
+TITLES = {
+    400: "Not understood",
+    401: "Log in first",
+    403: "Nothing was done",
+    408: "Too slow",
+    413: "Too large",
+    421: "Unknown address",
+    429: "Wait a minute",
+    500: "Something broke",
+    503: "Not now",
+}
+
 
 def is_for_programs(path: str) -> bool:
     """Whether what is there is read by a program rather than looked at."""
@@ -60,5 +72,4 @@ def refusal(
     if is_for_programs(path):
         return problem(status, detail, headers)
     template = TEMPLATES.get_template("closed.html")
-    title = HTTPStatus(status).phrase
-    return HTMLResponse(template.render(title=title, detail=detail, form=form, onward=onward), status, headers)
+    return HTMLResponse(template.render(title=TITLES[status], detail=detail, form=form, onward=onward), status, headers)

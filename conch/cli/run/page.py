@@ -1,0 +1,38 @@
+"""What a run says of its page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container
+from urllib.parse import urlsplit
+
+from conch.cli.run.voice import Voice
+from conch.config import UiSettings
+from conch.config.model import UI_PORT
+from conch.consumer.discover import PAGE, page_installed
+from conch.errors import HomeError
+from conch.home import Home
+from conch.passes import Passes, called, link_to
+
+
+def tell_no_page(voice: Voice, settings: UiSettings, skipped: Container[str]) -> None:
+    """That there is none, where one is wanted and its packages are not there."""
+    if settings.enabled and PAGE not in skipped and not page_installed():
+        voice.tell("no page: it needs some packages, pip install 'conch-agent[ui]' (ui.enabled: false wants none)")
+
+
+def tell_page(voice: Voice, settings: UiSettings, home: Home, address: str) -> None:
+    """Where the page that listens at `address` is, with a link that lets in once, on a line by itself."""
+    if settings.port is None and urlsplit(address).port != UI_PORT:
+        voice.tell(f"port {UI_PORT} is taken, so the page is at another one (--ui-port names one)")
+    try:
+        voice.tell(f"page {way_in(settings, home, address)}")
+    except HomeError as error:
+        voice.tell(f"page {called(settings, address)}/")
+        voice.warn(str(error))
+
+
+def way_in(settings: UiSettings, home: Home, address: str) -> str:
+    """The address that lets in, once where a token is asked for. Raises HomeError where no link can be written down."""
+    name = called(settings, address)
+    return f"{name}/" if settings.unsafe_allow_unauthenticated else link_to(name, Passes(home).link(time.time()))

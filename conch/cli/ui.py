@@ -1,0 +1,128 @@
+"""`conch ui`: the dashboard of a home, beside its run or without one."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from cyclopts import Parameter
+
+from conch.bus import Access, feeding
+from conch.bus.access import access_to
+from conch.cli.common import Common, emit, say
+from conch.cli.options import COMMON
+from conch.cli.run.page import way_in
+from conch.config import Settings
+from conch.config.model import UI_PORT
+from conch.consumer.discover import PAGE, builtin_services
+from conch.consumer.service import ServiceContext, Shower
+from conch.errors import BusError, BusUnreachableError, UsageError
+from conch.home import Home
+from conch.passes import Passes, called
+from conch.process import run_loop
+
+LOOK_SECONDS = 0.25
+"""From one look at which bus there is to the next."""
+
+
+def ui(
+    *,
+    port: Annotated[int | None, Parameter(help="TCP port; without it 26624, or any.")] = None,
+    host: Annotated[str | None, Parameter(help="Address that it listens on; default 127.0.0.1.")] = None,
+    link: Annotated[bool, Parameter(negative="", help="Print a fresh way in to the page that runs, and end.")] = False,
+    unsafe_allow_unauthenticated: Annotated[
+        bool, Parameter(negative="", help="Let everybody who reaches it see and do everything.")
+    ] = False,
+    common: Common = COMMON,
+) -> None:
+    """Show this home until Ctrl-C: its history, and live whatever run is in progress, one after the other."""
+    home = common.existing()
+    given = {"port": port, "host": host, "unsafe_allow_unauthenticated": unsafe_allow_unauthenticated or None}
+    settings = common.settings({"ui": given})
+    if link:
+        if any(value is not None for value in given.values()):
+            raise UsageError("--link is to the page that runs: leave out --port, --host and the like")
+        _tell(common, settings, home, _running(home))
+        return
+    from conch.telemetry import configure
+
+    configure(settings.log, home.logs / "ui.log", process="ui")
+    run_loop(_serve(common, settings, home))
+
+
+def _running(home: Home) -> str:
+    """Where the page of this home is. Raises BusUnreachableError where there is none."""
+    run = home.running()
+    address = (run["ui"] if run is not None else None) or Passes(home).shown()
+    if address is None:
+        raise BusUnreachableError(
+            f"there is no page of {home.path}: conch run serves it, and conch ui does alone; --home names another home"
+        )
+    return str(address)
+
+
+def _tell(common: Common, settings: Settings, home: Home, address: str, *, prefix: str = "") -> None:
+    way = way_in(settings.ui, home, address)
+    if common.json:
+        emit({"schema": "conch.v1.ui", "address": called(settings.ui, address), "link": way})
+    else:
+        say(f"{prefix}{way}")
+
+
+async def _serve(common: Common, settings: Settings, home: Home) -> None:
+    """Raises ConchError when the named port cannot be had, or the dashboard's packages are not there."""
+    stop = asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    make: Callable[[ServiceContext], Shower] = builtin_services([PAGE])[PAGE]
+    shower = make(ServiceContext(settings, home.path))
+    async with shower.serving():
+        address = shower.address
+        assert address is not None
+        with Passes(home).shown_at(called(settings.ui, address)):
+            if settings.ui.port is None and urlsplit(address).port != UI_PORT and not common.json:
+                say(f"port {UI_PORT} is taken, so the page is at another one (--port names one)")
+            _tell(common, settings, home, address, prefix="page ")
+            following = asyncio.create_task(_follow(shower, settings, home), name="conch.ui.follow")
+            stopping = asyncio.create_task(stop.wait(), name="conch.ui.stop")
+            await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (following, stopping):
+                task.cancel()
+            for ended in await asyncio.gather(following, stopping, return_exceptions=True):
+                if isinstance(ended, Exception):
+                    raise ended
+
+
+async def _follow(shower: Shower, settings: Settings, home: Home) -> None:
+    """Show whatever bus there is: the run's in progress, the next run's once that is over, bus.url's; for ever."""
+    while True:
+        access = access_to(home, settings)
+        if access is not None:
+            try:
+                await _attached(shower, settings, home, access)
+            except BusError as error:
+                shower.say(str(error))
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _attached(shower: Shower, settings: Settings, home: Home, access: Access) -> None:
+    """Show this bus until another one is there, or none."""
+    from conch.bus.jetstream import JetStreamBus
+
+    over = asyncio.Event()
+
+    async def look() -> None:
+        while access_to(home, settings) == access:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(LOOK_SECONDS)
+        over.set()
+
+    strict = settings.bus.durability == "strict"
+    async with JetStreamBus(access, name="conch-ui", max_bytes=-1, strict=strict) as bus, feeding(bus) as feed:
+        looking = asyncio.create_task(look(), name="conch.ui.look")
+        try:
+            await shower.show(feed, over)
+        finally:
+            looking.cancel()

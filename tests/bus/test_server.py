@@ -102,6 +102,7 @@ async def test_an_address_where_nobody_is_is_given_up(monkeypatch: pytest.Monkey
     """Also when its time ends in the moment in which it refuses, which says that and hides the end."""
 
     async def refuses(*_: object, **__: object) -> None:
+        monkeypatch.undo()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
         raise ConnectionRefusedError("nobody is there")

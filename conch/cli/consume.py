@@ -29,12 +29,14 @@ from conch.consumer.endpoint import Endpoint, Request, Response, health_of, list
 from conch.consumer.hosting import Running, host
 from conch.consumer.members import joined
 from conch.consumer.place import PARTITIONS
-from conch.consumer.process import builtin, plugin
+from conch.consumer.process import builtin, introduce, plugin
 from conch.consumer.service import ServiceContext
 from conch.errors import ConchError, UsageError
 from conch.home import Home
 from conch.process import run_loop
 from conch.supervisor import GRACE_SECONDS
+
+Health = Annotated[str | None, Parameter(help="HOST:PORT that answers /healthz and /readyz.")]
 
 
 def consume(
@@ -44,7 +46,7 @@ def consume(
     rules: Annotated[list[Path] | None, Parameter(help="Python file of plug-ins; repeatable.")] = None,
     workers: Annotated[int, Parameter(validator=Number(gte=1, lte=PARTITIONS), help="Processes that share it.")] = 1,
     worker: Annotated[str | None, Parameter(show=False)] = None,
-    health: Annotated[str | None, Parameter(help="HOST:PORT that answers /healthz and /readyz.")] = None,
+    health: Health = None,
     common: Common = COMMON,
 ) -> None:
     """Run the consumer NAME until Ctrl-C, on the bus of the run in progress, of bus.url, or of this home.
@@ -95,6 +97,8 @@ def _report(**line: str) -> None:
         warn(f"! {line['consumer']}: {line['notes']}")
     elif "broke" in line:
         warn(f"{line['consumer']} broke and is started again: {line['broke']}")
+    elif "metrics" in line:
+        say(f"metrics {line['metrics']}")
 
 
 async def _alone(
@@ -133,7 +137,11 @@ async def _alone(
             else:
                 [running] = builtin(context, [name], members)
             say(f"{running.name} reads; Ctrl-C ends it")
-            await host(feed, [running], stop, _report)
+            introducing = asyncio.create_task(introduce([running], _report), name="conch.introduce")
+            try:
+                await host(feed, [running], stop, _report)
+            finally:
+                introducing.cancel()
     except asyncio.CancelledError:
         raise ConchError(f"{name} was ended with work in hand, which is done again when {name} runs next") from None
     if running.down:

@@ -15,6 +15,7 @@ COMMANDS = {
     "doctor": ("conch.cli.doctor:doctor", "Check this machine, the home and the mind's endpoint."),
     "run": ("conch.cli.run:run", "Run the agent with its bus and its consumers."),
     "status": ("conch.cli.status:status", "One screen: processes, agent, rewards, needs, lag, dead letters."),
+    "ui": ("conch.cli.ui:ui", "The dashboard alone, beside a run or without one; --link prints a way in."),
     "watch": ("conch.cli.watch:watch", "Follow the cycles of a run live."),
     "tell": ("conch.cli.talk:tell", "Tell the agent something; it answers with its tool reply."),
     "pause": ("conch.cli.talk:pause", "Let the agent wait before its next cycle."),
@@ -29,6 +30,7 @@ COMMANDS = {
     "mark": ("conch.cli.mark:app", "Witness marks: list, show, verify."),
     "dlq": ("conch.cli.dlq:app", "Dead letters: list, show, retry, drop."),
     "bus": ("conch.cli.bus:app", "The bus: info, tail, bench, snapshot, restore, permissions."),
+    "metrics": ("conch.cli.metrics:app", "Metrics: rules, dashboards, serve."),
     "config": ("conch.cli.config:app", "Settings: show, validate, schema."),
 }
 """Name -> where its function or group stands, and its line in the help (nothing is imported for that)."""

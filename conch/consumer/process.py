@@ -127,7 +127,7 @@ async def live(child: Child) -> None:
             child.on("rules", changing.want)
         beside = [
             asyncio.create_task(_finish(bus, running, child.spec["agents"], finish, stop), name="conch.finish"),
-            asyncio.create_task(_introduce(running, child.report), name="conch.introduce"),
+            asyncio.create_task(introduce(running, child.report), name="conch.introduce"),
         ]
         if child.spec["keeps"]:
             keeping = keep_trimmed(bus, child.settings.bus.keep, store_path(child.settings.store.url, child.home))
@@ -163,7 +163,7 @@ async def _finish(
     stop.set()
 
 
-async def _introduce(running: Sequence[Running], report: Callable[..., None]) -> None:
+async def introduce(running: Sequence[Running], report: Callable[..., None]) -> None:
     """Let an exporter show what the consumers beside it count, and say where it listens."""
     met: dict[str, object] = {}
     while True:

@@ -34,7 +34,7 @@ FLOORS = [
         "seen",
         "workspace",
     },
-    {"consumer", "cycle", "offline", "supervisor", "trl", "verifiers", "views"},
+    {"consumer", "cycle", "metrics", "offline", "people", "supervisor", "trl", "verifiers", "views"},
     {"cli"},
 ]
 """Of conch, lowest first: a folder or module imports its own floor and those below."""

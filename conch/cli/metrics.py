@@ -1,0 +1,88 @@
+"""`conch metrics rules | dashboards | serve`: what Prometheus and Grafana are given, and the exporter alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from conch.cli.common import Common, emit, say, warn
+from conch.cli.consume import Health, consume
+from conch.cli.options import COMMON
+from conch.errors import ConchError, UsageError
+from conch.home import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+app = App(name="metrics", help="Metrics: alert rules for Prometheus, dashboards for Grafana, the exporter alone.")
+
+READABLE = 0o644
+"""Prometheus and Grafana read as users of their own."""
+
+
+@app.command
+def rules(
+    *,
+    rules: Annotated[list[Path] | None, Parameter(help="Python file of plug-ins, as in conch run; repeatable.")] = None,
+    out: Annotated[Path | None, Parameter(help="File to write; without it on stdout.")] = None,
+    common: Common = COMMON,
+) -> None:
+    """Recording and alert rules for Prometheus, made of the components, needs and limits that the settings name."""
+    from conch.consumer.discover import discover, reserved
+    from conch.metrics.rules import as_yaml, rule_groups
+
+    settings = common.settings()
+    found = discover([str(rule) for rule in rules or ()], taken=reserved(settings))
+    for broken in found.broken:
+        warn(f"set aside: {broken.origin}: {broken.why}")
+    groups = rule_groups(settings, found)
+    if out is not None:
+        _written({out: as_yaml(groups)}, common)
+    elif common.json:
+        emit({"schema": "conch.v1.metrics_rules", "groups": groups})
+    else:
+        say(as_yaml(groups).rstrip("\n"))
+
+
+@app.command
+def dashboards(
+    *,
+    out: Annotated[Path | None, Parameter(help="Directory to write a file each into; without it on stdout.")] = None,
+    common: Common = COMMON,
+) -> None:
+    """Dashboards for Grafana: an agent, rewards, bus and consumers, a fleet of agents."""
+    from conch.metrics.boards import BOARDS
+
+    try:
+        from conch.metrics.grafana import as_json
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] != "grafana_foundation_sdk":
+            raise
+        raise UsageError("the dashboards need a package: pip install 'conch-agent[grafana]'") from None
+    texts = {f"{board.uid}.json": as_json(board) for board in BOARDS}
+    if out is not None:
+        _written({out / name: text for name, text in texts.items()}, common)
+    else:
+        emit({"schema": "conch.v1.metrics_dashboards", "dashboards": texts})
+
+
+@app.command
+def serve(*, health: Health = None, common: Common = COMMON) -> None:
+    """Serve /metrics until Ctrl-C, on the bus of bus.url or of this home: as `conch consume metrics`."""
+    consume("metrics", health=health, common=common)
+
+
+def _written(texts: Mapping[Path, str], common: Common) -> None:
+    for file, text in texts.items():
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(file, text, READABLE)
+        except OSError as error:
+            raise ConchError(f"{file} cannot be written ({error.strerror}): name another --out") from None
+    if common.json:
+        emit({"schema": "conch.v1.metrics_written", "files": [str(file) for file in texts]})
+    else:
+        for file in texts:
+            say(f"wrote {file}")

@@ -1,0 +1,217 @@
+"""Alerts, made of the parts that there are: each says what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from conch.config import NeedSettings, Settings
+from conch.metrics.recording import BEFORE, RECENT
+from conch.text import safe_text
+from conch_schemas import AlarmKind, Part
+
+LONGEST_LABEL = 64
+"""Characters of a label's value: the metrics cut longer names."""
+SILENT_SECONDS = 300.0
+"""Without an act, beside ten times the interval between two cycles; then as long again before the alert."""
+FALL = 0.1
+"""Share of the total's range by which its mean is below what it was."""
+PART_FALL = 0.2
+"""The same of one component and its range: one part moves more than their sum."""
+UNBOUNDED = 1000.0
+"""A range as wide as that is none: nothing is compared with it."""
+COVERAGE_FLOOR = 0.8
+"""Least scored share of the weight, over a quarter of an hour."""
+FAILED = 0.1
+"""Share of a component's scores that are errors or come too late."""
+LAG = 1000
+"""Events that wait for a consumer: some fifty cycles of one agent."""
+STARVING = 0.2
+"""Satisfaction of a need: the same need was the most urgent one for long."""
+
+AGENT, COMPONENT, CONSUMER, NEED = (f"{{{{ $labels.{name} }}}}" for name in ("agent", "component", "consumer", "need"))
+VALUE, NUMBER, SHARE = '{{ printf "%.2f" $value }}', '{{ printf "%.0f" $value }}', "{{ $value | humanizePercentage }}"
+"""In a summary: what Prometheus puts there."""
+
+Severity = Literal["critical", "warning", "info"]
+
+ALARMS: Final[Mapping[AlarmKind, tuple[str, str]]] = {
+    "collapse": (
+        "The total of {agent} hardly varies any more, so nothing is learned from it",
+        "conch reward list shows which components still differ; one that always pays the same can lose its weight",
+    ),
+    "length_drift": (
+        "Replies of {agent} have become several times as long, or as short",
+        "conch cycle list shows them; a rule that pays by length is the usual reason (conch reward show NAME)",
+    ),
+    "falling_entropy": (
+        "{agent} does the same again and again",
+        "conch cycle list shows what; give it another goal (conch goal add), or raise rewards.diversity",
+    ),
+    "held_out": (
+        "The total of {agent} rises and a held-out score does not follow, as where what is paid is gamed",
+        "train on nothing since then, and compare conch reward show of the component that pays most with the cycles",
+    ),
+}
+"""What each alarm of the watchers means, and what to do. Dominance is not among them: `ConchComponentDominates`, which
+names the component."""
+
+
+def alert_rules(
+    settings: Settings, parts: Sequence[Part], needs: Mapping[str, NeedSettings]
+) -> Iterator[dict[str, Any]]:
+    """As Prometheus reads them. `parts`: the weight set; `needs`: by name."""
+    yield _alert(
+        "ConchNotScraped",
+        "absent(conch_build_info)",
+        "5m",
+        "critical",
+        "No metrics of Conch arrive, so no other alert can: start conch run or conch metrics serve, and see that "
+        "Prometheus scrapes its address (conch status shows it)",
+    )
+    yield from _agents(settings, parts)
+    for part in parts:
+        yield from _component(part)
+    yield from _needs(needs)
+    yield from _watched(settings)
+    yield from _consumers()
+
+
+def _agents(settings: Settings, parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
+    fall = _width(parts) * FALL
+    window = f"{SILENT_SECONDS + 10 * settings.cycle.interval:.0f}s"
+    yield _alert(
+        "ConchAgentSilent",
+        f"changes(conch_last_cycle_timestamp_seconds[{window}]) == 0",
+        window,
+        "critical",
+        f"{AGENT} does not act any more: conch status says why (paused, its mind does not answer, the hour's tokens "
+        "are used up), conch resume lets it go on",
+    )
+    yield _alert(
+        "ConchRewardFalling",
+        f"agent:conch_reward:mean{RECENT} < agent:conch_reward:mean{BEFORE} offset {RECENT} - {fall:.3g}",
+        "15m",
+        "warning",
+        f"The reward of {AGENT} is down to {VALUE} on average: conch reward list shows which "
+        "component fell, conch cycle list what it does",
+    )
+    yield _alert(
+        "ConchCoverageLow",
+        f"agent:conch_reward_coverage:mean15m < {COVERAGE_FLOOR}",
+        "15m",
+        "warning",
+        f"Only {SHARE} of the reward's weight of {AGENT} is scored: conch reward list shows "
+        "whose scores are errors or late, conch consumer lag who is behind",
+    )
+
+
+def _component(part: Part) -> Iterator[dict[str, Any]]:
+    least, greatest = part.range
+    own = {"component": _label(part.component)}
+    severity: Severity = "warning" if part.weight or part.role not in ("paid", "held_out") else "info"
+    chosen = f"{{component={_quoted(own['component'])}}}"
+    mean = "component:conch_reward_score:mean"
+    if greatest - least < UNBOUNDED:
+        fall = (greatest - least) * PART_FALL
+        yield _alert(
+            "ConchComponentFalling",
+            f"{mean}{RECENT}{chosen} < {mean}{BEFORE}{chosen} offset {RECENT} - {fall:.3g}",
+            "15m",
+            severity,
+            f"{COMPONENT} is down to {VALUE} on average, of {least:g} to {greatest:g}: conch reward show "
+            f"{COMPONENT} has its last scores and why",
+            own,
+        )
+    yield _alert(
+        "ConchComponentFailing",
+        f"component:conch_scores_failed:ratio30m{chosen} > {FAILED}",
+        "15m",
+        severity,
+        f"{SHARE} of the scores of {COMPONENT} are errors or come too late: conch reward show "
+        f"{COMPONENT} says which and why, conch consumer lag whether its scorer is behind",
+        own,
+    )
+
+
+def _needs(needs: Mapping[str, NeedSettings]) -> Iterator[dict[str, Any]]:
+    for name, need in needs.items():
+        helps = [event for event, change in sorted(need.events.items(), key=lambda one: -one[1]) if change > 0]
+        advice = f"what satisfies it is {', '.join(helps)}" if helps else "no event satisfies it (needs.own)"
+        own = {"need": _label(name)}
+        yield _alert(
+            "ConchNeedStarving",
+            f"conch_need_satisfaction_ratio{{need={_quoted(own['need'])}}} < {STARVING}",
+            "15m",
+            "warning",
+            f"{NEED} of {AGENT} starves at {SHARE}: {advice}; conch need history shows since when",
+            own,
+        )
+
+
+def _watched(settings: Settings) -> Iterator[dict[str, Any]]:
+    yield _alert(
+        "ConchComponentDominates",
+        f"conch_reward_variance_share_ratio > {settings.watch.dominance:g}",
+        "10m",
+        "warning",
+        f"{COMPONENT} makes {SHARE} of the variance of the reward of "
+        f"{AGENT}: the others teach nothing beside it; conch reward weights lowers its weight",
+    )
+    for alarm, (what, advice) in ALARMS.items():
+        yield _alert(
+            "ConchWatcherAlarm",
+            f'conch_alarms_active{{alarm="{alarm}"}} > 0',
+            "0s",
+            "warning",
+            f"{what.format(agent=AGENT)}: {advice}",
+            {"alarm": alarm},
+        )
+
+
+def _consumers() -> Iterator[dict[str, Any]]:
+    yield _alert(
+        "ConchConsumerLag",
+        f"conch_consumer_pending_messages > {LAG}",
+        "10m",
+        "warning",
+        f"{NUMBER} events wait for {CONSUMER}: conch consumer lag shows it; conch consume {CONSUMER} beside "
+        f"the run takes a share, conch consumer forget {CONSUMER} where it is gone for good",
+    )
+    yield _alert(
+        "ConchDeadLetters",
+        "increase(conch_dead_letters_total[15m]) > 0",
+        "0s",
+        "warning",
+        f"{CONSUMER} could not handle {NUMBER} events: conch dlq list shows why, conch dlq retry takes them "
+        "once more when that is mended",
+    )
+
+
+def _alert(
+    name: str, expression: str, holds: str, severity: Severity, summary: str, own: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """`holds`: how long it must before the alert; `own`: labels that tell it from others of its name."""
+    labels = {"severity": severity, **{label: _template(value) for label, value in (own or {}).items()}}
+    return {"alert": name, "expr": expression, "for": holds, "labels": labels, "annotations": {"summary": summary}}
+
+
+def _width(parts: Sequence[Part]) -> float:
+    """From the least to the greatest total that the weights allow, what has no bounds left out."""
+    widths = ((part.weight, part.range[0], min(part.range[1], part.cap or part.range[1])) for part in parts)
+    return sum(weight * (high - low) for weight, low, high in widths if high - low < UNBOUNDED)
+
+
+def _label(name: str) -> str:
+    """As the metrics have it."""
+    return safe_text(name[:LONGEST_LABEL], one_line=True)
+
+
+def _template(text: str) -> str:
+    """What Prometheus makes this text of: labels of a rule are templates."""
+    return text.replace("{{", '{{ "{{" }}')
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,34 @@
+"""The file of rules for Prometheus."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from conch.config import Settings
+from conch.consumer.discover import Found
+from conch.consumer.parts import expected_parts
+from conch.metrics.alerts import alert_rules
+from conch.metrics.recording import recording_rules
+from conch.needs.table import needs_of
+
+HEAD = "# Rules of Conch for Prometheus (rule_files), made by `conch metrics rules`.\n"
+
+
+def rule_groups(settings: Settings, plugins: Found) -> list[dict[str, Any]]:
+    """The groups of rules that fit these settings and plug-ins, as Prometheus reads them.
+
+    Raises ConfigError where they do not go together.
+    """
+    parts = expected_parts(settings, plugins)
+    alerts = alert_rules(settings, parts, needs_of(settings.needs))
+    return [
+        {"name": "conch.recording", "rules": list(recording_rules())},
+        {"name": "conch.alerts", "rules": list(alerts)},
+    ]
+
+
+def as_yaml(groups: list[dict[str, Any]]) -> str:
+    """The file's text; the same groups give the same text."""
+    return HEAD + yaml.safe_dump({"groups": groups}, sort_keys=False, allow_unicode=True, width=120)

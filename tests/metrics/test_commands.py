@@ -1,0 +1,158 @@
+"""`conch metrics rules | dashboards`: what they write, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from conch.cli.common import Common
+from conch.cli.main import main
+from conch.cli.metrics import dashboards, rules
+from conch.metrics.boards import BOARDS
+from conch_services.metrics.instruments import Instruments
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Prefer using dashboardv2:DeprecationWarning"),
+]
+OPS = Path(__file__).parents[2] / "ops"
+COLUMNS = 24
+RULE = "from conch import rule\n\n\n@rule(weight=0.2, range=(0, 4))\ndef joy(action):\n    return 1.0\n"
+
+
+@pytest.fixture
+def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tuple[int, str]]:
+    """`refused("rules", …)`: the exit code of that `conch metrics`, and its one sentence."""
+
+    def ask(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["conch", "metrics", *arguments, "--home", str(tmp_path)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        return int(str(ended.value.code)), err
+
+    return ask
+
+
+def test_the_rules_beside_the_deployment_are_those_that_the_command_prints(tmp_path: Path, capsys: Any) -> None:
+    """Made anew with `conch metrics rules --out ops/prometheus/conch.yml`."""
+    rules(common=Common(home=tmp_path))
+
+    assert capsys.readouterr().out == (OPS / "prometheus" / "conch.yml").read_text()
+
+
+def test_the_dashboards_beside_the_deployment_are_those_that_the_command_writes(tmp_path: Path) -> None:
+    """Made anew with `conch metrics dashboards --out ops/grafana`."""
+    dashboards(out=tmp_path / "made", common=Common(home=tmp_path))
+
+    made = {file.name: file.read_text() for file in (tmp_path / "made").iterdir()}
+    assert made == {file.name: file.read_text() for file in (OPS / "grafana").glob("*.json")}
+    assert set(made) == {"conch-agent.json", "conch-rewards.json", "conch-bus.json", "conch-fleet.json"}
+
+
+def test_dashboards_are_printed_as_one_document(tmp_path: Path, capsys: Any) -> None:
+    """By the name of their files, for a program that puts them elsewhere."""
+    dashboards(common=Common(home=tmp_path))
+
+    told = json.loads(capsys.readouterr().out)
+    assert told["schema"] == "conch.v1.metrics_dashboards"
+    assert json.loads(told["dashboards"]["conch-bus.json"])["title"] == "Conch · Bus and consumers"
+
+
+def test_rules_of_ones_own_have_alerts_too(tmp_path: Path, capsys: Any) -> None:
+    """With `--rules`; a file that cannot be loaded is named and set aside."""
+    (tmp_path / "joy.py").write_text(RULE)
+    (tmp_path / "bad.py").write_text("1 / 0\n")
+
+    rules(rules=[tmp_path / "joy.py", tmp_path / "bad.py"], common=Common(home=tmp_path))
+
+    out, err = capsys.readouterr()
+    [_, alerts] = yaml.safe_load(out)["groups"]
+    own = {rule["alert"] for rule in alerts["rules"] if rule["labels"].get("component") == "joy"}
+    assert own == {"ConchComponentFalling", "ConchComponentFailing"}
+    assert "set aside" in err
+    assert "ZeroDivisionError" in err
+
+
+def test_what_is_written_is_said(tmp_path: Path, capsys: Any) -> None:
+    """To a person a line a file, to a program one document; everybody may read the files."""
+    file = tmp_path / "new" / "rules.yml"
+
+    rules(out=file, common=Common(home=tmp_path))
+    assert capsys.readouterr().out == f"wrote {file}\n"
+    rules(out=file, common=Common(home=tmp_path, json=True))
+    assert json.loads(capsys.readouterr().out) == {"schema": "conch.v1.metrics_written", "files": [str(file)]}
+    rules(common=Common(home=tmp_path, json=True))
+    told = json.loads(capsys.readouterr().out)
+
+    assert yaml.safe_load(file.read_text())["groups"] == told["groups"]
+    assert file.stat().st_mode & 0o777 == 0o644
+
+
+def test_what_cannot_be_written_is_one_sentence(refused: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
+    """Which file, why, and what to do; exit code 1."""
+    (tmp_path / "file").write_text("")
+    place = tmp_path / "file" / "below"
+
+    for command in ("rules", "dashboards"):
+        code, said = refused(command, "--out", str(place))
+        assert code == 1
+        assert f"conch: {place}" in said
+        assert "cannot be written (" in said
+        assert "): name another --out" in said
+
+
+def test_a_rule_file_that_is_not_there_is_one_sentence(refused: Callable[..., tuple[int, str]]) -> None:
+    """Exit code 2."""
+    code, said = refused("rules", "--rules", "nowhere.py")
+
+    assert (code, said) == (2, "conch: there is no file nowhere.py (--rules)\n")
+
+
+def test_dashboards_without_their_package_are_one_sentence(
+    refused: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What to install; exit code 2."""
+    for name in [name for name in sys.modules if name.startswith(("grafana_foundation_sdk", "conch.metrics.grafana"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if "site-packages" not in place])
+    monkeypatch.setattr(sys, "path_importer_cache", {})
+
+    code, said = refused("dashboards")
+
+    assert (code, said) == (2, "conch: the dashboards need a package: pip install 'conch-agent[grafana]'\n")
+
+
+@pytest.mark.parametrize("file", [f"{board.uid}.json" for board in BOARDS])
+def test_panels_stand_side_by_side(file: str) -> None:
+    """Each with a number of its own, none over another, none beyond the last column, all of the source that is
+    chosen."""
+    panels = json.loads((OPS / "grafana" / file).read_text())["panels"]
+
+    cells = Counter[tuple[int, int]]()
+    for panel in panels:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= COLUMNS
+        cells.update(product(range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])))
+    assert set(cells.values()) == {1}
+    assert len(cells) % COLUMNS == 0  # no holes
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert {panel["datasource"]["uid"] for panel in panels} == {"${datasource}"}
+
+
+def test_every_metric_is_looked_at_by_somebody() -> None:
+    """In a dashboard or a rule: what nobody looks at need not be counted."""
+    lines = Instruments().text({}, openmetrics=False).decode().splitlines()
+    families = [line.split()[2] for line in lines if line.startswith("# TYPE ")]
+    looked = "".join(file.read_text() for file in [*(OPS / "grafana").glob("*.json"), OPS / "prometheus" / "conch.yml"])
+
+    assert [name for name in families if name not in looked] == []

@@ -14,6 +14,7 @@ import pytest
 
 from conch.cli import facts, status, watch
 from conch.cli.common import Common
+from conch.cli.watch import lines
 from conch.consumer.members import joined
 from conch.consumer.standing import say_place
 from conch.errors import BusUnreachableError
@@ -158,7 +159,7 @@ async def test_watch_prints_each_cycle_as_it_is_recorded(
 ) -> None:
     """In a pipe every recorded cycle is one line of JSON in the shape of `cycle list`; the run's end ends it."""
     seen: asyncio.Queue[Any] = asyncio.Queue()
-    monkeypatch.setattr(watch, "emit", seen.put_nowait)
+    monkeypatch.setattr(lines, "emit", seen.put_nowait)
     monkeypatch.setattr(facts, "POLL_SECONDS", 0.02)
     with SqliteReader(filled.home.path / "store.db") as store:
         before, experience = store.cycles("echo", 2)

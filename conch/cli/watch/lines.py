@@ -1,15 +1,12 @@
-"""`conch watch`: the cycles as they are recorded."""
+"""A line for every cycle as it is recorded."""
 
 from __future__ import annotations
 
-import sys
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from conch.cli.common import Common, emit, open_bus, say
-from conch.cli.facts import agent_named, following, names_in
-from conch.cli.options import COMMON, AgentName
-from conch.errors import BusUnreachableError
+from conch.cli.common import emit, open_bus, say
+from conch.cli.facts import following
 from conch.views.line import cycle_line
 from conch_schemas import ContractViolationError, ExperienceRecorded, decode, subject_filter
 
@@ -17,20 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from conch.bus import Bus
+    from conch.config import Settings
     from conch.home import Home
 
 
-async def watch(*, agent: AgentName = None, common: Common = COMMON) -> None:
-    """A line for every cycle as it is recorded, until the run ends or Ctrl-C; JSON Lines with --json or in a pipe."""
+async def print_lines(home: Home, settings: Settings, names: Sequence[str], *, as_json: bool) -> None:
+    """Until the run ends; where there was none, for ever."""
     from conch.experience import cycle_row
 
-    home, settings = common.existing(), common.settings()
-    running = home.running() is not None
-    if not running and settings.bus.url is None:
-        raise BusUnreachableError(f"no run is in progress in {home.path}: conch run starts one, --home names another")
-    names = names_in(home, settings) if agent is None else [agent_named(home, settings, agent)]
     width = max(map(len, names)) if len(names) > 1 else 0
-    as_json = common.json or not sys.stdout.isatty()
+    running = home.running() is not None
     async with open_bus(home, settings) as bus:
         async for experience in recorded(bus, names, home if running else None):
             if as_json:

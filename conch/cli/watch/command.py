@@ -1,0 +1,38 @@
+"""`conch watch`: which of the two it is."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+
+from conch.cli.common import Common, warn
+from conch.cli.facts import agent_named, names_in
+from conch.cli.options import COMMON, AgentName
+from conch.cli.watch.lines import print_lines
+from conch.errors import BusUnreachableError
+
+
+async def watch(*, agent: AgentName = None, common: Common = COMMON) -> None:
+    """The cycles of a run as they happen: a screen on a terminal (`?` shows its keys).
+
+    With --json or in a pipe a line for every cycle as it is recorded, until the run ends or Ctrl-C.
+    """
+    home, settings = common.existing(), common.settings()
+    if home.running() is None and settings.bus.url is None:
+        raise BusUnreachableError(f"no run is in progress in {home.path}: conch run starts one, --home names another")
+    names = names_in(home, settings) if agent is None else [agent_named(home, settings, agent)]
+    if common.json or not _on_terminal():
+        await print_lines(home, settings, names, as_json=common.json or not sys.stdout.isatty())
+    elif find_spec("textual") is None:
+        warn("a line for each cycle, as there is no screen without the package textual: pip install 'conch-agent[tui]'")
+        await print_lines(home, settings, names, as_json=False)
+    else:
+        from conch.cli.watch.screen import show
+
+        await show(home, settings, names)
+
+
+def _on_terminal() -> bool:
+    """Whether somebody looks and can press keys."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") not in (None, "", "dumb")

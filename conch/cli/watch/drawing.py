@@ -1,0 +1,147 @@
+"""Parts of the picture as text of a width. Always `Text`: no word of a mind or a tool is ever read as markup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from conch.cli.watch.picture import Life, Picture, Row, means
+from conch.views.line import signed
+
+_STEPS = "▁▂▃▄▅▆▇█"
+LOW, FAIR = 0.3, 0.6
+"""Satisfaction below which a need is starved, and below which it is short."""
+NAME = 13
+"""Cells of a component's or a need's name."""
+
+
+def sparkline(values: Sequence[float], width: int, low: float, high: float) -> str:
+    """The newest `width` of them from `low` to `high`, one character each."""
+    span = (high - low) or 1.0
+    steps = (min(len(_STEPS) - 1, max(0, int((value - low) / span * len(_STEPS)))) for value in values[-width:])
+    return "".join(_STEPS[step] for step in steps) if width > 0 else ""
+
+
+def bar(share: float, width: int) -> str:
+    """A bar of this share, 0..1, of so many cells."""
+    full = round(min(1.0, max(0.0, share)) * width)
+    return "█" * full + "░" * (width - full)
+
+
+def colour(value: float | None) -> str:
+    """Of a reward: gained, lost, or neither."""
+    return "" if not value else "green" if value > 0 else "red"
+
+
+def headline(picture: Picture, life: Life, width: int) -> Text:
+    """Who, in which state, and what is wrong with the bus."""
+    text = Text(no_wrap=True, overflow="ellipsis")
+    text.append(f" {life.name} ", "bold")
+    state = life.state or "not heard of yet"
+    text.append(state, "yellow" if state != "running" else "green")
+    text.append(f": {life.why}" if life.why else "")
+    if (last := life.last) is not None:
+        text.append(f"  cycle {last.cycle}")
+    if len(picture.names) > 1:
+        told = ", ".join(f"{count} {state}" for state, count in picture.states.items())
+        text.append(f"  of {len(picture.names)} agents" + (f" ({told})" if told else ""))
+    if picture.trouble:
+        text = Text(f" {picture.trouble} ", "bold white on red", no_wrap=True, overflow="ellipsis")
+    text.truncate(width, overflow="ellipsis", pad=True)
+    return text
+
+
+def reward(life: Life, width: int) -> Text:
+    """The last total, the mean, and both over the last cycles."""
+    totals = life.totals
+    text = Text(no_wrap=True, overflow="ellipsis")
+    if not totals:
+        return text.append("no cycle has been scored yet", "dim")
+    smooth = means(totals)
+    text.append("last ").append(signed(totals[-1]), colour(totals[-1]) + " bold")
+    text.append("   mean ").append(signed(smooth[-1]), colour(smooth[-1]) + " bold")
+    text.append(f"   {len(totals)} cycles", "dim")
+    low, high, room = min(totals[-width:]), max(totals[-width:]), width - 7
+    text.append("\ntotal  ", "dim").append(sparkline(totals, room, low, high), "cyan")
+    text.append("\nmean   ", "dim").append(sparkline(smooth, room, low, high), "magenta")
+    return text.append(f"\nrange  {signed(low)} to {signed(high)}", "dim")
+
+
+def components(life: Life, width: int) -> Text:
+    """A line for each that is paid: its last value and its mean."""
+    text = Text(no_wrap=True, overflow="ellipsis")
+    found = life.components()
+    if not found:
+        return text.append("none is known yet", "dim")
+    for place, (name, last, mean) in enumerate(found):
+        text.append("\n" if place else "").append(f"{_named(name, width)} ")
+        for value in (last, mean):
+            text.append(f"{'-' if value is None else signed(value, 2):>6} ", colour(value))
+    return text
+
+
+def needs(life: Life, width: int) -> Text:
+    """A bar for each."""
+    text = Text(no_wrap=True, overflow="ellipsis")
+    if not life.needs:
+        return text.append("none is known yet", "dim")
+    room = max(3, width - _name_width(width) - 6)
+    for place, (name, level) in enumerate(life.needs.items()):
+        style = "red" if level < LOW else "yellow" if level < FAIR else "green"
+        text.append("\n" if place else "").append(f"{_named(name, width)} ")
+        text.append(bar(level, room), style).append(f" {level:.2f}")
+    return text
+
+
+def _name_width(width: int) -> int:
+    return max(4, min(NAME, width - 16))
+
+
+def _named(name: str, width: int) -> str:
+    room = _name_width(width)
+    return f"{name:<{room}}" if len(name) <= room else name[: room - 1] + "…"
+
+
+def below(picture: Picture, width: int) -> Text:
+    """How far the consumers are, what the watchers say, and what the last key brought."""
+    text = Text(no_wrap=True, overflow="ellipsis")
+    behind = [(name, lag) for name, lag in picture.lags if lag]
+    text.append(" lag    ", "bold")
+    if behind:
+        text.append("  ".join(f"{name} {lag}" for name, lag in sorted(behind, key=lambda one: -one[1])), "yellow")
+    else:
+        text.append(f"none of {len(picture.lags)} consumers is behind" if picture.lags else "-", "dim")
+    text.append("\n alarms ", "bold")
+    more = f" (and {len(picture.alarms) - 1} more: conch status)" if len(picture.alarms) > 1 else ""
+    text.append(picture.alarms[0] + more if picture.alarms else "none", "red" if picture.alarms else "dim")
+    skipped = f"{picture.skipped:,} events came too fast to be shown" if picture.skipped else ""
+    if said := " · ".join(filter(None, (picture.said, skipped))):
+        text.append("\n " + said, "yellow")
+    return text
+
+
+def cells(row: Row, *, narrow: bool) -> list[Text]:
+    """A cycle as a row of the table; a narrow one leaves out need and time."""
+    total = Text(f"{'…' if row.total is None else signed(row.total):>8}", colour(row.total))
+    cycle, action = Text(f"{row.cycle:>6}"), Text(row.action, no_wrap=True, overflow="ellipsis")
+    outcome = Text(row.outcome, "red" if row.outcome in ("error", "timeout", "blocked", "unknown") else "")
+    note = Text(row.note, "dim")
+    if narrow:
+        return [cycle, action, outcome, total, note]
+    return [cycle, Text(row.need), action, outcome, total, Text(f"{row.ms:>7.0f}"), note]
+
+
+def fleet_cells(life: Life) -> list[Text]:
+    """An agent as a row of the fleet's table."""
+    totals = life.totals
+    mean = means(totals)[-1] if totals else None
+    last = life.last
+    return [
+        Text(life.name),
+        Text(life.state or "-", "" if life.state == "running" else "yellow"),
+        Text("-" if last is None else str(last.cycle)),
+        Text("-" if not totals else signed(totals[-1]), colour(totals[-1] if totals else None)),
+        Text("-" if mean is None else signed(mean), colour(mean)),
+        Text(life.why, "dim", no_wrap=True, overflow="ellipsis"),
+    ]

@@ -1,0 +1,186 @@
+"""What the screen shows, as plain values: facts in, a picture out. Nothing here waits or draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from conch.text import safe_text
+from conch.views.line import action_words, needed, scored_words, total_ms, urgent_need
+from conch_schemas import ActionTaken, Event, ExperienceRecorded, NeedsChanged
+
+KINDS: tuple[type[Event], ...] = (ActionTaken, ExperienceRecorded, NeedsChanged)
+"""What is heard of the stream."""
+ROWS = 200
+"""Cycles of one agent that are kept, the newest."""
+SMOOTH = 20
+"""Cycles that the moving mean is taken over."""
+MOST_AGENTS = 1000
+"""Agents whose cycles are kept at once."""
+WORDS = 200
+"""Characters of what was done."""
+SCORING = "scoring"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cycle in the table. Its texts are safe."""
+
+    cycle: int
+    need: str
+    action: str
+    outcome: str
+    ms: float
+    total: float | None = None
+    """None: it is being scored."""
+    note: str = SCORING
+    """`n of m scored` where a part has not come or could not be scored; else nothing."""
+    revision: int = 0
+    seq: int = 0
+    """Place of its newest revision in the stream; 0: not known."""
+    parts: Mapping[str, float | None] = field(default_factory=dict)
+    """Value of each paid component; None: it has none."""
+
+
+@dataclass
+class Life:
+    """One agent, as far as it was heard."""
+
+    name: str
+    state: str = ""
+    why: str = ""
+    rows: dict[int, Row] = field(default_factory=dict)
+    """By cycle, the oldest first."""
+    needs: dict[str, float] = field(default_factory=dict)
+    needs_cycle: int = -1
+
+    @property
+    def totals(self) -> list[float]:
+        """Of the cycles that have one, the oldest first."""
+        return [row.total for row in self.rows.values() if row.total is not None]
+
+    @property
+    def last(self) -> Row | None:
+        """The newest cycle."""
+        return next(reversed(self.rows.values()), None)
+
+    def components(self) -> list[tuple[str, float | None, float | None]]:
+        """(component, its last value, its mean) of what is paid, in the order of the newest weight set."""
+        scored = [row for row in self.rows.values() if row.total is not None]
+        names = scored[-1].parts if scored else {}
+        found = []
+        for name in names:
+            values = [value for row in scored if (value := row.parts.get(name)) is not None]
+            found.append((name, values[-1] if values else None, sum(values) / len(values) if values else None))
+        return found
+
+    def put(self, row: Row) -> bool:
+        """Whether that is news: a later revision takes the place of an earlier one, never the other way."""
+        known = self.rows.get(row.cycle)
+        if known is not None and known.revision >= row.revision:
+            if known.revision == row.revision and row.seq and not known.seq:
+                self.rows[row.cycle] = replace(known, seq=row.seq)
+            return False
+        oldest = next(iter(self.rows), row.cycle)
+        if known is None and len(self.rows) >= ROWS:
+            if row.cycle < oldest:
+                return False
+            del self.rows[oldest]
+        newest = next(reversed(self.rows), row.cycle)
+        self.rows[row.cycle] = row
+        if known is None and row.cycle < newest:
+            self.rows = dict(sorted(self.rows.items()))
+        return True
+
+
+def means(totals: Sequence[float], over: int = SMOOTH) -> list[float]:
+    """At each place the mean of the last so many up to there."""
+    return [sum(part) / len(part) for end in range(1, len(totals) + 1) if (part := totals[max(0, end - over) : end])]
+
+
+@dataclass
+class Picture:
+    """All of it. `version` moves on with every change: who draws compares it with the one drawn last."""
+
+    names: Sequence[str]
+    version: int = 0
+    trouble: str = "looking for the bus"
+    """Why nothing comes; empty while facts come."""
+    said: str = ""
+    """The answer to the last key."""
+    skipped: int = 0
+    """Events that came faster than they could be read."""
+    lives: dict[str, Life] = field(default_factory=dict)
+    states: Mapping[str, int] = field(default_factory=dict)
+    """Of all agents of the run: how many are in each state."""
+    lags: Sequence[tuple[str, int]] = ()
+    alarms: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.lives = {name: Life(name) for name in self.names[:MOST_AGENTS]}
+
+    def change(self, **parts: Any) -> None:
+        """Set these, if that is news."""
+        if any(getattr(self, name) != value for name, value in parts.items()):
+            for name, value in parts.items():
+                setattr(self, name, value)
+            self.version += 1
+
+    def take(self, event: Event, seq: int = 0) -> None:
+        """A fact of one of these agents, at this place in the stream; what it says already is no news."""
+        life = self.lives.get(event.agent)
+        if life is None or event.cycle is None:
+            return
+        news = False
+        if isinstance(event, ActionTaken):
+            news = life.put(acted(event))
+        elif isinstance(event, ExperienceRecorded):
+            news = life.put(scored(event, seq))
+            if event.needs_after:
+                self._needs(life, event.cycle, event.needs_after)
+        elif isinstance(event, NeedsChanged):
+            news = self._needs(life, event.cycle, event.after)
+        self.version += news
+
+    def _needs(self, life: Life, cycle: int, levels: Mapping[str, float]) -> bool:
+        if cycle < life.needs_cycle:
+            return False
+        life.needs_cycle, before = cycle, life.needs
+        life.needs = {safe_text(name, one_line=True): level for name, level in levels.items()}
+        return life.needs != before
+
+    def tell(self, agent: str, state: str, why: str) -> None:
+        """What an agent says of itself."""
+        life = self.lives.get(agent)
+        if life is not None and (life.state, life.why) != (state, why):
+            life.state, life.why = safe_text(state, one_line=True), safe_text(why, one_line=True)
+            self.version += 1
+
+
+def acted(event: ActionTaken) -> Row:
+    """A cycle that has acted and waits for its scores."""
+    return Row(
+        cycle=event.cycle or 0,
+        need=needed(event.needs),
+        action=action_words(event.action, WORDS),
+        outcome=event.outcome.status,
+        ms=sum(event.ms.values()),
+    )
+
+
+def scored(event: ExperienceRecorded, seq: int = 0) -> Row:
+    """A cycle as it was recorded."""
+    whole = event.complete and event.coverage >= 1
+    return Row(
+        cycle=event.cycle or 0,
+        need=urgent_need(event),
+        action=action_words(event.action, WORDS),
+        outcome=event.outcome.status,
+        ms=total_ms(event),
+        total=event.total,
+        note="" if whole else scored_words(event),
+        revision=event.revision,
+        seq=seq,
+        parts={safe_text(one.component, one_line=True): one.value for one in event.scores if one.weight > 0},
+    )

@@ -1,0 +1,243 @@
+"""The screen of `conch watch`. It draws from the picture, at most four times a second, and only what has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widgets import DataTable, Footer, Static
+
+from conch.cli.watch import drawing
+from conch.cli.watch.picture import Life, Picture
+from conch.cli.watch.source import Source
+from conch.cli.watch.story import HelpScreen, StoryScreen
+from conch.config import Settings
+from conch.home import Home
+
+DRAW_SECONDS = 0.25
+"""Between two drawings."""
+WIDE = 100
+"""Columns from which on the panels stand side by side, and the table has all its columns."""
+FLEET_ROWS = 200
+"""Agents in the table of all."""
+_COLUMNS = {
+    False: ("cycle", "need", "action", "outcome", "total", "ms", ""),
+    True: ("cycle", "action", "outcome", "total", ""),
+}
+_ROOM = {False: 66, True: 42}
+"""Cells that the other columns take, beside the action."""
+
+
+async def show(home: Home, settings: Settings, names: Sequence[str]) -> None:
+    """Until a key or a signal ends it; the terminal is then as it was."""
+    source = Source(home, settings, Picture(names))
+    app = WatchApp(source)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, app.exit)
+    following = asyncio.create_task(source.follow(), name="conch.watch")
+    try:
+        await app.run_async()
+    finally:
+        following.cancel()
+        await asyncio.wait([following])
+
+
+class _Table(DataTable[Text]):
+    """Rows by key, brought up to date by what has changed alone."""
+
+    def __init__(self, **parts: Any) -> None:
+        super().__init__(cursor_type="row", zebra_stripes=True, **parts)
+        self.drawn: dict[str, tuple[object, list[Text]]] = {}
+        """Row's key -> (what it was drawn of, its cells)."""
+
+    def begin(self, columns: Sequence[str]) -> None:
+        """Empty, with these columns."""
+        self.clear(columns=True)
+        self.drawn = {}
+        for place, name in enumerate(columns):
+            self.add_column(Text(name), key=str(place))
+
+    def bring(self, rows: Mapping[str, tuple[object, list[Text]]]) -> None:
+        """To these rows, in this order. The cursor stays on its row, or on the last where it was there."""
+        at_end = self.cursor_row >= self.row_count - 1
+        for key in [key for key in self.drawn if key not in rows]:
+            self.remove_row(key)
+            del self.drawn[key]
+        keys = list(rows)
+        if keys[: len(self.drawn)] != list(self.drawn):  # one came in between
+            self.clear()
+            self.drawn = {}
+        for key, (what, cells) in rows.items():
+            if key not in self.drawn:
+                self.add_row(*cells, key=key)
+            elif self.drawn[key][0] != what:
+                for place, cell in enumerate(cells):
+                    self.update_cell(key, str(place), cell, update_width=True)
+            self.drawn[key] = what, cells
+        if at_end and self.row_count:
+            self.move_cursor(row=self.row_count - 1)
+
+
+class WatchApp(App[None]):
+    """`conch watch` on a terminal."""
+
+    TITLE = "conch watch"
+    ENABLE_COMMAND_PALETTE = False
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as the base class has it
+        (0, "-narrow"),
+        (WIDE, "-wide"),
+    ]
+    CSS = """
+    #head { height: 1; background: $panel; }
+    #panels { height: auto; }
+    #reward, #components, #needs { border: round $primary; padding: 0 1; height: 7; }
+    .-wide #panels { layout: horizontal; }
+    .-wide #reward { width: 2fr; }
+    .-wide #parts { width: 3fr; height: 7; }
+    .-narrow #panels { layout: vertical; }
+    .-narrow #reward { height: 6; }
+    .-narrow #parts { height: 7; }
+    #components, #needs { width: 1fr; }
+    #fleet { height: auto; max-height: 10; border: round $secondary; }
+    #cycles { height: 1fr; min-height: 3; }
+    #below { height: auto; max-height: 3; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "quit"),
+        Binding("ctrl+c", "quit", show=False, priority=True),
+        Binding("p", "pause", "pause or resume"),
+        Binding("enter", "open", "open", show=True),
+        Binding("question_mark", "help", "help", key_display="?"),
+    ]
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self.source, self.picture = source, source.picture
+        self.chosen = self.picture.names[0]
+        self._drawn: tuple[int, str, int, int] | None = None
+        self._remembered: set[str] = set()
+
+    @property
+    def life(self) -> Life:
+        """The agent that is shown."""
+        return self.picture.lives[self.chosen]
+
+    @property
+    def narrow(self) -> bool:
+        """Whether columns have to be left out."""
+        return self.size.width < WIDE
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom."""
+        yield Static(id="head", markup=False)
+        if len(self.picture.names) > 1:
+            yield _Table(id="fleet")
+        with Vertical(id="panels"):
+            yield _titled("reward", "reward")
+            with Horizontal(id="parts"):
+                yield _titled("components", "component: last, mean")
+                yield _titled("needs", "needs")
+        yield _Table(id="cycles")
+        yield Static(id="below", markup=False)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin to draw."""
+        for table in self.query("#fleet").results(_Table):
+            table.begin(("agent", "state", "cycle", "last", "mean", ""))
+        self.query_one("#cycles", _Table).focus()
+        self._choose(self.chosen)
+        self.set_interval(DRAW_SECONDS, self._draw)
+
+    def on_resize(self) -> None:
+        """Other columns fit."""
+        self._drawn = None
+
+    @work
+    async def _remember(self, agent: str) -> None:
+        await self.source.remember(agent)
+
+    def _choose(self, agent: str) -> None:
+        self.chosen = agent
+        if agent not in self._remembered:
+            self._remembered.add(agent)
+            self._remember(agent)
+
+    def _draw(self) -> None:
+        """What has changed since the last time, if anything has."""
+        now = (self.picture.version, self.chosen, *self.size)
+        if now == self._drawn or not self.is_running:
+            return
+        new_table = self._drawn is None or self._drawn[1:] != now[1:]
+        self._drawn = now
+        life, picture = self.life, self.picture
+        self._show("head", drawing.headline(picture, life, self.size.width))
+        for name, draw in (("reward", drawing.reward), ("components", drawing.components), ("needs", drawing.needs)):
+            room = self.query_one(f"#{name}").content_size.width
+            self._show(name, draw(life, room))
+        self._show("below", drawing.below(picture, self.size.width))
+        self._draw_cycles(life, anew=new_table)
+        for table in self.query("#fleet").results(_Table):
+            lives = list(picture.lives.values())[:FLEET_ROWS]
+            cells = [(life.name, drawing.fleet_cells(life)) for life in lives]
+            table.bring({name: ([cell.plain for cell in row], row) for name, row in cells})
+
+    def _draw_cycles(self, life: Life, *, anew: bool) -> None:
+        table, narrow = self.query_one("#cycles", _Table), self.narrow
+        if anew:
+            table.begin(_COLUMNS[narrow])
+        room = max(12, self.size.width - _ROOM[narrow])
+        rows = {}
+        for row in life.rows.values():
+            cells = drawing.cells(row, narrow=narrow)
+            cells[1 if narrow else 2].truncate(room, overflow="ellipsis")
+            rows[str(row.cycle)] = (row, cells)
+        table.bring(rows)
+
+    def _show(self, name: str, text: Text) -> None:
+        self.query_one(f"#{name}", Static).update(text)
+
+    # -- keys --------------------------------------------------------------------------------------------------------
+
+    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        """Enter, or a click, on a row."""
+        key = str(event.row_key.value)
+        if event.data_table.id == "fleet":
+            self._choose(key)
+        else:
+            self.push_screen(StoryScreen(self.source, self.chosen, int(key)))
+
+    @work
+    async def action_pause(self) -> None:
+        """Pause the agent that is shown, or let it go on."""
+        await self.source.pause(self.chosen)
+
+    def action_open(self) -> None:
+        """What enter does where no table has it: the newest cycle."""
+        if (last := self.life.last) is not None:
+            self.push_screen(StoryScreen(self.source, self.chosen, last.cycle))
+
+    def action_help(self) -> None:
+        """The keys."""
+        self.push_screen(HelpScreen())
+
+    async def action_quit(self) -> None:
+        """End."""
+        with contextlib.suppress(Exception):
+            self.workers.cancel_all()
+        self.exit()
+
+
+def _titled(name: str, title: str) -> Static:
+    made = Static(id=name, markup=False)
+    made.border_title = title
+    return made

@@ -1,0 +1,211 @@
+"""Where the picture comes from: the bus while it is there, the store for what was before, and the agent, asked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from conch.bus import Access, Bus, Feed, Tap, feeding
+from conch.bus.access import access_to
+from conch.bus.jetstream import JetStreamBus
+from conch.cli.common import open_store, quiet
+from conch.cli.watch.picture import KINDS, ROWS, Picture
+from conch.config import Settings
+from conch.consumer.alarms import watched
+from conch.consumer.standing import standings
+from conch.errors import BusError, ConchError, StoreError
+from conch.home import Home
+from conch.people.asking import ask
+from conch.people.asking import ask
+from conch.text import safe_text
+from conch_schemas import ContractViolationError, ExperienceRecorded, Mark, control_subject
+
+BATCH = 256
+"""Events taken at a time."""
+REST_SECONDS = 0.01
+"""Between two batches: keys and drawing come in between."""
+BEHIND = 20_000
+"""Events that are waited for; of more, the newest are shown."""
+LOOK_SECONDS = 0.5
+"""Between two looks at whether bus and run are still there, and before they are tried again."""
+ASK_SECONDS = 2.0
+"""Between two questions about states, lags and alarms."""
+WATCHED_AGENTS = 50
+"""Whose alarms are asked for."""
+
+
+class Source:
+    """Fills the picture, and does what a key asks for. One bus after the other: a run that begins again has its own."""
+
+    def __init__(self, home: Home, settings: Settings, picture: Picture) -> None:
+        self._home, self._settings, self.picture = home, settings, picture
+        self._bus: Bus | None = None
+        self._stood: tuple[str, int] | None = None
+        """(the stream, the last event of it that was seen)."""
+        self._ask = asyncio.Event()
+
+    async def follow(self) -> None:
+        """For ever; what ends one connection is said, and the next one tried."""
+        quiet()
+        while True:
+            access = self._access()
+            if access is None:
+                self.picture.change(trouble="the run has ended; the next one is shown when it begins")
+            else:
+                try:
+                    await self._follow(access)
+                except (ConchError, TimeoutError, OSError) as error:
+                    self.picture.change(trouble=safe_text(str(error), one_line=True) or "the bus does not answer")
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _access(self) -> Access | None:
+        return access_to(self._home, self._settings)
+
+    async def _follow(self, access: Access) -> None:
+        """Until the bus is another one, or is no more. Raises BusError."""
+        strict = self._settings.bus.durability == "strict"
+        async with JetStreamBus(access, name="conch-watch", strict=strict) as bus, feeding(bus, KINDS) as feed:
+            self._bus = bus
+            self._ask.set()
+            tasks = [
+                asyncio.create_task(self._read(feed), name="conch.watch.read"),
+                asyncio.create_task(self._ask_again(bus), name="conch.watch.ask"),
+            ]
+            try:
+                while self._access() == access:
+                    away = bus.refusal or "the bus does not answer; it is asked again and again"
+                    self.picture.change(trouble="" if bus.connected else away)
+                    await asyncio.wait(tasks, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                    for task in tasks:
+                        if task.done():
+                            task.result()  # neither ends but by an error
+            finally:
+                self._bus = None
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
+
+    async def _read(self, feed: Feed) -> None:
+        after = await self._begin(feed)
+        one = self.picture.names[0] if len(self.picture.names) == 1 else None
+        while True:
+            async with feed.tap(KINDS, after=after, agent=one) as tap:
+                after = await self._take(feed, tap)
+
+    async def _begin(self, feed: Feed) -> int:
+        """Where to read on: behind what was seen of this stream; of another, or far ahead, at its end."""
+        epoch = (await feed.bus.state()).epoch
+        stood, self._stood = self._stood, (epoch, feed.seq)
+        if stood is not None and stood[0] == epoch and feed.seq - stood[1] <= BEHIND:
+            return stood[1]
+        return feed.seq
+
+    async def _take(self, feed: Feed, tap: Tap) -> int:
+        """Until too much waits: then the place to go on from."""
+        assert self._stood is not None
+        epoch = self._stood[0]
+        while True:
+            for arrived in await tap.get(BATCH):
+                with contextlib.suppress(ContractViolationError):  # its consumers make the dead letters
+                    self.picture.take(arrived.event, arrived.seq)
+            self._stood = (epoch, tap.given)
+            if (behind := feed.seq - tap.given) > BEHIND and not tap.level:
+                self.picture.change(skipped=self.picture.skipped + behind)
+                return feed.seq
+            await asyncio.sleep(REST_SECONDS)
+
+    # -- what is asked ----------------------------------------------------------------------------------------------
+
+    async def _ask_again(self, bus: Bus) -> None:
+        while True:
+            self._ask.clear()
+            try:
+                await self._look(bus)
+            except BusError:
+                await asyncio.sleep(LOOK_SECONDS)  # the next time makes up for it
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ASK_SECONDS):
+                    await self._ask.wait()
+
+    async def _look(self, bus: Bus) -> None:
+        picture = self.picture
+        try:
+            every = len(picture.names) > 1
+            answer = await ask(bus, control_subject(picture.names[0], "status"), {"all": every}, timeout=1.0)
+            self._tell_states(answer)
+        except ConchError:
+            for name in picture.lives:
+                picture.tell(name, "not answering", "")
+        picture.change(lags=[(safe_text(one.name, one_line=True), one.lag) for one in await standings(bus)])
+        states = await watched(bus, picture.names[:WATCHED_AGENTS])
+        said = [f"{agent}: {one.what}" for agent, state in states.items() for one in state.active]
+        picture.change(alarms=[safe_text(one, one_line=True) for one in said])
+
+    def _tell_states(self, answer: Mapping[str, Any]) -> None:
+        for row in answer.get("agents", [answer]):
+            self.picture.tell(str(row["agent"]), str(row["state"]), str(row["why"]))
+        self.picture.change(states=dict(answer.get("states", {})))
+
+    async def pause(self, agent: str) -> None:
+        """Pause the agent, or let it go on where it is paused; what came of it is said. Never raises."""
+        verb = "resume" if self.picture.lives[agent].state == "paused" else "pause"
+        if (bus := self._bus) is None:
+            self.picture.change(said=f"{agent} cannot be asked: {self.picture.trouble}")
+            return
+        try:
+            await ask(bus, control_subject(agent, verb), {})
+        except ConchError as error:
+            self.picture.change(said=safe_text(f"{agent} cannot be asked: {error}", one_line=True))
+        else:
+            self.picture.tell(agent, *(("running", "") if verb == "resume" else ("paused", "by request")))
+            self.picture.change(said="")
+        self._ask.set()
+
+    # -- what was before --------------------------------------------------------------------------------------------
+
+    async def remember(self, agent: str) -> None:
+        """The last cycles that the store has of this agent. Where it cannot be read, that is said."""
+        try:
+            for experience in await asyncio.to_thread(self._stored, agent):
+                self.picture.take(experience)
+            self.picture.version += 1
+        except ConchError as error:
+            self.picture.change(said=safe_text(str(error), one_line=True))
+
+    def _stored(self, agent: str) -> list[ExperienceRecorded]:
+        try:
+            store = open_store(self._home, self._settings)
+        except StoreError:
+            return []  # no cycle yet, or they are kept on another machine
+        try:
+            return list(store.cycles(agent, ROWS))
+        finally:
+            store.close()
+
+    async def cycle(self, agent: str, number: int) -> tuple[ExperienceRecorded, list[Mark]] | None:
+        """A cycle whole, from the store, else from the stream; None: it is not recorded yet, or not any more.
+
+        Raises ConchError where neither can be read.
+        """
+        if (found := await asyncio.to_thread(self._whole, agent, number)) is not None:
+            return found
+        row = self.picture.lives[agent].rows.get(number)
+        if row is None or not row.seq or self._bus is None or (delivery := await self._bus.at(row.seq)) is None:
+            return None
+        from conch.bus.feed import decoded
+
+        event = decoded(delivery.subject, delivery.data)
+        return (event, []) if isinstance(event, ExperienceRecorded) else None
+
+    def _whole(self, agent: str, number: int) -> tuple[ExperienceRecorded, list[Mark]] | None:
+        try:
+            store = open_store(self._home, self._settings)
+        except StoreError:
+            return None
+        try:
+            experience = store.cycle(agent, number)
+            return None if experience is None else (experience, list(store.marks_of(agent, str(experience.action_id))))
+        finally:
+            store.close()

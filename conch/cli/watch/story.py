@@ -1,0 +1,126 @@
+"""A cycle, whole, over the screen; and the keys."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Footer, Static
+
+from conch.cli.common import wrapped
+from conch.cli.cycle import story
+from conch.cli.watch.source import Source
+from conch.errors import ConchError
+from conch.text import safe_text
+
+MOST_CHARACTERS = 2000
+"""Of one line of the story; a longer one is cut, with where to find it whole."""
+AGAIN_SECONDS = 1.0
+"""Between two looks whether a cycle has a later revision."""
+
+HELP = """\
+enter      the cycle under the cursor, whole; of several agents: the one to be shown
+j  k       in a cycle: the next one, the one before
+esc  q     back; q on the first screen: the end
+p          pause the agent that is shown, or let it go on
+tab        from one table to the other
+?          this
+
+total      … while the act is being scored; `n of m scored` while some are missing
+mean       of the last 20 cycles
+lag        events that a consumer has still to read"""
+
+
+class StoryScreen(Screen[None]):
+    """One cycle from thought to reward, and its neighbours."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "app.pop_screen", "back", key_display="esc"),
+        Binding("j", "go(1)", "next"),
+        Binding("k", "go(-1)", "before"),
+        Binding("question_mark", "app.help", "help", key_display="?"),
+    ]
+
+    def __init__(self, source: Source, agent: str, cycle: int) -> None:
+        super().__init__()
+        self._source, self._agent, self.cycle = source, agent, cycle
+        self._told: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        """The text, and the keys."""
+        with VerticalScroll():
+            yield Static(id="story", markup=False)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Read it; a late score makes it another."""
+        self.query_one(VerticalScroll).focus()
+        self._load()
+        self.set_interval(AGAIN_SECONDS, self._load)
+
+    def on_resize(self) -> None:
+        """Its lines are cut anew."""
+        self._show(self._told)
+
+    @work(exclusive=True)
+    async def _load(self) -> None:
+        self._tell(await told(self._source, self._agent, self.cycle))
+
+    def _tell(self, lines: list[str]) -> None:
+        if lines != self._told:
+            self._told = lines
+            self._show(lines)
+
+    def _show(self, lines: list[str]) -> None:
+        width = max(20, self.size.width - 4)
+        text = "\n".join(part for line in lines for part in wrapped(line, width))
+        self.query_one("#story", Static).update(Text(text))
+
+    def action_go(self, step: int) -> None:
+        """To a neighbour, where there is one."""
+        rows = self._source.picture.lives[self._agent].rows
+        if (there := self.cycle + step) >= 0 and there <= max(rows, default=self.cycle):
+            self.cycle = there
+            self.query_one(VerticalScroll).scroll_home(animate=False)
+            self._load()
+
+
+async def told(source: Source, agent: str, cycle: int) -> list[str]:
+    """The story of a cycle, line by line; safe."""
+    try:
+        found = await source.cycle(agent, cycle)
+    except ConchError as error:
+        return [safe_text(f"cycle {cycle} of {agent} cannot be read: {error}", one_line=True)]
+    if found is None:
+        row = source.picture.lives[agent].rows.get(cycle)
+        waits = row is not None and row.total is None
+        why = "is being scored: its story comes with its total" if waits else "is not recorded here"
+        return [f"cycle {cycle} of {agent} {why}"]
+    lines = (line for part in story(*found) for line in safe_text(part).split("\n"))
+    return [line if len(line) <= MOST_CHARACTERS else _cut(line, agent, cycle) for line in lines]
+
+
+def _cut(line: str, agent: str, cycle: int) -> str:
+    left = len(line) - MOST_CHARACTERS
+    return f"{line[:MOST_CHARACTERS]}… {left} more characters: conch cycle show {cycle} --agent {agent} --json"
+
+
+class HelpScreen(ModalScreen[None]):
+    """What the keys do; any of them closes it."""
+
+    CSS = """
+    HelpScreen { align: center middle; }
+    #help { width: auto; max-width: 100%; height: auto; border: round $primary; padding: 1 2; background: $surface; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark,enter", "app.pop_screen", "back", priority=True)
+    ]
+
+    def compose(self) -> ComposeResult:
+        """The keys."""
+        yield Static(Text(HELP), id="help")

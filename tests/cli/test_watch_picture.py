@@ -1,0 +1,138 @@
+"""What the screen of `conch watch` is drawn from: plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conch.cli.watch import drawing, picture
+from conch.cli.watch.picture import Life, Picture, Row, means
+from conch.experience import SqliteReader
+from conch_schemas import ExperienceRecorded, NeedsChanged
+
+
+def _row(cycle: int, revision: int = 1, total: float | None = 0.5) -> Row:
+    return Row(cycle, "growth", "do nothing", "none", 1.0, total, "", revision)
+
+
+def _experiences(life: Any) -> list[ExperienceRecorded]:
+    with SqliteReader(life.home.path / "store.db") as store:
+        return list(store.cycles("echo", 3))
+
+
+def test_a_cycle_appears_at_its_act_and_is_revised_in_place(filled: Any) -> None:
+    """First as being scored, then with its total, then with what came late; what is older than that changes nothing."""
+    board = Picture(["echo"])
+    experience = _experiences(filled)[1]
+    late = experience.model_copy(update={"revision": experience.revision + 1, "complete": False, "total": 0.75})
+
+    board.take(filled.act(1))
+    first = board.lives["echo"].rows[1]
+    board.take(experience, seq=7)
+    second = board.lives["echo"].rows[1]
+    board.take(late, seq=9)
+    board.take(experience, seq=7)
+    board.take(filled.act(1))
+    [third] = board.lives["echo"].rows.values()
+
+    assert (first.total, first.note) == (None, "scoring")
+    assert (second.total, second.note, second.seq) == (experience.total, "", 7)
+    assert (third.total, third.note, third.seq) == (0.75, "4 of 4 scored", 9)
+
+
+def test_what_is_no_news_is_not_drawn(filled: Any) -> None:
+    """The same fact twice, one of another agent, and one of no cycle leave the version as it is."""
+    board = Picture(["echo"])
+    experience = _experiences(filled)[0]
+    board.take(experience)
+    version = board.version
+
+    board.take(experience)
+    board.take(experience.model_copy(update={"agent": "another"}))
+    board.take(experience.model_copy(update={"cycle": None}))
+    board.change(trouble=board.trouble)
+
+    assert board.version == version
+
+
+@given(cycles=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 3)), max_size=80))
+def test_rows_are_the_newest_in_order_each_once(cycles: list[tuple[int, int]]) -> None:
+    """However they come, also late and twice; no more of them than are kept."""
+    life = Life("echo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(picture, "ROWS", 10)
+        for cycle, revision in cycles:
+            life.put(_row(cycle, revision))
+
+    kept = list(life.rows)
+    assert kept == sorted(set(kept))
+    assert len(kept) <= 10
+    if cycles:
+        assert kept[-1] == max(cycle for cycle, _ in cycles)
+    for cycle, row in life.rows.items():
+        assert row.revision <= max(revision for number, revision in cycles if number == cycle)
+
+
+def test_needs_are_those_of_the_newest_cycle(filled: Any) -> None:
+    """One that comes late does not take them back."""
+    board = Picture(["echo"])
+    newer, older = (fact for cycle in (2, 1) for fact in filled.scores(filled.act(cycle)) if type(fact) is NeedsChanged)
+    board.take(newer)
+    board.take(older.model_copy(update={"after": {"curiosity": 0.0}}))
+
+    assert board.lives["echo"].needs == {"curiosity": 0.65, "excellence": 0.25}
+
+
+@given(values=st.lists(st.floats(-2, 2), max_size=300), width=st.integers(0, 120))
+def test_a_sparkline_fits_and_rises_with_its_values(values: list[float], width: int) -> None:
+    """One character a value, the newest that fit; the greatest is never drawn below the least."""
+    low, high = (min(values), max(values)) if values else (0.0, 0.0)
+
+    line = drawing.sparkline(values, width, low, high)
+
+    shown = values[-width:] if width else []
+    assert len(line) == len(shown)
+    if shown:
+        assert line[shown.index(max(shown))] >= line[shown.index(min(shown))]
+
+
+@given(values=st.lists(st.floats(-2, 2), max_size=60), over=st.integers(1, 10))
+def test_a_moving_mean_stays_between_its_values(values: list[float], over: int) -> None:
+    """As many as there are values; each between the least and the greatest of its window."""
+    found = means(values, over)
+
+    assert len(found) == len(values)
+    for end, mean in enumerate(found, start=1):
+        window = values[max(0, end - over) : end]
+        assert min(window) - 1e-9 <= mean <= max(window) + 1e-9
+
+
+@given(width=st.integers(10, 200), text=st.text(max_size=60), level=st.floats(0, 1), total=st.floats(-2, 2))
+def test_no_panel_is_wider_than_its_room(width: int, text: str, level: float, total: float) -> None:
+    """Nor has any of them a control character or a mark that turns the direction, whatever names there are."""
+    board = Picture(["echo"])
+    life = board.lives["echo"]
+    life.put(Row(1, "n", "a", "none", 1.0, total, "", 1, 0, {picture.safe_text(text, one_line=True): total}))
+    life.needs = {picture.safe_text(text, one_line=True): level}
+    board.tell("echo", text, text)
+
+    for drawn in (drawing.components(life, width), drawing.needs(life, width), drawing.headline(board, life, width)):
+        assert all(ord(letter) >= 32 for line in drawn.plain.splitlines() for letter in line)
+        assert not set(drawn.plain) & set("\u202e\u2066\u200f\x1b")
+    assert drawing.headline(board, life, width).cell_len == width
+
+
+def test_hostile_words_are_text(filled: Any) -> None:
+    """Markup stays as it is written; escape sequences are gone."""
+    board = Picture(["echo"])
+    for experience in _experiences(filled):
+        board.take(experience)
+
+    row = board.lives["echo"].rows[2]
+    cell = drawing.cells(row, narrow=False)[2]
+    assert "[/nope] [bold]hi[/]" in cell.plain
+    assert "\x1b" not in cell.plain
+    assert cell.spans == []

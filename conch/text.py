@@ -30,6 +30,14 @@ def safe_text(text: str, *, one_line: bool = False) -> str:
     return _SHOWN_BADLY.sub("�", _LINE_ENDS.sub("\n", text))
 
 
+_ESCAPES = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]{0,512}(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]")
+
+
+def without_escapes(text: str) -> str:
+    """`text` as a terminal would have left it: without colours, titles and other escape sequences. Linear time."""
+    return _ESCAPES.sub("", text)
+
+
 def _encoded(text: str) -> int:
     return len(json.dumps(text, ensure_ascii=False).encode()) - 2
 

@@ -1,5 +1,6 @@
 // What every page does: its theme, its keys, and what it says of the bus and the connection.
 import { on } from "./live.js";
+import { localise } from "./words.js";
 
 const root = document.documentElement;
 const themes = ["auto", "light", "dark"];
@@ -29,6 +30,7 @@ document.addEventListener("keydown", (event) => {
   keys.get(event.key)?.(event);
 });
 document.getElementById("agent")?.addEventListener("change", (event) => event.target.form.requestSubmit());
+localise(document);
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
 const banner = document.getElementById("banner");

@@ -33,3 +33,12 @@ export async function sentence(answer) {
   const said = await answer.json().catch(() => ({}));
   return said.error ?? said.detail ?? `the dashboard answered ${answer.status}`;
 }
+
+/** Times of the server, which are UTC, as the clock here has them. */
+export function localise(root) {
+  for (const one of root.querySelectorAll("time[datetime]")) {
+    const time = new Date(one.dateTime);
+    one.textContent = "date" in one.dataset ? `${time.toLocaleDateString("sv-SE")} ${clock(one.dateTime)}` : clock(one.dateTime);
+    one.title = time.toString();
+  }
+}

@@ -1,0 +1,223 @@
+"""`/cycles/{number}`: one cycle from thought to reward."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from conch.errors import StoreError
+from conch.experience import ExperienceReader
+from conch.text import safe_text, without_escapes
+from conch.views.cycles import whole_row
+from conch.views.line import scored_of
+from conch.witness import Problem, Verification
+from conch_schemas import (
+    ActionTaken,
+    ContractViolationError,
+    ExperienceRecorded,
+    Mark,
+    PolicySet,
+    decode,
+    subject_filter,
+    trace_id,
+)
+from conch_services.dashboard.asking import asked
+from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.waterfall import watched, waterfall
+from conch_services.dashboard.world import World
+
+LARGEST = 2**63 - 1
+"""A number beyond is no cycle's."""
+SHOWN = 6000
+"""Characters of one text on the page; the whole of it is a file."""
+SHOWN_JSON = 60_000
+NEAR = 2000
+"""Marks between the first and the last of a cycle that are read at once for the one before each."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A text as the page shows it."""
+
+    text: str
+    left_out: int
+    """Characters that are not shown."""
+
+
+def shown(text: str, most: int = SHOWN) -> Shown:
+    """The head of a hostile text, harmless, without a terminal's escape sequences."""
+    return Shown(safe_text(without_escapes(text[: 2 * most]))[:most], max(0, len(text) - most))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the history knows of a cycle."""
+
+    place: int
+    """Of the stream, at least which is in the rest."""
+    last: int | None
+    """The last cycle of the agent that is stored, recorded or not."""
+    before: int | None
+    behind: int | None
+    experience: ExperienceRecorded | None
+    act: ActionTaken | None
+    """Where the experience is not recorded yet."""
+    marks: Sequence[Mark] = ()
+    problems: Sequence[Problem] = ()
+    """Of these marks and their links to the ones before."""
+
+
+def look(reader: ExperienceReader, agent: str, number: int) -> Found:
+    """The cycle, as far as it is known."""
+    place, last = reader.position(), reader.last_cycle(agent)
+    before, behind = reader.neighbours(agent, number)
+    experience = reader.cycle(agent, number)
+    act = None if experience is not None else reader.act(agent, number)
+    acted = experience or act
+    marks = [] if acted is None else reader.marks_of(agent, str(acted.action_id))
+    return Found(place, last, before, behind, experience, act, marks, list(broken(reader, agent, marks)))
+
+
+def broken(reader: ExperienceReader, agent: str, marks: Sequence[Mark]) -> Iterator[Problem]:
+    """What does not hold of these marks: their hashes, their links, and what each says of the mark before it."""
+    own = {mark.sequence for mark in marks}
+    chain = Verification(agent)
+    for mark in sorted([*marks, *_before(reader, agent, own)], key=lambda one: one.sequence):
+        chain.take(mark)
+    yield from (one for one in chain.broken() if one.kind != "missing" and one.sequence in own)
+
+
+def _before(reader: ExperienceReader, agent: str, own: set[int]) -> Iterator[Mark]:
+    """The marks that stand right before these, but for these themselves."""
+    wanted = {sequence - 1 for sequence in own if sequence > 0} - own
+    if not wanted:
+        return
+    if max(wanted) - min(wanted) < NEAR:
+        near = islice(reader.marks(agent, min(wanted)), max(wanted) - min(wanted) + 1)
+        yield from (mark for mark in near if mark.sequence in wanted)
+    else:
+        for sequence in wanted:
+            yield from (mark for mark in islice(reader.marks(agent, sequence), 1) if mark.sequence == sequence)
+
+
+async def cycle(request: Request) -> Response:
+    """The cycle's page; of one whose scores have not come, what is known, filled when they do; else 404."""
+    world: World = request.app.state.world
+    agent, number = await agent_of(request), request.path_params["number"]
+    if number > LARGEST:
+        return await _unknown(request, number, "")
+    looked = await asked(world.read(lambda reader: look(reader, agent, number)))
+    found = looked.found
+    if found is None or (found.experience is None and found.act is None):
+        return await _unknown(request, number, looked.why, found)
+    if request.query_params.get("view") == "json" and found.experience is not None:
+        whole = json.dumps(whole_row(found.experience, found.marks), indent=2, ensure_ascii=False)
+        return await page(
+            request, "cycle_json.html", {"number": number, "found": found, "whole": shown(whole, SHOWN_JSON)}
+        )
+    return await page(request, "cycle.html", {"number": number, "found": found} | story(found))
+
+
+async def _unknown(request: Request, number: int, why: str, found: Found | None = None) -> Response:
+    last = None if found is None else found.last
+    return await page(request, "no_cycle.html", {"number": number, "why": why, "last": last}, status=404)
+
+
+def story(found: Found) -> dict[str, Any]:
+    """What the template tells, of an experience or of an act that waits for its scores."""
+    experience = found.experience
+    told = experience or found.act
+    assert told is not None
+    needs = told.needs if isinstance(told, ActionTaken) else told.needs_before or {}
+    after = None if experience is None else experience.needs_after
+    scored, parts = (0, 0) if experience is None else scored_of(experience)
+    return {
+        "told": told,
+        "recorded": experience,
+        "acted_at": told.time if experience is None else experience.acted_at,
+        "needs": [(need, level, (after or {}).get(need, level)) for need, level in needs.items()],
+        "fall": None if experience is None else waterfall(experience),
+        "watched": () if experience is None else watched(experience),
+        "scored": scored,
+        "parts": parts,
+        "principles": next((mark.principles for mark in reversed(found.marks) if mark.principles), {}),
+        "human": () if experience is None else [one for one in experience.scores if one.scorer == "human"],
+        "trace": trace_id(told.traceparent),
+        "arguments": [
+            (name, shown(value if isinstance(value, str) else json.dumps(value), 2000))
+            for name, value in told.action.args.items()
+        ],
+        "shown": shown,
+    }
+
+
+TEXTS = ("raw", "output", "thought", "reflection", "json")
+
+
+async def text(request: Request) -> Response:
+    """One text of the cycle, whole, as a file: as it came."""
+    world: World = request.app.state.world
+    agent, number, what = await agent_of(request), request.path_params["number"], request.path_params["what"]
+    if number > LARGEST or what not in TEXTS:
+        return PlainTextResponse("there is no such text\n", 404)
+    try:
+        found = await world.read(lambda reader: look(reader, agent, number))
+    except StoreError as error:
+        return PlainTextResponse(f"{error}\n", 503)
+    told = found.experience or found.act
+    if told is None or (what in ("reflection", "json") and found.experience is None):
+        return PlainTextResponse(f"there is no cycle {number} of {agent}\n", 404)
+    name = f"{agent}-{number}-{what}.{'json' if what == 'json' else 'txt'}"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff"}
+    return PlainTextResponse(_whole(told, what, found.marks), headers=headers)
+
+
+def _whole(told: ExperienceRecorded | ActionTaken, what: str, marks: Sequence[Mark]) -> str:
+    if what == "output":
+        return told.outcome.output.text
+    if isinstance(told, ExperienceRecorded) and what == "json":
+        return json.dumps(whole_row(told, marks), indent=2, ensure_ascii=False)
+    return str(getattr(told, what))
+
+
+async def policy(request: Request) -> Response:
+    """What the policy of `?digest=` stands for, as a piece of the page: mind, model, and its system prompt."""
+    world: World = request.app.state.world
+    agent, digest = await agent_of(request), request.query_params.get("digest", "")
+    found = await asked(policy_set(world, agent, digest))
+    words = found.why or f"The stream has no policy {digest} of {agent} any more."
+    return await page(request, "policy.html", {"policy": found.found, "why": words, "shown": shown})
+
+
+async def policy_set(world: World, agent: str, digest: str) -> PolicySet | None:
+    """The fact that says what a policy's digest stands for; None where the stream has it no more. Raises BusError."""
+    subject = subject_filter(PolicySet, agent)
+    newest = await world.bus.last(subject)
+    if newest is not None and (held := _policy(newest.data, digest)) is not None:
+        return held
+    async for delivery in world.bus.read([subject], after=0):
+        if (held := _policy(delivery.data, digest)) is not None:
+            return held
+    return None
+
+
+def _policy(data: bytes, digest: str) -> PolicySet | None:
+    try:
+        event = decode(data)
+    except ContractViolationError:
+        return None
+    return event if isinstance(event, PolicySet) and event.policy == digest else None
+
+
+ROUTES = [
+    Route("/cycles/{number:int}", cycle),
+    Route("/cycles/{number:int}/policy", policy),
+    Route("/cycles/{number:int}/text/{what}", text),
+]

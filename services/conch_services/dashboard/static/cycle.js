@@ -1,0 +1,121 @@
+// One cycle: drawn again when something more is known of it; keys, copies, a person's word, and its story told again.
+import { follow, on } from "./live.js";
+import { onKey } from "./page.js";
+import { localise, sentence } from "./words.js";
+
+const MOST_MS = 2500; // of one phase while it is told again
+const AGAIN_MS = 500; // between two drawings
+const { agent, query } = document.body.dataset;
+const number = Number(cycle().dataset.number);
+let telling = null; // aborts the telling
+let timer = null;
+
+function cycle() {
+  return document.getElementById("cycle");
+}
+
+// What more is known. The server draws it; what was unfolded stays unfolded.
+async function again() {
+  timer = null;
+  if (telling) return soon();
+  const answer = await fetch(location.href).catch(() => null);
+  if (!answer?.ok) return;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("cycle");
+  const folds = [...cycle().querySelectorAll("details")].map((fold) => fold.open);
+  fresh.querySelectorAll("details").forEach((fold, place) => { fold.open = folds[place] ?? false; });
+  cycle().replaceWith(document.adoptNode(fresh));
+  window.htmx.process(cycle());
+  localise(cycle());
+}
+
+function soon() {
+  timer ??= setTimeout(again, AGAIN_MS);
+}
+
+const KINDS = new Set(["experience.recorded", "mark.witnessed", "cycle.reflected", "needs.changed"]);
+on("*", (fact) => {
+  const next = fact.kind === "experience.recorded" && fact.cycle > number && !document.querySelector("a[rel=next]");
+  if (next || (fact.cycle === number && KINDS.has(fact.kind))) soon();
+});
+on("missed", soon);
+on("caught-up", soon);
+
+// Keys: to the neighbours, and telling it again.
+const go = (rel) => () => document.querySelector(`a[rel=${rel}]`)?.click();
+onKey("j", go("next"));
+onKey("k", go("prev"));
+onKey("r", replay);
+onKey("Escape", () => telling?.abort());
+
+document.addEventListener("click", async ({ target }) => {
+  const button = target.closest("button");
+  if (button?.dataset.copy) copy(button, fetch(button.dataset.copy).then((answer) => answer.text()));
+  if (button?.hasAttribute("data-copy-link")) copy(button, Promise.resolve(location.href));
+  if (button?.hasAttribute("data-replay")) replay();
+  if (button?.dataset.review) review(button.dataset.review);
+});
+
+async function copy(button, text) {
+  const words = button.textContent;
+  try {
+    await navigator.clipboard.writeText(await text);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "This browser does not let pages copy here";
+  }
+  setTimeout(() => { button.textContent = words; }, 2000);
+}
+
+// Its story, told again in the pace it had.
+async function replay() {
+  if (telling) return telling.abort();
+  telling = new AbortController();
+  const { signal } = telling;
+  const told = [...document.querySelectorAll(".step, .fall tbody tr")];
+  const button = document.querySelector("[data-replay]");
+  const rest = (ms) => new Promise((done) => {
+    const waited = setTimeout(done, ms);
+    signal.addEventListener("abort", () => { clearTimeout(waited); done(); });
+  });
+  button.textContent = "Stop";
+  for (const one of told) one.classList.add("later");
+  for (const one of told) {
+    one.classList.remove("later");
+    one.classList.add("telling");
+    if (!signal.aborted) one.scrollIntoView({ block: "nearest", behavior: "smooth" });
+    await rest(one.dataset.ms ? Math.min(Number(one.dataset.ms), MOST_MS) : 200);
+    one.classList.remove("telling");
+  }
+  button.textContent = "Replay";
+  telling = null;
+}
+
+// A person's word on it.
+const box = document.getElementById("review-box");
+const form = box.querySelector("form");
+
+function review(verb) {
+  const word = verb === "approve" ? "Approve" : "Reject";
+  box.dataset.verb = verb;
+  document.getElementById("review-title").textContent = `${word} this cycle`;
+  form.querySelector(".main").textContent = word;
+  form.elements.reason.required = verb === "reject";
+  form.querySelector(".wrong").textContent = "";
+  box.showModal();
+}
+
+box.querySelector("[data-close]").addEventListener("click", () => box.close());
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const answer = await fetch(`/api/v1/cycles/${number}/${box.dataset.verb}${query}`, {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ reason: form.elements.reason.value }),
+  }).catch(() => null);
+  form.querySelector(".wrong").textContent = answer?.ok ? "" : answer ? await sentence(answer) : "The dashboard does not answer.";
+  if (answer?.ok) {
+    form.reset();
+    box.close();
+    soon();
+  }
+});
+
+follow(Number(cycle().dataset.after), agent);

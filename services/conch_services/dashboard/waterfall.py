@@ -1,0 +1,92 @@
+"""The lines of a total as bars, each beginning where the one before ended. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from conch.views.line import signed
+from conch_schemas import ExperienceRecorded, ScoredPart
+
+WIDTH = 200.0
+"""Of the drawing; its lowest sum stands at 0, its highest at WIDTH."""
+LEAST_WIDTH = 1.5
+"""Of a bar: a line of nearly nothing is seen too."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One line of the breakdown, or the total."""
+
+    name: str
+    formula: str
+    """`raw × weight` of a part; else empty."""
+    said: str
+    """The amount; of a part that was not scored its status."""
+    why: str
+    kind: str
+    """good, bad, total, or none: nothing is drawn."""
+    x: float = 0.0
+    width: float = 0.0
+    end: float = 0.0
+    """Where the sum stands behind this line, 0 to WIDTH."""
+
+
+@dataclass(frozen=True)
+class Waterfall:
+    """The whole drawing."""
+
+    zero: float
+    """Where 0 stands, 0 to WIDTH."""
+    bars: tuple[Bar, ...]
+
+
+def waterfall(experience: ExperienceRecorded) -> Waterfall:
+    """The parts in the order of the weight set, scored or not, each with its cap; what bears on the whole; the sum."""
+    steps = list(_steps(experience))
+    sums, reached = [0.0], 0.0
+    for _, amount in steps:
+        reached += amount or 0.0
+        sums.append(reached)
+    low, high = min(sums), max(sums)
+    scale = WIDTH / max(high - low, 1e-9) if high - low > 1e-9 else 0.0
+    place = [(value - low) * scale for value in sums]
+    bars = [_drawn(bar, amount, place[at], place[at + 1]) for at, (bar, amount) in enumerate(steps)]
+    zero = -low * scale
+    end = (experience.total - low) * scale
+    said = signed(experience.total)
+    bars.append(Bar("total", "", said, "", "total", min(zero, end), max(abs(end - zero), LEAST_WIDTH), end))
+    return Waterfall(zero, tuple(bars))
+
+
+def _steps(experience: ExperienceRecorded) -> Iterator[tuple[Bar, float | None]]:
+    """(what is said of the line, its amount; None where a part was not scored)."""
+    lines = {line.step: line for line in experience.breakdown}
+    for score in experience.scores:
+        if score.weight <= 0:
+            continue
+        paid = lines.pop(f"part:{score.component}", None)
+        yield _part(score, None if paid is None else paid.amount)
+        if (cap := lines.pop(f"cap:{score.component}", None)) is not None:
+            yield Bar("cap", "", signed(cap.amount), cap.why, ""), cap.amount
+    for step, line in lines.items():
+        yield Bar(step.replace(":", " "), "", signed(line.amount), line.why, ""), line.amount
+
+
+def _part(score: ScoredPart, amount: float | None) -> tuple[Bar, float | None]:
+    if amount is None or score.value is None:
+        return Bar(score.component, "", score.status.replace("_", " "), score.explanation, "none"), None
+    formula = f"{signed(score.value, 2)} × {score.weight:.2f}"
+    return Bar(score.component, formula, signed(amount), score.explanation, ""), amount
+
+
+def _drawn(bar: Bar, amount: float | None, begin: float, end: float) -> Bar:
+    if amount is None:
+        return Bar(bar.name, bar.formula, bar.said, bar.why, "none", end=end)
+    kind = "bad" if amount < 0 else "good"
+    return Bar(bar.name, bar.formula, bar.said, bar.why, kind, min(begin, end), max(abs(end - begin), LEAST_WIDTH), end)
+
+
+def watched(experience: ExperienceRecorded) -> Sequence[ScoredPart]:
+    """The scores without a weight: watched, or bearing on the whole total."""
+    return [score for score in experience.scores if score.weight <= 0]

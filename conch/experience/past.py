@@ -38,6 +38,9 @@ _VERSIONS: Final = """
 _SCORERS: Final = """
     SELECT component, scorer, version, count(*), min(low), max(high) FROM scores
     GROUP BY component, scorer, version ORDER BY component, scorer, version"""
+_SCORERS_OF: Final = """
+    SELECT component, scorer, version, count(*), min(low), max(high) FROM acts a JOIN scores s ON s.act = a.act
+    WHERE a.agent = ? AND a.cycle >= ? GROUP BY component, scorer, version ORDER BY component, scorer, version"""
 _SAID: Final = """
     SELECT a.act, a.agent, a.cycle, s.version, s.status, s.value FROM acts a JOIN scores s
     ON s.act = a.act AND s.scorer = :scorer AND s.component = :component
@@ -148,8 +151,9 @@ class PastReader(OpenStore):
     def versions(self, action_id: str, scorer: str, component: str) -> list[str]:
         return [row[0] for row in self._rows(_VERSIONS, action_id, scorer, component)]
 
-    def scorers(self) -> list[Scorer]:
-        return [Scorer(one, by, version, n, (low, high)) for one, by, version, n, low, high in self._rows(_SCORERS)]
+    def scorers(self, agent: str | None = None, since: int = 0) -> list[Scorer]:
+        rows = self._rows(_SCORERS) if agent is None else self._rows(_SCORERS_OF, agent, since)
+        return [Scorer(one, by, version, n, (low, high)) for one, by, version, n, low, high in rows]
 
     def said(self, agent: str | None, component: str, scorer: str, version: str | None, since: Since) -> list[Said]:
         named = {

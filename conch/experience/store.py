@@ -221,8 +221,9 @@ class ExperienceReader(Protocol):
         """In which versions a scorer has said a component of an action."""
         ...
 
-    def scorers(self) -> list[Scorer]:
-        """Everybody who has scored anything, by component, scorer and version. Looks at every score there is."""
+    def scorers(self, agent: str | None = None, since: int = 0) -> list[Scorer]:
+        """Everybody who has scored anything, by component, scorer and version. Looks at every score there is; of a
+        named agent at those of its acts from the cycle `since` on."""
         ...
 
     def said(self, agent: str | None, component: str, scorer: str, version: str | None, since: Since) -> list[Said]:

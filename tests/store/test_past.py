@@ -82,6 +82,9 @@ def test_who_said_what(store: ExperienceStore, ten: list[ActionTaken], facts: An
     said = store.said("echo", "tone", "tone", "1", Since(cycle=3))
 
     assert tones == [("1", 5, (0.0, 1.0)), ("2", 1, (0.0, 1.0))]
+    later = [(one.version, one.count) for one in store.scorers("echo", since=1) if one.component == "tone"]
+    assert later == [("1", 4)]
+    assert store.scorers("nobody") == []
     assert [(one.cycle, one.status, one.value) for one in said] == [
         (cycle, "not_applicable", None) for cycle in (4, 6, 8)
     ]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from sys import intern
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -89,7 +89,7 @@ def with_experience(state: WatchState, experience: ExperienceRecorded, recent: i
         at = place - (old - len(column))
         return (*column[:at], value, *column[at + known :])[-limit:] if at >= 0 else column
 
-    amounts, held = _amounts(experience), _held_out(experience)
+    paid, held = amounts(experience), _held_out(experience)
     seqs = put(state.seqs, experience.seq, most)
     changes: dict[str, Any] = {
         "floor": seqs[0] if old + (not known) > most else state.floor,
@@ -100,8 +100,8 @@ def with_experience(state: WatchState, experience: ExperienceRecorded, recent: i
         "skills": put(state.skills, intern(experience.action.skill[:100]), recent),
         "paid": tuple(score.component for score in experience.scores if score.weight > 0),
         "parts": {
-            name: put(state.parts.get(name) or (0.0,) * len(state.skills), amounts.get(name, 0.0), recent)
-            for name in _names(state.parts, amounts)
+            name: put(state.parts.get(name) or (0.0,) * len(state.skills), paid.get(name, 0.0), recent)
+            for name in _names(state.parts, paid)
         },
         "held": {
             name: put(state.held.get(name) or (None,) * old, held.get(name), most) for name in _names(state.held, held)
@@ -121,14 +121,56 @@ def _names(there: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return [*there, *(name for name in new if name not in there)][:MOST_PARTS]
 
 
-def _amounts(experience: ExperienceRecorded) -> dict[str, float]:
+class _Weighed(Protocol):
+    """A component, as it counts."""
+
+    @property
+    def component(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """Its share of the total."""
+        ...
+
+
+class _Step(Protocol):
+    """A line of a breakdown."""
+
+    @property
+    def step(self) -> str:
+        """What is added, as `Line` names it."""
+        ...
+
+    @property
+    def amount(self) -> float:
+        """How much of it."""
+        ...
+
+
+class Composed(Protocol):
+    """What `amounts` needs of an experience: its whole event and its lean row both have it."""
+
+    @property
+    def scores(self) -> Sequence[_Weighed]:
+        """The parts."""
+        ...
+
+    @property
+    def breakdown(self) -> Sequence[_Step]:
+        """The lines that add up to the total."""
+        ...
+
+
+def amounts(experience: Composed) -> dict[str, float]:
     """What each part and each step added to the total: they sum to it, as the breakdown does."""
-    amounts = {score.component: 0.0 for score in experience.scores if score.weight > 0}
+    paid = {score.component: 0.0 for score in experience.scores if score.weight > 0}
     for line in experience.breakdown:
         kind, _, component = line.step.partition(":")
-        name = component if kind in ("part", "cap") and component in amounts else line.step
-        amounts[name] = amounts.get(name, 0.0) + line.amount
-    return {name: _kept(amount) for name, amount in amounts.items()}
+        name = component if kind in ("part", "cap") and component in paid else line.step
+        paid[name] = paid.get(name, 0.0) + line.amount
+    return {name: _kept(amount) for name, amount in paid.items()}
 
 
 def _held_out(experience: ExperienceRecorded) -> dict[str, float | None]:

@@ -1,11 +1,17 @@
-"""The benches, importable as they are when `ops/bench` runs them."""
+"""The benches, importable as they are when `ops/bench` runs them; the sandbox under a filter of system calls."""
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
+
+from tests.ops.filters import run_sandboxed
 
 BENCHES = Path(__file__).resolve().parents[2] / "ops" / "benches"
 
@@ -17,3 +23,17 @@ def benches(monkeypatch: pytest.MonkeyPatch) -> Path:
     yield BENCHES
     for name in [name for name in sys.modules if name == "bus" or name.startswith("bus.")]:
         del sys.modules[name]
+
+
+@pytest.fixture
+def sandboxed(
+    needs: Callable[[str, str], None], lacking: Callable[[str], NoReturn], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[dict[str, Any]], subprocess.CompletedProcess[str]]:
+    """`run_sandboxed`, where there is what it needs, with the system's Python alone."""
+    needs("bwrap", "install bubblewrap")
+    try:
+        ctypes.CDLL("libseccomp.so.2")
+    except OSError:
+        lacking("there is no libseccomp.so.2: install libseccomp2")
+    monkeypatch.setattr("conch.tools.bubblewrap._python", lambda: None)
+    return run_sandboxed

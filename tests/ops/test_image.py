@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import fnmatch
 import importlib.metadata
 import json
@@ -12,7 +11,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +20,6 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from conch.tools.bubblewrap import arguments
 from tests.ops.containers import OPS, PROGRAMS
 
 ROOT = OPS.parent
@@ -115,70 +112,15 @@ def test_what_it_starts_is_there_and_is_nobody_of_importance() -> None:
     assert all(re.fullmatch(r"python:\d+\.\d+\.\d+-slim-\w+( AS \w+)?", image) for image in instructions("FROM"))
 
 
-SANDBOXED = """
-import ctypes, json, os, sys
-
-library = ctypes.CDLL("libseccomp.so.2", use_errno=True)
-library.seccomp_init.restype = ctypes.c_void_p
-class Compared(ctypes.Structure):
-    _fields_ = [
-        ("argument", ctypes.c_uint), ("operation", ctypes.c_int), ("mask", ctypes.c_uint64), ("value", ctypes.c_uint64)
-    ]
-profile, command = json.loads(sys.argv[1]), sys.argv[2:]
-ALLOW, FAIL, HERE = 0x7FFF0000, 0x00050000, {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
-OPERATIONS = [None, "NE", "LT", "LE", "EQ", "GE", "GT", "MASKED_EQ"]
-filter = ctypes.c_void_p(library.seccomp_init(FAIL | 1))
-for rule in profile["syscalls"]:
-    included = rule.get("includes", {})
-    if "caps" in included or HERE not in included.get("arches", [HERE]):
-        continue
-    action = ALLOW if rule["action"] == "SCMP_ACT_ALLOW" else FAIL | rule.get("errnoRet", 1)
-    compared = [
-        Compared(one["index"], OPERATIONS.index(one["op"][9:]), one["value"], one.get("valueTwo", 0))
-        for one in rule.get("args", ())
-    ]
-    array = (Compared * len(compared))(*compared)
-    for name in rule["names"]:
-        number = library.seccomp_syscall_resolve_name(name.encode())
-        if number >= 0:
-            assert library.seccomp_rule_add_array(filter, action, number, len(compared), array) in (0, -13, -17), name
-if os.geteuid() == 0:
-    os.setgroups([])
-    os.setresgid(10001, 10001, 10001)
-    os.setresuid(10001, 10001, 10001)
-assert ctypes.CDLL(None).prctl(38, 1, 0, 0, 0) == 0
-assert library.seccomp_load(filter) == 0
-os.execv(command[0], command)
-"""
-"""Loads a profile as a container's runtime does for the image's user, and becomes a command."""
-
-
 @pytest.mark.parametrize(("ours", "starts"), [(True, True), (False, False)], ids=["with its rule", "Docker's own"])
 def test_the_sandbox_starts_under_the_profile_of_system_calls(
-    ours: bool,
-    starts: bool,
-    needs: Callable[[str, str], None],
-    lacking: Callable[[str], Any],
-    monkeypatch: pytest.MonkeyPatch,
+    ours: bool, starts: bool, sandboxed: Callable[[dict[str, Any]], subprocess.CompletedProcess[str]]
 ) -> None:
     """Docker's own profile, which is all of it but the last rule, lets no bubblewrap make a sandbox; that rule does."""
-    needs("bwrap", "install bubblewrap")
-    try:
-        ctypes.CDLL("libseccomp.so.2")
-    except OSError:
-        lacking("there is no libseccomp.so.2: install libseccomp2")
     profile = json.loads((OPS / "compose" / "seccomp.json").read_text())
     profile["syscalls"] = profile["syscalls"] if ours else profile["syscalls"][:-1]
-    monkeypatch.setattr("conch.tools.bubblewrap._python", lambda: None)  # the image's is the system's
-    with tempfile.TemporaryDirectory() as workspace, open("/dev/null") as users:
-        os.chmod(workspace, 0o777)
-        options = arguments(Path(workspace), {}, tmp_bytes=2**20, passwd=users.fileno(), status=1, seccomp=None)
-        done = subprocess.run(
-            [sys.executable, "-c", SANDBOXED, json.dumps(profile), shutil.which("bwrap") or "", *options, "/bin/true"],
-            pass_fds=[users.fileno()],
-            capture_output=True,
-            text=True,
-        )
+
+    done = sandboxed(profile)
 
     assert (done.returncode == 0) is starts, done.stderr
     assert starts or done.stderr.startswith("bwrap: "), done.stderr

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from conch.errors import BusError, CheckError, ConchError
 from conch.experience import ExperienceReader
@@ -66,6 +67,11 @@ class Checks:
         """The last one, or the one under way."""
         return self._last.get(agent)
 
+    def upto(self, agent: str, last: int) -> Check:
+        """One that takes in mark `last`, begun where the last one does not and is over; else that one."""
+        known = self._last.get(agent)
+        return self.begin(agent, last) if known is None or (known.last < last and not known.running) else known
+
     def begin(self, agent: str, last: int) -> Check:
         """Look at the chain up to mark `last`; the one under way where there is one."""
         known = self._last.pop(agent, None)
@@ -97,7 +103,7 @@ class Checks:
         check.acts = len(acts)
         chain, start = Verification(check.agent), 0
         while start <= check.last:
-            read = await self._world.read(lambda reader: _taken(reader, chain, check.agent, start))
+            read = await self._world.read(partial(_taken, chain=chain, agent=check.agent, start=start))
             check.marks, start = check.marks + len(read), read[-1].sequence + 1 if read else check.last + 1
         broken = await asyncio.to_thread(chain.broken)
         bare = await asyncio.to_thread(chain.unwitnessed, acts, scored)

@@ -1,10 +1,12 @@
 """One module a page: what it asks of the history, and its template."""
 
-from conch_services.dashboard.pages import cycle, overview, witness
+from conch_services.dashboard.pages import cycle, cycles, overview, rewards, witness
 
 ROUTES = [
     *overview.ROUTES,
     *cycle.ROUTES,
+    *cycles.ROUTES,
+    *rewards.ROUTES,
     *witness.ROUTES,
 ]
 """Every page there is."""

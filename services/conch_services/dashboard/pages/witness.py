@@ -15,7 +15,6 @@ from conch_schemas import Mark
 from conch_services.dashboard.asking import after, asked
 from conch_services.dashboard.checking import Check, Checks
 from conch_services.dashboard.page import agent_of, page
-from conch_services.dashboard.world import World
 
 MARKS = 50
 """Marks of a page."""
@@ -50,13 +49,13 @@ async def witness(request: Request) -> Response:
     before = _number(request.query_params.get("before"))
     found = await asked(world.read(lambda reader: _marks(reader, agent, before)))
     marks, check = found.found, checks(request).of(agent)
-    if marks is not None and marks.last is not None and (check is None or check.last < marks.last):
-        if marks.last < SHORT_CHAIN and not (check is not None and check.running):
-            check = checks(request).begin(agent, marks.last)
-    whole = "witness_marks.html" if "hx-request" in request.headers else "witness.html"
+    again = "hx-request" in request.headers
+    if marks is not None and marks.last is not None and marks.last < SHORT_CHAIN and not again:
+        check = checks(request).upto(agent, marks.last)
     place = after(request, marks.position if marks else 0)
     told = {"marks": marks, "before": before, "why": found.why, "after": place}
-    return await page(request, whole, told | _shown(check, marks))
+    template = "witness_marks.html" if again else "witness.html"
+    return await page(request, template, told | _shown(check, marks))
 
 
 async def verdict(request: Request) -> Response:

@@ -1,0 +1,114 @@
+"""Figures of the reward's components over many cycles. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from conch.experience import Point
+from conch.rewards.agreement import agreement
+from conch.rewards.watch import amounts, variance_shares
+
+BINS = 24
+"""Of a strip."""
+WIDTH, HEIGHT = 120.0, 24.0
+"""Of a strip, in the units of its drawing."""
+
+
+@dataclass(frozen=True)
+class Strip:
+    """How a component's values are spread over its range, to be drawn."""
+
+    bars: tuple[tuple[float, float, float, float], ...]
+    """(x, y, width, height) of each bin that is not empty."""
+    zero: float | None
+    """x of the value 0; None: it lies outside, or at an end."""
+    words: str
+    """The same in words."""
+
+
+def strip(values: Sequence[float], limits: Sequence[float] | None) -> Strip:
+    """The values over their range, else from the least to the greatest; the fullest bin is as high as the strip."""
+    if not values:
+        return Strip((), None, "no values")
+    low, high = limits if limits is not None and limits[1] > limits[0] else (min(values), max(values))
+    wide = (high - low) or 1.0
+    counts = Counter(min(BINS - 1, max(0, int((value - low) / wide * BINS))) for value in values)
+    most, step = max(counts.values()), WIDTH / BINS
+    bars = []
+    for place, count in sorted(counts.items()):
+        tall = max(1.5, HEIGHT * count / most)
+        bars.append((round(place * step, 2), round(HEIGHT - tall, 2), round(step - 0.8, 2), round(tall, 2)))
+    zero = round((0.0 - low) / wide * WIDTH, 2) if low < 0.0 < high else None
+    fullest = max(counts, key=lambda place: (counts[place], -place))
+    at = [low + wide * (fullest + end) / BINS for end in (0, 1)]
+    words = f"{len(values)} values from {min(values):g} to {max(values):g}, most between {at[0]:g} and {at[1]:g}"
+    return Strip(tuple(bars), zero, words)
+
+
+def shares(points: Sequence[Point]) -> dict[str, float]:
+    """Cov(part, total) ÷ Var(total) of each part and each further step of the total; they add up to 1.
+
+    Empty for fewer than two cycles, and for a total that never changes.
+    """
+    if len(points) < 2:
+        return {}
+    rows = [amounts(point) for point in points]
+    names = dict.fromkeys(name for row in rows for name in row)
+    series = {name: [row.get(name, 0.0) for row in rows] for name in names}
+    return variance_shares(series, [point.total for point in points])
+
+
+def share_of(component: str, role: str, found: Mapping[str, float]) -> float | None:
+    """The share of a component of that role: a gate's line bears another name than its component."""
+    return found.get(f"gate:{component}" if role == "gate" else component)
+
+
+def bites(points: Iterable[Point]) -> Counter[str]:
+    """Component -> in how many cycles it was capped, doubled what it boosts, took something off, or closed as a gate.
+
+    What held the whole cycle to −1..1 is called `cycle`.
+    """
+    found: Counter[str] = Counter()
+    for point in points:
+        steps = {line.step for line in point.breakdown if not line.step.startswith("part:")}
+        found.update({step.partition(":")[2] or step for step in steps})
+    return found
+
+
+@dataclass(frozen=True)
+class Voice:
+    """What one scorer said of a component in one version: by act."""
+
+    scorer: str
+    version: str
+    values: Mapping[int, float]
+    range: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """Two who judged one component, over the acts that both have scored."""
+
+    component: str
+    first: Voice
+    second: Voice
+    count: int
+    apart: float | None
+    """Mean absolute difference; None without any."""
+    correlation: float | None
+    """Spearman's rank correlation, −1..1."""
+    why: str
+    """Why there is none; empty where there is one."""
+
+
+def disagreement(component: str, first: Voice, second: Voice) -> Disagreement:
+    """How far the two are apart."""
+    both = sorted(first.values.keys() & second.values.keys())
+    one, other = ([voice.values[act] for act in both] for voice in (first, second))
+    widest = max(high - low for low, high in (first.range, second.range)) or 1.0
+    found = agreement(one, other, widest)
+    apart = fmean(abs(a - b) for a, b in zip(one, other, strict=True)) if both else None
+    return Disagreement(component, first, second, len(both), apart, found.rank_correlation, found.why_none)

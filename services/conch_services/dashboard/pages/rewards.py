@@ -1,0 +1,186 @@
+"""`/rewards`: every consumer × component over the last cycles."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean, pstdev
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from conch.consumer.alarms import watched
+from conch.consumer.standing import standings
+from conch.experience import ExperienceReader, Point, Since
+from conch.rewards.watch import Active
+from conch.views.rewards import reward_rows
+from conch.views.words import role_words, share_words
+from conch_schemas import WeightsSet
+from conch_services.dashboard.asking import after, asked, kept
+from conch_services.dashboard.components import Disagreement, Voice, bites, disagreement, share_of, shares, strip
+from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.world import World
+
+CHOICES = (50, 400, 1000)
+"""Numbers of cycles that the figures may be over."""
+USUAL = 400
+FRESH_SECONDS = 1.0
+"""For so long figures are shown to whoever asks for the same."""
+MOST_VOICES = 4
+"""Scorers and versions of a component that are compared, the last by name and version."""
+MOST_PAIRS = 24
+SETS = 10
+"""Weight sets that are listed."""
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """What the page shows of the history."""
+
+    rows: tuple[dict[str, Any], ...]
+    """As `conch reward list --json` has them, with `share`, `bit`, `strip`."""
+    count: int
+    """Cycles that there were to look at."""
+    mean: float | None
+    deviation: float | None
+    coverage: float | None
+    incomplete: int
+    cycle_capped: int
+    """Cycles whose total was held to −1..1."""
+    apart: tuple[Disagreement, ...]
+    sets: tuple[dict[str, Any], ...]
+    position: int
+    """What of the stream the store has."""
+
+
+async def rewards(request: Request) -> Response:
+    """The figures of the last 50, 400 or 1,000 cycles (`?last=`)."""
+    world, agent = request.app.state.world, await agent_of(request)
+    last = _chosen(request.query_params.get("last"))
+    told = kept(request, "rewards", FRESH_SECONDS)
+    found = await asked(told.get((agent, last), lambda: _asked(world, agent, last)))
+    shown, alarms, alarms_why = found.found or (None, None, found.why)
+    place = after(request, shown.position if shown is not None else 0)
+    of_component: dict[str | None, list[Active]] = defaultdict(list)
+    for one in alarms or ():
+        of_component[one.component].append(one)
+    template = "rewards_now.html" if "hx-request" in request.headers else "rewards.html"
+    return await page(
+        request,
+        template,
+        {
+            "shown": shown,
+            "why": found.why,
+            "last": last,
+            "choices": CHOICES,
+            "alarms": alarms,
+            "alarms_why": alarms_why,
+            "of_component": of_component,
+            "after": place,
+        },
+    )
+
+
+async def _asked(world: World, agent: str, last: int) -> tuple[Rewards, Sequence[Active] | None, str]:
+    """(the figures, the alarms that are active, or why they are not known)."""
+    waiting = await asked(_lags(world))
+    alarms = await asked(_alarms(world, agent))
+    shown = await world.read(lambda reader: _rewards(reader, agent, last, waiting.found or {}))
+    return shown, alarms.found, alarms.why
+
+
+async def _lags(world: World) -> dict[str, int]:
+    return {one.name: one.lag for one in await standings(world.bus)}
+
+
+async def _alarms(world: World, agent: str) -> Sequence[Active]:
+    states = await watched(world.bus, [agent])
+    return states[agent].active if agent in states else ()
+
+
+def _chosen(told: str | None) -> int:
+    return next((choice for choice in CHOICES if str(choice) == told), USUAL)
+
+
+def _rewards(reader: ExperienceReader, agent: str, last: int, waiting: Mapping[str, int]) -> Rewards:
+    position, points = reader.position(), reader.points(agent, last)
+    found, bit = shares(points), bites(points)
+    values: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for point in points:
+        for score in point.scores:
+            if score.value is not None:
+                values[score.component, score.scorer].append(score.value)
+    rows = [
+        row
+        | {
+            "share": share_of(row["component"], row["role"], found),
+            "bit": bit[row["component"]] if row["role"] not in ("beside", "dropped") else 0,
+            "strip": strip(values[row["component"], row["scorer"]], row["range"]),
+        }
+        for row in reward_rows(reader, agent, last, waiting)
+    ]
+    totals = [point.total for point in points]
+    return Rewards(
+        rows=tuple(rows),
+        count=len(points),
+        mean=fmean(totals) if totals else None,
+        deviation=pstdev(totals) if totals else None,
+        coverage=fmean(point.coverage for point in points) if points else None,
+        incomplete=sum(not point.complete for point in points),
+        cycle_capped=bit["cycle"],
+        apart=tuple(_apart(reader, agent, points)),
+        sets=tuple(_sets(reader.weight_sets(agent))),
+        position=position,
+    )
+
+
+def _apart(reader: ExperienceReader, agent: str, points: Sequence[Point]) -> list[Disagreement]:
+    """Who judged the same in these cycles, two by two; the furthest apart first."""
+    if not points:
+        return []
+    since = points[0].cycle
+    spoken = defaultdict(list)
+    for one in reader.scorers(agent, since):
+        spoken[one.component].append(one)
+    several = {component: voices[-MOST_VOICES:] for component, voices in spoken.items() if len(voices) > 1}
+    pairs = [(component, *pair) for component, voices in several.items() for pair in combinations(voices, 2)]
+    heard: dict[tuple[str, str, str], Voice] = {}
+    for component, *pair in pairs[:MOST_PAIRS]:
+        for one in pair:
+            key = (component, one.scorer, one.version)
+            if key not in heard:
+                said = reader.said(agent, component, one.scorer, one.version, Since(cycle=since))
+                by_act = {each.act: each.value for each in said if each.value is not None}
+                heard[key] = Voice(one.scorer, one.version, by_act, one.range)
+    compared = [
+        disagreement(component, *(heard[component, one.scorer, one.version] for one in pair))
+        for component, *pair in pairs[:MOST_PAIRS]
+    ]
+    return sorted((one for one in compared if one.count), key=lambda one: -(one.apart or 0.0))
+
+
+def _sets(sets: Sequence[WeightsSet]) -> list[dict[str, Any]]:
+    """The last weight sets, the newest first, each part with what it was in the set before."""
+    shown = []
+    for before, one in zip([None, *sets], sets, strict=False):
+        was = {part.component: share_words(part.weight, role_words(part)) for part in (before.parts if before else ())}
+        now = {part.component: share_words(part.weight, role_words(part)) for part in one.parts}
+        parts = [
+            {
+                "component": name,
+                "words": words,
+                "was": was.get(name),
+                "changed": before is not None and was.get(name) != words,
+            }
+            for name, words in now.items()
+        ]
+        gone = [name for name in was if name not in now]
+        shown.append({"since": one.time, "version": one.version, "why": one.why, "parts": parts, "gone": gone})
+    return shown[-SETS:][::-1]
+
+
+ROUTES = [Route("/rewards", rewards)]

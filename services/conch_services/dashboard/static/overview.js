@@ -125,8 +125,8 @@ function show(fact) {
   const acted = fact.acted_at ?? fact.time;
   const row = make("tr", { "data-cycle": fact.cycle, "data-revision": revision, "data-action": fact.action_id, class: "flash" },
     make("td", {}, make("a", { class: "mono", href: `/cycles/${fact.cycle}${query}` }, `${fact.cycle}`)),
-    make("td", { class: "less" }, make("time", { datetime: acted }, clock(acted))),
-    make("td", { class: "less" }, fact.need),
+    make("td", { class: "less nowrap" }, make("time", { datetime: acted }, clock(acted))),
+    make("td", { class: "less nowrap" }, fact.need),
     make("td", { class: "mono" }, fact.action),
     make("td", {}, outcome(fact)),
     make("td", { class: "num less" }, fact.ms.toFixed(0)),

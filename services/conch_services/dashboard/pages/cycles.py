@@ -1,0 +1,146 @@
+"""`/cycles`: every cycle there is, filtered, a page at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, get_args
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from conch.experience import ExperienceReader, Filters
+from conch_schemas import ExperienceRecorded
+from conch_schemas.action import ActionKind, OutcomeStatus
+from conch_services.dashboard.asking import asked
+from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.world import World
+
+ROWS = 50
+"""Cycles of one page."""
+TOOLS_OF = 1000
+"""Last cycles whose tools the form offers."""
+DEEPEST = 40
+"""Pages that the way back remembers; beyond, it ends at the newest."""
+
+OUTCOMES: Final[tuple[str, ...]] = get_args(OutcomeStatus)
+KINDS: Final[tuple[str, ...]] = get_args(ActionKind)
+_WORDS = {
+    "least": "the least total",
+    "most": "the greatest total",
+    "first": "the first cycle",
+    "last": "the last cycle",
+}
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A page of the list."""
+
+    place: int
+    """Of the stream, at least which is in the rest."""
+    found: Sequence[ExperienceRecorded]
+    """Newest first; one more than a page where there is an older one."""
+    tools: Sequence[str]
+
+
+async def cycles(request: Request) -> Response:
+    """A page of the cycles that the query lets through; what in the query cannot be is said, and left out."""
+    world: World = request.app.state.world
+    agent = await agent_of(request)
+    filters, given, wrong = filters_of(request.query_params)
+    before, trail = _place(request.query_params)
+    looked = await asked(world.read(lambda reader: look(reader, agent, filters, before)))
+    listed = looked.found or Listed(0, (), ())
+    rows = listed.found[:ROWS]
+    more = {"agent": agent} if request.query_params.get("agent") else {}
+    found: dict[str, Any] = {
+        "why": looked.why,
+        "wrong": wrong,
+        "rows": rows,
+        "place": listed.place,
+        "given": given,
+        "filters": filters,
+        "outcomes": OUTCOMES,
+        "kinds": KINDS,
+        "tools": listed.tools,
+        "query": urlencode({**given, "agent": agent}),
+        "first_page": before is None,
+        "newest": rows[0].cycle if rows else 0,
+        "newer": None if before is None else _link(given | more, trail[:-1]),
+        "older": _link(given | more, [*trail, rows[-1].cycle or 0]) if len(listed.found) > ROWS else None,
+        "top": _link(given | more, []),
+    }
+    return await page(request, "cycles.html", found)
+
+
+def look(reader: ExperienceReader, agent: str, filters: Filters, before: int | None) -> Listed:
+    """The page, and the tools that there were."""
+    place = reader.position()
+    tools = sorted({tally.tool for tally in reader.tallies(agent, TOOLS_OF) if tally.tool})
+    return Listed(place, reader.find(agent, filters, ROWS + 1, before), tools)
+
+
+def filters_of(query: Mapping[str, str]) -> tuple[Filters, dict[str, str], list[str]]:
+    """(the filters of a query, what of it they were made from, sentences on what in it cannot be)."""
+    given: dict[str, str] = {}
+    made: dict[str, Any] = {}
+    wrong: list[str] = []
+    for name in Filters.__dataclass_fields__:
+        text = query.get(name, "").strip()
+        if not text:
+            continue
+        try:
+            made[name] = _value(name, text)
+            given[name] = text
+        except ValueError:
+            wrong.append(f"{_WORDS.get(name, name).capitalize()} cannot be “{text[:40]}”: {_wanted(name)}.")
+    return Filters(**made), given, wrong
+
+
+def _value(name: str, text: str) -> Any:
+    if name in ("least", "most"):
+        value = float(text)
+        if not math.isfinite(value):
+            raise ValueError
+        return value
+    if name in ("first", "last"):
+        if not (text.isascii() and text.isdecimal()) or len(text) > 19:
+            raise ValueError
+        return int(text)
+    if name == "complete":
+        return {"true": True, "false": False}.get(text) if text in ("true", "false") else _refused()
+    if (name == "outcome" and text not in OUTCOMES) or (name == "kind" and text not in KINDS):
+        raise ValueError
+    return text
+
+
+def _refused() -> None:
+    raise ValueError
+
+
+def _wanted(name: str) -> str:
+    if name in ("least", "most"):
+        return "it is a number, such as 0.3"
+    if name in ("first", "last"):
+        return "it is a whole number from 0"
+    return f"it is one of {', '.join({'outcome': OUTCOMES, 'kind': KINDS}.get(name, ('true', 'false')))}"
+
+
+def _place(query: Mapping[str, str]) -> tuple[int | None, list[int]]:
+    """(the cycle that the page is before, the same of all pages up to it): `?trail=350.300`."""
+    steps = query.get("trail", "").split(".")[:DEEPEST]
+    trail = [int(step) for step in steps if step.isascii() and step.isdecimal() and len(step) < 20]
+    return (trail[-1] if trail else None), trail
+
+
+def _link(given: Mapping[str, str], trail: Sequence[int]) -> str:
+    place = {"trail": ".".join(map(str, trail[-DEEPEST:]))} if trail else {}
+    query = urlencode({**given, **place})
+    return f"/cycles?{query}" if query else "/cycles"
+
+
+ROUTES = [Route("/cycles", cycles)]

@@ -9,8 +9,9 @@ from urllib.parse import unquote
 
 from conch.bus import identity, tls
 from conch.config.mask import masked
-from conch.config.model import BusSettings
+from conch.config.model import BusSettings, Settings
 from conch.errors import ConfigError
+from conch.home import Home
 
 _ADDRESS = re.compile(r"(?P<scheme>\w+://)(?:(?P<user>.*)@)?(?P<host>[^@]*)")
 
@@ -113,6 +114,21 @@ class Access:
             return None
         user, colon, password = given.pop().partition(":")
         return unquote(user), unquote(password) if colon else None
+
+
+def access_to(home: Home, settings: Settings) -> Access | None:
+    """How the bus that is there is reached: the run's in progress, or a server of one's own; None: there is neither.
+
+    What opens a server of one's own stands in the settings alone, not in what the run says of itself.
+    """
+    own = Access.of(settings.bus) if settings.bus.url is not None else None
+    if (running := home.running()) is None:
+        return own
+    bus = running["bus"]
+    if (token := bus.get("token")) is not None:
+        user = bus.get("user")
+        return Access(bus["url"], token=token) if user is None else Access(bus["url"], user=user, password=token)
+    return own if own is not None and own.address == bus["url"] else Access.of(settings.bus, bus["url"])
 
 
 def inbox_of(user: str | None) -> str:

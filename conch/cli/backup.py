@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from conch.cli.common import Common, access_to, embedded_server, emit, quiet, reach, say, stream_bytes, warn
+from conch.cli.common import Common, embedded_server, emit, quiet, reach, say, stream_bytes, warn
 from conch.cli.options import COMMON
 from conch.errors import BusError, ConchError, UsageError
 from conch.home import write_whole
@@ -173,6 +173,7 @@ def _sync(directory: Path) -> None:
 
 async def _restore_own(home: Home, settings: Settings, file: Path, manifest: Manifest, *, force: bool) -> None:
     """Into a server of one's own. With `force` what is there goes first: it may be gone though this fails."""
+    from conch.bus.access import access_to
     from conch.bus.jetstream.connection import Connection
 
     access = access_to(home, settings)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from conch.config import Settings
-from conch.errors import ConchError, HomeBusyError, StoreError, UsageError
+from conch.errors import HomeBusyError, StoreError, UsageError
 from conch.home import Home
 from conch.text import safe_text
 
@@ -37,11 +37,6 @@ BUSY_SECONDS = 10.0
 BUSY_POLL_SECONDS = 0.05
 STREAM_HEADROOM = 4
 """The embedded stream may take this many times what is kept of read events; full, publishers wait."""
-
-UNSEEN = (
-    "strict durability needs `jetstream { sync_interval: always }` on your nats-server: it cannot be seen from here"
-)
-"""Of a server that we did not start, which syncs every two minutes where nobody has told it otherwise."""
 
 
 @Parameter(name="*")
@@ -82,6 +77,7 @@ async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
     A home that another command owns, or a run that begins, is waited for. Raises BusUnreachableError, and HomeBusyError
     when it is owned by something that is no run for more than BUSY_SECONDS.
     """
+    from conch.bus.access import access_to
     from conch.bus.jetstream import JetStreamBus
 
     strict = settings.bus.durability == "strict"
@@ -94,6 +90,8 @@ async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
 @asynccontextmanager
 async def reach(home: Home, settings: Settings) -> AsyncIterator[Access]:
     """How the bus of this home is reached, see `open_bus`, while it is there."""
+    from conch.bus.access import access_to
+
     quiet()
     until = asyncio.get_running_loop().time() + BUSY_SECONDS
     with ExitStack() as owned:
@@ -152,23 +150,6 @@ def stream_bytes(settings: Settings) -> int:
     return int(settings.bus.keep.gib * STREAM_HEADROOM * 2**30)
 
 
-def access_to(home: Home, settings: Settings) -> Access | None:
-    """How the bus that is there is reached: the run's in progress, or a server of one's own; None: there is neither.
-
-    What opens a server of one's own stands in the settings alone, not in what the run says of itself.
-    """
-    from conch.bus.access import Access
-
-    own = Access.of(settings.bus) if settings.bus.url is not None else None
-    if (running := home.running()) is None:
-        return own
-    bus = running["bus"]
-    if (token := bus.get("token")) is not None:
-        user = bus.get("user")
-        return Access(bus["url"], token=token) if user is None else Access(bus["url"], user=user, password=token)
-    return own if own is not None and own.address == bus["url"] else Access.of(settings.bus, bus["url"])
-
-
 def open_store(home: Home, settings: Settings) -> ExperienceReader:
     """The home's experience store, for reading. Raises StoreError when there is none."""
     from conch.experience import SqliteReader, store_path
@@ -177,14 +158,6 @@ def open_store(home: Home, settings: Settings) -> ExperienceReader:
     if not path.exists():
         raise StoreError(f"there are no experiences at {path} yet: conch run makes some")
     return SqliteReader(path)
-
-
-async def ask(bus: Bus, subject: str, body: Mapping[str, Any], *, timeout: float = 5.0) -> dict[str, Any]:
-    """A request to the run in progress; its reply. Raises BusError when nobody answers, ConchError with a refusal."""
-    reply: dict[str, Any] = json.loads(await bus.request(subject, json.dumps(body).encode(), timeout=timeout))
-    if "error" in reply:
-        raise ConchError(str(reply["error"]))
-    return reply
 
 
 def emit(document: Any) -> None:

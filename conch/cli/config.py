@@ -18,18 +18,16 @@ app = App(name="config", help="The settings: what is in force and why, whether a
 def show(*, common: Common = COMMON) -> None:
     """Every setting in force and where it came from; secrets are masked."""
     from conch.config.load import read
-    from conch.config.mask import masked
     from conch.config.source import dotted, leaves
+    from conch.views.config import config_shown
 
-    loaded = read(common.config, common.where(), {})
-    settings, origins = masked(loaded.settings.model_dump(mode="json")), loaded.origins()
+    found = config_shown(read(common.config, common.where(), {}))
     if common.json:
-        file = str(loaded.file) if loaded.file is not None else None
-        emit({"schema": "conch.v1.config", "file": file, "settings": settings, "origins": origins})
+        emit(found)
         return
-    shown = [(dotted(path), json.dumps(value, ensure_ascii=False)) for path, value in leaves(settings)]
+    shown = [(dotted(path), json.dumps(value, ensure_ascii=False)) for path, value in leaves(found["settings"])]
     for key, value in shown:
-        say(f"{key}: {value}  # {origins[key]}")
+        say(f"{key}: {value}  # {found['origins'][key]}")
 
 
 @app.command

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from conch.bus import Bus, Entry
     from conch.config import Settings
     from conch.home import Home
+    from conch.views.consumers import Standing
 
 app = App(name="consumer", help="Who reads the facts, and how far each has come.")
 
@@ -35,25 +34,14 @@ SIGN_SECONDS = 2.5
 Yes = Annotated[bool, Parameter(name="--yes", negative="", help="Do not ask.")]
 
 
-@dataclass(frozen=True)
-class Standing:
-    """How far a consumer is."""
-
-    name: str
-    acknowledged: int
-    """Everything up to this place in the stream is done; written once a second."""
-    lag: int
-    """Events that concern it behind that, counted by the server."""
-    letters: int
-    """Its dead letters that are open."""
-
-
 @app.command(name="list")
 async def list_(*, common: Common = COMMON) -> None:
     """Every consumer that has a place on this bus, whether it runs or not."""
+    from conch.views.consumers import consumers_shown
+
     last, found = await standings(common)
     if common.json:
-        emit({"schema": "conch.v1.consumers", "last": last, "consumers": [vars(one) for one in found]})
+        emit(consumers_shown(last, found))
     else:
         rows = [(one.name, f"{one.acknowledged} of {last}", one.lag, one.letters or "") for one in found]
         table(("consumer", "done", "lag", "dead letters"), rows)
@@ -62,13 +50,13 @@ async def list_(*, common: Common = COMMON) -> None:
 @app.command
 async def lag(*, common: Common = COMMON) -> None:
     """How many events wait for each consumer, the most first. Places are written once a second."""
+    from conch.views.consumers import lag_shown, most_behind
+
     last, found = await standings(common)
-    found = sorted(found, key=lambda one: -one.lag)
     if common.json:
-        rows = [{"name": one.name, "lag": one.lag} for one in found]
-        emit({"schema": "conch.v1.lag", "last": last, "consumers": rows})
+        emit(lag_shown(last, found))
     else:
-        table(("consumer", "events waiting"), [(one.name, one.lag) for one in found])
+        table(("consumer", "events waiting"), [(one.name, one.lag) for one in most_behind(found)])
 
 
 @app.command
@@ -129,13 +117,10 @@ async def forget(name: str, /, *, yes: Yes = False, common: Common = COMMON) -> 
 
 async def standings(common: Common) -> tuple[int, list[Standing]]:
     """(the stream's last sequence, every consumer); starts the embedded server for a while without a run."""
-    from conch.consumer.letters import open_letters
-    from conch.consumer.standing import standings
+    from conch.views.consumers import standings
 
     async with open_bus(common.existing(), common.settings()) as bus:
-        found, last = await standings(bus), (await bus.state()).last
-        letters = Counter([letter.consumer async for letter in open_letters(bus)])
-    return last, [Standing(one.name, one.seq, one.lag, letters[one.name]) for one in found]
+        return await standings(bus)
 
 
 async def _refuse_unknown(bus: Bus, name: str) -> None:

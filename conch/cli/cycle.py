@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from cyclopts import App
 
@@ -23,12 +22,12 @@ OUTPUT_LINES = 40
 @app.command(name="list")
 def list_(*, limit: Limit = 20, agent: AgentName = None, common: Common = COMMON) -> None:
     """The last cycles with their outcomes and totals; of all agents where there are several and none is named."""
-    from conch.experience import cycle_row
-
     with reading_all(common, agent) as (store, name):
         found = store.cycles(name, limit)
     if common.json:
-        emit({"schema": "conch.v1.cycles", "cycles": [cycle_row(experience) for experience in found]})
+        from conch.views.cycles import cycles_shown
+
+        emit(cycles_shown(found))
         return
     columns = ("cycle", "need", "action", "outcome", "total", "ms", "")
     if name is None:
@@ -52,26 +51,11 @@ def show(cycle: int, /, *, agent: AgentName = None, common: Common = COMMON) -> 
             raise ConchError(f"there is no recorded cycle {cycle} of {name}: conch cycle list shows the last ones")
         marks = store.marks_of(name, str(experience.action_id))
     if common.json:
+        from conch.views.cycles import whole_row
+
         emit({"schema": "conch.v1.cycle", "cycle": whole_row(experience, marks)})
     else:
         tell("\n".join(story(experience, marks)))
-
-
-def whole_row(experience: ExperienceRecorded, marks: Sequence[Mark]) -> dict[str, Any]:
-    """The row of `cycle list` and everything else that is known of the cycle."""
-    from conch.experience import cycle_row
-
-    rest = experience.model_dump(mode="json")["data"]
-    more = ("claims", "memory", "messages", "goals", "breakdown", "weights", "reflection", "model", "usage")
-    return (
-        cycle_row(experience)
-        | {name: rest[name] for name in more}
-        | {
-            "trace_id": trace_id(experience.traceparent),
-            "outcome_detail": rest["outcome"],
-            "marks": [mark.model_dump(mode="json") for mark in marks],
-        }
-    )
 
 
 def _cells(experience: ExperienceRecorded) -> tuple[object, ...]:

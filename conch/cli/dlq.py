@@ -7,23 +7,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from conch.cli.common import Common, ask, emit, open_bus, say, table, warn
+from conch.cli.common import Common, emit, open_bus, say, table, warn
 from conch.cli.options import COMMON, Limit
-from conch.errors import BusError, BusUnreachableError, ConchError, UsageError
+from conch.errors import BusError, ConchError, UsageError
 from conch.text import safe_text
+from conch.views.letters import letter_row, letters_shown
 
 if TYPE_CHECKING:
     from conch.bus import Bus, Feed
     from conch_schemas import ConsumerFailed
 
 app = App(name="dlq", help="Dead letters: events that a consumer could not handle.")
-
-RETRY_SECONDS = 60.0
-"""Time for one retry: a fold is built again from the state before the letter."""
 
 Retry = Callable[[int], Awaitable[None]]
 """Handles the event at this place of the stream once more."""
@@ -42,25 +40,10 @@ async def list_(*, limit: Limit = 50, common: Common = COMMON) -> None:
     async with open_bus(common.existing(), common.settings()) as bus:
         found = [letter async for letter in open_letters(bus)][-limit:]
     if common.json:
-        emit({"schema": "conch.v1.letters", "letters": [row(letter) for letter in found]})
+        emit(letters_shown(found))
         return
     rows = [(one.id[:8], one.consumer, one.letter_seq, one.tries, one.letter_subject, one.reason) for one in found]
     table(("letter", "consumer", "event", "tries", "subject", "why"), rows)
-
-
-def row(letter: ConsumerFailed) -> dict[str, Any]:
-    """A letter as a row of `dlq list --json`."""
-    return {
-        "id": letter.id,
-        "subject": letter.letter_subject,
-        "seq": letter.letter_seq,
-        "consumer": letter.consumer,
-        "version": letter.version,
-        "reason": letter.reason,
-        "tries": letter.tries,
-        "time": letter.time.isoformat(),
-        "agent": letter.agent,
-    }
 
 
 @app.command
@@ -80,9 +63,9 @@ async def show(letter: str, /, *, common: Common = COMMON) -> None:
     data = event.data if event is not None else base64.b64decode(found.letter)
     text = data.decode(errors="replace") or "(no longer on the stream)"
     if common.json:
-        emit({"schema": "conch.v1.letter", "letter": row(found) | {"content": text}})
+        emit({"schema": "conch.v1.letter", "letter": letter_row(found) | {"content": text}})
         return
-    for field, value in row(found).items():
+    for field, value in letter_row(found).items():
         say(f"{field:<9} {safe_text(str(value), one_line=True)}")
     for line in safe_text(text).split("\n"):
         say(f"  | {line}")
@@ -102,6 +85,7 @@ async def retry(
     """
     from conch.bus import feeding
     from conch.consumer.letters import settle
+    from conch.people.letters import retried
 
     _refuse_unclear(letters, consumer, every=every)
     home, settings = common.existing(), common.settings()
@@ -112,7 +96,7 @@ async def retry(
         async for letter in _chosen(bus, letters, consumer):
             try:
                 if feed is None:
-                    await _asked(bus, letter)
+                    await retried(bus, letter)
                 else:
                     await _handled_here(feed, common, letter, rules or (), hosted, stack)
             except ConchError as error:
@@ -165,22 +149,6 @@ def _done(common: Common, letter: ConsumerFailed, how: str) -> None:
         emit({"schema": "conch.v1.letter_settled", "id": letter.id, "settled": how})
     else:
         say(f"{letter.id[:8]} {how}")
-
-
-async def _asked(bus: Bus, letter: ConsumerFailed) -> None:
-    """By whoever handles that agent's events now. Raises BusUnreachableError where nobody does."""
-    from conch.consumer.place import holder_of
-    from conch.consumer.run import control_of
-    from conch_schemas import agent_of
-
-    # A service that shares its agents with nobody, the store, answers whoever is named.
-    holder = await holder_of(bus, letter.consumer, agent_of(letter.letter_subject) or "") or "anybody"
-    try:
-        await ask(bus, control_of(letter.consumer, holder), {"seq": letter.letter_seq}, timeout=RETRY_SECONDS)
-    except BusError as error:
-        raise BusUnreachableError(f"the consumer {letter.consumer} takes no retry ({error}): conch status") from None
-    except ConchError as error:
-        raise ConchError(f"{letter.id[:8]} failed again: {error}") from None
 
 
 async def _handled_here(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 
-from conch.cli import checks
-from conch.cli.checks import Finding
 from conch.cli.common import Common, emit, quiet, say
 from conch.cli.options import COMMON
 from conch.config import Settings
 from conch.errors import BusError, ConfigError, ModelError
+from conch.views import checks
+from conch.views.checks import Finding
 
 _MARKS = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
 
@@ -45,7 +44,7 @@ def exit_status(findings: list[Finding]) -> int:
 
 def _report(findings: list[Finding], common: Common) -> None:
     if common.json:
-        emit({"schema": "conch.v1.doctor", "checks": [dataclasses.asdict(finding) for finding in findings]})
+        emit(checks.findings_shown(findings))
         return
     for finding in findings:
         say(f"{_MARKS[finding.status]}  {finding.name}: {finding.says}")

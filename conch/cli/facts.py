@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
-from uuid import UUID, uuid5
 
-from conch.cli.common import Common, ask, open_bus
+from conch.cli.common import Common, open_bus
 from conch.config import Settings
-from conch.errors import BusError, BusUnreachableError, UsageError
+from conch.errors import BusUnreachableError, UsageError
 from conch.home import Home
-from conch_schemas import Event, control_subject, encode, source_of, subject_of
+from conch.people.asking import handed_over
+from conch_schemas import Event
 
 if TYPE_CHECKING:
     from conch.bus import Bus, Delivery
@@ -45,21 +46,9 @@ async def hand_over(
     if not reachable and otherwise is None:
         raise BusUnreachableError(f"no run is in progress in {home.path}: conch run starts one, --home names another")
     async with open_bus(home, settings) as bus:
-        if reachable and not _rests(running, name):
-            try:
-                return await ask(bus, control_subject(name, verb), {**body, "all": True} if every else body)
-            except BusError as error:
-                if running is not None or otherwise is None:
-                    raise BusUnreachableError(f"the agent {name} does not answer ({error}): see conch status") from None
-        if otherwise is None:
-            raise UsageError(f"the agent {name} does not run: the run in progress has others (conch status)")
-        fact = await otherwise(bus, home, name)
-        await bus.publish(subject_of(fact), encode(fact), id=fact.id)
-        return {}
-
-
-def _rests(running: Mapping[str, Any] | None, agent: str) -> bool:
-    return running is not None and agent not in running["agents"]
+        said = {**body, "all": True} if every else body
+        fact = None if otherwise is None else partial(otherwise, bus, home, name)
+        return await handed_over(bus, home, name, verb, said, fact, reachable=reachable)
 
 
 def names_in(home: Home, settings: Settings) -> list[str]:
@@ -85,13 +74,6 @@ def several(names: Sequence[str]) -> UsageError:
     """What is said where one agent is meant and none is named."""
     shown = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
     return UsageError(f"there are {len(names)} agents ({shown}): name one with --agent")
-
-
-def told_by_person(home: Home, agent: str, kind: type[E], key: str, **data: Any) -> E:
-    """A fact of no cycle; `key` tells it from others of its kind. As the running agent makes it: the same id."""
-    agentuid = home.agentuid(agent)
-    identity = str(uuid5(UUID(agentuid), f"{kind.TYPE}/{key}"))
-    return kind.model_validate({"id": identity, "source": source_of(agent, agentuid), "agent": agent, **data})
 
 
 async def following(

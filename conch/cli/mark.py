@@ -12,6 +12,7 @@ from conch.cli.common import Common, emit, open_bus, say, table
 from conch.cli.options import COMMON, AgentName, Limit, reading
 from conch.errors import CheckError, ConchError
 from conch.text import safe_text
+from conch.views.marks import last_marks, marks_shown
 from conch.views.verification import unmarked_yet, verification
 from conch_schemas import Mark
 
@@ -25,10 +26,9 @@ app = App(name="mark", help="The witness's chain of marks: what was done and sco
 def list_(*, limit: Limit = 20, agent: AgentName = None, common: Common = COMMON) -> None:
     """The last marks."""
     with reading(common, agent) as (store, name):
-        last = store.last_mark(name)
-        marks = [] if last is None else list(store.marks(name, max(0, last - limit + 1)))[-limit:]
+        marks = last_marks(store, name, limit)
     if common.json:
-        emit({"schema": "conch.v1.marks", "marks": [mark.model_dump(mode="json") for mark in marks]})
+        emit(marks_shown(marks))
     else:
         rows = [(mark.sequence, mark.domain, mark.origin, mark.response, mark.hash[:12]) for mark in marks]
         table(("mark", "domain", "by", "what", "hash"), rows, wraps=["what"])

@@ -17,26 +17,19 @@ app = App(name="need", help="What the agent needs, and how satisfied it is.")
 def list_(*, agent: AgentName = None, common: Common = COMMON) -> None:
     """Every need with its satisfaction (0 starved, 1 satisfied), the most pressing marked."""
     from conch.experience import store_path
-    from conch.needs import initial_state, most_pressing, pressing, priorities_of
+    from conch.views.needs import needs_shown
 
-    settings = common.settings()
-    needs = settings.needs
-    levels, priorities = dict(initial_state(needs).levels), priorities_of(needs)
+    settings, last = common.settings(), None
     if store_path(settings.store.url, common.existing().path).exists():
         with reading(common, agent) as (store, name):
-            for change in store.needs_history(name, 1):
-                levels |= {need: level for need, level in change.after.items() if need in levels}
-    press, most = pressing(levels, priorities), most_pressing(levels, priorities)
-    rows = [
-        {"need": n, "satisfaction": levels[n], "priority": priorities[n], "pressing": press[n], "most": n == most}
-        for n in priorities
-    ]
+            last = next(iter(store.needs_history(name, 1)), None)
+    found = needs_shown(settings.needs, last)
     if common.json:
-        emit({"schema": "conch.v1.needs", "needs": rows})
+        emit(found)
         return
     cells = [
         (row["need"], f"{row['satisfaction']:.3f}", f"{row['priority']:.2f}", f"{row['pressing']:.3f}", _note(row))
-        for row in rows
+        for row in found["needs"]
     ]
     table(("need", "satisfaction", "priority", "pressing", ""), cells)
 
@@ -51,21 +44,12 @@ def history(*, limit: Limit = 20, agent: AgentName = None, common: Common = COMM
     with reading(common, agent) as (store, name):
         changes = store.needs_history(name, limit)
     if common.json:
-        emit({"schema": "conch.v1.need_changes", "changes": [_row(change) for change in changes]})
+        from conch.views.needs import changes_shown
+
+        emit(changes_shown(changes))
         return
     needs = list(dict.fromkeys(need for change in changes for need in change.after))
     table(("cycle", *needs, "why"), [_cells(change, needs) for change in changes])
-
-
-def _row(change: NeedsChanged) -> dict[str, Any]:
-    data = change.model_dump(mode="json")["data"]
-    names = ("before", "after", "drift", "changes", "most_pressing")
-    return {
-        "agent": change.agent,
-        "cycle": change.cycle,
-        "action_id": change.action_id,
-        "time": change.time.isoformat(),
-    } | {name: data[name] for name in names}
 
 
 def _cells(change: NeedsChanged, needs: list[str]) -> tuple[object, ...]:

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from conch.cli.common import Common, ask, emit, open_bus, open_store, say
+from conch.cli.common import Common, emit, open_bus, open_store, say
 from conch.cli.facts import agent_named, names_in
 from conch.cli.options import COMMON, AgentName
-from conch.errors import BusError
 from conch.text import safe_text
 from conch.views.line import signed
-from conch_schemas import control_subject
 
 if TYPE_CHECKING:
-    from conch.bus import Bus
     from conch.config import Settings
+    from conch.experience import ExperienceReader
     from conch.home import Home
-    from conch.rewards.watch import Active
 
-LAST = 100
-"""Cycles that the figures are over."""
-BUS_SECONDS = 4.0
-"""Time for the bus to answer all that is asked here."""
-SHOWN_AGENTS = 10
-"""Of several; those that wait for something before the others."""
-WATCHED_AGENTS = 200
-"""Whose alarms are asked for."""
 SHOWN = 5
 """Goals, whys and plug-ins of each kind that fit one screen."""
 INCOMPLETE = "incomplete (a part has not come in its time)"
@@ -42,10 +28,20 @@ async def status(*, agent: AgentName = None, common: Common = COMMON) -> None:
 
     Of several agents a table; --agent shows one of them.
     """
+    from conch.views.status import gather
+
     home, settings = common.existing(), common.settings()
-    found = await gather(home, settings, _who(home, settings, agent))
+
+    async def read(work: Callable[[ExperienceReader], dict[str, Any]]) -> dict[str, Any]:
+        store = open_store(home, settings)
+        try:
+            return work(store)
+        finally:
+            store.close()
+
+    found = await gather(home, settings, _who(home, settings, agent), lambda: open_bus(home, settings), read)
     if common.json:
-        emit({"schema": "conch.v1.status"} | found)
+        emit(found)
     else:
         say("\n".join(screen(found)))
 
@@ -64,120 +60,6 @@ def _who(home: Home, settings: Settings, named: str | None) -> list[str]:
     finally:
         store.close()
     return [settings.agent] if settings.agent in there or not there else list(there)
-
-
-async def gather(home: Home, settings: Settings, names: Sequence[str]) -> dict[str, Any]:
-    """Everything that the screen shows of these agents, as JSON values. What cannot be asked is None and `bus_error`
-    says why."""
-    run = home.running()
-    silent = "not answering" if run else "not running"
-    found: dict[str, Any] = {
-        "home": str(home.path),
-        "running": run is not None,
-        "pid": run["pid"] if run else None,
-        "started": run["started"] if run else None,
-        "workspace": run["workspace"] if run else settings.workspace or str(home.workspace),
-        "metrics": run["metrics"] if run else None,
-        "processes": run["processes"] if run else [],
-        "rules": run["rules"] if run else [],
-        "set_aside": run["set_aside"] if run else [],
-        **_of_agents([{"agent": name, "state": silent, "why": ""} for name in names], {silent: len(names)}),
-        "bus_error": None,
-        "stream": None,
-        "consumers": None,
-        "held": [],
-        "left_over": [],
-        "dead_letters": None,
-        "alarms": None,
-    }
-    if run is not None:
-        try:
-            async with asyncio.timeout(BUS_SECONDS), open_bus(home, settings) as bus:
-                found |= await _of_bus(bus, settings, names, run["consumers"])
-        except (BusError, TimeoutError) as error:
-            found["bus_error"] = str(error) or f"no answer from {run['bus']['url']} within {BUS_SECONDS:g} s"
-    return found | _of_store(home, settings, names, found["agents"])
-
-
-def _of_agents(rows: Sequence[dict[str, Any]], states: Mapping[str, int]) -> dict[str, Any]:
-    """`agent` where there is one, `agents` and how many are in each state where there are several."""
-    if len(rows) == 1:
-        return {"agent": rows[0], "agents": [], "states": {}}
-    return {"agent": None, "agents": list(rows[:SHOWN_AGENTS]), "states": dict(states)}
-
-
-async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str], running: Sequence[str]) -> dict[str, Any]:
-    from conch.consumer.alarms import watched
-    from conch.consumer.letters import open_letters
-    from conch.consumer.retention import look
-    from conch.consumer.standing import standings
-
-    stream = await bus.state()
-    consumers = [{"name": one.name, "lag": one.lag} for one in await standings(bus)]
-    held = [one.sentence for one in (await look(bus, settings.bus.keep)).held]
-    letters = len([1 async for _ in open_letters(bus)])
-    states = await watched(bus, names[:WATCHED_AGENTS])
-    answer: dict[str, Any] = {}
-    with contextlib.suppress(BusError):
-        answer = await ask(bus, control_subject(names[0], "status"), {"all": len(names) > 1}, timeout=1.0)
-        answer.pop("ok")
-        answer = _of_agents(answer["agents"], answer["states"]) if len(names) > 1 else {"agent": answer}
-    return {
-        **answer,
-        "stream": {"first": stream.first, "last": stream.last, "messages": stream.messages, "bytes": stream.bytes},
-        "consumers": consumers,
-        "held": held,
-        "left_over": await _left_over(bus, settings, running, consumers),
-        "dead_letters": letters,
-        "alarms": [_alarm(agent, active) for agent, state in states.items() for active in state.active],
-    }
-
-
-async def _left_over(
-    bus: Bus, settings: Settings, running: Sequence[str], consumers: Sequence[Mapping[str, Any]]
-) -> list[str]:
-    """Judges and rules that lag, and are neither in the settings, nor in the run, nor at work beside it."""
-    from conch.consumer.discover import builtin_names
-    from conch.consumer.members import signs
-
-    known = {*builtin_names(settings), *running}
-    lagging = [one["name"] for one in consumers if one["lag"] and one["name"].startswith(("judge-", "rule-"))]
-    return [name for name in lagging if name not in known and not await signs(bus, name)]
-
-
-def _alarm(agent: str, active: Active) -> dict[str, Any]:
-    return {
-        "agent": agent,
-        "alarm": active.alarm,
-        "component": active.component,
-        "since": active.cycle,
-        "value": active.value,
-        "threshold": active.threshold,
-        "what": active.what,
-    }
-
-
-def _of_store(home: Home, settings: Settings, names: Sequence[str], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Of one agent, else of all together, with each row's own figures added to it."""
-    from conch.experience import store_path
-
-    if not store_path(settings.store.url, home.path).exists():
-        return {"figures": None, "components": [], "last_cycle": None, "unscored": 0, "needs": {}}
-    store = open_store(home, settings)
-    agent = names[0] if len(names) == 1 else None
-    try:
-        needs = store.needs_history(agent, 1) if agent is not None else ()
-        for row in rows:
-            row |= {"last_cycle": store.last_cycle(row["agent"]), "mean": store.figures(row["agent"], LAST).mean_total}
-        return {
-            "figures": asdict(store.figures(agent, LAST)),
-            "components": [asdict(one) for one in store.component_stats(agent, LAST)],
-            "last_cycle": store.last_cycle(agent) if agent is not None else None,
-            "unscored": store.pending(agent),
-            "needs": needs[-1].after if needs else {},
-        }
-    finally:
-        store.close()
 
 
 def screen(found: Mapping[str, Any]) -> Iterator[str]:

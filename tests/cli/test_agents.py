@@ -16,6 +16,7 @@ from conch.cli.common import Common
 from conch.cli.run.crew import MOST_AGENTS, members, names_of
 from conch.errors import UsageError
 from conch.home import Home, write_whole
+from conch.views import status as shown
 
 Printed = Callable[[], str]
 NAMES = ["echo-1", "echo-2", "echo-3"]
@@ -109,7 +110,7 @@ async def test_a_table_of_very_many_is_bounded(
     common: Common, home: Home, three: Any, printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What does not fit one screen is counted."""
-    monkeypatch.setattr(status, "SHOWN_AGENTS", 2)
+    monkeypatch.setattr(shown, "SHOWN_AGENTS", 2)
     async with three():
         await status.status(common=common)
 

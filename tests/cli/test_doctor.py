@@ -18,12 +18,13 @@ from typing import Any
 import pytest
 
 from conch.bus.server import EmbeddedServer
-from conch.cli import checks, doctor
-from conch.cli.checks import Finding
+from conch.cli import doctor
 from conch.cli.common import Common
 from conch.config import MindSettings, Settings, ToolSettings
 from conch.config.model import MetricsSettings
 from conch.home import Home, write_whole
+from conch.views import checks
+from conch.views.checks import Finding
 
 TOKEN = "a-token-of-the-tests"
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from conch.cli.common import COLUMN_GAP, MIN_WIDTH, QUOTED, fitted, wrapped
-from conch.cli.reward.words import range_words
 from conch.experience import SqliteReader
 from conch.views.line import ACTION_WIDTH, action_words, cycle_line
+from conch.views.words import range_words
 from conch_schemas import Action, ExperienceRecorded
 
 

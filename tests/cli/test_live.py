@@ -20,6 +20,7 @@ from conch.consumer.standing import say_place
 from conch.errors import BusUnreachableError
 from conch.experience import SqliteReader, SqliteStore
 from conch.home import Home, write_whole
+from conch.views import status as shown
 from conch_schemas import ActionTaken, ExperienceRecorded
 
 Printed = Callable[[], str]
@@ -142,7 +143,7 @@ async def test_status_says_that_the_bus_is_gone(
     filled: Any, home: Home, common: Common, printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run whose server is down still has a status, with the reason."""
-    monkeypatch.setattr(status, "BUS_SECONDS", 0.2)
+    monkeypatch.setattr(shown, "BUS_SECONDS", 0.2)
     state = {"url": "nats://127.0.0.1:1", "token": None, "embedded": True}
     run = {"pid": os.getpid(), "agent": "echo", "started": "", "bus": state, "metrics": None, "workspace": ""}
     with home.owned():

@@ -18,6 +18,7 @@ from conch.config import Settings
 from conch.cycle.recover import Origin, recover
 from conch.errors import BusUnreachableError, ConchError, UsageError
 from conch.home import Home
+from conch.people.goals import goal_id
 from conch_schemas import CommandCheck, FileCheck, TestsCheck
 
 Printed = Callable[[], str]
@@ -177,7 +178,7 @@ def test_checks_are_said_in_words() -> None:
 
 def test_the_same_goal_can_be_set_again() -> None:
     """Two goals of the same words have different ids, made of small letters, digits and hyphens."""
-    first, second = goal.goal_id("Été: read [/nope]"), goal.goal_id("Été: read [/nope]")
+    first, second = goal_id("Été: read [/nope]"), goal_id("Été: read [/nope]")
 
     assert first != second
     assert first.startswith("ete-read-nope-")

@@ -12,6 +12,7 @@ import pytest
 from conch.cli import survey
 from conch.cli.common import Common
 from conch.consumer.standing import say_place
+from conch.views import bus as shown
 from conch_schemas import ActionTaken
 
 Printed = Callable[[], str]
@@ -60,7 +61,7 @@ async def test_what_is_to_be_looked_after_is_said(
     await survey.info(common=replace(common, json=True))
 
     found = json.loads(printed())
-    assert found["stream"]["full"] > survey.FULL
+    assert found["stream"]["full"] > shown.FULL
     joy, full = found["warnings"]
     assert joy.startswith("joy is far behind, at 1 of 40")
     assert "% full; once it is, everybody who publishes waits" in full
@@ -83,7 +84,7 @@ def described(**changes: Any) -> dict[str, Any]:
         "stream": stream | changes,
         "bucket": {"keys": 2, "bytes": 10},
         "consumers": [],
-        "peers": list(survey._peers(PEERS)),
+        "peers": list(shown._peers(PEERS)),
         "warnings": [],
     }
 
@@ -92,7 +93,7 @@ def test_the_copies_of_a_stream_are_told_with_how_they_are() -> None:
     """Who leads, who is behind or away; of a single copy there is nothing to tell."""
     found = described()
 
-    told = list(survey._warnings(found))
+    told = list(shown._warnings(found))
     lines = list(survey.screen(found))
 
     assert told == ["the copy on n3 is not up to date (9 behind, or it is away)"]
@@ -101,7 +102,7 @@ def test_the_copies_of_a_stream_are_told_with_how_they_are() -> None:
     assert "\x1b" not in "".join(lines)
     assert any("as far as that server's sync_interval goes" in line for line in lines)
     assert any(line == "room       no limit of its own" for line in lines)
-    assert list(survey._peers({"name": "C1", "leader": "conch"})) == []
+    assert list(shown._peers({"name": "C1", "leader": "conch"})) == []
 
 
 @pytest.mark.parametrize(
@@ -113,11 +114,11 @@ def test_the_copies_of_a_stream_are_told_with_how_they_are() -> None:
 )
 def test_a_stream_in_danger_is_said_in_one_sentence(changes: dict[str, Any], why: str) -> None:
     """Before anything stands still."""
-    assert any(why in sentence for sentence in survey._warnings(described(**changes)))
+    assert any(why in sentence for sentence in shown._warnings(described(**changes)))
 
 
 def test_a_stream_without_a_leader_is_said() -> None:
     """As nothing can be published then."""
-    found = described() | {"peers": list(survey._peers(PEERS | {"leader": ""}))}
+    found = described() | {"peers": list(shown._peers(PEERS | {"leader": ""}))}
 
-    assert "the stream has no leader now: nothing can be published" in survey._warnings(found)
+    assert "the stream has no leader now: nothing can be published" in shown._warnings(found)

@@ -13,11 +13,11 @@ from cyclopts.validators import Number
 from conch.cli.common import Common, emit, table, tell
 from conch.cli.options import COMMON, AgentName, reading_all
 from conch.cli.reward.history import When, since
-from conch.cli.reward.words import range_words
 from conch.errors import UsageError
 from conch.experience import ExperienceReader, Said, Scorer, Since
 from conch.experience.assemble import precedence
 from conch.views.line import signed
+from conch.views.words import range_words
 
 if TYPE_CHECKING:
     from conch.rewards.agreement import Agreement

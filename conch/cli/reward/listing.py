@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from conch.cli.common import Common, emit, open_bus, say, table, warn
 from conch.cli.options import COMMON, AgentName, Limit, reading
-from conch.cli.reward.words import range_words, role_words, share_words
 from conch.config import BUILTIN_COMPONENTS
 from conch.errors import BusError, ConchError
 from conch.experience import Since
 from conch.needs.fold import HUMAN_SCORER
 from conch.text import safe_text
 from conch.views.line import signed
-from conch_schemas import Part, WeightsSet
+from conch.views.rewards import reward_rows, rewards_shown
+from conch.views.words import range_words, role_words, share_words
+from conch_schemas import WeightsSet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from conch.experience import ComponentStats, ExperienceReader, Said, Scorer
+    from conch.experience import ExperienceReader, Said, Scorer
 
 LAST = 1000
 """Experiences that the figures of `show` are over."""
@@ -62,10 +63,10 @@ async def list_(*, limit: Limit = LAST, agent: AgentName = None, common: Common 
     that wait for its scorer, where there is a bus.
     """
     with reading(common, agent) as (store, name):
-        rows = _rows(store, name, limit, await lags(common))
+        rows = reward_rows(store, name, limit, await lags(common))
     set_aside = (common.where().running() or {}).get("set_aside", [])
     if common.json:
-        emit({"schema": "conch.v1.rewards", "rewards": rows, "set_aside": set_aside})
+        emit(rewards_shown(rows, set_aside))
         return
     columns = ("component", "weight", "range", "ver", "cover", "mean", "p50", "p95", "err", "late", "lag")
     table(columns, [_cells(row) for row in rows])
@@ -85,7 +86,7 @@ async def show(component: str, /, *, limit: Limit = 10, agent: AgentName = None,
     """
     with reading(common, agent) as (store, name):
         scorers = store.scorers()
-        listed = _rows(store, name, LAST, await lags(common), [(one.component, one.scorer) for one in scorers])
+        listed = reward_rows(store, name, LAST, await lags(common), [(one.component, one.scorer) for one in scorers])
         rows = {row["component"]: row for row in reversed(listed)}  # of several scorers the one in the set in force
         if component not in rows:
             near = difflib.get_close_matches(component, sorted(rows), n=1, cutoff=0.0)
@@ -116,51 +117,6 @@ async def lags(common: Common) -> dict[str, int]:
     except BusError as error:
         warn(f"how far the scorers are is not known: {error}")
         return {}
-
-
-def _rows(
-    store: ExperienceReader,
-    agent: str,
-    limit: int,
-    waiting: Mapping[str, int],
-    scored: Sequence[tuple[str, str]] = (),
-) -> list[dict[str, Any]]:
-    """A component of the set in force each, the heaviest first, then what else was scored: by the last `limit`
-    experiences, and what is named as (component, scorer).
-    """
-    sets = store.weight_sets(agent)
-    parts = {(part.component, part.scorer): part for part in (sets[-1].parts if sets else ())}
-    stats = {(one.component, one.scorer): one for one in store.component_stats(agent, limit)}
-    ever = {(part.component, part.scorer) for one in sets for part in one.parts}
-    keys = sorted({*parts, *stats, *scored}, key=lambda key: (-parts[key].weight if key in parts else 1.0, key))
-    return [_row(key, parts.get(key), stats.get(key), waiting, dropped=key in ever) for key in keys]
-
-
-def _row(
-    key: tuple[str, str], part: Part | None, stats: ComponentStats | None, waiting: Mapping[str, int], *, dropped: bool
-) -> dict[str, Any]:
-    component, scorer = key
-    return {
-        "component": component,
-        "scorer": scorer,
-        "weight": part.weight if part is not None else 0.0,
-        "role": role_words(part) if part is not None else "dropped" if dropped else "beside",
-        "range": list(part.range) if part is not None else None,
-        "version": stats.version if stats is not None else "",
-        "count": stats.count if stats is not None else 0,
-        "scored": stats.scored if stats is not None else 0,
-        "coverage": stats.coverage if stats is not None and _applicable(stats) else None,
-        "mean": stats.mean if stats is not None else None,
-        "p50": stats.p50 if stats is not None else None,
-        "p95": stats.p95 if stats is not None else None,
-        "errors": stats.errors if stats is not None else 0,
-        "timeouts": stats.timeouts if stats is not None else 0,
-        "lag": waiting.get(f"rule-{scorer}", waiting.get(scorer)),
-    }
-
-
-def _applicable(stats: ComponentStats) -> int:
-    return stats.scored + stats.errors + stats.timeouts
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -11,22 +10,15 @@ from conch.cli.common import Common, emit, say
 from conch.cli.facts import names_in, several
 from conch.cli.options import COMMON, AgentName, meant
 from conch.cli.reward.history import History, history
-from conch.config import BUILTIN_COMPONENTS, Settings
-from conch.consumer.declare import NAME
-from conch.consumer.follow import follow
 from conch.errors import UsageError
 from conch.needs.fold import HUMAN_SCORER
+from conch.people.scoring import next_number, refuse_score, said_score, score_range
 from conch.text import well_formed
 from conch.views.line import signed
-from conch_schemas import ActionTaken, RewardAssigned, Score, encode, subject_of
+from conch_schemas import ActionTaken, RewardAssigned, encode, subject_of
 
 if TYPE_CHECKING:
     from conch_schemas import ExperienceRecorded
-
-RANGE = (-1.0, 1.0)
-"""Of a person's component for which `rewards.parts` names no other: blame to praise."""
-LONGEST = 1000
-"""Characters of the words that come with a score."""
 
 
 async def score(
@@ -59,9 +51,9 @@ async def score(
         The cycle's number.
     """
     home, settings = common.existing(), common.settings()
-    limits = range_ or _range(name, settings)
-    _refuse(name, value, why, limits)
-    if name in settings.rewards.parts and limits != (own := _range(name, settings)):
+    limits = range_ or score_range(name, settings)
+    refuse_score(name, value, why, limits)
+    if name in settings.rewards.parts and limits != (own := score_range(name, settings)):
         given, known = (f"{low:g} {high:g}" for low, high in (limits, own))
         raise UsageError(f"--range {given}: rewards.parts.{name}.range is {known}, and no other counts: leave it out")
     async with history(common) as found:
@@ -80,28 +72,6 @@ async def score(
     _tell(common, said, before, after)
 
 
-def _range(name: str, settings: Settings) -> tuple[float, float]:
-    part = settings.rewards.parts.get(name)
-    return part.range if part is not None else RANGE
-
-
-def _refuse(name: str, value: float, why: str, limits: tuple[float, float]) -> None:
-    """Raises UsageError for what cannot be a score."""
-    low, high = limits
-    if name in BUILTIN_COMPONENTS:
-        raise UsageError(f"--name {name}: that is a built-in part, which a rule scores: choose a name of your own")
-    if not NAME.match(name):
-        raise UsageError(f"--name {name[:60]}: a name is small letters, digits, '_' and '-', at most 48")
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise UsageError(f"--range {low:g} {high:g}: two finite numbers, the lesser first")
-    if not low <= value <= high:  # not a number is in no range
-        raise UsageError(f"--value {value:g} is outside {low:g}..{high:g} (--range LO HI names another range)")
-    if not why.strip():
-        raise UsageError("--why needs a text: what the score rests on")
-    if len(why) > LONGEST:
-        raise UsageError(f"--why has {len(why):,} characters, at most {LONGEST:,} are kept: say it shorter")
-
-
 async def _say(
     found: History, act: ActionTaken, name: str, value: float, why: str, limits: tuple[float, float]
 ) -> tuple[RewardAssigned, bool]:
@@ -110,30 +80,13 @@ async def _say(
     Its version is the number of this person's score of the act; one that is taken by a score the store has not joined
     yet is passed over.
     """
-    known = found.reader.versions(str(act.action_id), HUMAN_SCORER, name)
-    number = max((int(version) for version in known if version.isascii() and version.isdigit()), default=0)
+    number = next_number(found.reader.versions(str(act.action_id), HUMAN_SCORER, name))
     while True:
-        number += 1
-        score = Score(
-            component=name,
-            value=value,
-            range=limits,
-            status="scored",
-            explanation=why,
-            scorer=HUMAN_SCORER,
-            version=str(number),
-        )
-        said = follow(
-            act,
-            RewardAssigned,
-            consumer=f"{HUMAN_SCORER}-{name}",
-            version=str(number),
-            scorer=HUMAN_SCORER,
-            scores=(score,),
-        )
+        said = said_score(act, name, value, why, limits, number)
         stored = await found.bus.publish(subject_of(said), encode(said), id=said.id)
         if not stored.duplicate:
             return said, await found.take_in(stored.seq)
+        number += 1
 
 
 def _tell(

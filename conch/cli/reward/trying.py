@@ -17,7 +17,6 @@ from cyclopts.validators import Number
 
 from conch.cli.common import Common, emit, quiet, say
 from conch.cli.options import COMMON, AgentName, reading
-from conch.cli.reward.words import range_words
 from conch.consumer.carried import at_first
 from conch.consumer.discover import Found, Plugin, discover, look, reserved, together
 from conch.consumer.recorded import recorded_acts
@@ -26,6 +25,7 @@ from conch.errors import CheckError, ContractError, UsageError
 from conch.experience import Since
 from conch.text import safe_text
 from conch.views.line import ACTION_WIDTH, action_words, signed
+from conch.views.words import range_words
 from conch_schemas import ActionTaken, Score
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from cyclopts import Parameter
 from conch.cli.common import Common, emit, open_bus, say, table
 from conch.cli.facts import agent_named, names_in
 from conch.cli.options import COMMON
-from conch.cli.reward.words import range_words, role_words
 from conch.config import BUILTIN_WEIGHTS, WATCHED_COMPONENTS, Settings
 from conch.consumer.discover import Found, Plugin, discover, reserved
 from conch.consumer.parts import asked_weights, expected_parts, say_weights, weights_in_force
 from conch.errors import ConfigError, UsageError
 from conch.home import Home
 from conch.rewards import sums_to_one, weights_version
+from conch.views.words import range_words, role_words
 from conch_schemas import Part, WeightsSet
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from pydantic_core import to_jsonable_python
 
 from conch.bus.access import Access
 from conch.bus.listener import LISTENER, Listener
-from conch.cli.common import UNSEEN
 from conch.cli.run.voice import Voice
 from conch.config import Settings
 from conch.config.mask import masked
 from conch.consumer.discover import Found
 from conch.home import Home
+from conch.views.checks import UNSEEN
 
 
 def introduce(

@@ -14,8 +14,8 @@ from typing import Any
 from playwright.async_api import async_playwright
 from runs import CONCH, percentile
 
+from conch.bus.access import access_to
 from conch.bus.jetstream import JetStreamBus
-from conch.cli.common import access_to
 from conch.config import Settings
 from conch.home import Home
 from conch_schemas import ActionTaken, decode, subject_filter

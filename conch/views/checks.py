@@ -10,12 +10,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from conch.bus.access import Access
-from conch.cli.common import UNSEEN, access_to
+from conch.bus.access import Access, access_to
 from conch.config import MindSettings, Settings, ToolSettings
 from conch.config.mask import masked
 from conch.config.model import METRICS_PORT, MetricsSettings
@@ -32,6 +32,11 @@ REACH_SECONDS = 5.0
 """How long a server may take to answer."""
 OLDEST_SERVER = (2, 15)
 """The first nats-server with group commit where every event is synced."""
+
+UNSEEN = (
+    "strict durability needs `jetstream { sync_interval: always }` on your nats-server: it cannot be seen from here"
+)
+"""Of a server that we did not start, which syncs every two minutes where nobody has told it otherwise."""
 
 
 @dataclass(frozen=True)
@@ -262,3 +267,8 @@ def _free(host: str, port: int) -> bool:
     except ConchError:
         return False
     return True
+
+
+def findings_shown(findings: Sequence[Finding]) -> dict[str, Any]:
+    """`conch.v1.doctor`."""
+    return {"schema": "conch.v1.doctor", "checks": [asdict(finding) for finding in findings]}

@@ -1,0 +1,65 @@
+"""Requests to an agent that runs; facts of people for one that does not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID, uuid5
+
+from conch.errors import BusError, BusUnreachableError, ConchError, UsageError
+from conch.home import Home
+from conch_schemas import Event, control_subject, encode, source_of, subject_of
+
+if TYPE_CHECKING:
+    from conch.bus import Bus
+
+E = TypeVar("E", bound=Event)
+
+
+async def ask(bus: Bus, subject: str, body: Mapping[str, Any], *, timeout: float = 5.0) -> dict[str, Any]:
+    """A request to the run in progress; its reply. Raises BusError when nobody answers, ConchError with a refusal."""
+    reply: dict[str, Any] = json.loads(await bus.request(subject, json.dumps(body).encode(), timeout=timeout))
+    if "error" in reply:
+        raise ConchError(str(reply["error"]))
+    return reply
+
+
+async def handed_over(
+    bus: Bus,
+    home: Home,
+    agent: str,
+    verb: str,
+    body: Mapping[str, Any],
+    otherwise: Callable[[], Awaitable[Event]] | None = None,
+    *,
+    reachable: bool = True,
+) -> dict[str, Any]:
+    """A request to the agent; its reply. Where it does not run, the fact of `otherwise` is published: `{}` then.
+
+    `reachable`: an agent may be there to be asked. Raises BusUnreachableError where one that runs does not answer, or
+    there is nothing else to do; ConchError with a refusal.
+    """
+    running = home.running()
+    if reachable and not _rests(running, agent):
+        try:
+            return await ask(bus, control_subject(agent, verb), body)
+        except BusError as error:
+            if running is not None or otherwise is None:
+                raise BusUnreachableError(f"the agent {agent} does not answer ({error}): see conch status") from None
+    if otherwise is None:
+        raise UsageError(f"the agent {agent} does not run: the run in progress has others (conch status)")
+    fact = await otherwise()
+    await bus.publish(subject_of(fact), encode(fact), id=fact.id)
+    return {}
+
+
+def _rests(running: Mapping[str, Any] | None, agent: str) -> bool:
+    return running is not None and agent not in running["agents"]
+
+
+def told_by_person(home: Home, agent: str, kind: type[E], key: str, **data: Any) -> E:
+    """A fact of no cycle; `key` tells it from others of its kind. As the running agent makes it: the same id."""
+    agentuid = home.agentuid(agent)
+    identity = str(uuid5(UUID(agentuid), f"{kind.TYPE}/{key}"))
+    return kind.model_validate({"id": identity, "source": source_of(agent, agentuid), "agent": agent, **data})

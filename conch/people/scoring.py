@@ -1,0 +1,72 @@
+"""A person's own score of an act. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from conch.config import BUILTIN_COMPONENTS, Settings
+from conch.consumer.declare import NAME
+from conch.consumer.follow import follow
+from conch.errors import UsageError
+from conch.needs.fold import HUMAN_SCORER
+from conch_schemas import ActionTaken, RewardAssigned, Score
+
+RANGE: Final = (-1.0, 1.0)
+"""Of a person's component for which `rewards.parts` names no other: blame to praise."""
+LONGEST: Final = 1000
+"""Characters of the words that come with a score."""
+APPROVAL: Final = "approval"
+"""The component of a person's approval or rejection of a whole act: 1 or -1."""
+
+
+def score_range(name: str, settings: Settings) -> tuple[float, float]:
+    """The least and the greatest value that counts."""
+    part = settings.rewards.parts.get(name)
+    return part.range if part is not None else RANGE
+
+
+def refuse_score(name: str, value: float, why: str, limits: tuple[float, float]) -> None:
+    """Raises UsageError for what cannot be a score."""
+    low, high = limits
+    if name in BUILTIN_COMPONENTS:
+        raise UsageError(f"--name {name}: that is a built-in part, which a rule scores: choose a name of your own")
+    if not NAME.match(name):
+        raise UsageError(f"--name {name[:60]}: a name is small letters, digits, '_' and '-', at most 48")
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise UsageError(f"--range {low:g} {high:g}: two finite numbers, the lesser first")
+    if not low <= value <= high:  # not a number is in no range
+        raise UsageError(f"--value {value:g} is outside {low:g}..{high:g} (--range LO HI names another range)")
+    if not why.strip():
+        raise UsageError("--why needs a text: what the score rests on")
+    if len(why) > LONGEST:
+        raise UsageError(f"--why has {len(why):,} characters, at most {LONGEST:,} are kept: say it shorter")
+
+
+def next_number(versions: Iterable[str]) -> int:
+    """The number of a person's next score of an act, whose earlier ones have these versions."""
+    return 1 + max((int(version) for version in versions if version.isascii() and version.isdigit()), default=0)
+
+
+def said_score(
+    act: ActionTaken, name: str, value: float, why: str, limits: tuple[float, float], number: int
+) -> RewardAssigned:
+    """A person's score of the act as a fact; its version is its number. The same number twice has the same id."""
+    score = Score(
+        component=name,
+        value=value,
+        range=limits,
+        status="scored",
+        explanation=why,
+        scorer=HUMAN_SCORER,
+        version=str(number),
+    )
+    return follow(
+        act,
+        RewardAssigned,
+        consumer=f"{HUMAN_SCORER}-{name}",
+        version=str(number),
+        scorer=HUMAN_SCORER,
+        scores=(score,),
+    )

@@ -1,0 +1,173 @@
+"""Make the README's pictures of real, seeded runs on fresh homes: a run and its status, `conch watch`, the dashboard.
+
+python ops/pictures.py [CYCLES]: of the run whose pages are shown, 300 where none are named. Needs the extras `ui`, `tui`
+and `dev`; Chromium is the system's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, sync_playwright
+from rich.console import Console
+from rich.text import Text
+
+from conch.cli.watch.picture import Picture
+from conch.cli.watch.screen import WatchApp
+from conch.cli.watch.source import Source
+from conch.config.load import load
+from conch.home import Home
+
+CONCH = Path(sys.executable).with_name("conch")
+TARGET = Path(__file__).parent / "pictures"
+CYCLES = 300
+PATIENCE = 600.0
+"""Seconds for so many cycles."""
+SETTLE_MS = 1500
+"""For charts to be drawn and a few cycles to come in live."""
+MOST_BYTES = 300_000
+"""Of one picture: they are fetched with the README."""
+WIDE, TALL, NARROW = {"width": 1440, "height": 900}, {"width": 1280, "height": 1400}, {"width": 390, "height": 1100}
+PAGES = (
+    ("overview-dark", "/", "dark", TALL),
+    ("overview-light", "/", "light", WIDE),
+    ("overview-narrow", "/", "light", NARROW),
+    ("cycle-light", "/cycles/{cycle}", "light", TALL),
+    ("rewards-dark", "/rewards", "dark", WIDE),
+    ("needs-light", "/needs", "light", WIDE),
+)
+"""Name, path, colours, size."""
+
+
+def main() -> None:
+    """All of them."""
+    cycles = int(sys.argv[1]) if len(sys.argv) > 1 else CYCLES
+    terminal()
+    with tempfile.TemporaryDirectory() as directory, running(Path(directory) / "home", cycles) as link:
+        home = Path(directory) / "home"
+        asyncio.run(screen(home))
+        pages(link, best_cycle(home))
+
+
+def terminal() -> None:
+    """A run and its status, as they stand on a terminal."""
+    with tempfile.TemporaryDirectory() as directory:
+        home = str(Path(directory) / "home")
+        run = said("run", "--home", home, "--cycles", "16", "--interval", "0.2", "--seed", "1")
+        status = said("status", "--home", home)
+        text = f"$ ./ops/run\n{run}\n$ conch status\n{status}".replace(home, "~/.local/share/conch")
+    console = Console(record=True, width=112, file=io.StringIO(), force_terminal=True)
+    for line in text.splitlines():
+        console.print(Text(re.sub(r"token=\S+", "token=…", line), style=style_of(line)))
+    keep("run.svg", console.export_svg(title="conch"))
+
+
+def said(*command: str) -> str:
+    """What a command prints."""
+    return subprocess.run([CONCH, *command], capture_output=True, text=True, check=True).stdout
+
+
+def style_of(line: str) -> str:
+    """Commands stand out, outcomes have their colour."""
+    if line.startswith("$"):
+        return "bold"
+    if not line.lstrip()[:1].isdigit():
+        return ""
+    return "green" if " success " in line else "red" if " error " in line else ""
+
+
+@contextmanager
+def running(home: Path, cycles: int) -> Iterator[str]:
+    """A run that has so many cycles behind it and goes on: the link to its page."""
+    command = [CONCH, "run", "--home", home, "--seed", "1", "--interval", "0.25", "--ui-port", "0"]
+    lines: queue.Queue[str] = queue.Queue()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        threading.Thread(target=lambda: [lines.put(line) for line in process.stdout or ()], daemon=True).start()
+        try:
+            link = ""
+            while not link or cycles > 0:
+                line = lines.get(timeout=PATIENCE)
+                found = re.search(r"http://\S+token=\S+", line)
+                link = found[0] if found else link
+                cycles -= bool(re.match(r"\s*\d+ ", line))
+            yield link
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
+def best_cycle(home: Path) -> int:
+    """The number of a cycle that has much to show: of the last hundred the best paid that did something."""
+    rows = json.loads(said("cycle", "list", "--home", str(home), "--limit", "100", "--json"))["cycles"]
+    done = [row for row in rows if row["complete"] and row["outcome"] == "success"]
+    return int(max(done, key=lambda row: row["total"])["cycle"])
+
+
+async def screen(home: Path) -> None:
+    """`conch watch`."""
+    source = Source(Home(home), load(None, Home(home), {}), Picture(["echo"]))
+    app = WatchApp(source)
+    async with app.run_test(size=(124, 36)) as pilot:
+        following = asyncio.create_task(source.follow())
+        await pilot.pause(SETTLE_MS * 4 / 1000)
+        drawn = app.export_screenshot(title="conch watch")
+        following.cancel()
+        await asyncio.wait([following])
+    keep("watch.svg", drawn)
+
+
+def pages(link: str, cycle: int) -> None:
+    """The dashboard's. The link lets in once: the session that it gives is all pages'."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        sys.exit("there is no chromium: install your system's")
+    with sync_playwright() as player:
+        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = player.chromium.launch(executable_path=chromium, args=sandbox)
+        first = browser.new_context()
+        first.new_page().goto(link)
+        session = first.storage_state()
+        origin = link.partition("/?")[0]
+        for name, path, colours, size in PAGES:
+            picture(browser, session, f"{origin}{path.format(cycle=cycle)}", name, colours, size)
+        browser.close()
+
+
+def picture(browser: Browser, session: Any, address: str, name: str, colours: Any, size: Any) -> None:
+    """One page, as it stands a moment after it was loaded."""
+    context = browser.new_context(storage_state=session, color_scheme=colours, viewport=size, reduced_motion="reduce")
+    page = context.new_page()
+    answer = page.goto(address)
+    if answer is None or not answer.ok:
+        sys.exit(f"{address} answered {answer.status if answer else 'nothing'}")
+    page.wait_for_timeout(SETTLE_MS)
+    keep(f"{name}.png", page.screenshot())
+    context.close()
+
+
+def keep(name: str, drawn: str | bytes) -> None:
+    """Write a picture; an SVG without fonts from somebody's server."""
+    if isinstance(drawn, str):
+        drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL).encode()
+    (TARGET / name).write_bytes(drawn)
+    note = f", more than {MOST_BYTES // 1000} KB" if len(drawn) > MOST_BYTES else ""
+    print(f"{TARGET / name}: {len(drawn) / 1000:.0f} KB{note}")
+
+
+if __name__ == "__main__":
+    main()

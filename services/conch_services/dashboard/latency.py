@@ -1,0 +1,119 @@
+"""How long each consumer takes, by the stream's own clock: from the storing of a fact to that of what follows."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from conch.bus import Bus, Delivery
+from conch.text import safe_text
+from conch_schemas import (
+    ActionTaken,
+    AlarmRaised,
+    Event,
+    ExperienceRecorded,
+    MarkWitnessed,
+    NeedsChanged,
+    NoveltyMeasured,
+    RewardAssigned,
+    subject_filter,
+)
+
+BACK: Final = 2000
+"""Places of the stream that are looked back at first, or after nobody has asked for long."""
+MOST_CAUSES: Final = 4096
+"""Facts whose time is remembered."""
+NEWEST: Final = 300
+"""Latencies of one consumer that the figures are over."""
+MOST_CONSUMERS: Final = 256
+"""Scorers are anybody's to invent."""
+
+_BY: Final[dict[type[Event], str]] = {
+    NeedsChanged: "needs",
+    NoveltyMeasured: "curiosity",
+    MarkWitnessed: "witness",
+    ExperienceRecorded: "store",
+    AlarmRaised: "watch",
+}
+"""Who says it."""
+_KINDS: Final[tuple[type[Event], ...]] = (ActionTaken, RewardAssigned, *_BY)
+_FILTERS: Final = [subject_filter(kind) for kind in _KINDS]
+_NAMES: Final = {f"conch.v1.{kind.TYPE}": name for kind, name in _BY.items()}
+_SCORES: Final = f"conch.v1.{RewardAssigned.TYPE}"
+
+
+class _Data(msgspec.Struct):
+    scorer: str = ""
+    revision: int = 1
+
+
+class _Fact(msgspec.Struct):
+    """What is read of an event."""
+
+    id: str
+    type: str
+    causationid: str | None = None
+    data: _Data = msgspec.field(default_factory=_Data)
+
+
+_fact = msgspec.json.Decoder(_Fact).decode
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Of one consumer, in milliseconds."""
+
+    count: int
+    p50: float
+    p95: float
+
+
+class Latencies:
+    """The newest latencies of every consumer; asked again, only what is new is read."""
+
+    def __init__(self) -> None:
+        self._epoch = ""
+        self._last = 0
+        self._stored: dict[str, float] = {}
+        """Id of a fact -> when the stream stored it, seconds since the epoch; the oldest first."""
+        self._took: dict[str, deque[float]] = {}
+
+    async def look(self, bus: Bus) -> dict[str, Latency]:
+        """By consumer, of a scorer by its name. Raises BusError."""
+        stream = await bus.state()
+        if stream.epoch != self._epoch:
+            self._epoch, self._last = stream.epoch, 0
+            self._stored.clear()
+            self._took.clear()
+        after = max(self._last, stream.last - BACK)
+        async for delivery in bus.read(_FILTERS, after=after):
+            self.take(delivery)
+        self._last = max(self._last, stream.last)
+        return {name: _latency(took) for name, took in self._took.items()}
+
+    def take(self, delivery: Delivery) -> None:
+        """The next fact of the stream; what cannot be read is passed over."""
+        try:
+            fact = _fact(delivery.data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+        self._stored[fact.id] = delivery.time
+        while len(self._stored) > MOST_CAUSES:
+            del self._stored[next(iter(self._stored))]
+        name = safe_text(fact.data.scorer[:100], one_line=True) if fact.type == _SCORES else _NAMES.get(fact.type)
+        begun = self._stored.get(fact.causationid or "")
+        # A later revision waited for a late score, not for the store.
+        if name is None or begun is None or fact.data.revision > 1:
+            return
+        if name in self._took or len(self._took) < MOST_CONSUMERS:
+            self._took.setdefault(name, deque(maxlen=NEWEST)).append(max(0.0, delivery.time - begun))
+
+
+def _latency(took: Iterable[float]) -> Latency:
+    ordered = sorted(took)
+    at = [ordered[max(0, -(-percent * len(ordered) // 100) - 1)] * 1000.0 for percent in (50, 95)]
+    return Latency(len(ordered), at[0], at[1])

@@ -1,0 +1,160 @@
+"""`/bus`: the stream, and how everybody is who reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from conch.bus import Bus
+from conch.bus.access import access_to
+from conch.bus.jetstream.connection import Connection
+from conch.consumer.letters import open_letters
+from conch.consumer.retention import look
+from conch.consumer.standing import standings
+from conch.errors import BusUnreachableError
+from conch.views.bus import survey
+from conch.views.letters import letter_row
+from conch_services.dashboard.asking import asked, kept
+from conch_services.dashboard.latency import Latencies, Latency
+from conch_services.dashboard.page import page
+from conch_services.dashboard.world import World
+
+FRESH_SECONDS = 2.0
+"""For so long what was found is shown to whoever asks."""
+PATIENCE = 4.0
+"""Seconds that the bus may take to answer all that is asked here."""
+RATE_SECONDS = 60.0
+"""Time that the rate of events is taken over."""
+MOST_LETTERS = 50
+"""Dead letters that are listed, the newest."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A consumer."""
+
+    name: str
+    seq: int
+    """Everything up to this place of the stream is done."""
+    lag: int
+    redelivered: int | None
+    """None: the consumer keeps its place itself, so that nothing is handed to it twice but by itself."""
+    letters: int
+    latency: Latency | None
+
+
+class Watching:
+    """What is remembered of the bus between two looks."""
+
+    def __init__(self) -> None:
+        self.latencies = Latencies()
+        self._ends: deque[tuple[float, int]] = deque()
+
+    def rate(self, last: int) -> float | None:
+        """Events a second that the stream took in the last minute, or since it was first looked at; None: at first."""
+        now = time.monotonic()
+        if self._ends and self._ends[-1][1] > last:
+            self._ends.clear()
+        self._ends.append((now, last))
+        while now - self._ends[0][0] > RATE_SECONDS:
+            self._ends.popleft()
+        begun, first = self._ends[0]
+        return (last - first) / (now - begun) if now > begun else None
+
+
+async def bus(request: Request) -> Response:
+    """What the bus says of itself, drawn again every two seconds."""
+    world: World = request.app.state.world
+    found = await asked(kept(request, "bus", FRESH_SECONDS).get("bus", lambda: _found(world, _watching(request))))
+    template = "bus_now.html" if "hx-request" in request.headers else "bus.html"
+    shown = found.found or {"stream": None, "consumers": (), "letters": (), "letter_count": 0}
+    return await page(
+        request, template, shown | {"why": found.why, "most_letters": MOST_LETTERS, "after": world.hub.last}
+    )
+
+
+def _watching(request: Request) -> Watching:
+    there: Watching | None = getattr(request.app.state, "watching", None)
+    if there is None:
+        there = request.app.state.watching = Watching()
+    return there
+
+
+async def _found(world: World, watching: Watching) -> dict[str, Any]:
+    """Raises BusError, also where the bus takes too long."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await _asked(world, world.bus, watching)
+    except TimeoutError:
+        raise BusUnreachableError(f"the bus has not answered within {PATIENCE:g} s; it is asked again") from None
+
+
+async def _asked(world: World, bus: Bus, watching: Watching) -> dict[str, Any]:
+    about = await _about(world, bus)
+    latencies = await watching.latencies.look(bus)
+    letters = [letter async for letter in open_letters(bus)]
+    again = {one.name: one.redelivered for one in await bus.readers()}
+    rows = [
+        Row(
+            name=one["name"],
+            seq=one["seq"],
+            lag=one["lag"],
+            redelivered=again.get(one["name"]),
+            letters=sum(letter.consumer == one["name"] for letter in letters),
+            latency=_of(one["name"], latencies),
+        )
+        for one in about["consumers"]
+    ]
+    return about | {
+        "consumers": rows,
+        "rate": watching.rate(about["stream"]["last"]),
+        "letters": [letter_row(letter) for letter in letters[-MOST_LETTERS:]][::-1],
+        "letter_count": len(letters),
+    }
+
+
+async def _about(world: World, bus: Bus) -> dict[str, Any]:
+    """`conch bus info`; of a bus without a server what it knows itself."""
+    access = access_to(world.home, world.settings)
+    if access is not None:
+        async with Connection(access, name="conch-dashboard-info", connect_timeout=PATIENCE) as connection:
+            return await survey(bus, connection, world.settings, access.shown)
+    state = await bus.state()
+    stream = {
+        "first": state.first,
+        "last": state.last,
+        "messages": state.messages,
+        "missing": state.missing,
+        "bytes": state.bytes,
+        "limit": None,
+        "full": None,
+        "replicas": 1,
+        "epoch": state.epoch,
+    }
+    held = (await look(bus, world.settings.bus.keep)).held
+    return {
+        "url": "in this process",
+        "server": None,
+        "stream": stream,
+        "peers": [],
+        "durability": world.settings.bus.durability,
+        "consumers": [{"name": one.name, "seq": one.seq, "lag": one.lag} for one in await standings(bus)],
+        "warnings": [one.sentence for one in held],
+    }
+
+
+def _of(consumer: str, latencies: Mapping[str, Latency]) -> Latency | None:
+    """A rule's or judge's consumer is named after its scorer."""
+    names = (consumer, consumer.removeprefix("rule-"), consumer.removeprefix("judge-"))
+    return next((latencies[name] for name in names if name in latencies), None)
+
+
+ROUTES = [Route("/bus", bus)]

@@ -1,0 +1,24 @@
+// Dead letters: a press has one handled again, or given up; what came of it stands above, and the table is drawn again.
+import { follow } from "./live.js";
+import { sentence } from "./words.js";
+
+const wrong = document.getElementById("wrong");
+const now = document.querySelector("[hx-get='/bus']");
+
+async function act(button) {
+  const { do: what, id } = button.dataset;
+  if (what === "drop" && !confirm("Give this letter up? It stays on the stream as a fact and is listed no more.")) return;
+  button.disabled = true;
+  wrong.textContent = "";
+  const answer = await fetch(`/api/v1/letters/${encodeURIComponent(id)}/${what}`, { method: "POST" }).catch(() => null);
+  if (!answer) wrong.textContent = "The dashboard does not answer; nothing was done.";
+  else if (!answer.ok) wrong.textContent = await sentence(answer);
+  button.disabled = false;
+  window.htmx.trigger(now, "done");
+}
+
+now.addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-do]");
+  if (button) act(button);
+});
+follow(Number(now.dataset.after), document.body.dataset.agent);

@@ -1,0 +1,221 @@
+"""One cycle's page in a browser: its story, its reward, its marks, and what it does live."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.async_api import Page, expect
+
+from conch.text import cut
+from conch_schemas import ActionTaken, MarkWitnessed, NoveltyMeasured
+from conch_services.dashboard.pages.cycle import SHOWN
+from tests.dashboard.conftest import CYCLES, Dashboard
+from tests.dashboard.life import HOSTILE, whole
+
+HOSTILE_CYCLE = 13
+UNSCORED_CYCLE = 20
+
+
+async def test_a_cycle_is_told_from_thought_to_act(tab: Page) -> None:
+    """Each phase with its milliseconds, the claims with their verdicts, the parsed action, the needs, the marks."""
+    await tab.goto("/cycles/7")
+
+    steps = tab.locator(".step")
+    await expect(tab.locator("h1")).to_have_text(re.compile(r"Cycle 7\s+success"))
+    await expect(steps.locator("h3")).to_have_text(
+        [re.compile(rf"^{name}\s+[\d.]+ ms") for name in ("Think", "Ground", "Decide", "Act")]
+    )
+    await expect(steps.nth(1)).to_contain_text("refuted")
+    await expect(steps.nth(2)).to_contain_text("part7.py")
+    await expect(tab.locator("#chain")).to_have_text("chain verified")
+    await expect(tab.locator(".levels").first).to_contain_text("reliability")
+
+
+async def test_the_bars_of_the_waterfall_add_up(tab: Page, dashboard: Dashboard) -> None:
+    """A row a part with raw × weight, a row a step, and the total that the store has."""
+    (recorded,) = [one for one in dashboard.seeded.recorded if one.cycle == 8]
+
+    await tab.goto("/cycles/8")
+
+    parts = [one for one in recorded.scores if one.weight > 0]
+    names = await tab.locator("#fall tbody th").all_inner_texts()
+    assert names[: len(parts)] == [one.component for one in parts]
+    amounts = await tab.locator("#fall tbody td:last-child").all_inner_texts()
+    numbers = [float(said) for said in amounts if re.match(r"^[+-]\d", said)]
+    assert sum(numbers[:-1]) == pytest.approx(recorded.total, abs=0.005)
+    assert numbers[-1] == pytest.approx(recorded.total, abs=0.0006)
+
+
+async def test_what_was_not_scored_is_said(tab: Page) -> None:
+    """A part that never came stands there as timeout, without a bar, and the head says how many were scored."""
+    await tab.goto(f"/cycles/{UNSCORED_CYCLE}")
+
+    await expect(tab.locator("#scored")).to_have_text(re.compile(r"^\d of \d scored$"))
+    missing = tab.locator("#fall tr", has_text="exploration")
+    await expect(missing).to_contain_text("timeout")
+    await expect(missing.locator("rect")).to_have_count(0)
+
+
+async def test_a_cycle_that_waits_for_its_scores_fills_when_they_come(tab: Page, dashboard: Dashboard) -> None:
+    """The page says that it is not recorded yet, and draws the rest by itself; what was unfolded stays so."""
+    facts = dashboard.life.cycle()
+    place = next(at for at, one in enumerate(facts) if isinstance(one, ActionTaken))
+    await dashboard.live(facts[: place + 1])
+    await tab.goto(f"/cycles/{CYCLES + 1}")
+    await expect(tab.locator("#cycle .banner")).to_contain_text("not recorded yet")
+    await tab.locator("#prompt > summary").click()
+
+    await dashboard.live(facts)
+
+    await expect(tab.locator("#fall .total")).to_be_visible()
+    await expect(tab.locator("#cycle .banner")).to_have_count(0)
+    await expect(tab.locator("#prompt")).to_have_attribute("open", "")
+
+
+async def test_a_late_score_is_drawn_into_an_open_page(tab: Page, dashboard: Dashboard) -> None:
+    """A revision takes the place of `n of m scored`."""
+    facts = dashboard.life.cycle()
+    late = [one for one in facts if isinstance(one, NoveltyMeasured)]
+    await dashboard.live([one for one in facts if one not in late])
+    for _ in range(7):
+        await dashboard.live()
+    await tab.goto(f"/cycles/{CYCLES + 1}")
+    await expect(tab.locator("#scored")).to_be_visible()
+
+    await dashboard.live(late)
+
+    await expect(tab.locator("h2", has_text="Reward breakdown")).to_contain_text("revision 2")
+    await expect(tab.locator("#scored")).to_have_count(0)
+
+
+async def test_hostile_words_are_text_without_escape_sequences(tab: Page) -> None:
+    """Markup is text, escape sequences are gone, direction marks are replaced; nothing runs."""
+    asked: list[str] = []
+    tab.on("dialog", lambda dialog: asked.append(dialog.message))
+
+    await tab.goto(f"/cycles/{HOSTILE_CYCLE}")
+
+    output = tab.locator(".step[data-step=act] pre").first
+    await expect(output).to_contain_text("<script>alert(1)</script>")
+    words = await output.inner_text()
+    assert "\x1b" not in words
+    assert "[2J" not in words
+    assert "owned" not in words, "a terminal's title is no output"
+    assert "\u202e" not in await tab.locator("main").inner_text()
+    await expect(tab.locator("#cycle script, #cycle img")).to_have_count(0)
+    assert asked == []
+
+
+async def test_a_megabyte_line_is_cut_and_had_whole_as_a_file(tab: Page, dashboard: Dashboard) -> None:
+    """The page shows the head of it at once; the link gives all that was kept, as text and as a download."""
+    line = cut("A" * 1_000_000)
+    output = {"text": line.text, "length": 1_000_000, "sha256": line.sha256}
+    outcome = {"status": "success", "output": output, "ms": 12.0}
+    await dashboard.live(
+        dashboard.life.cycle(raw=line.text, raw_length=1_000_000, raw_sha256=whole("").sha256, outcome=outcome)
+    )
+
+    await tab.goto(f"/cycles/{CYCLES + 1}")
+
+    shown = await tab.locator(".step[data-step=act] pre").first.inner_text()
+    assert len(shown) == SHOWN
+    await expect(tab.locator(".step[data-step=act]")).to_contain_text("The tool said 1,000,000 characters")
+    whole_text = await dashboard.client.get(f"/cycles/{CYCLES + 1}/text/output")
+    assert whole_text.text == line.text
+    assert whole_text.headers["content-type"] == "text/plain; charset=utf-8"
+    assert whole_text.headers["content-disposition"].startswith("attachment;")
+    assert whole_text.headers["x-content-type-options"] == "nosniff"
+    assert await tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+async def test_the_file_of_a_hostile_text_is_as_it_came(dashboard: Dashboard) -> None:
+    """A file is for programs: nothing in it is replaced."""
+    answer = await dashboard.client.get(f"/cycles/{HOSTILE_CYCLE}/text/output")
+
+    assert answer.text == HOSTILE
+
+
+async def test_the_keys_j_and_k_go_to_the_neighbours(tab: Page) -> None:
+    """j is the next cycle, k the one before; at the ends they do nothing."""
+    await tab.goto("/cycles/7")
+
+    await tab.keyboard.press("j")
+    await expect(tab.locator("h1")).to_contain_text("Cycle 8")
+    await tab.keyboard.press("k")
+    await expect(tab.locator("h1")).to_contain_text("Cycle 7")
+    await tab.goto("/cycles/1")
+    await tab.keyboard.press("k")
+
+    await expect(tab.locator("h1")).to_contain_text("Cycle 1")
+
+
+async def test_the_next_cycle_can_be_gone_to_once_it_is_there(tab: Page, dashboard: Dashboard) -> None:
+    """The last cycle has no next one, until there is one."""
+    await tab.goto(f"/cycles/{CYCLES}")
+    await expect(tab.locator("a[rel=next]")).to_have_count(0)
+
+    await dashboard.live()
+
+    await expect(tab.locator("a[rel=next]")).to_have_attribute("href", f"/cycles/{CYCLES + 1}")
+
+
+async def test_a_mark_that_was_changed_is_found(tab: Page, dashboard: Dashboard) -> None:
+    """The hashes are taken again for the page: a mark that says something else than was sealed is named."""
+    facts = dashboard.life.cycle()
+    changed = [
+        one.model_copy(update={"mark": one.mark.model_copy(update={"response": "nothing was done"})})
+        if isinstance(one, MarkWitnessed) and one.mark.domain == "action"
+        else one
+        for one in facts
+    ]
+    await dashboard.live(changed)
+
+    await tab.goto(f"/cycles/{CYCLES + 1}")
+
+    await expect(tab.locator("#chain")).to_have_text("the chain does not hold")
+    await expect(tab.locator("main")).to_contain_text("is not what its hash was taken over")
+
+
+async def test_json_is_what_the_command_prints(tab: Page, dashboard: Dashboard) -> None:
+    """The JSON tab has the document of the cycle, and the file all of it."""
+    await tab.goto("/cycles/7")
+
+    await tab.locator(".tabs a", has_text="JSON").click()
+
+    await expect(tab.locator("pre.tall")).to_contain_text('"action_id"')
+    document = (await dashboard.client.get("/cycles/7/text/json")).json()
+    assert document["cycle"] == 7
+    assert document["marks"]
+
+
+async def test_the_story_is_told_again_step_by_step(tab: Page, dashboard: Dashboard) -> None:
+    """Replay hides what is still to come and tells it in its own pace; Escape ends it, and all is there."""
+    await dashboard.live(dashboard.life.cycle(ms={"think": 60_000.0, "ground": 1.0, "decide": 1.0, "act": 1.0}))
+    await tab.goto(f"/cycles/{CYCLES + 1}")
+
+    await tab.keyboard.press("r")
+    await expect(tab.locator(".step[data-step=think]")).to_have_class(re.compile("telling"))
+    await expect(tab.locator(".step.later")).to_have_count(3)
+    await tab.keyboard.press("Escape")
+
+    await expect(tab.locator(".later, .telling")).to_have_count(0)
+    await expect(tab.locator("[data-replay]")).to_have_text("Replay")
+
+
+@pytest.mark.parametrize("number", [CYCLES + 1, 10**18, 10**40])
+async def test_a_number_without_a_cycle_is_not_found(dashboard: Dashboard, number: int) -> None:
+    """A page of its own says so, with the last cycle that there is where that can be told."""
+    answer = await dashboard.client.get(f"/cycles/{number}")
+
+    assert answer.status_code == 404
+    assert f"There is no cycle {number}" in answer.text
+
+
+async def test_the_prompt_says_which_policy_is_not_known(tab: Page) -> None:
+    """The system prompt is asked of the stream when it is unfolded; one that is not there is said to be gone."""
+    await tab.goto("/cycles/7")
+
+    await tab.locator("#prompt > summary").click()
+
+    await expect(tab.locator("#prompt")).to_contain_text("The stream has no policy p1 of echo any more.")

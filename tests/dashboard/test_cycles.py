@@ -1,0 +1,132 @@
+"""The list of cycles: filters, pages, and new ones announced."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from playwright.async_api import Page, expect
+
+from conch_services.dashboard.pages.cycles import ROWS, filters_of
+from tests.dashboard.conftest import CYCLES, Dashboard
+
+
+async def numbers(tab: Page) -> list[int]:
+    """The cycles that the list shows."""
+    return [int(text) for text in await tab.locator("#list tbody td:first-child").all_inner_texts()]
+
+
+async def test_the_list_goes_page_by_page_there_and_back(tab: Page) -> None:
+    """Older leads on where the page ended, Newer back to the one before; each cycle is on one page."""
+    await tab.goto("/cycles")
+    first = await numbers(tab)
+
+    await tab.locator("a", has_text="Older").click()
+    await expect(tab.locator("#count")).to_have_text(f"{CYCLES - ROWS} cycles, 1 to {CYCLES - ROWS}")
+    second = await numbers(tab)
+    await tab.locator("a", has_text="Newer").click()
+    await expect(tab.locator("#count")).to_contain_text(f"to {CYCLES}")
+
+    assert first + second == list(range(CYCLES, 0, -1))
+    assert await numbers(tab) == first
+
+
+async def test_a_filter_is_asked_as_it_is_set(tab: Page, dashboard: Dashboard) -> None:
+    """The list shows what the filter lets through, the address names it, and so do the links to the files."""
+    failed = [one.cycle for one in dashboard.seeded.recorded if one.outcome.status == "error"]
+    await tab.goto("/cycles")
+
+    await tab.locator("[name=outcome]").select_option("error")
+    await expect(tab).to_have_url(re.compile("outcome=error"))
+
+    await expect(tab.locator("#list tbody tr")).to_have_count(len(set(failed)))
+    assert await numbers(tab) == sorted(set(failed), reverse=True)
+    link = await tab.locator("a", has_text="CSV").get_attribute("href")
+    assert link is not None
+    assert parse_qs(urlsplit(link).query)["outcome"] == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("query", "held"),
+    [
+        ("kind=REFLECT", lambda one: one.action.kind == "REFLECT"),
+        ("tool=run", lambda one: one.action.tool == "run"),
+        ("complete=false", lambda one: not one.complete),
+        ("least=0.1", lambda one: one.total >= 0.1),
+        ("most=-0.1", lambda one: one.total <= -0.1),
+        ("first=10&last=12", lambda one: 10 <= one.cycle <= 12),
+        ("text=WHAT+THE+FAILING", lambda one: "what the failing" in one.raw),
+    ],
+)
+async def test_each_filter_works_without_scripts(dashboard: Dashboard, query: str, held: object) -> None:
+    """A plain GET with the filter has the cycles that hold to it, and no others."""
+    assert callable(held)
+    newest = {one.cycle: one for one in dashboard.seeded.recorded}
+    expected = sorted((number for number, one in newest.items() if number and held(one)), reverse=True)
+
+    answer = await dashboard.client.get(f"/cycles?{query}")
+
+    found = re.findall(r'<tr><td><a class="mono" href="/cycles/(\d+)">', answer.text)
+    assert [int(number) for number in found] == expected[:ROWS]
+    assert expected
+
+
+async def test_what_a_filter_cannot_be_is_said_and_left_out(dashboard: Dashboard) -> None:
+    """One sentence names the field, what was given and what it wants; the rest of the list is there."""
+    answer = await dashboard.client.get("/cycles", params={"least": "<b>much</b>", "kind": "TOOL"})
+
+    assert answer.status_code == 200
+    assert "The least total cannot be “&lt;b&gt;much&lt;/b&gt;”: it is a number, such as 0.3." in answer.text
+    assert "<tbody>" in answer.text
+
+
+async def test_new_cycles_are_announced_and_not_shoved_in(tab: Page, dashboard: Dashboard) -> None:
+    """The list stays as it is and says how many have come; the link draws it anew."""
+    await tab.goto("/cycles")
+    before = await numbers(tab)
+
+    await dashboard.live()
+    await expect(tab.locator("#news")).to_have_text("1 new cycle")
+    await dashboard.live()
+    await expect(tab.locator("#news")).to_have_text("2 new cycles")
+    assert await numbers(tab) == before
+    await tab.locator("#news").click()
+
+    await expect(tab.locator("#list tbody td").first).to_have_text(str(CYCLES + 2))
+    await expect(tab.locator("#news")).to_be_hidden()
+
+
+async def test_the_keys_j_and_k_go_from_row_to_row(tab: Page) -> None:
+    """j is the next row, k the one before; Enter opens it."""
+    await tab.goto("/cycles")
+
+    await tab.keyboard.press("j")
+    await tab.keyboard.press("j")
+    await tab.keyboard.press("k")
+    await expect(tab.locator("#list tbody a").first).to_be_focused()
+    await tab.keyboard.press("Enter")
+
+    await expect(tab.locator("h1")).to_contain_text(f"Cycle {CYCLES}")
+
+
+async def test_a_filter_that_nothing_holds_to_says_so(tab: Page) -> None:
+    """An empty list has a sentence and a way back."""
+    await tab.goto("/cycles?text=nobody+ever+said+this")
+
+    await expect(tab.locator("#list")).to_contain_text("No cycle is like that")
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["outcome", "kind", "tool", "complete", "least", "most", "first", "last", "text"]), st.text()
+    )
+)
+def test_any_query_makes_filters(query: dict[str, str]) -> None:
+    """Whatever a query says, each of its fields is either taken, named as wrong, or empty."""
+    filters, taken, wrong = filters_of(query)
+
+    assert len(taken) + len(wrong) == sum(bool(value.strip()) for value in query.values())
+    assert all(getattr(filters, name) is not None for name in taken)

@@ -1,0 +1,177 @@
+"""The overview in a browser: drawn from the history, then live from the place where that stood, nothing twice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
+
+from conch_schemas import ActionTaken, AlarmRaised, Event, NoveltyMeasured, consequence_id
+from tests.dashboard.conftest import CYCLES, Dashboard
+
+ROWS = "#cycles tr"
+
+
+def upto_act(facts: list[Event]) -> list[Event]:
+    """The facts of a cycle until it acted."""
+    place = next(at for at, one in enumerate(facts) if isinstance(one, ActionTaken))
+    return facts[: place + 1]
+
+
+def row(tab: Page, cycle: int) -> str:
+    """The selector of a cycle's row."""
+    return f"#cycles tr[data-cycle='{cycle}']"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def unscripted(browser: Browser, dashboard: Dashboard) -> AsyncIterator[Page]:
+    """A browser that runs no scripts."""
+    context = await browser.new_context(base_url=dashboard.address, java_script_enabled=False)
+    await context.add_cookies(
+        [{"name": name, "value": value, "url": dashboard.address} for name, value in dashboard.cookies.items()]
+    )
+    yield await context.new_page()
+    await context.close()
+
+
+async def test_without_scripts_everything_can_be_read(unscripted: Page) -> None:
+    """The server draws the figures, the distribution and the last cycles by itself."""
+    await unscripted.goto("/")
+
+    await expect(unscripted.locator("#key-reward strong")).to_have_text(re.compile(r"^[+-]0\.\d{3}$"))
+    await expect(unscripted.locator("#actions li").first).to_contain_text("filesystem")
+    await expect(unscripted.locator(ROWS)).to_have_count(25)
+    await expect(unscripted.locator(ROWS).first).to_contain_text(str(CYCLES))
+
+
+async def test_scripts_and_server_say_the_same_figures(tab: Page, unscripted: Page) -> None:
+    """The figures that the scripts make of the live rows are those that the server made of the history."""
+    cards = ".key strong, .key small, #actions span, #actions b"
+    await unscripted.goto("/")
+    by_server = await unscripted.locator(cards).all_inner_texts()
+
+    await tab.goto("/")
+    await expect(tab.locator("#key-reward .line")).to_have_attribute("d", re.compile("^M"))
+
+    assert await tab.locator(cards).all_inner_texts() == by_server
+
+
+async def test_a_cycle_appears_when_it_acts_and_gets_its_total_when_it_is_recorded(
+    tab: Page, dashboard: Dashboard
+) -> None:
+    """Its row says `scoring…` first; once it is recorded the total is in that row, and the server would draw it alike."""
+    await tab.goto("/")
+    facts = dashboard.life.cycle()
+    number = CYCLES + 1
+
+    await dashboard.live(upto_act(facts), record=False)
+    await expect(tab.locator(row(tab, number))).to_contain_text("scoring…")
+    (recorded,) = await dashboard.live(facts)
+
+    await expect(tab.locator(row(tab, number)).locator("td").last).to_have_text(f"{recorded.total:+.3f}")
+    await expect(tab.locator(ROWS).first).to_have_attribute("data-cycle", str(number))
+    await expect(tab.locator(ROWS)).to_have_count(25)
+    await expect(tab.locator("#span")).to_have_text(f"last {number} cycles")
+    live = await tab.locator(row(tab, number)).inner_text()
+    await tab.reload()
+    assert await tab.locator(row(tab, number)).inner_text() == live
+
+
+async def test_an_act_that_waits_for_its_scores_is_on_the_page_from_the_start(tab: Page, dashboard: Dashboard) -> None:
+    """An act that the store has without its scores is drawn as `scoring…`, and filled when they come."""
+    facts = dashboard.life.cycle()
+    assert await dashboard.live(upto_act(facts)) == []
+    assert "scoring…" in (await dashboard.client.get("/")).text
+    await tab.goto("/")
+
+    await dashboard.live(facts)
+
+    await expect(tab.locator(row(tab, CYCLES + 1)).locator("td").last).to_have_text(re.compile(r"^[+-]\d\.\d{3}$"))
+    await expect(tab.locator(row(tab, CYCLES + 1))).to_have_count(1)
+
+
+async def test_a_late_score_changes_the_row_in_place(tab: Page, dashboard: Dashboard) -> None:
+    """A row says how many parts are scored until all are; a later revision takes its place, it is no second row."""
+    facts = dashboard.life.cycle()
+    late = [one for one in facts if isinstance(one, NoveltyMeasured)]
+    await tab.goto("/")
+
+    await dashboard.live([one for one in facts if one not in late])
+    for _ in range(7):  # the deadline of a score is half a minute, a cycle takes five seconds
+        await dashboard.live()
+    await expect(tab.locator(row(tab, CYCLES + 1))).to_contain_text(re.compile(r"\d of \d scored"))
+    (revised,) = await dashboard.live(late)
+
+    cell = tab.locator(row(tab, CYCLES + 1)).locator("td").last
+    await expect(cell).to_have_text(f"{revised.total:+.3f}")
+    await expect(tab.locator(row(tab, CYCLES + 1))).to_have_count(1)
+
+
+async def test_hostile_text_is_shown_as_text(tab: Page, dashboard: Dashboard) -> None:
+    """Markup in an action, drawn by the server or live, is text: no element is made of it, and nothing runs."""
+    asked: list[str] = []
+    tab.on("dialog", lambda dialog: asked.append(dialog.message))
+    await tab.goto("/")
+
+    await dashboard.live(dashboard.life.cycle(hostile=True))
+
+    await expect(tab.locator(row(tab, CYCLES + 1))).to_contain_text("<script>alert(1)</script>")
+    await expect(tab.locator("#cycles script, #cycles img")).to_have_count(0)
+    assert asked == []
+
+
+async def test_an_alarm_is_shown_until_it_is_over(tab: Page, dashboard: Dashboard) -> None:
+    """The strip and the figure say an alarm in its own sentence, with the cycle that it began at."""
+    act = next(one for one in dashboard.life.cycle() if isinstance(one, ActionTaken))
+    said = {
+        "source": act.source,
+        "agent": act.agent,
+        "cycle": act.cycle,
+        "alarm": "dominance",
+        "component": "format",
+        "begun": 7,
+        "value": 0.9,
+        "threshold": 0.8,
+        "window": 100,
+        "what": "format makes 90 % of the variance <b>of the total</b>",
+    }
+    await tab.goto("/")
+
+    await dashboard.live([AlarmRaised(id=consequence_id(act.id, "watch", "1", AlarmRaised), active=True, **said)])
+    await expect(tab.locator("#alarms")).to_contain_text("variance <b>of the total</b>")
+    await expect(tab.locator("#alarms a")).to_have_attribute("href", "/cycles/7")
+    await expect(tab.locator("#key-alarms strong")).to_have_text("1")
+    await dashboard.live([AlarmRaised(id=consequence_id(act.id, "watch", "1", AlarmRaised, 1), active=False, **said)])
+
+    await expect(tab.locator("#alarms")).to_be_hidden()
+    await expect(tab.locator("#key-alarms strong")).to_have_text("0")
+
+
+async def test_a_chart_is_read_with_the_arrow_keys(tab: Page) -> None:
+    """The arrow keys go from cycle to cycle and say its values; Enter opens it."""
+    await tab.goto("/")
+    plot = tab.locator("#reward .plot")
+    await plot.focus()
+
+    await plot.press("End")
+    await expect(tab.locator("#reward [aria-live]")).to_have_text(re.compile(rf"^cycle {CYCLES}: total [+-]?0\.\d+"))
+    await plot.press("ArrowLeft")
+    await plot.press("Enter")
+
+    await expect(tab).to_have_url(re.compile(rf"/cycles/{CYCLES - 1}$"))
+
+
+async def test_the_theme_is_turned_by_a_key_and_kept(tab: Page) -> None:
+    """t goes from the system's theme to light, to dark, and back; another page has it from its first paint."""
+    await tab.goto("/")
+
+    await tab.keyboard.press("t")
+    await tab.keyboard.press("t")
+    await expect(tab.locator("html")).to_have_attribute("data-theme", "dark")
+    await tab.goto("/cycles")
+
+    await expect(tab.locator("html")).to_have_attribute("data-theme", "dark")
+    assert await tab.evaluate("getComputedStyle(document.body).backgroundColor || 0") is not None
+    assert await tab.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(12, 15, 19)"

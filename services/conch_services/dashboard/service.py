@@ -20,7 +20,7 @@ from conch.home import Home
 from conch.passes import Passes
 from conch.process import innermost
 from conch_services.dashboard.app import make_app
-from conch_services.dashboard.security import Guard, Impatient
+from conch_services.dashboard.security import MOST_HEAD, Guard, Impatient
 from conch_services.dashboard.world import World
 
 log = structlog.get_logger(__name__)
@@ -28,8 +28,6 @@ log = structlog.get_logger(__name__)
 ALONE = "no run is in progress: history is shown, and conch run is waited for"
 BACKLOG = 256
 """Connections that wait to be taken."""
-MOST_HEAD = 16 * 1024
-"""Bytes of a request's line and headers."""
 
 
 def dashboard_service(context: ServiceContext) -> DashboardService:
@@ -108,7 +106,6 @@ class DashboardService:
             ws="none",
             lifespan="off",
             log_config=None,
-            access_log=False,  # a query holds a link's token
             proxy_headers=False,  # where a request comes from is known from its connection alone
             server_header=False,
             timeout_graceful_shutdown=1,

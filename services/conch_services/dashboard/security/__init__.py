@@ -1,6 +1,6 @@
 """Who may come in, from where, and with how much: what stands between the port and the application."""
 
 from conch_services.dashboard.security.connection import Impatient
-from conch_services.dashboard.security.guard import Guard
+from conch_services.dashboard.security.guard import MOST_HEAD, Guard
 
-__all__ = ["Guard", "Impatient"]
+__all__ = ["MOST_HEAD", "Guard", "Impatient"]

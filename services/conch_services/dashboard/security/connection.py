@@ -18,6 +18,7 @@ class Impatient(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn's own
         """Somebody is there: he has so long to say what he wants."""
         super().connection_made(transport)
+        self.access_log = False  # a query holds a link's token: no line is written of it, whoever listens to the log
         self._late = self.loop.call_later(HEAD_SECONDS, transport.close)
 
     def data_received(self, data: bytes) -> None:

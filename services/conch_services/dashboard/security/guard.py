@@ -22,6 +22,8 @@ from conch_services.dashboard.security.tries import Tries
 
 log = structlog.get_logger(__name__)
 
+MOST_HEAD = 16 * 1024
+"""Bytes of a request's line and headers."""
 MOST_BODY = 64 * 1024
 """Bytes of a request's body."""
 BODY_SECONDS = 10.0
@@ -99,6 +101,8 @@ class Guard:
     async def _refused(self, scope: Scope, receive: Receive) -> Response | None:
         """The answer to whoever is not let through to the application; None: he is."""
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
+        if len(scope["raw_path"]) + len(scope["query_string"]) + sum(map(len, sum(headers.raw, ()))) > MOST_HEAD:
+            raise _RefusedError(431, refusals.LONG_HEAD)
         host = headers.get("host", "")
         if not host:
             raise _RefusedError(400, refusals.NO_HOST)
@@ -227,7 +231,7 @@ async def _body(scope: Scope, receive: Receive) -> bytes | None:
     if length == "0" and "transfer-encoding" not in headers:
         return None
     if int(length) > MOST_BODY:
-        raise _RefusedError(413, refusals.TOO_LARGE, {"Connection": "close"})
+        raise _RefusedError(413, refusals.TOO_LARGE)
     body, more = b"", True
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -238,7 +242,7 @@ async def _body(scope: Scope, receive: Receive) -> bytes | None:
                 body += message.get("body", b"")
                 more = message.get("more_body", False)
                 if len(body) > MOST_BODY:
-                    raise _RefusedError(413, refusals.TOO_LARGE, {"Connection": "close"})
+                    raise _RefusedError(413, refusals.TOO_LARGE)
     except TimeoutError:
         raise _RefusedError(408, refusals.TOO_SLOW, {"Connection": "close"}) from None
     return body

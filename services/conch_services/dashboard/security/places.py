@@ -25,6 +25,8 @@ class Places:
 
     hosts: frozenset[str]
     """As they stand in the header Host, in small letters."""
+    named: frozenset[str]
+    """Those of them that only ui.origins knows."""
     origins: frozenset[str]
     """Those of ui.origins."""
     by_number: bool
@@ -37,11 +39,12 @@ class Places:
         if is_loopback(settings.host):
             own.append(f"[{settings.host}]" if ":" in settings.host else settings.host)
         hosts = {f"{name}:{port}" for name in own} | {name for name in own if port == 80}
+        named: set[str] = set()
         for origin in settings.origins:
             parts = urlsplit(origin)
-            hosts |= {parts.netloc} if parts.port else {parts.netloc, f"{parts.netloc}:{_usual(parts.scheme)}"}
+            named |= {parts.netloc} if parts.port else {parts.netloc, f"{parts.netloc}:{_usual(parts.scheme)}"}
         open_to_all = settings.unsafe_allow_unauthenticated and not is_loopback(settings.host)
-        return cls(frozenset(hosts), frozenset(settings.origins), open_to_all)
+        return cls(frozenset(hosts | named), frozenset(named - hosts), frozenset(settings.origins), open_to_all)
 
     def knows(self, host: str, *, harmless: bool = False) -> bool:
         """Whether a request with this Host is meant for us. `harmless`: for what tells nothing, an address in numbers
@@ -63,7 +66,8 @@ class Places:
         if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
             return False
         origin = headers.get("origin")
-        return origin is None or origin == f"http://{host.lower()}" or origin in self.origins
+        host = host.lower()
+        return origin is None or origin in self.origins or (host not in self.named and origin == f"http://{host}")
 
 
 def _usual(scheme: str) -> int:

@@ -26,6 +26,9 @@ CROSS_SITE = (
     "Authorization: Bearer, and neither Origin nor Sec-Fetch-Site."
 )
 TOO_LARGE = "The request is larger than 64 KiB: send less at once."
+LONG_HEAD = (
+    "The request's address or headers are longer than 16 KiB: leave some out; remove old cookies of this machine."
+)
 TOO_SLOW = "The rest of the request did not come in its time: send it again."
 TOO_OFTEN = "Too many wrong tokens have come from here: wait a minute, then try again."
 NOT_AHEAD = "A link that lets in once is not opened ahead of its time."
@@ -39,6 +42,7 @@ TITLES = {
     413: "Too large",
     421: "Unknown address",
     429: "Wait a minute",
+    431: "Too large",
     500: "Something broke",
     503: "Not now",
 }

@@ -1,7 +1,7 @@
 """Make the README's pictures of real, seeded runs on fresh homes: a run and its status, `conch watch`, the dashboard.
 
-python ops/pictures.py [CYCLES]: of the run whose pages are shown, 300 where none are named. Needs the extras `ui`, `tui`
-and `dev`; Chromium is the system's.
+python ops/pictures.py [CYCLES]: of the run whose pages are shown, else 300. Needs the extras `ui`, `tui` and `dev`;
+Chromium is the system's.
 """
 
 from __future__ import annotations

@@ -35,8 +35,9 @@ def _p95(name: str) -> str:
 
 
 def _failed() -> str:
-    failed = 'sum without (status) (rate(conch_scores_total{status=~"error|timeout"}[30m]))'
-    return f'{failed} / (sum without (status) (rate(conch_scores_total{{status!="not_applicable"}}[30m])) > 0)'
+    judged = 'sum without (status) (rate(conch_scores_total{status!="not_applicable"}[30m]))'
+    scored = 'sum without (status) (rate(conch_scores_total{status="scored"}[30m]))'
+    return f"1 - ({scored} or 0 * {judged}) / ({judged} > 0)"  # what was never scored has no such series
 
 
 def _record(name: str, expression: str) -> dict[str, Any]:

@@ -97,6 +97,15 @@ WRONGS = [
         "25% of the scores of joy are errors or come too late",
     ),
     Wrong(
+        "ConchComponentFailing",
+        {
+            'conch_scores_total{component="joy",status="scored"}': "",
+            'conch_scores_total{component="joy",status="timeout"}': f"0+1x{MINUTES}",
+        },
+        {"component": "joy", "severity": "warning"},
+        "100% of the scores of joy are errors or come too late",
+    ),
+    Wrong(
         "ConchNeedStarving",
         {'conch_need_satisfaction_ratio{agent="echo",need="curiosity"}': _turned("0.3+0", "0.1+0")},
         {"need": "curiosity", **ECHO},

@@ -32,9 +32,6 @@ def test_a_consumer_alone_tells_of_its_health(house: Any, tmp_path: Path) -> Non
 
     alone.until(lambda: told("/readyz") == (503, "not ready\n"), "that it is not ready")
     assert told("/healthz") == (200, "ok\n")
-    alone.signal(signal.SIGINT)
-    alone.signal(signal.SIGINT)
-    alone.ended()
 
 
 def test_a_port_that_is_taken_ends_it_before_it_reads(house: Any) -> None:
@@ -45,3 +42,17 @@ def test_a_port_that_is_taken_ends_it_before_it_reads(house: Any) -> None:
         sentence = house.refused("consume", "needs", "--health", f"127.0.0.1:{port}", status=1)
 
     assert sentence == f"port {port} of 127.0.0.1 is taken: name another one (--health)"
+
+
+def test_the_exporter_alone_says_where_it_serves(house: Any) -> None:
+    """`conch metrics serve` on the home's own bus: figures, and health beside them; Ctrl-C ends it in order."""
+    house.conch("init")
+    alone = house.start("metrics", "serve", "--health", "127.0.0.1:0", CONCH_METRICS__PORT="0")
+    alone.until(lambda: any(line.startswith("metrics http") for line in alone.lines), "its address")
+    [metrics] = [line.removeprefix("metrics ") for line in alone.lines if line.startswith("metrics http")]
+    [ready] = re.findall(r"http://127\.0\.0\.1:\d+/readyz", "\n".join(alone.lines))
+
+    assert "conch_build_info" in httpx2.get(metrics).text
+    assert httpx2.get(ready).status_code == 200
+    alone.signal(signal.SIGINT)
+    assert alone.ended() == 0, alone.told()

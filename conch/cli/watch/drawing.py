@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from conch.cli.watch.picture import Life, Picture, Row, means
+from conch.cli.watch.picture import SMOOTH, Life, Picture, Row, means
 from conch.views.line import signed
 
 _STEPS = "▁▂▃▄▅▆▇█"
 LOW, FAIR = 0.3, 0.6
 """Satisfaction below which a need is starved, and below which it is short."""
-NAME = 13
+NAME = 14
 """Cells of a component's or a need's name."""
 
 
@@ -118,30 +118,42 @@ def below(picture: Picture, width: int) -> Text:
     skipped = f"{picture.skipped:,} events came too fast to be shown" if picture.skipped else ""
     if said := " · ".join(filter(None, (picture.said, skipped))):
         text.append("\n " + said, "yellow")
-    return text
+    lines = text.split("\n")
+    for line in lines:
+        line.truncate(width, overflow="ellipsis")
+    return Text("\n").join(lines)
 
 
-def cells(row: Row, *, narrow: bool) -> list[Text]:
-    """A cycle as a row of the table; a narrow one leaves out need and time."""
+def cells(row: Row, room: int, *, narrow: bool) -> list[Text]:
+    """A cycle as a row of the table, with `room` cells for the action; a narrow one leaves out need and time."""
     total = Text(f"{'…' if row.total is None else signed(row.total):>8}", colour(row.total))
-    cycle, action = Text(f"{row.cycle:>6}"), Text(row.action, no_wrap=True, overflow="ellipsis")
+    action = Text(row.action)
+    action.truncate(room, overflow="ellipsis")
     outcome = Text(row.outcome, "red" if row.outcome in ("error", "timeout", "blocked", "unknown") else "")
-    note = Text(row.note, "dim")
+    cycle, note = Text(f"{row.cycle:>6}"), Text(row.note, "dim")
     if narrow:
         return [cycle, action, outcome, total, note]
     return [cycle, Text(row.need), action, outcome, total, Text(f"{row.ms:>7.0f}"), note]
 
 
-def fleet_cells(life: Life) -> list[Text]:
+def fleet_row(life: Life) -> tuple[str, str, str, int | None, float | None, float | None]:
+    """(agent, state, why, its newest cycle, the last total, their mean)."""
+    totals, last = life.totals, life.last
+    mean = means(totals[-SMOOTH:])[-1] if totals else None
+    return (
+        life.name,
+        life.state,
+        life.why,
+        last.cycle if last is not None else None,
+        totals[-1] if totals else None,
+        mean,
+    )
+
+
+def fleet_cells(row: tuple[str, str, str, int | None, float | None, float | None]) -> list[Text]:
     """An agent as a row of the fleet's table."""
-    totals = life.totals
-    mean = means(totals)[-1] if totals else None
-    last = life.last
-    return [
-        Text(life.name),
-        Text(life.state or "-", "" if life.state == "running" else "yellow"),
-        Text("-" if last is None else str(last.cycle)),
-        Text("-" if not totals else signed(totals[-1]), colour(totals[-1] if totals else None)),
-        Text("-" if mean is None else signed(mean), colour(mean)),
-        Text(life.why, "dim", no_wrap=True, overflow="ellipsis"),
-    ]
+    name, state, why, cycle, total, mean = row
+    found = [Text(name), Text(state or "-", "" if state == "running" else "yellow")]
+    found.append(Text("-" if cycle is None else str(cycle)))
+    found += [Text("-" if value is None else signed(value), colour(value)) for value in (total, mean)]
+    return [*found, Text(why, "dim")]

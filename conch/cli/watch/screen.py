@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 from rich.text import Text
 from textual import work
@@ -22,17 +22,23 @@ from conch.cli.watch.story import HelpScreen, StoryScreen
 from conch.config import Settings
 from conch.home import Home
 
+T = TypeVar("T")
+
 DRAW_SECONDS = 0.25
 """Between two drawings."""
 WIDE = 100
 """Columns from which on the panels stand side by side, and the table has all its columns."""
+TABLE_ROWS = 100
+"""Cycles in the table, the newest."""
+FEW = 20
+"""Rows that are taken out one by one; of more, all are drawn anew."""
 FLEET_ROWS = 200
 """Agents in the table of all."""
 _COLUMNS = {
     False: ("cycle", "need", "action", "outcome", "total", "ms", ""),
     True: ("cycle", "action", "outcome", "total", ""),
 }
-_ROOM = {False: 66, True: 42}
+_ROOM = {False: 70, True: 50}
 """Cells that the other columns take, beside the action."""
 
 
@@ -54,35 +60,40 @@ async def show(home: Home, settings: Settings, names: Sequence[str]) -> None:
 class _Table(DataTable[Text]):
     """Rows by key, brought up to date by what has changed alone."""
 
-    def __init__(self, **parts: Any) -> None:
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "open")]
+
+    def __init__(self, *, follows: bool, **parts: Any) -> None:
+        """`follows`: a cursor on the last row goes on to the next that comes."""
         super().__init__(cursor_type="row", zebra_stripes=True, **parts)
-        self.drawn: dict[str, tuple[object, list[Text]]] = {}
-        """Row's key -> (what it was drawn of, its cells)."""
+        self._follows = follows
+        self.drawn: dict[str, object] = {}
+        """Row's key -> what it was drawn of."""
 
     def begin(self, columns: Sequence[str]) -> None:
         """Empty, with these columns."""
         self.clear(columns=True)
         self.drawn = {}
         for place, name in enumerate(columns):
-            self.add_column(Text(name), key=str(place))
+            self.add_column(Text(name, justify="right" if name in ("cycle", "total", "ms") else "left"), key=str(place))
 
-    def bring(self, rows: Mapping[str, tuple[object, list[Text]]]) -> None:
-        """To these rows, in this order. The cursor stays on its row, or on the last where it was there."""
-        at_end = self.cursor_row >= self.row_count - 1
-        for key in [key for key in self.drawn if key not in rows]:
-            self.remove_row(key)
-            del self.drawn[key]
-        keys = list(rows)
-        if keys[: len(self.drawn)] != list(self.drawn):  # one came in between
+    def bring(self, rows: Mapping[str, T], cells: Callable[[T], list[Text]]) -> None:
+        """To these rows, in this order; `cells` draws one. The cursor stays on its row, or goes on with the last."""
+        at_end = self._follows and self.cursor_row >= self.row_count - 1
+        gone = [key for key in self.drawn if key not in rows]
+        if len(gone) <= FEW:
+            for key in gone:
+                self.remove_row(key)
+                del self.drawn[key]
+        if list(rows)[: len(self.drawn)] != list(self.drawn):  # many went, or one came in between
             self.clear()
             self.drawn = {}
-        for key, (what, cells) in rows.items():
+        for key, row in rows.items():
             if key not in self.drawn:
-                self.add_row(*cells, key=key)
-            elif self.drawn[key][0] != what:
-                for place, cell in enumerate(cells):
+                self.add_row(*cells(row), key=key)
+            elif self.drawn[key] != row:
+                for place, cell in enumerate(cells(row)):
                     self.update_cell(key, str(place), cell, update_width=True)
-            self.drawn[key] = what, cells
+            self.drawn[key] = row
         if at_end and self.row_count:
             self.move_cursor(row=self.row_count - 1)
 
@@ -108,14 +119,13 @@ class WatchApp(App[None]):
     .-narrow #parts { height: 7; }
     #components, #needs { width: 1fr; }
     #fleet { height: auto; max-height: 10; border: round $secondary; }
-    #cycles { height: 1fr; min-height: 3; }
+    #cycles { height: 1fr; min-height: 3; scrollbar-size-horizontal: 0; }
     #below { height: auto; max-height: 3; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "quit"),
         Binding("ctrl+c", "quit", show=False, priority=True),
         Binding("p", "pause", "pause or resume"),
-        Binding("enter", "open", "open", show=True),
         Binding("question_mark", "help", "help", key_display="?"),
     ]
 
@@ -140,13 +150,13 @@ class WatchApp(App[None]):
         """From top to bottom."""
         yield Static(id="head", markup=False)
         if len(self.picture.names) > 1:
-            yield _Table(id="fleet")
+            yield _Table(follows=False, id="fleet")
         with Vertical(id="panels"):
             yield _titled("reward", "reward")
             with Horizontal(id="parts"):
                 yield _titled("components", "component: last, mean")
                 yield _titled("needs", "needs")
-        yield _Table(id="cycles")
+        yield _Table(follows=True, id="cycles")
         yield Static(id="below", markup=False)
         yield Footer()
 
@@ -188,20 +198,15 @@ class WatchApp(App[None]):
         self._draw_cycles(life, anew=new_table)
         for table in self.query("#fleet").results(_Table):
             lives = list(picture.lives.values())[:FLEET_ROWS]
-            cells = [(life.name, drawing.fleet_cells(life)) for life in lives]
-            table.bring({name: ([cell.plain for cell in row], row) for name, row in cells})
+            table.bring({life.name: drawing.fleet_row(life) for life in lives}, drawing.fleet_cells)
 
     def _draw_cycles(self, life: Life, *, anew: bool) -> None:
         table, narrow = self.query_one("#cycles", _Table), self.narrow
         if anew:
             table.begin(_COLUMNS[narrow])
         room = max(12, self.size.width - _ROOM[narrow])
-        rows = {}
-        for row in life.rows.values():
-            cells = drawing.cells(row, narrow=narrow)
-            cells[1 if narrow else 2].truncate(room, overflow="ellipsis")
-            rows[str(row.cycle)] = (row, cells)
-        table.bring(rows)
+        rows = list(life.rows.values())[-TABLE_ROWS:]
+        table.bring({str(row.cycle): row for row in rows}, lambda row: drawing.cells(row, room, narrow=narrow))
 
     def _show(self, name: str, text: Text) -> None:
         self.query_one(f"#{name}", Static).update(text)
@@ -220,11 +225,6 @@ class WatchApp(App[None]):
     async def action_pause(self) -> None:
         """Pause the agent that is shown, or let it go on."""
         await self.source.pause(self.chosen)
-
-    def action_open(self) -> None:
-        """What enter does where no table has it: the newest cycle."""
-        if (last := self.life.last) is not None:
-            self.push_screen(StoryScreen(self.source, self.chosen, last.cycle))
 
     def action_help(self) -> None:
         """The keys."""

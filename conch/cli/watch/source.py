@@ -18,7 +18,6 @@ from conch.consumer.standing import standings
 from conch.errors import BusError, ConchError, StoreError
 from conch.home import Home
 from conch.people.asking import ask
-from conch.people.asking import ask
 from conch.text import safe_text
 from conch_schemas import ContractViolationError, ExperienceRecorded, Mark, control_subject
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import ClassVar
 
 from rich.text import Text
@@ -50,6 +52,7 @@ class StoryScreen(Screen[None]):
         super().__init__()
         self._source, self._agent, self.cycle = source, agent, cycle
         self._told: list[str] = []
+        self._moved = asyncio.Event()
 
     def compose(self) -> ComposeResult:
         """The text, and the keys."""
@@ -58,23 +61,25 @@ class StoryScreen(Screen[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Read it; a late score makes it another."""
+        """Read it, again and again: a late score makes it another."""
         self.query_one(VerticalScroll).focus()
-        self._load()
-        self.set_interval(AGAIN_SECONDS, self._load)
+        self._read()
 
     def on_resize(self) -> None:
         """Its lines are cut anew."""
         self._show(self._told)
 
-    @work(exclusive=True)
-    async def _load(self) -> None:
-        self._tell(await told(self._source, self._agent, self.cycle))
-
-    def _tell(self, lines: list[str]) -> None:
-        if lines != self._told:
-            self._told = lines
-            self._show(lines)
+    @work
+    async def _read(self) -> None:
+        while True:
+            self._moved.clear()
+            lines = await told(self._source, self._agent, self.cycle)
+            if lines != self._told:
+                self._told = lines
+                self._show(lines)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(AGAIN_SECONDS):
+                    await self._moved.wait()
 
     def _show(self, lines: list[str]) -> None:
         width = max(20, self.size.width - 4)
@@ -87,7 +92,7 @@ class StoryScreen(Screen[None]):
         if (there := self.cycle + step) >= 0 and there <= max(rows, default=self.cycle):
             self.cycle = there
             self.query_one(VerticalScroll).scroll_home(animate=False)
-            self._load()
+            self._moved.set()
 
 
 async def told(source: Source, agent: str, cycle: int) -> list[str]:

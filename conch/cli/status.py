@@ -75,6 +75,8 @@ def screen(found: Mapping[str, Any]) -> Iterator[str]:
         yield "needs        " + "  ".join(f"{_short(need)} {level:.2f}" for need, level in needs.items())
     yield from _goals(agent.get("goals") or ())
     yield from _stream(found)
+    if found["ui"]:
+        yield f"page         {found['ui']} (conch ui --link prints a way in)"
     if found["metrics"]:
         yield f"metrics      {found['metrics']}"
 

@@ -20,6 +20,7 @@ from conch.consumer.standing import standings
 from conch.errors import BusError
 from conch.experience import ExperienceReader, store_path
 from conch.home import Home
+from conch.passes import Passes
 from conch.people.asking import ask
 from conch.rewards.watch import Active
 from conch_schemas import control_subject
@@ -53,6 +54,7 @@ async def gather(
         "started": run["started"] if run else None,
         "workspace": run["workspace"] if run else settings.workspace or str(home.workspace),
         "metrics": run["metrics"] if run else None,
+        "ui": (run.get("ui") if run else None) or Passes(home).shown(),
         "processes": run["processes"] if run else [],
         "rules": run["rules"] if run else [],
         "set_aside": run["set_aside"] if run else [],

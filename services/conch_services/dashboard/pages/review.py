@@ -1,0 +1,102 @@
+"""`/review`: cycles that are worth a person's look, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from conch.consumer.alarms import watched
+from conch.experience import ExperienceReader
+from conch.needs.fold import HUMAN_SCORER
+from conch.people.scoring import APPROVAL
+from conch.rewards.watch import Active
+from conch.views.line import scored_of
+from conch_schemas import ExperienceRecorded, ScoredPart
+from conch_services.dashboard.asking import asked, kept
+from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.pages.cycle import shown
+from conch_services.dashboard.reviewing import Candidate, candidates
+from conch_services.dashboard.waterfall import waterfall
+from conch_services.dashboard.world import World
+
+LAST = 400
+"""Cycles that are looked through."""
+FRESH_SECONDS = 2.0
+MOST_LEFT_OUT = 1000
+"""Cycles that a page may name as done or skipped."""
+
+
+async def review(request: Request) -> Response:
+    """The weightiest cycle that is not among those of `?without=1,2,…`; with `?cycle=` that one."""
+    world, agent = request.app.state.world, await agent_of(request)
+    found = await asked(kept(request, "review", FRESH_SECONDS).get(agent, lambda: _candidates(world, agent)))
+    without = _numbers(request.query_params.get("without", ""))
+    queue = [one for one in found.found or () if one.cycle not in without]
+    named = _numbers(request.query_params.get("cycle", ""))
+    cycle = next(iter(named), queue[0].cycle if queue else None)
+    card, why = None, found.why
+    if cycle is not None:
+        read = await asked(world.read(lambda reader: _card(reader, agent, cycle)))
+        card, why = read.found, read.why
+    reasons = next((one.reasons for one in found.found or () if one.cycle == cycle), ())
+    template = "review_card.html" if "hx-request" in request.headers else "review.html"
+    told = {"card": card, "why": why, "left": len(queue), "reasons": reasons, "last": LAST, "shown": shown}
+    told["after"] = world.hub.last
+    return await page(request, template, told | _drawn(card))
+
+
+async def _candidates(world: World, agent: str) -> list[Candidate]:
+    alarms = (await asked(_alarms(world, agent))).found or ()
+    return await world.read(lambda reader: _looked(reader, agent, alarms))
+
+
+async def _alarms(world: World, agent: str) -> Sequence[Active]:
+    states = await watched(world.bus, [agent])
+    return states[agent].active if agent in states else ()
+
+
+def _looked(reader: ExperienceReader, agent: str, alarms: Sequence[Active]) -> list[Candidate]:
+    sets = reader.weight_sets(agent)
+    limits = {part.component: part.range for part in (sets[-1].parts if sets else ())}
+    return candidates(reader.points(agent, LAST), alarms, limits)
+
+
+def _card(reader: ExperienceReader, agent: str, cycle: int) -> tuple[ExperienceRecorded, int] | None:
+    """(the experience, how many marks it has)."""
+    found = reader.cycle(agent, cycle)
+    return None if found is None else (found, len(reader.marks_of(agent, str(found.action_id))))
+
+
+def _drawn(card: tuple[ExperienceRecorded, int] | None) -> dict[str, Any]:
+    if card is None:
+        return {"told": None, "fall": None, "marks": 0, "scored": 0, "parts": 0, "word": None, "scorers": ()}
+    experience, marks = card
+    scored, parts = scored_of(experience)
+    return {
+        "told": experience,
+        "fall": waterfall(experience),
+        "marks": marks,
+        "scored": scored,
+        "parts": parts,
+        "word": _word(experience.scores),
+        "scorers": dict.fromkeys(f"{one.scorer} {one.version}" for one in experience.scores if one.version),
+    }
+
+
+def _word(scores: Sequence[ScoredPart]) -> ScoredPart | None:
+    """What a person has said of the act so far."""
+    return next((one for one in scores if one.component == APPROVAL and one.scorer == HUMAN_SCORER), None)
+
+
+def _numbers(told: str) -> tuple[int, ...]:
+    """Cycles named in a query; what is no number is passed over."""
+    return tuple(
+        int(one) for one in told.split(",")[:MOST_LEFT_OUT] if one.isascii() and one.isdecimal() and len(one) < 19
+    )
+
+
+ROUTES = [Route("/review", review)]

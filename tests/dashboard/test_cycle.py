@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from conch.text import cut
-from conch_schemas import ActionTaken, MarkWitnessed, NoveltyMeasured
+from conch_schemas import ActionTaken, MarkWitnessed, NoveltyMeasured, RewardAssigned, decode, subject_filter
 from conch_services.dashboard.pages.cycle import SHOWN
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.life import HOSTILE, whole
@@ -219,3 +219,20 @@ async def test_the_prompt_says_which_policy_is_not_known(tab: Page) -> None:
     await tab.locator("#prompt > summary").click()
 
     await expect(tab.locator("#prompt")).to_contain_text("The stream has no policy p1 of echo any more.")
+
+
+async def test_a_person_rejects_a_cycle_with_a_reason(tab: Page, dashboard: Dashboard) -> None:
+    """A rejection needs its reason, and is a score of the person's own on the bus."""
+    await tab.goto("/cycles/7")
+    await tab.locator("[data-review=reject]").click()
+    box = tab.locator("#review-box")
+    await box.locator(".main").click()
+    await expect(box).to_be_visible()
+
+    await box.locator("textarea").fill("It read the wrong file")
+    await box.locator(".main").click()
+
+    await expect(box).to_be_hidden()
+    said = [decode(one.data) async for one in dashboard.bus.read([subject_filter(RewardAssigned)])]
+    (mine,) = [one for one in said if isinstance(one, RewardAssigned) and one.scorer == "human"]
+    assert (mine.cycle, mine.scores[0].value, mine.scores[0].explanation) == (7, -1.0, "It read the wrong file")

@@ -8,7 +8,17 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from conch_schemas import ActionTaken, AlarmRaised, Event, NoveltyMeasured, consequence_id
+from conch_schemas import (
+    ActionTaken,
+    AlarmRaised,
+    Event,
+    FileCheck,
+    GoalSet,
+    NoveltyMeasured,
+    consequence_id,
+    decode,
+    subject_filter,
+)
 from tests.dashboard.conftest import CYCLES, Dashboard
 
 ROWS = "#cycles tr"
@@ -61,7 +71,7 @@ async def test_scripts_and_server_say_the_same_figures(tab: Page, unscripted: Pa
 async def test_a_cycle_appears_when_it_acts_and_gets_its_total_when_it_is_recorded(
     tab: Page, dashboard: Dashboard
 ) -> None:
-    """Its row says `scoring…` first; once it is recorded the total is in that row, and the server would draw it alike."""
+    """Its row says `scoring…` first; once it is recorded the total is in that row, and the server draws it alike."""
     await tab.goto("/")
     facts = dashboard.life.cycle()
     number = CYCLES + 1
@@ -175,3 +185,51 @@ async def test_the_theme_is_turned_by_a_key_and_kept(tab: Page) -> None:
     await expect(tab.locator("html")).to_have_attribute("data-theme", "dark")
     assert await tab.evaluate("getComputedStyle(document.body).backgroundColor || 0") is not None
     assert await tab.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(12, 15, 19)"
+
+
+async def test_what_is_told_is_a_fact_and_is_read_back(tab: Page, dashboard: Dashboard) -> None:
+    """The words of the box go to the agent as a message; it appears in the talk as text when the bus has it."""
+    await tab.goto("/")
+    await tab.locator("#tell").click()
+
+    await tab.locator("#tell-box textarea").fill("Read <i>this</i> first")
+    await tab.locator("#tell-box .main").click()
+
+    await expect(tab.locator("#talk li")).to_have_text(["Read <i>this</i> first"])
+    await expect(tab.locator("#tell-box textarea")).to_have_value("")
+
+
+async def test_a_goal_is_set_with_its_check(tab: Page, dashboard: Dashboard) -> None:
+    """The dialog makes a goal of what was filled in, with the check that was chosen."""
+    await tab.goto("/")
+    await tab.locator("#goal").click()
+    box = tab.locator("#goal-box")
+    await box.locator("[name=statement]").fill("The plan is written")
+    await box.locator("[name=kind]").select_option("file")
+    await box.locator("[name=path]").fill("plan.md")
+    await box.locator("[name=contains]").fill("# Plan")
+
+    await box.locator(".main").click()
+
+    await expect(box).to_be_hidden()
+    (set_,) = [one async for one in dashboard.bus.read([subject_filter(GoalSet)])]
+    goal = decode(set_.data)
+    assert isinstance(goal, GoalSet)
+    assert (goal.goal.statement, goal.goal.check) == (
+        "The plan is written",
+        FileCheck(path="plan.md", contains=("# Plan",)),
+    )
+
+
+async def test_what_cannot_be_done_is_said(tab: Page, complaints: list[str]) -> None:
+    """The sentence of a refusal stands on the page: nobody runs the agent, the check lacks its command."""
+    await tab.goto("/")
+
+    await tab.locator("#pause").click()
+    await expect(tab.locator("#banner")).to_have_text("The agent echo does not run: conch run starts it.")
+    await tab.locator("#goal").click()
+    await tab.locator("#goal-box [name=statement]").fill("Nothing checks this")
+    await tab.locator("#goal-box .main").click()
+
+    await expect(tab.locator("#goal-box .wrong")).to_contain_text("command")
+    complaints.clear()  # a browser complains of every refusal

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from conch.errors import StoreError
 from conch.experience import ExperienceReader
 from conch.text import safe_text, without_escapes
 from conch.views.cycles import whole_row
@@ -166,14 +166,11 @@ async def text(request: Request) -> Response:
     world: World = request.app.state.world
     agent, number, what = await agent_of(request), request.path_params["number"], request.path_params["what"]
     if number > LARGEST or what not in TEXTS:
-        return PlainTextResponse("there is no such text\n", 404)
-    try:
-        found = await world.read(lambda reader: look(reader, agent, number))
-    except StoreError as error:
-        return PlainTextResponse(f"{error}\n", 503)
+        raise HTTPException(404, f"A cycle has these texts: {', '.join(TEXTS)}.")
+    found = await world.read(lambda reader: look(reader, agent, number))
     told = found.experience or found.act
     if told is None or (what in ("reflection", "json") and found.experience is None):
-        return PlainTextResponse(f"there is no cycle {number} of {agent}\n", 404)
+        raise HTTPException(404, f"There is no such text of cycle {number} of {agent}.")
     name = f"{agent}-{number}-{what}.{'json' if what == 'json' else 'txt'}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff"}
     return PlainTextResponse(_whole(told, what, found.marks), headers=headers)

@@ -241,7 +241,7 @@ for (const name of ["tell", "goal"]) {
 }
 
 function goal({ statement, kind, command, path, contains, priority }) {
-  const check = kind === "file" ? { kind, path, contains: contains ? [contains] : [] } : { kind, command };
+  const check = kind === "file" ? { kind, path, contains: contains ? [contains] : [] } : { kind, ...(command && { command }) };
   return { statement, priority: Number(priority), check };
 }
 

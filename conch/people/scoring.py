@@ -1,4 +1,4 @@
-"""A person's own score of an act. Pure."""
+"""A person's own score of an act, whenever it comes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
+from conch.bus import Bus
 from conch.config import BUILTIN_COMPONENTS, Settings
 from conch.consumer.declare import NAME
 from conch.consumer.follow import follow
 from conch.errors import UsageError
 from conch.needs.fold import HUMAN_SCORER
-from conch_schemas import ActionTaken, RewardAssigned, Score
+from conch_schemas import ActionTaken, RewardAssigned, Score, decode, encode, subject_of
 
 RANGE: Final = (-1.0, 1.0)
 """Of a person's component for which `rewards.parts` names no other: blame to praise."""
@@ -70,3 +71,27 @@ def said_score(
         scorer=HUMAN_SCORER,
         scores=(score,),
     )
+
+
+async def publish_score(
+    bus: Bus, act: ActionTaken, name: str, value: float, why: str, limits: tuple[float, float], number: int
+) -> RewardAssigned:
+    """A person's score on the stream; where the same one stands there under its number, that one: twice is once.
+
+    A number that another score has taken, which the store has not joined yet, is passed over. Raises BusError.
+    """
+    while True:
+        said = said_score(act, name, value, why, limits, number)
+        stored = await bus.publish(subject_of(said), encode(said), id=said.id)
+        if not stored.duplicate or await _same(bus, stored.seq, said):
+            return said
+        number += 1
+
+
+async def _same(bus: Bus, seq: int, said: RewardAssigned) -> bool:
+    """Whether what stands there is the same score. One that was trimmed since is not known to be."""
+    there = await bus.at(seq)
+    if there is None:
+        return False
+    event = decode(there.data)
+    return isinstance(event, RewardAssigned) and event.id == said.id and event.scores == said.scores

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from conch.config import Settings
 from conch.config.load import Loaded
 from conch.config.mask import masked
+from conch.config.source import dotted, leaves
+
+BEGUN = "the start of the run"
+"""Where a value came from that is read otherwise now."""
 
 
 def config_shown(loaded: Loaded) -> dict[str, Any]:
@@ -16,3 +21,13 @@ def config_shown(loaded: Loaded) -> dict[str, Any]:
         "settings": masked(loaded.settings.model_dump(mode="json")),
         "origins": loaded.origins(),
     }
+
+
+def config_in_force(settings: Settings, loaded: Loaded) -> dict[str, Any]:
+    """The same of settings that a process began with, beside what would be read now: where the two differ, the value
+    came from its command line, or what stands in the file was changed since."""
+    shown = config_shown(loaded)
+    now, begun = dict(leaves(shown["settings"])), masked(settings.model_dump(mode="json"))
+    origins = shown["origins"]
+    origins |= {dotted(path): BEGUN for path, value in leaves(begun) if path not in now or now[path] != value}
+    return shown | {"settings": begun, "origins": origins}

@@ -91,6 +91,11 @@ class JetStreamBus:
         return self._connection.connected
 
     @property
+    def connection(self) -> Connection:
+        """The way to its server, for what the server alone knows."""
+        return self._connection
+
+    @property
     def refusal(self) -> str:
         """Why the server refuses us since it is back; see the protocol."""
         return self._connection.refusal

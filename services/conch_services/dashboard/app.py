@@ -10,6 +10,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from conch_services.dashboard.api import PREFIX, make_api
+from conch_services.dashboard.checking import Checks
 from conch_services.dashboard.errors import HANDLERS
 from conch_services.dashboard.hub import LIVE
 from conch_services.dashboard.live import Live
@@ -21,9 +23,11 @@ HERE = Path(__file__).parent
 
 def make_app(world: World) -> Starlette:
     """The dashboard over `world`, as an ASGI application."""
+    checks = Checks(world)
     app = Starlette(
         routes=[
             *ROUTES,
+            Mount(PREFIX, make_api(world, checks)),
             Route("/live", Live(world.hub).stream),
             Route("/healthz", _healthz),
             Route("/readyz", _readyz),
@@ -31,7 +35,7 @@ def make_app(world: World) -> Starlette:
         ],
         exception_handlers=HANDLERS,
     )
-    app.state.world = world
+    app.state.world, app.state.checks = world, checks
     return app
 
 

@@ -1,0 +1,50 @@
+"""The HTTP API under /api/v1: the same data as the commands' --json, and what people do; described by OpenAPI."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.requests import Request
+from starlette.responses import Response
+
+from conch_services.dashboard.api import actions, exports, history, live
+from conch_services.dashboard.api.asked import document
+from conch_services.dashboard.api.problems import API_HANDLERS
+from conch_services.dashboard.api.shapes import Problem
+from conch_services.dashboard.checking import Checks
+from conch_services.dashboard.world import World
+
+PREFIX = "/api/v1"
+
+
+def make_api(world: World, checks: Checks) -> FastAPI:
+    """The API over `world`, to be mounted at PREFIX. Its document is at PREFIX/openapi.json, for those let in alone."""
+    api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, exception_handlers=API_HANDLERS)
+    for part in (exports, history, live, actions):
+        api.include_router(part.router)
+    described = document(_described(api))
+
+    async def openapi(_: Request) -> Response:
+        return described
+
+    api.add_route("/openapi.json", openapi)
+    api.state.world, api.state.checks = world, checks
+    return api
+
+
+def _described(api: FastAPI) -> dict[str, Any]:
+    """The OpenAPI 3.1 document."""
+    described = get_openapi(
+        title="Conch",
+        version="1",
+        summary="What an agent does, what it earns and why.",
+        description="The same documents as the commands print with --json. A program shows the token of the dashboard.",
+        routes=api.routes,
+        servers=[{"url": PREFIX}],
+    )
+    parts = described.setdefault("components", {})
+    parts["schemas"]["Problem"] = Problem.model_json_schema(by_alias=True)
+    parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    return described | {"security": [{"token": []}]}

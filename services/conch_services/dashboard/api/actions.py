@@ -1,0 +1,211 @@
+"""What people do: pause and resume an agent, tell it something, give it goals, approve and reject what it did."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from conch.errors import UsageError
+from conch.needs.fold import HUMAN_SCORER
+from conch.people.asking import handed_over, told_by_person
+from conch.people.goals import active_goals, check_of, goal_of
+from conch.people.scoring import APPROVAL, LONGEST, next_number, publish_score, said_score, score_range
+from conch.text import cut, well_formed
+from conch_schemas import (
+    Check,
+    CommandCheck,
+    Event,
+    ExperienceRecorded,
+    FileCheck,
+    GoalDropped,
+    GoalSet,
+    MessageReceived,
+)
+from conch_services.dashboard.api import shapes
+from conch_services.dashboard.api.asked import AgentPath, AgentQuery, CycleNumber, TheWorld, document, the_agent
+from conch_services.dashboard.api.history import unknown
+from conch_services.dashboard.api.problems import responses
+from conch_services.dashboard.world import World
+
+router = APIRouter()
+
+Words = Annotated[str, StringConstraints(min_length=1, max_length=32_000, pattern=r"\S")]
+Reason = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST, pattern=r"\S")]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Message(_Body):
+    """What the agent is told."""
+
+    text: Words
+
+
+class NewGoal(_Body):
+    """A goal with the check that decides it."""
+
+    statement: Annotated[str, StringConstraints(min_length=1, max_length=2000, pattern=r"\S")]
+    check: Check
+    priority: float = Field(default=0.5, ge=0, le=1)
+
+
+class DroppedGoal(_Body):
+    """The goal to give up."""
+
+    goal: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class Approved(_Body):
+    """Why it was right, if anything is to be said."""
+
+    reason: Annotated[str, StringConstraints(max_length=LONGEST)] = ""
+
+
+class Rejected(_Body):
+    """Why it was wrong."""
+
+    reason: Reason
+
+
+@router.post("/agents/{agent}/pause", response_model=shapes.State, responses=responses(404, 409))
+async def pause(world: TheWorld, agent: AgentPath) -> Response:
+    """Let the agent wait before its next cycle. Twice is once."""
+    await _handed(world, agent, "pause", {})
+    return document({"schema": "conch.v1.state", "state": "paused"})
+
+
+@router.post("/agents/{agent}/resume", response_model=shapes.State, responses=responses(404, 409))
+async def resume(world: TheWorld, agent: AgentPath) -> Response:
+    """Let a paused agent go on, or one that was set aside. Twice is once."""
+    await _handed(world, agent, "resume", {})
+    return document({"schema": "conch.v1.state", "state": "running"})
+
+
+@router.post("/agents/{agent}/tell", response_model=shapes.Told, responses=responses(404, 409))
+async def tell(world: TheWorld, agent: AgentPath, message: Message) -> Response:
+    """Tell the agent something; it reads it in its next cycle, or when it runs again."""
+    key, words = str(uuid.uuid4()), cut(well_formed(message.text)).text
+    made: list[Event] = []
+
+    async def otherwise() -> Event:
+        made.append(told_by_person(world.home, agent, MessageReceived, key, text=words))
+        return made[0]
+
+    reply = await _handed(world, agent, "say", {"text": words, "sender": "user", "id": key}, otherwise)
+    identity = str(reply.get("id") or made[0].id)
+    return document({"schema": "conch.v1.told", "id": identity, "running": bool(reply), "answer": None})
+
+
+@router.post("/agents/{agent}/goal", response_model=shapes.GoalDone, responses=responses(404, 409))
+async def add_goal(world: TheWorld, agent: AgentPath, new: NewGoal) -> Response:
+    """Set a goal, with exactly one check: a command, a file of the workspace, or tests."""
+    try:
+        goal = goal_of(new.statement, _checked(new.check), new.priority)
+    except UsageError as error:
+        raise HTTPException(422, str(error)) from None
+
+    async def otherwise() -> Event:
+        return told_by_person(world.home, agent, GoalSet, goal.id, goal=goal, by="user")
+
+    await _handed(world, agent, "goal", {"add": goal.model_dump(mode="json")}, otherwise)
+    return document({"schema": "conch.v1.goal", "goal": goal.id})
+
+
+def _checked(check: Check) -> Check:
+    """The check by the rules of `conch goal add`. Raises UsageError."""
+    match check:
+        case CommandCheck():
+            return check_of(check.command, check.exit_status, None, None, None, None)
+        case FileCheck():
+            return check_of(None, None, check.path, check.contains, check.equals, None)
+        case _:
+            return check_of(None, None, None, None, None, check.command)
+
+
+@router.post("/agents/{agent}/goal/drop", response_model=shapes.GoalDone, responses=responses(404, 409))
+async def drop_goal(world: TheWorld, agent: AgentPath, dropped: DroppedGoal) -> Response:
+    """Give a goal up."""
+    goal = well_formed(dropped.goal)
+
+    async def otherwise() -> Event:
+        if goal not in {active.goal.id for active in await active_goals(world.bus, world.home, agent)}:
+            raise HTTPException(404, "There is no active goal of this id: /api/v1/goals shows them.")
+        return told_by_person(world.home, agent, GoalDropped, goal, goal=goal)
+
+    await _handed(world, agent, "goal", {"drop": goal}, otherwise)
+    return document({"schema": "conch.v1.goal", "goal": goal})
+
+
+async def _handed(
+    world: World,
+    agent: str,
+    verb: str,
+    body: dict[str, Any],
+    otherwise: Callable[[], Awaitable[Event]] | None = None,
+) -> dict[str, Any]:
+    """The agent's reply, or `{}` where it does not run. Answers 404 for an agent that is not there, 409 for one that
+    does not run or says no, 503 for one that does not answer."""
+    name = await the_agent(world, agent)
+    run = world.home.running()
+    if otherwise is None and (run is None or name not in run["agents"]):
+        world.bus  # noqa: B018 - where there is none, that is said
+        raise HTTPException(409, f"The agent {name} does not run: conch run starts it.")
+    return await handed_over(world.bus, world.home, name, verb, body, otherwise)
+
+
+@router.post("/cycles/{cycle}/approve", response_model=shapes.Scored, responses=responses(404, 409))
+async def approve(
+    world: TheWorld, cycle: CycleNumber, said: Approved | None = None, agent: AgentQuery = None
+) -> Response:
+    """Say that what the agent did was right: your own score `approval` of 1. The same click again is once."""
+    return await _scored(world, agent, cycle, 1.0, (said.reason if said else "").strip() or "approved")
+
+
+@router.post("/cycles/{cycle}/reject", response_model=shapes.Scored, responses=responses(404, 409))
+async def reject(world: TheWorld, cycle: CycleNumber, said: Rejected, agent: AgentQuery = None) -> Response:
+    """Say that what the agent did was wrong, and why: your own score `approval` of -1. The same click again is once."""
+    return await _scored(world, agent, cycle, -1.0, said.reason.strip())
+
+
+async def _scored(world: World, agent: str | None, cycle: int, value: float, why: str) -> Response:
+    name, why = await the_agent(world, agent), well_formed(why)
+    act, whole = await world.read(lambda reader: (reader.act(name, cycle), reader.cycle(name, cycle)))
+    if act is None:
+        raise unknown(name, cycle)
+    versions = await world.read(lambda reader: reader.versions(str(act.action_id), HUMAN_SCORER, APPROVAL))
+    limits = score_range(APPROVAL, world.settings)
+    if not limits[0] <= value <= limits[1]:
+        raise HTTPException(409, f"rewards.parts.{APPROVAL}.range leaves out {value:g}: nothing was scored.")
+    number = next_number(versions)
+    if _is_said(whole, value, why):
+        number -= 1  # it stands there, and is joined: the same click once more
+        said = said_score(act, APPROVAL, value, why, limits, number)
+    else:
+        said = await publish_score(world.bus, act, APPROVAL, value, why, limits, number)
+    return document(
+        {
+            "schema": "conch.v1.scored",
+            "id": said.id,
+            "agent": said.agent,
+            "cycle": said.cycle,
+            "score": said.scores[0].model_dump(mode="json"),
+            "total": None,
+            "total_before": None if whole is None else whole.total,
+            "revision": None,
+        }
+    )
+
+
+def _is_said(whole: ExperienceRecorded | None, value: float, why: str) -> bool:
+    """Whether the person's newest approval that counts is this one."""
+    shown = () if whole is None else whole.scores
+    mine = [one for one in shown if (one.component, one.scorer) == (APPROVAL, HUMAN_SCORER)]
+    return any((one.value, one.explanation) == (value, why) for one in mine)

@@ -1,0 +1,94 @@
+"""What requests have in common: their parameters within bounds, the agent that is meant, the answer as JSON."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from fastapi import Depends, Path, Query, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from conch.errors import StoreError
+from conch.experience import Filters
+from conch_schemas.action import ActionKind, OutcomeStatus
+from conch_schemas.envelope import AGENT_PATTERN
+from conch_services.dashboard.world import World
+
+LARGEST: Final = 2**63 - 1
+_NAMED = Query(pattern=AGENT_PATTERN, description="The agent; where there is one alone it need not be named.")
+
+AgentQuery = Annotated[str | None, _NAMED]
+AgentPath = Annotated[str, Path(pattern=AGENT_PATTERN)]
+CycleNumber = Annotated[int, Path(ge=0, le=LARGEST)]
+Limit = Annotated[int, Query(ge=1, le=1000, description="The last so many, oldest first.")]
+Before = Annotated[int | None, Query(ge=0, le=LARGEST, description="Only cycles before this one: the next page.")]
+Text = Annotated[str | None, Query(min_length=1, max_length=200, description="In thought, reply or action.")]
+Name = Annotated[str | None, Query(min_length=1, max_length=100)]
+Total = Annotated[float | None, Query(allow_inf_nan=False)]
+Number = Annotated[int | None, Query(ge=0, le=LARGEST)]
+
+
+def world_of(request: Request) -> World:
+    """The dashboard's view of the home."""
+    world: World = request.app.state.world
+    return world
+
+
+TheWorld = Annotated[World, Depends(world_of)]
+
+
+def _filters(
+    outcome: OutcomeStatus | None = None,
+    kind: ActionKind | None = None,
+    tool: Name = None,
+    skill: Name = None,
+    need: Name = None,
+    complete: bool | None = None,
+    least: Total = None,
+    most: Total = None,
+    first: Number = None,
+    last: Number = None,
+    text: Text = None,
+) -> Filters:
+    return Filters(outcome, kind, tool, skill, need, complete, least, most, first, last, text)
+
+
+TheFilters = Annotated[Filters, Depends(_filters)]
+
+
+def document(shown: Any, status: int = 200) -> Response:
+    """The answer, as JSON."""
+    return Response(msgspec.json.encode(shown), status, media_type="application/json")
+
+
+async def known_agents(world: World) -> tuple[str, ...]:
+    """Names of those that act or have acted, sorted; of a new home, the one of the settings."""
+    run = world.home.running() or {}
+    try:
+        acted = await world.read(lambda reader: reader.agents())
+    except StoreError:
+        if world.store.exists():
+            raise
+        acted = ()
+    names = {*acted, *run.get("agents", ()), *world.home.agents()}
+    return tuple(sorted(names)) or (world.settings.agent,)
+
+
+async def the_agent(world: World, named: str | None) -> str:
+    """The agent that is named, or the only one, or that of the settings where it is among several.
+
+    Answers 404 for one that is not there, 422 where one of several must be named.
+    """
+    there = await known_agents(world)
+    if named is None:
+        return await _usual(world, there)
+    if named not in there:
+        raise HTTPException(404, f"There is no agent {named} here: /api/v1/agents names those that there are.")
+    return named
+
+
+async def _usual(world: World, there: tuple[str, ...]) -> str:
+    if len(there) > 1 and world.settings.agent not in there:
+        raise HTTPException(422, f"There are {len(there)} agents: name one with ?agent=.")
+    return world.settings.agent if world.settings.agent in there else there[0]

@@ -1,0 +1,153 @@
+"""What the history says: cycles, rewards, needs, marks."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from conch.config.load import read
+from conch.errors import BusError, StoreError
+from conch.experience import ExperienceReader, Filters
+from conch.views.config import config_in_force
+from conch.views.consumers import standings
+from conch.views.cycles import cycles_shown, whole_row
+from conch.views.marks import last_marks, marks_shown
+from conch.views.needs import changes_shown, needs_shown
+from conch.views.rewards import reward_rows, rewards_shown
+from conch.views.status import LAST
+from conch.views.verification import verification
+from conch_services.dashboard.api import shapes
+from conch_services.dashboard.api.asked import (
+    AgentQuery,
+    Before,
+    CycleNumber,
+    Limit,
+    TheFilters,
+    TheWorld,
+    document,
+    known_agents,
+    the_agent,
+)
+from conch_services.dashboard.api.problems import responses
+from conch_services.dashboard.checking import Checks
+from conch_services.dashboard.world import World
+
+router = APIRouter()
+
+
+@router.get("/agents", response_model=shapes.Agents, responses=responses())
+async def agents(world: TheWorld) -> Response:
+    """Every agent that acts, or has acted."""
+    running = (world.home.running() or {}).get("agents", ())
+    names = await known_agents(world)
+
+    def rows(reader: ExperienceReader) -> dict[str, tuple[int | None, float | None]]:
+        return {name: (reader.last_cycle(name), reader.figures(name, LAST).mean_total) for name in names}
+
+    figures = await world.read(rows) if world.store.exists() else {}
+    found = [
+        {"agent": name, "running": name in running, "last_cycle": last, "mean": mean}
+        for name in names
+        for last, mean in [figures.get(name, (None, None))]
+    ]
+    return document({"schema": "conch.v1.agents", "agents": found})
+
+
+@router.get("/cycles", response_model=shapes.Cycles, responses=responses(404))
+async def cycles(
+    world: TheWorld, filters: TheFilters, agent: AgentQuery = None, limit: Limit = 20, before: Before = None
+) -> Response:
+    """The last cycles that the filters let through, oldest first; of all agents where none is named, there are several
+    and nothing else is asked."""
+    if agent is None and before is None and filters == Filters() and len(await known_agents(world)) > 1:
+        return document(cycles_shown(await world.read(lambda reader: reader.cycles(None, limit))))
+    name = await the_agent(world, agent)
+    found = await world.read(lambda reader: reader.find(name, filters, limit, before))
+    return document(cycles_shown(found[::-1]))
+
+
+@router.get("/cycles/{cycle}", response_model=shapes.Cycle, responses=responses(404))
+async def cycle(world: TheWorld, cycle: CycleNumber, agent: AgentQuery = None) -> Response:
+    """One cycle with everything that is known of it."""
+    name = await the_agent(world, agent)
+
+    def whole(reader: ExperienceReader) -> dict[str, object] | None:
+        found = reader.cycle(name, cycle)
+        return None if found is None else whole_row(found, reader.marks_of(name, str(found.action_id)))
+
+    row = await world.read(whole)
+    if row is None:
+        raise unknown(name, cycle)
+    return document({"schema": "conch.v1.cycle", "cycle": row})
+
+
+def unknown(agent: str, cycle: int) -> HTTPException:
+    """The answer for a cycle that is not there."""
+    return HTTPException(404, f"There is no recorded cycle {cycle} of {agent}: /api/v1/cycles has the last ones.")
+
+
+@router.get("/rewards", response_model=shapes.Rewards, responses=responses(404))
+async def rewards(world: TheWorld, agent: AgentQuery = None, limit: Limit = 1000) -> Response:
+    """Every component of the reward over the last experiences; `lag` is null where the bus is away."""
+    name = await the_agent(world, agent)
+    waiting = await _lags(world)
+    rows = await world.read(lambda reader: reward_rows(reader, name, limit, waiting))
+    return document(rewards_shown(rows, (world.home.running() or {}).get("set_aside", [])))
+
+
+async def _lags(world: World) -> dict[str, int]:
+    try:
+        return {one.name: one.lag for one in (await standings(world.bus))[1]}
+    except BusError:
+        return {}
+
+
+@router.get("/needs", response_model=shapes.Needs, responses=responses(404))
+async def needs(world: TheWorld, agent: AgentQuery = None) -> Response:
+    """Every need with its satisfaction, the most pressing marked."""
+    name = await the_agent(world, agent)
+    try:
+        changes = await world.read(lambda reader: reader.needs_history(name, 1))
+    except StoreError:
+        if world.store.exists():
+            raise
+        changes = []
+    return document(needs_shown(world.settings.needs, changes[-1] if changes else None))
+
+
+@router.get("/needs/history", response_model=shapes.NeedChanges, responses=responses(404))
+async def need_history(world: TheWorld, agent: AgentQuery = None, limit: Limit = 20) -> Response:
+    """How the needs changed, and with what."""
+    name = await the_agent(world, agent)
+    return document(changes_shown(await world.read(lambda reader: reader.needs_history(name, limit))))
+
+
+@router.get("/marks", response_model=shapes.Marks, responses=responses(404, 409))
+async def marks(world: TheWorld, agent: AgentQuery = None, limit: Limit = 20) -> Response:
+    """The last marks of the witness; 409 where a row of them was changed."""
+    name = await the_agent(world, agent)
+    return document(marks_shown(await world.read(lambda reader: last_marks(reader, name, limit))))
+
+
+@router.get("/marks/verify", response_model=shapes.Verified, responses=responses(404))
+async def verify(request: Request, world: TheWorld, agent: AgentQuery = None) -> Response:
+    """Whether every act has its mark and no mark was changed; a long chain takes its time, 100,000 marks half a
+    minute. One that is being verified already is waited for."""
+    name = await the_agent(world, agent)
+    last = await world.read(lambda reader: reader.last_mark(name))
+    checks: Checks = request.app.state.checks
+    check = checks.begin(name, -1 if last is None else last)
+    if check.task is not None:
+        await asyncio.shield(check.task)  # whoever goes away leaves it to the others
+    if check.why or check.unknown:
+        raise HTTPException(503, check.why or "The bus is away: which marks are still to come is not known.")
+    return document(verification(name, check.problems, acts=check.acts, marks=check.marks, waiting=check.waiting))
+
+
+@router.get("/settings", response_model=shapes.Config, responses=responses())
+async def settings(world: TheWorld) -> Response:
+    """Every setting in force and where it came from; secrets are masked."""
+    return document(config_in_force(world.settings, await asyncio.to_thread(read, None, world.home, {})))

@@ -1,0 +1,57 @@
+"""Errors as the API answers them: a status and a sentence, and how the document says so."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi.exceptions import RequestValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from conch.errors import BusError, CheckError, ConchError, FencedError, StoreError
+from conch.text import safe_text
+from conch_services.dashboard.errors import HANDLERS
+from conch_services.dashboard.security.refusals import problem
+
+AGAIN_SECONDS: Final = "2"
+"""After which whoever found the bus away or the store locked may ask again."""
+
+_DESCRIPTIONS: Final = {
+    401: "No session and no token.",
+    403: "It came from another page.",
+    404: "There is no such thing.",
+    409: "It cannot be done as things are.",
+    413: "The request is too large.",
+    422: "What is asked cannot be; nothing was done.",
+    429: "Too many wrong tokens.",
+    503: "The bus or the store cannot be reached now: ask again after Retry-After seconds.",
+}
+
+
+def responses(*more: int) -> dict[int | str, dict[str, Any]]:
+    """For the document: the problems that any request may meet, and these."""
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {
+        status: {"description": _DESCRIPTIONS[status], "content": content}
+        for status in sorted({401, 403, 413, 422, 429, 503, *more})
+    }
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part not in ("query", "path", "body"))
+    where = f"{place}: " if place else ""
+    return problem(422, safe_text(f"{where}{first['msg']}.", one_line=True)[:500])
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    """What the agent, a consumer or a rule of ours says no to; or what cannot be asked now."""
+    assert isinstance(error, ConchError)
+    detail = safe_text(str(error), one_line=True)
+    if isinstance(error, BusError | StoreError) and not isinstance(error, FencedError):
+        return problem(503, detail, {"Retry-After": AGAIN_SECONDS})
+    return problem(409, detail)
+
+
+API_HANDLERS: Final[Any] = {**HANDLERS, RequestValidationError: _invalid, ConchError: _refused, CheckError: _refused}

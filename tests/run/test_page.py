@@ -1,0 +1,210 @@
+"""The page of a run and of `conch ui`: where it is said to be, who gets in, and what it follows."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import pytest
+
+from conch.cli.run.page import tell_no_page, tell_page
+from conch.cli.run.voice import Voice
+from conch.config import Settings, UiSettings
+from conch.consumer.discover import wanted_builtin
+from conch.home import Home
+
+LINK = re.compile(r"page (http://127\.0\.0\.1:\d+)/\?token=[\w-]{43}")
+
+
+@pytest.fixture(scope="module")
+def going(make_house: Callable[..., Any]) -> Any:
+    """A run that goes on, written into a pipe for a person; `going.link` is what it printed."""
+    house = make_house()
+    house.live = house.start(
+        *(
+            "run",
+            "--workspace",
+            str(house.workspace),
+            "--script",
+            house.endless(),
+            "--interval",
+            "0.2",
+            "--ui-port",
+            "0",
+        )
+    )
+    house.live.until(lambda: any(LINK.fullmatch(line) for line in house.live.lines), "its page")
+    house.live.recorded(3)
+    house.link = next(line for line in house.live.lines if LINK.fullmatch(line)).removeprefix("page ")
+    house.page = house.link.partition("/?")[0]
+    return house
+
+
+@pytest.fixture(scope="module")
+def client(going: Any) -> Any:
+    """Who has opened the link that was printed."""
+    with httpx2.Client(base_url=going.page, timeout=30) as client:
+        going.came = client.get(going.link.removeprefix(going.page))
+        yield client
+
+
+def test_the_printed_link_lets_in(going: Any, client: httpx2.Client) -> None:
+    """On one line, unwrapped, in a pipe: a 303 to the page, a cookie, and with it the cycles; nothing without it."""
+    answer = client.get("/api/v1/cycles", params={"limit": 2})
+
+    assert (going.came.status_code, going.came.headers["location"]) == (303, "/")
+    assert client.get("/").status_code == 200
+    assert answer.status_code == 200
+    assert answer.json()["schema"] == json.loads(going.conch("cycle", "list", "--json"))["schema"]
+    assert [row["agent"] for row in answer.json()["cycles"]] == ["echo", "echo"]
+    with httpx2.Client(base_url=going.page) as stranger:
+        assert stranger.get("/api/v1/cycles").status_code == 401
+        assert stranger.get(going.link.removeprefix(going.page)).status_code == 401
+
+
+def test_another_page_cannot_pause_the_agent(client: httpx2.Client) -> None:
+    """Not with the cookie of somebody who is in."""
+    for headers in ({"sec-fetch-site": "cross-site"}, {"origin": "http://evil.example"}, {"origin": "null"}):
+        assert client.post("/api/v1/agents/echo/pause", headers=headers).status_code == 403
+
+
+def test_a_fresh_link_is_printed_for_the_page_that_runs(going: Any) -> None:
+    """By itself on a line, each time another one; as JSON with the address."""
+    links = [going.conch("ui", "--link"), json.loads(going.conch("ui", "--link", "--json"))["link"]]
+
+    assert len({going.link, *links}) == 3
+    for link in links:
+        assert link.startswith(f"{going.page}/?token=")
+        assert httpx2.get(link).status_code == 303
+        assert httpx2.get(link).status_code == 401
+
+
+def test_status_says_where_the_page_is(going: Any) -> None:
+    """Without a token: its output is passed around."""
+    assert json.loads(going.conch("status", "--json"))["ui"] == going.page
+    assert f"page         {going.page} (conch ui --link prints a way in)" in going.conch("status")
+
+
+def test_a_page_that_was_killed_comes_back_where_it_was(
+    going: Any, client: httpx2.Client, until_answered: Callable[..., None]
+) -> None:
+    """Who was in is in, and no second line is printed; no token stands in the run's files."""
+    os.kill(going.process("dashboard")["pid"], signal.SIGKILL)
+    going.live.until(lambda: going.process("dashboard")["restarts"] == 1, "a restart of the dashboard")
+    until_answered(going.live, going.page, 200)
+
+    assert client.get("/").status_code == 200
+    assert len([line for line in going.live.lines if line.startswith("page ")]) == 1
+    token = going.link.partition("token=")[2]
+    files = [file for file in [going.home / "run.json", *(going.home / "logs").iterdir()] if file.is_file()]
+    assert not any(token in file.read_text() for file in files)
+
+
+@pytest.fixture(scope="session")
+def until_answered() -> Callable[..., None]:
+    """`until_answered(live, page, status)`: /readyz of the page answers so."""
+
+    def ready(page: str) -> int:
+        try:
+            return httpx2.get(f"{page}/readyz").status_code
+        except httpx2.TransportError:
+            return 0
+
+    return lambda live, page, status: live.until(lambda: ready(page) == status, f"{status} of {page}/readyz")
+
+
+def test_the_page_alone_follows_one_run_after_the_other(house: Any, until_answered: Callable[..., None]) -> None:
+    """Without a run the history; then live whatever run begins. It hinders none, and ends on Ctrl-C in order."""
+    house.conch("init")
+    alone = house.start("ui", "--port", "0")
+    alone.until(lambda: alone.lines, "its page")
+    [line] = alone.lines
+    link = line.removeprefix("page ")
+    page = link.partition("/?")[0]
+    with httpx2.Client(base_url=page) as client:
+        assert client.get(link.removeprefix(page)).status_code == 303
+        assert "no run is in progress" in client.get("/").text
+        assert httpx2.get(house.conch("ui", "--link")).status_code == 303
+        for _ in range(2):
+            run = house.begin("--without", "dashboard", "--script", house.endless(), interval=0.2)
+            until_answered(run, page, 200)
+            assert "page " not in run.said
+            run.signal(signal.SIGINT)
+            assert run.ended() == 0, run.told()
+            until_answered(alone, page, 503)
+        assert "no run is in progress" in client.get("/").text
+    alone.signal(signal.SIGINT)
+    assert alone.ended() == 0, alone.told()
+    sentence = house.refused("ui", "--link", status=3)
+    assert sentence.startswith(f"there is no page of {house.home}: conch run serves it, and conch ui does alone")
+
+
+def test_what_cannot_be_is_one_sentence(house: Any) -> None:
+    """No home, a port in use, an address that is open to others, a way in to two pages at once."""
+    assert "there is no home at" in house.refused("ui", status=2)
+    house.conch("init")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert house.refused("ui", "--port", str(port), status=1).startswith(f"port {port} of 127.0.0.1 cannot be had")
+    assert "set ui.token, and in ui.origins" in house.refused("ui", "--host", "0.0.0.0", status=2)
+    assert "--link is to the page that runs" in house.refused("ui", "--link", "--port", "1", status=2)
+
+
+def test_a_page_that_nobody_wants_is_not_served() -> None:
+    """By name for one run, or by the settings."""
+    assert "dashboard" in wanted_builtin(Settings(), frozenset())
+    assert "dashboard" not in wanted_builtin(Settings(), frozenset({"dashboard"}))
+    assert "dashboard" not in wanted_builtin(Settings(ui=UiSettings(enabled=False)), frozenset())
+
+
+class Said(Voice):
+    """What would have been printed."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.tell = self.warn = self.lines.append  # type: ignore[method-assign]
+
+
+def test_a_run_without_the_packages_says_so_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only where a page is wanted."""
+    voice = Said()
+    tell_no_page(voice, UiSettings(), frozenset())
+    assert voice.lines == []
+
+    monkeypatch.setattr("conch.cli.run.page.page_installed", lambda: False)
+    tell_no_page(voice, UiSettings(enabled=False), frozenset())
+    tell_no_page(voice, UiSettings(), frozenset({"dashboard"}))
+    assert voice.lines == []
+    tell_no_page(voice, UiSettings(), frozenset())
+    [line] = voice.lines
+    assert "pip install 'conch-agent[ui]'" in line
+
+
+def test_another_port_than_the_usual_one_is_explained(tmp_path: Any) -> None:
+    """A note on a line of its own; none where the port was named, and no token where nobody is asked for one."""
+    voice, home = Said(), Home(tmp_path)
+    tell_page(voice, UiSettings(), home, "http://127.0.0.1:40000")
+    tell_page(voice, UiSettings(port=40000, unsafe_allow_unauthenticated=True), home, "http://127.0.0.1:40000")
+
+    note, page, open_to_all = voice.lines
+    assert note.startswith("port 26624 is taken")
+    assert LINK.fullmatch(page)
+    assert open_to_all == "page http://127.0.0.1:40000/"
+
+
+def test_a_home_that_takes_no_link_is_said_and_the_page_named(tmp_path: Any) -> None:
+    """The run goes on: who has the token, or a session, gets in."""
+    (tmp_path / "ui").write_text("no directory")
+    voice = Said()
+
+    tell_page(voice, UiSettings(port=26624), Home(tmp_path), "http://127.0.0.1:26624")
+
+    page, why = voice.lines
+    assert page == "page http://127.0.0.1:26624/"
+    assert "nobody can be let in" in why

@@ -1,6 +1,6 @@
 """Experiences: acts joined with everything that was said of them, kept as long as the disk holds."""
 
-from conch.experience.bodies import ShownLine, ShownScore
+from conch.experience.bodies import ShownCheck, ShownLine, ShownScore
 from conch.experience.past import Recorded, Said, Scorer, Since, Unscored
 from conch.experience.place import store_path
 from conch.experience.points import Filters, Point, Tally
@@ -21,6 +21,7 @@ __all__ = [
     "Recorded",
     "Said",
     "Scorer",
+    "ShownCheck",
     "ShownLine",
     "ShownScore",
     "Since",

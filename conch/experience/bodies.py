@@ -80,6 +80,28 @@ class ShownAct:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownCheck:
+    """What a goal's own check said after an act."""
+
+    goal: str
+    statement: str
+    outcome: str
+    measure: float
+    best: float
+    """Before this act."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Checks:
+    goals: tuple[ShownCheck, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _ChecksRow:
+    data: _Checks
+
+
+@dataclass(frozen=True, slots=True)
 class _NeedsRow:
     data: ShownNeeds
 
@@ -90,6 +112,7 @@ class _ActRow:
 
 
 _needs: Final = msgspec.json.Decoder(_NeedsRow).decode
+_checks: Final = msgspec.json.Decoder(_ChecksRow).decode
 _act: Final = msgspec.json.Decoder(_ActRow).decode
 stored_verdict: Final = msgspec.json.Decoder(ShownVerdict).decode
 stored_reflection: Final = msgspec.json.Decoder(tuple[str, float | None]).decode
@@ -104,3 +127,8 @@ def stored_needs(body: bytes) -> ShownNeeds:
 def stored_act(body: bytes) -> ShownAct:
     """Of an act."""
     return _act(body).data
+
+
+def stored_checks(body: bytes) -> tuple[ShownCheck, ...]:
+    """Of an act: its goals' checks."""
+    return _checks(body).data.goals

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from conch.experience.bodies import ShownLine, ShownScore, stored_act, stored_needs, stored_reflection, stored_verdict
+from conch.experience.bodies import (
+    ShownCheck,
+    ShownLine,
+    ShownScore,
+    stored_act,
+    stored_checks,
+    stored_needs,
+    stored_reflection,
+    stored_verdict,
+)
 from conch.experience.past import PastReader
 
 _POINTS: Final = """
@@ -15,6 +24,7 @@ _POINTS: Final = """
     e.revision, e.ms, e.verdict, (SELECT body FROM contexts c WHERE c.act = e.act AND c.kind = 'reflection'),
     (SELECT body FROM needs n WHERE n.act = e.act ORDER BY n.seq LIMIT 1)
     FROM experiences e WHERE e.agent = ? AND e.cycle < ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
+_CHECKS: Final = "SELECT cycle, body FROM acts WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?"
 _NEAREST: Final = """
     SELECT (SELECT max(cycle) FROM experiences WHERE agent = ?1 AND cycle < ?2),
            (SELECT min(cycle) FROM experiences WHERE agent = ?1 AND cycle > ?2)"""
@@ -108,6 +118,11 @@ class PointReader(PastReader):
         rows = self._rows(_POINTS, agent, LARGEST if before is None else in_64_bits(before), limit)
         with self._intact():
             return [_point(row) for row in reversed(rows)]
+
+    def goal_checks(self, agent: str, limit: int) -> list[tuple[int, tuple[ShownCheck, ...]]]:
+        rows = self._rows(_CHECKS, agent, limit)
+        with self._intact():
+            return [(cycle, stored_checks(body)) for cycle, body in reversed(rows)]
 
     def neighbours(self, agent: str, cycle: int) -> tuple[int | None, int | None]:
         nearest: tuple[int | None, int | None] = self._row(_NEAREST, agent, in_64_bits(cycle))

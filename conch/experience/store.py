@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from conch.experience.bodies import ShownCheck
 from conch.experience.past import Recorded, Said, Scorer, Since, Unscored
 from conch.experience.points import Filters, Point, Tally
 from conch_schemas import (
@@ -126,6 +127,10 @@ class ExperienceReader(Protocol):
 
         The next page is the one `before` the last cycle of this one. All but `Filters.text` is answered from an index.
         """
+        ...
+
+    def goal_checks(self, agent: str, limit: int) -> list[tuple[int, tuple[ShownCheck, ...]]]:
+        """(cycle, what each active goal's check said after it) of the last `limit` acts, oldest first."""
         ...
 
     def neighbours(self, agent: str, cycle: int) -> tuple[int | None, int | None]:

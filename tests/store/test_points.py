@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conch.experience import ExperienceStore, Filters, MemoryStore
-from conch_schemas import Action, Cut, Outcome
+from conch_schemas import Action, Cut, GoalCheck, Outcome
 
 READ = Action(kind="TOOL", valid=True, tool="filesystem", args={"operation": "read", "path": "notes/KELP.md"})
 SHUT = Action(kind="TOOL", valid=False, reason="there is no such tool", tool="x" * 500)
@@ -55,6 +55,19 @@ def test_an_actions_cycle_is_known_by_its_id(store: ExperienceStore, facts: Any,
 
     assert [store.cycle_of(str(facts.act(number).action_id)) for number in (1, 4)] == [1, 4]
     assert store.cycle_of("nobody's") is None
+
+
+def test_what_goals_checks_said_is_told_act_by_act(store: ExperienceStore, facts: Any, feed: Any) -> None:
+    """Of the last acts, the oldest first; an act without an active goal says nothing of any."""
+    check = GoalCheck(goal="g", statement="Tidy up", outcome="partial", measure=0.5, best=0.25)
+    feed(store, facts.weights(), facts.act(1), facts.act(2, goals=(check,)), facts.act(3))
+
+    told = store.goal_checks("echo", 2)
+
+    assert [(cycle, [(one.goal, one.outcome, one.measure, one.best) for one in said]) for cycle, said in told] == [
+        (2, [("g", "partial", 0.5, 0.25)]),
+        (3, []),
+    ]
 
 
 def test_points_come_in_pages(store: ExperienceStore, facts: Any, feed: Any) -> None:

@@ -1,0 +1,65 @@
+"""A page that is open while the dashboard is started again: it goes on by itself behind the last place that it had."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from playwright.async_api import Browser, expect
+
+from conch.bus import MemoryBus, feeding
+from conch.config import Settings, UiSettings
+from conch.consumer import ServiceContext
+from conch.passes import Passes, signed_session
+from conch_services.dashboard.service import dashboard_service
+from tests.dashboard.conftest import Seeded
+
+Until = Callable[..., Awaitable[None]]
+
+
+@asynccontextmanager
+async def served(seeded: Seeded, bus: MemoryBus, port: int, until: Until) -> AsyncIterator[int]:
+    """The dashboard at this port (0: a free one) while entered; its port."""
+    stop = asyncio.Event()
+    async with feeding(bus) as feed:
+        service = dashboard_service(ServiceContext(Settings(ui=UiSettings(port=port)), seeded.home.path))
+        serving = asyncio.create_task(service.run(feed, stop))
+        try:
+            await until(lambda: serving.done() or (service.address and service._world.hub.state == "live"))
+            assert service.address is not None, serving.result()
+            yield int(service.address.rpartition(":")[2])
+        finally:
+            stop.set()
+            await serving
+
+
+async def test_an_open_page_goes_on_when_the_dashboard_is_started_again(
+    seeded: Seeded, browser: Browser, until: Until
+) -> None:
+    """What happened meanwhile comes without a reload, each cycle in one row, with its total; so does what follows."""
+    async with MemoryBus(seeded.journal) as bus:
+        async with served(seeded, bus, 0, until) as port:
+            context = await browser.new_context(base_url=f"http://127.0.0.1:{port}")
+            name = f"conch_session_{port}"
+            session = signed_session(Passes(seeded.home).key(), name, time.time())
+            await context.add_cookies([{"name": name, "value": session, "url": f"http://127.0.0.1:{port}"}])
+            page = await context.new_page()
+            await page.goto("/")
+            await page.evaluate("window.opened = 'once'")
+            [before] = await seeded.add(bus, seeded.life.cycle())
+            await expect(page.locator(f"tr[data-cycle='{before.cycle}']")).to_have_count(1)
+
+        await expect(page.locator("#state")).to_have_text("connecting…")
+        meanwhile = [one for _ in range(3) for one in await seeded.add(bus, seeded.life.cycle())]
+        async with served(seeded, bus, port, until):
+            await expect(page.locator("#state")).to_have_text("live")
+            [after] = await seeded.add(bus, seeded.life.cycle())
+
+            for one in [before, *meanwhile, after]:
+                row = page.locator(f"tr[data-cycle='{one.cycle}']")
+                await expect(row).to_have_count(1)
+                await expect(row).to_contain_text(f"{one.total:+.3f}")
+            assert await page.evaluate("window.opened") == "once"
+            await context.close()

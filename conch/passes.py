@@ -119,20 +119,19 @@ class Passes:
     @contextlib.contextmanager
     def shown_at(self, address: str) -> Iterator[None]:
         """Have `shown` say this address while entered; where another process shows this home already, it goes on to
-        say that one's. The kernel lets go with the process. Raises HomeError where it cannot be written."""
-        with self._writing():
-            handle = os.open(self._room / "address", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            if locked(handle):
-                with self._writing():
+        say that one's. The kernel lets go with the process. On a full disk nothing is said, and the page is shown."""
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(OSError):
+                self._room.mkdir(parents=True, exist_ok=True, mode=0o700)
+                handle = os.open(self._room / "address", os.O_RDWR | os.O_CREAT, 0o600)
+                held.callback(os.close, handle)
+                if locked(handle):
                     os.ftruncate(handle, 0)
                     os.pwrite(handle, address.encode(), 0)
             yield
-        finally:
-            os.close(handle)
 
     def shown(self) -> str | None:
-        """Where `conch ui` shows this home, or None where it does not."""
+        """Where this home is shown, or None where it is not."""
         try:
             handle = os.open(self._room / "address", os.O_RDONLY)
         except OSError:

@@ -90,8 +90,10 @@ def _names(one: Plugin) -> tuple[str, ...]:
 
 
 def _report(**line: str) -> None:
-    """What it waits for outside, or stumbled over."""
-    if line.get("waits"):
+    """What it waits for outside, or stumbled over; where it shows itself."""
+    if "ui" in line:
+        say(f"page {line['ui']} (conch ui --link prints a way in)")
+    elif line.get("waits"):
         warn(f"{line['consumer']} waits: {line['waits']}")
     elif "notes" in line:
         warn(f"! {line['consumer']}: {line['notes']}")

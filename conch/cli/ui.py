@@ -82,18 +82,17 @@ async def _serve(common: Common, settings: Settings, home: Home) -> None:
     async with shower.serving():
         address = shower.address
         assert address is not None
-        with Passes(home).shown_at(called(settings.ui, address)):
-            if settings.ui.port is None and urlsplit(address).port != UI_PORT and not common.json:
-                say(f"port {UI_PORT} is taken, so the page is at another one (--port names one)")
-            _tell(common, settings, home, address, prefix="page ")
-            following = asyncio.create_task(_follow(shower, settings, home), name="conch.ui.follow")
-            stopping = asyncio.create_task(stop.wait(), name="conch.ui.stop")
-            await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (following, stopping):
-                task.cancel()
-            for ended in await asyncio.gather(following, stopping, return_exceptions=True):
-                if isinstance(ended, Exception):
-                    raise ended
+        if settings.ui.port is None and urlsplit(address).port != UI_PORT and not common.json:
+            say(f"port {UI_PORT} is taken, so the page is at another one (--port names one)")
+        _tell(common, settings, home, address, prefix="page ")
+        following = asyncio.create_task(_follow(shower, settings, home), name="conch.ui.follow")
+        stopping = asyncio.create_task(stop.wait(), name="conch.ui.stop")
+        await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (following, stopping):
+            task.cancel()
+        for ended in await asyncio.gather(following, stopping, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
 
 
 async def _follow(shower: Shower, settings: Settings, home: Home) -> None:

@@ -144,6 +144,8 @@ def test_a_full_disk_is_one_sentence(passes: Passes, home: Home, monkeypatch: py
         for ask in (passes.key, passes.token, lambda: passes.link(NOW)):
             with pytest.raises(HomeError, match=r"cannot be used \(No space left on device\).*make room"):
                 ask()
+        with passes.shown_at("http://127.0.0.1:1"):
+            assert Passes(home).shown() is None
     assert [one.name for one in (home.path / "ui").iterdir()] == ["links"]
     assert passes.redeem(token, NOW)
 

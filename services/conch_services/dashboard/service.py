@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 
 import structlog
 import uvicorn
@@ -17,7 +17,7 @@ from conch.consumer import ServiceContext
 from conch.consumer.output import Tally
 from conch.errors import ConchError
 from conch.home import Home
-from conch.passes import Passes
+from conch.passes import Passes, called
 from conch.process import innermost
 from conch_services.dashboard.app import make_app
 from conch_services.dashboard.security import MOST_HEAD, Guard, Impatient
@@ -94,33 +94,38 @@ class DashboardService:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
-        """Listen and answer while entered; without a bus at first."""
+        """Listen and answer while entered; without a bus at first.
+
+        Raises ConchError when the named port cannot be had, HomeError where nobody could be let in.
+        """
         self.say(ALONE)
-        listening = listen(self._settings)
-        host, port = listening.getsockname()[:2]
-        self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        config = uvicorn.Config(
-            Guard(make_app(self._world), self._settings, Passes(self._world.home), port),
-            http=Impatient,
-            h11_max_incomplete_event_size=MOST_HEAD,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            proxy_headers=False,  # where a request comes from is known from its connection alone
-            server_header=False,
-            timeout_graceful_shutdown=1,
-        )
-        server = _Server(config)
-        serving = asyncio.create_task(server.serve(sockets=[listening]), name="conch.dashboard.serve")
-        log.info("dashboard.serving", address=self.address)
-        try:
-            yield
-        finally:
-            self._world.hub.close()
-            server.should_exit = True
-            await asyncio.gather(serving, return_exceptions=True)
-            self._world.close()
-            self.address = None
+        passes = Passes(self._world.home)
+        with closing(listen(self._settings)) as listening:
+            host, port = listening.getsockname()[:2]
+            self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            config = uvicorn.Config(
+                Guard(make_app(self._world), self._settings, passes, port),
+                http=Impatient,
+                h11_max_incomplete_event_size=MOST_HEAD,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                proxy_headers=False,  # where a request comes from is known from its connection alone
+                server_header=False,
+                timeout_graceful_shutdown=1,
+            )
+            server = _Server(config)
+            serving = asyncio.create_task(server.serve(sockets=[listening]), name="conch.dashboard.serve")
+            log.info("dashboard.serving", address=self.address)
+            try:
+                with passes.shown_at(called(self._settings, self.address)):
+                    yield
+            finally:
+                self._world.hub.close()
+                server.should_exit = True
+                await asyncio.gather(serving, return_exceptions=True)
+                self._world.close()
+                self.address = None
 
 
 class _Server(uvicorn.Server):
@@ -128,6 +133,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
+        """It takes none."""
         yield
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from conch.consumer.discover import PAGE
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
@@ -117,7 +118,8 @@ def _consumer(name: str, said: Said, agents: Sequence[str]) -> User:
     keys = [f"$KV.conch.{WORKERS}.*", f"$KV.conch.position.{name}", *(f"$KV.conch.{word}.{name}.>" for word in KEPT)]
     keys += [f"$KV.conch.{OWNER_KEY}"] if name == "store" else []
     calls = _calls(_READ + (_LIST if name == "metrics" else ()))
-    return User(name, f"conch consume {name}", _once(_facts(said, agents), keys, calls), _answered(name, said))
+    told = _commands(agents).publish if name == PAGE else ()  # who sees the dashboard tells the agent from there
+    return User(name, f"conch consume {name}", _once(_facts(said, agents), keys, calls, told), _answered(name, said))
 
 
 def _outside(name: str, agents: Sequence[str]) -> User:

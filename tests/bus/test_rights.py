@@ -278,6 +278,17 @@ async def test_a_user_that_may_not_hear_answers_is_told(server: Any) -> None:
             pytest.fail("it went in")
 
 
+def test_who_claims_the_stream_and_who_speaks_for_people() -> None:
+    """The store says whose it is; from the dashboard an agent is told what it is from the command line; nobody else."""
+    said = {name: Said() for name in (*SAID, "dashboard")}
+
+    may = {user.name: set(user.publish) for user in users(said, list(said)) if user.name not in ("run", "agent")}
+
+    assert {name for name, subjects in may.items() if "$KV.conch.home" in subjects} == {"store"}
+    assert {name for name, subjects in may.items() if "conch.ctl.>" in subjects} == {"cli", "dashboard"}
+    assert may["cli"] <= may["dashboard"]
+
+
 def test_every_fact_has_somebody_who_may_say_it() -> None:
     """Of the agents, a built-in consumer, or a person: a new fact has to be given to somebody."""
     context = ServiceContext(Settings.model_validate({"edge": {"bridge": "mqtt://host"}}), Path("/nowhere"))

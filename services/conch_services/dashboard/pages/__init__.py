@@ -1,12 +1,13 @@
 """One module a page: what it asks of the history, and its template."""
 
-from conch_services.dashboard.pages import bus, cycle, cycles, overview, review, rewards, witness
+from conch_services.dashboard.pages import bus, cycle, cycles, needs, overview, review, rewards, witness
 
 ROUTES = [
     *overview.ROUTES,
     *bus.ROUTES,
     *cycle.ROUTES,
     *cycles.ROUTES,
+    *needs.ROUTES,
     *review.ROUTES,
     *rewards.ROUTES,
     *witness.ROUTES,

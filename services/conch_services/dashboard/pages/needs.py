@@ -1,0 +1,161 @@
+"""`/needs`: needs, drives and goals over time, and what moved them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from conch.experience import ExperienceReader, ShownCheck
+from conch.views.needs import needs_shown
+from conch_schemas import Drives, NeedsChanged
+from conch_services.dashboard.asking import Asked, after, asked, kept
+from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.recalled import GoalStory, Recalled, goals
+from conch_services.dashboard.world import World
+
+LAST = 400
+"""Cycles that are drawn."""
+FRESH_SECONDS = 1.0
+CHANGES = 25
+"""Changes that are listed."""
+CAUSES = 6
+"""Causes of a need's change that are named, those that moved it most."""
+MOST_GOALS = 8
+"""Goals that are drawn, the newest."""
+LISTED_GOALS = 50
+DRIVES = tuple(Drives.model_fields)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What the history says."""
+
+    rows: tuple[dict[str, Any], ...]
+    """As `conch need list --json` has them."""
+    history: tuple[NeedsChanged, ...]
+    """The oldest first."""
+    moved: Mapping[str, Sequence[tuple[str, float, int]]]
+    """Need -> (cause, sum of its changes, how often)."""
+    checks: tuple[tuple[int, tuple[ShownCheck, ...]], ...]
+    position: int
+
+
+async def needs(request: Request) -> Response:
+    """The last 400 cycles, drawn again as they come."""
+    world, agent = request.app.state.world, await agent_of(request)
+    found = await asked(kept(request, "needs", FRESH_SECONDS).get(agent, lambda: _looked(world, agent)))
+    recalled = kept(request, "recalled", FRESH_SECONDS)
+    memory = _recalled(request)
+    drives = await asked(recalled.get(("drives", agent), lambda: _drives(world, memory, agent)))
+    told = await asked(recalled.get(("goals", agent), lambda: _goals(world, agent)))
+    shown: Needs | None = found.found
+    checks = shown.checks if shown is not None else ()
+    template = "needs_now.html" if "hx-request" in request.headers else "needs.html"
+    return await page(
+        request,
+        template,
+        {
+            "shown": shown,
+            "why": found.why,
+            "drives_why": drives.why,
+            "goals_why": told.why,
+            "drives": drives.found[-1][1].model_dump() if drives.found else {},
+            "goals": _listed(told, checks),
+            "data": _data(shown, drives.found or (), checks),
+            "changes": shown.history[: -CHANGES - 1 : -1] if shown is not None else (),
+            "last": LAST,
+            "after": after(request, shown.position if shown is not None else 0),
+        },
+    )
+
+
+def _recalled(request: Request) -> Recalled:
+    there: Recalled | None = getattr(request.app.state, "recalled", None)
+    if there is None:
+        there = request.app.state.recalled = Recalled()
+    return there
+
+
+async def _looked(world: World, agent: str) -> Needs:
+    return await world.read(lambda reader: _needs(reader, world, agent))
+
+
+async def _drives(world: World, memory: Recalled, agent: str) -> Sequence[tuple[int, Drives]]:
+    return await memory.drives(world.bus, agent)
+
+
+async def _goals(world: World, agent: str) -> dict[str, GoalStory]:
+    return await goals(world.bus, agent)
+
+
+def _needs(reader: ExperienceReader, world: World, agent: str) -> Needs:
+    position, history = reader.position(), reader.needs_history(agent, LAST)
+    return Needs(
+        rows=tuple(needs_shown(world.settings.needs, history[-1] if history else None)["needs"]),
+        history=tuple(history),
+        moved=_moved(history),
+        checks=tuple(reader.goal_checks(agent, LAST)),
+        position=position,
+    )
+
+
+def _moved(history: Sequence[NeedsChanged]) -> dict[str, list[tuple[str, float, int]]]:
+    sums: dict[str, Counter[str]] = defaultdict(Counter)
+    counts: Counter[tuple[str, str]] = Counter()
+    for change in history:
+        causes = [(one.need, one.why, one.delta) for one in change.changes]
+        for need, why, delta in (*causes, *((need, "time", delta) for need, delta in change.drift.items())):
+            sums[need][why] += delta  # type: ignore[assignment]
+            counts[need, why] += 1
+    return {
+        need: [(why, float(total), counts[need, why]) for why, total in _largest(causes)]
+        for need, causes in sums.items()
+    }
+
+
+def _largest(causes: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(causes.items(), key=lambda one: (-abs(one[1]), one[0]))[:CAUSES]
+
+
+def _listed(
+    told: Asked[dict[str, GoalStory]], checks: Sequence[tuple[int, Sequence[ShownCheck]]]
+) -> list[dict[str, Any]]:
+    """The goals, the newest first, with the best that their checks have measured in these cycles."""
+    best: dict[str, float] = {}
+    known = dict(told.found or {})
+    for _, said in checks:
+        for one in said:
+            if one.outcome != "error":
+                best[one.goal] = max(best.get(one.goal, 0.0), one.best, one.measure)
+            state = "reached" if one.outcome == "achieved" else "active"
+            known.setdefault(one.goal, GoalStory(one.goal, one.statement, "", 0.0, "", None, state))
+    rows = [vars(story) | {"best": best.get(name)} for name, story in known.items()]
+    return rows[::-1][:LISTED_GOALS]
+
+
+def _data(
+    shown: Needs | None, drives: Sequence[tuple[int, Drives]], checks: Sequence[tuple[int, Sequence[ShownCheck]]]
+) -> dict[str, Any]:
+    """The three charts over one axis of cycles: `{"cycles": […], "needs": {name: […]}, "drives": …, "goals": …}`."""
+    history = shown.history if shown is not None else ()
+    levels = {change.cycle: change.after for change in history if change.cycle is not None}
+    driven = dict(drives)
+    measured = {cycle: {one.goal: one.measure for one in said if one.outcome != "error"} for cycle, said in checks}
+    cycles = sorted({*levels, *driven, *(cycle for cycle, said in measured.items() if said)})[-LAST:]
+    names = dict.fromkeys(need for level in levels.values() for need in level)
+    ids = list(dict.fromkeys(goal for cycle in cycles for goal in measured.get(cycle, {})))[-MOST_GOALS:]
+    return {
+        "cycles": cycles,
+        "needs": {name: [levels.get(cycle, {}).get(name) for cycle in cycles] for name in names},
+        "drives": {name: [getattr(driven.get(cycle), name, None) for cycle in cycles] for name in DRIVES},
+        "goals": {goal: [measured.get(cycle, {}).get(goal) for cycle in cycles] for goal in ids},
+    }
+
+
+ROUTES = [Route("/needs", needs)]

@@ -1,0 +1,102 @@
+"""What the store does not keep and the stream still has: an agent's drives, and its goals. Read back bounded."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from conch.bus import Bus
+from conch.views.goals import check_words
+from conch_schemas import (
+    ContractViolationError,
+    Drives,
+    Event,
+    GoalDropped,
+    GoalReached,
+    GoalSet,
+    NoveltyMeasured,
+    decode,
+    subject_filter,
+)
+
+BACK: Final = 20_000
+"""Places of the stream that are looked back at for drives, at first."""
+NEWEST: Final = 400
+"""Acts whose drives are remembered."""
+MOST_AGENTS: Final = 32
+"""Agents whose drives are remembered."""
+
+
+class Recalled:
+    """The drives of the agents that somebody looked at; asked again, only what is new is read."""
+
+    def __init__(self) -> None:
+        self._epoch = ""
+        self._of: dict[str, tuple[int, deque[tuple[int, Drives]]]] = {}
+        """Agent -> (how far the stream was read, (cycle, drives), oldest first)."""
+
+    async def drives(self, bus: Bus, agent: str) -> Sequence[tuple[int, Drives]]:
+        """(cycle, drives) of the last acts that the stream has, oldest first. Raises BusError."""
+        stream = await bus.state()
+        if stream.epoch != self._epoch:
+            self._epoch = stream.epoch
+            self._of.clear()
+        read, found = self._of.pop(agent, (0, deque(maxlen=NEWEST)))
+        self._of[agent] = (stream.last, found)
+        while len(self._of) > MOST_AGENTS:
+            del self._of[next(iter(self._of))]
+        async for event in _events(bus, [subject_filter(NoveltyMeasured, agent)], max(read, stream.last - BACK)):
+            if isinstance(event, NoveltyMeasured) and event.cycle is not None and event.cycle > _last(found):
+                found.append((event.cycle, event.drives))
+        return list(found)
+
+
+def _last(found: Sequence[tuple[int, Drives]]) -> int:
+    return found[-1][0] if found else -1
+
+
+@dataclass(frozen=True)
+class GoalStory:
+    """A goal, from when it was set."""
+
+    id: str
+    statement: str
+    check: str
+    """In a few words."""
+    priority: float
+    by: str
+    begun: datetime | None
+    state: str = "active"
+    """active, reached, dropped."""
+    ended: datetime | None = None
+    why: str = ""
+
+
+async def goals(bus: Bus, agent: str) -> dict[str, GoalStory]:
+    """Every goal of which the stream still has a word, by id, in the order of being set. Raises BusError."""
+    found: dict[str, GoalStory] = {}
+    kinds = [subject_filter(kind, agent) for kind in (GoalSet, GoalReached, GoalDropped)]
+    async for event in _events(bus, kinds, 0):
+        match event:
+            case GoalSet(goal=goal, by=by, time=time):
+                told = (goal.statement, check_words(goal.check), goal.priority, by, time)
+                found[goal.id] = GoalStory(goal.id, *told)
+            case GoalReached(goal=name, time=time):
+                known = found.get(name) or GoalStory(name, event.statement, "", 0.0, "", None)
+                found[name] = replace(known, state="reached", ended=time)
+            case GoalDropped(goal=name, why=why, time=time):
+                known = found.get(name) or GoalStory(name, "", "", 0.0, "", None)
+                found[name] = replace(known, state="dropped", ended=time, why=why)
+    return found
+
+
+async def _events(bus: Bus, filters: Sequence[str], after: int) -> AsyncIterator[Event]:
+    """What is no event is passed over: its readers make dead letters of it."""
+    async for delivery in bus.read(filters, after=after):
+        try:
+            yield decode(delivery.data)
+        except ContractViolationError:
+            continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 
+import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
@@ -233,3 +234,20 @@ async def test_what_cannot_be_done_is_said(tab: Page, complaints: list[str]) -> 
 
     await expect(tab.locator("#goal-box .wrong")).to_contain_text("command")
     complaints.clear()  # a browser complains of every refusal
+
+
+async def test_a_bus_that_is_away_is_said_and_what_came_meanwhile_is_there_after(
+    tab: Page, dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page says that nothing new comes, and from what is shown; with the bus back it goes on by itself."""
+    await tab.goto("/")
+    await expect(tab.locator("#state")).to_have_text("live")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(dashboard.bus), "connected", False)
+        await expect(tab.locator("#banner")).to_contain_text("What stands here is from the history")
+        await expect(tab.locator("#dot")).to_have_attribute("data-state", "away")
+    await dashboard.live()
+
+    await expect(tab.locator("#banner")).to_be_hidden()
+    await expect(tab.locator(row(tab, CYCLES + 1))).to_have_count(1)

@@ -52,7 +52,7 @@ def key_figures(points: Sequence[Point]) -> list[Figure]:
         Figure("reward", "Mean reward", signed(fmean(p.total for p in points)) if points else "–", "per cycle"),
         Figure("format", "Format compliance", _share([p.valid for p in points]), "of replies are valid"),
         Figure("tools", "Tool success", _share([p.outcome == "success" for p in executed]), "of tool calls"),
-        Figure("needs", "Needs trend", "–" if trend is None else signed(trend, 4), f"a cycle, over the last {TREND}"),
+        Figure("needs", "Needs trend", "–" if trend is None else signed(trend, 4), f"a cycle, the last {TREND}"),
         Figure("exploration", "Exploration", str(len({tool_of(p.skill) for p in executed})), "distinct tools"),
         Figure(
             "coverage",

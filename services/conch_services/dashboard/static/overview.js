@@ -48,7 +48,7 @@ function draw() {
   sparks(rows, mean);
   bars($("actions"), actionsOf(rows.slice(-distribution)));
   $("actions").nextElementSibling.hidden = rows.length > 0;
-  $("span").textContent = `last ${rows.length} cycles`;
+  $("span").textContent = rows.length === 1 ? "1 cycle" : `last ${rows.length} cycles`;
 }
 
 function sparks(rows, mean) {

@@ -41,7 +41,7 @@ on("state", ({ state, live }) => {
   clearTimeout(away);
   if (live) banner.hidden = true;
   else away = setTimeout(() => {
-    banner.textContent = `Nothing new comes just now: ${state} What stands here is from the history; the page goes on by itself.`;
+    banner.textContent = `Nothing new comes just now: ${state.replace(/[.…]?$/, ".")} What stands here is from the history; the page goes on by itself.`;
     banner.hidden = false;
   }, AWAY_MS);
 });

@@ -1,0 +1,53 @@
+"""A home in which nothing has happened yet: every page says so, and the first cycle fills it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, expect
+
+from conch.home import Home
+from tests.dashboard.conftest import Dashboard, Seeded
+from tests.dashboard.life import Life
+
+
+@pytest.fixture
+def seeded(tmp_path: Path) -> Seeded:
+    """A home without a store."""
+    home = Home(tmp_path / "home")
+    home.make()
+    return Seeded(home, Life())
+
+
+async def test_the_first_cycle_fills_an_empty_overview(tab: Page, dashboard: Dashboard) -> None:
+    """Nothing is known: each figure is a dash, each chart waits; then the first cycle is in all of them."""
+    await tab.goto("/")
+    await expect(tab.locator("#key-reward strong")).to_have_text("–")
+    await expect(tab.locator("#no-cycles")).to_contain_text("No cycles yet")
+    await expect(tab.locator("#reward .empty")).to_be_visible()
+
+    await dashboard.live([dashboard.life.weights(), *dashboard.life.cycle()])
+
+    await expect(tab.locator("#cycles tr td").last).to_have_text(re.compile(r"^[+-]\d\.\d{3}$"))
+    await expect(tab.locator("#key-reward strong")).to_have_text(re.compile(r"^[+-]\d\.\d{3}$"))
+    await expect(tab.locator("#reward .empty")).to_be_hidden()
+    await expect(tab.locator("#needs .legend button")).to_have_count(4)
+    await expect(tab.locator("#no-cycles")).to_be_hidden()
+
+
+async def test_an_empty_list_says_how_it_is_filled(dashboard: Dashboard) -> None:
+    """The list of cycles names the command that makes some."""
+    answer = await dashboard.client.get("/cycles")
+
+    assert answer.status_code == 200
+    assert "conch run" in answer.text
+
+
+async def test_no_cycle_of_an_empty_home_is_found(dashboard: Dashboard) -> None:
+    """A cycle's page says that there is none, and why."""
+    answer = await dashboard.client.get("/cycles/1")
+
+    assert answer.status_code == 404
+    assert "there are no experiences" in answer.text

@@ -44,7 +44,7 @@ def _no_logging_of_anothers() -> Iterator[None]:
 def until() -> Callable[..., Awaitable[None]]:
     """`await until(condition)`: returns when it holds; after `seconds` the test fails."""
 
-    async def wait(condition: Callable[[], Any], seconds: float = 10.0) -> None:
+    async def wait(condition: Callable[[], Any], seconds: float = 60.0) -> None:
         async with asyncio.timeout(seconds):
             while not (await held if inspect.isawaitable(held := condition()) else held):
                 await asyncio.sleep(0.002)

@@ -196,7 +196,7 @@ class House:
         except psutil.Error:
             return False
 
-    def assert_nothing_runs(self, seconds: float = 5.0, besides: str = "") -> None:
+    def assert_nothing_runs(self, seconds: float = 30.0, besides: str = "") -> None:
         """Nothing runs any more; at the latest so many seconds from now.
 
         `besides` programs of that name: a sandbox that was being made when its agent was killed is the next run's.

@@ -27,6 +27,8 @@ REST_SECONDS = 0.01
 """Between two batches: keys and drawing come in between."""
 BEHIND = 20_000
 """Events that are waited for; of more, the newest are shown."""
+NEWEST = 1000
+"""How many of those."""
 LOOK_SECONDS = 0.5
 """Between two looks at whether bus and run are still there, and before they are tried again."""
 ASK_SECONDS = 2.0
@@ -111,8 +113,8 @@ class Source:
                     self.picture.take(arrived.event, arrived.seq)
             self._stood = (epoch, tap.given)
             if (behind := feed.seq - tap.given) > BEHIND and not tap.level:
-                self.picture.change(skipped=self.picture.skipped + behind)
-                return feed.seq
+                self.picture.change(skipped=self.picture.skipped + behind - NEWEST)
+                return tap.given + behind - NEWEST
             await asyncio.sleep(REST_SECONDS)
 
     # -- what is asked ----------------------------------------------------------------------------------------------

@@ -100,6 +100,7 @@ async def _follow(shower: Shower, settings: Settings, home: Home) -> None:
     while True:
         access = access_to(home, settings)
         if access is not None:
+            shower.say(f"the bus at {access.shown} is asked and has not answered yet")
             try:
                 await _attached(shower, settings, home, access)
             except BusError as error:

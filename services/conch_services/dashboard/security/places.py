@@ -63,10 +63,11 @@ class Places:
 
         A browser says in one header or the other when it was another page; a program sends neither.
         """
-        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        site, origin, host = headers.get("sec-fetch-site", "none"), headers.get("origin"), host.lower()
+        if site not in ("same-origin", "none"):
             return False
-        origin = headers.get("origin")
-        host = host.lower()
+        if origin == "null":  # so says a form of a page that tells nobody where it is, as ours do
+            return site == "same-origin"
         return origin is None or origin in self.origins or (host not in self.named and origin == f"http://{host}")
 
 

@@ -25,10 +25,7 @@ async def doctor(*, common: Common = COMMON) -> None:
     except ConfigError as error:
         settings = Settings()
         findings.append(Finding("config", "problem", str(error), "mend that; the rest is checked with the defaults"))
-    findings += checks.home(home, settings)
-    findings += [await checks.bus(home, settings), checks.sandbox(settings.tools), await checks.mind(settings.mind)]
-    findings += checks.judges(home, settings)
-    findings.append(checks.metrics_port(home, settings.metrics))
+    findings += await checks.everything(settings, home)
     _report(findings, common)
     if status := exit_status(findings):
         sys.exit(status)

@@ -102,6 +102,11 @@ class _ChecksRow:
 
 
 @dataclass(frozen=True, slots=True)
+class _Policy:
+    policy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _NeedsRow:
     data: ShownNeeds
 
@@ -113,6 +118,7 @@ class _ActRow:
 
 _needs: Final = msgspec.json.Decoder(_NeedsRow).decode
 _checks: Final = msgspec.json.Decoder(_ChecksRow).decode
+_policy: Final = msgspec.json.Decoder(_Policy).decode
 _act: Final = msgspec.json.Decoder(_ActRow).decode
 stored_verdict: Final = msgspec.json.Decoder(ShownVerdict).decode
 stored_reflection: Final = msgspec.json.Decoder(tuple[str, float | None]).decode
@@ -132,3 +138,8 @@ def stored_act(body: bytes) -> ShownAct:
 def stored_checks(body: bytes) -> tuple[ShownCheck, ...]:
     """Of an act: its goals' checks."""
     return _checks(body).data.goals
+
+
+def stored_policy(body: bytes) -> str | None:
+    """Of any fact: the digest of the policy that acted."""
+    return _policy(body).policy

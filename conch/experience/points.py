@@ -14,6 +14,7 @@ from conch.experience.bodies import (
     stored_act,
     stored_checks,
     stored_needs,
+    stored_policy,
     stored_reflection,
     stored_verdict,
 )
@@ -25,6 +26,9 @@ _POINTS: Final = """
     (SELECT body FROM needs n WHERE n.act = e.act ORDER BY n.seq LIMIT 1)
     FROM experiences e WHERE e.agent = ? AND e.cycle < ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
 _CHECKS: Final = "SELECT cycle, body FROM acts WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?"
+_ACTED: Final = """
+    SELECT e.cycle, a.body, e.total FROM experiences e JOIN acts a ON a.act = e.act
+    WHERE e.agent = ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
 _NEAREST: Final = """
     SELECT (SELECT max(cycle) FROM experiences WHERE agent = ?1 AND cycle < ?2),
            (SELECT min(cycle) FROM experiences WHERE agent = ?1 AND cycle > ?2)"""
@@ -123,6 +127,11 @@ class PointReader(PastReader):
         rows = self._rows(_CHECKS, agent, limit)
         with self._intact():
             return [(cycle, stored_checks(body)) for cycle, body in reversed(rows)]
+
+    def policies(self, agent: str, limit: int) -> list[tuple[int, str | None, float]]:
+        rows = self._rows(_ACTED, agent, limit)
+        with self._intact():
+            return [(cycle, stored_policy(body), total) for cycle, body, total in reversed(rows)]
 
     def neighbours(self, agent: str, cycle: int) -> tuple[int | None, int | None]:
         nearest: tuple[int | None, int | None] = self._row(_NEAREST, agent, in_64_bits(cycle))

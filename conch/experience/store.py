@@ -133,6 +133,10 @@ class ExperienceReader(Protocol):
         """(cycle, what each active goal's check said after it) of the last `limit` acts, oldest first."""
         ...
 
+    def policies(self, agent: str, limit: int) -> list[tuple[int, str | None, float]]:
+        """(cycle, digest of the policy that acted, total) of the last `limit` experiences, oldest first."""
+        ...
+
     def neighbours(self, agent: str, cycle: int) -> tuple[int | None, int | None]:
         """The recorded cycles before and behind this number, which need not be recorded itself; None: there is none."""
         ...

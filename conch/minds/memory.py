@@ -115,6 +115,48 @@ def load(path: Path) -> Memory:
         return Memory()
 
 
+@dataclass(frozen=True)
+class Learnt:
+    """What a memory says of how far the learning is."""
+
+    choices: int
+    """Decisions that the bandit made."""
+    waiting: int
+    """Of the last ones, those whose reward has not come."""
+    words: int
+    calls: int
+    """Words, and different calls, that it has met and remembers."""
+    templates: dict[str, tuple[int, float]]
+    """Of each template: experiences, mean of their totals (0.0 without any)."""
+
+
+def learnt(path: Path) -> Learnt | None:
+    """How far the learning is, by the file of whoever learns: it is left as it is, broken or not.
+
+    None where there is no file. Raises HomeError where it cannot be read, or was learnt for other templates.
+    """
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            if str(arrays["layout"]) != LAYOUT:
+                raise ValueError("it was learnt for other templates")
+            tries = arrays["tries"].reshape(len(TEMPLATES), 2).tolist()
+            revisions = arrays["decisions"].reshape(-1, 5)[:, 4]
+            return Learnt(
+                choices=int(arrays["counts"][0]),
+                waiting=int((revisions == 0).sum()),
+                words=len(arrays["words"]),
+                calls=len(arrays["calls"]),
+                templates={
+                    template.name: (int(count), total / count if count else 0.0)
+                    for template, (count, total) in zip(TEMPLATES, tries, strict=True)
+                },
+            )
+    except FileNotFoundError:
+        return None
+    except Exception as error:  # numpy has no one error for a file that is none of its own
+        raise HomeError(f"what the mind learnt cannot be read from {path}: {error}") from error
+
+
 def _set_aside(path: Path, error: Exception) -> None:
     aside = path.with_name(path.name + ".set-aside")
     try:

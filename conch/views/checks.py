@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import shutil
@@ -267,6 +268,18 @@ def _free(host: str, port: int) -> bool:
     except ConchError:
         return False
     return True
+
+
+async def everything(settings: Settings, of: Home) -> list[Finding]:
+    """Every check of a home and its settings, one after the other; what blocks does so in a thread."""
+    return [
+        *await asyncio.to_thread(home, of, settings),
+        await bus(of, settings),
+        await asyncio.to_thread(sandbox, settings.tools),
+        await mind(settings.mind),
+        *await asyncio.to_thread(judges, of, settings),
+        await asyncio.to_thread(metrics_port, of, settings.metrics),
+    ]
 
 
 def findings_shown(findings: Sequence[Finding]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from conch.actions import Registry, parse
 from conch.cycle.ground import ground
 from conch.errors import HomeError
 from conch.minds import Prompt, Recent
-from conch.minds.memory import load
+from conch.minds.memory import learnt, load
 from conch.minds.reflex import SAVE_EVERY, ReflexMind
 from conch.minds.templates import TEMPLATES
 from conch.tools import BUILTIN_TOOLS, Notes
@@ -124,6 +124,32 @@ async def test_what_was_learnt_outlives_the_mind(file: Path, prompt: Asking) -> 
     new = ReflexMind(file)
 
     assert share(await live(new, prompt, range(120, 150))) > 0.6
+
+
+async def test_how_far_the_learning_is_can_be_read_beside_the_mind(file: Path, prompt: Asking) -> None:
+    """Its decisions, what each template brought, what it has met; without a file there is nothing to read."""
+    assert learnt(file) is None
+    mind = ReflexMind(file)
+    await live(mind, prompt, range(1, 40))
+    await mind.close()
+
+    told, kept = learnt(file), load(file)
+
+    assert told is not None
+    assert (told.choices, told.words, told.calls) == (kept.bandit.choices, len(kept.words), len(kept.calls))
+    assert told.choices >= 39
+    assert [count for count, _ in told.templates.values()] == kept.tries[:, 0].tolist()
+    assert sum(count * mean for count, mean in told.templates.values()) == pytest.approx(kept.tries[:, 1].sum())
+
+
+async def test_a_broken_file_is_left_to_its_mind_by_who_only_looks(file: Path) -> None:
+    """It is an error in a sentence, and the file stands where it stood."""
+    file.parent.mkdir()
+    file.write_bytes(b"no archive")
+
+    with pytest.raises(HomeError, match="cannot be read"):
+        learnt(file)
+    assert file.read_bytes() == b"no archive"
 
 
 async def test_a_killed_mind_loses_only_its_last_experiences(file: Path, prompt: Asking) -> None:

@@ -70,6 +70,20 @@ def test_what_goals_checks_said_is_told_act_by_act(store: ExperienceStore, facts
     ]
 
 
+def test_which_policy_earned_what_is_told_cycle_by_cycle(store: ExperienceStore, facts: Any, feed: Any) -> None:
+    """Of the last experiences, the oldest first; an act without a policy has none."""
+    feed(store, facts.weights(), *facts.cycle(1))
+    feed(store, facts.act(2).model_copy(update={"policy": "p2"}), *facts.judged(2)[1:])
+
+    told = store.policies("echo", 9)
+
+    assert [(cycle, policy) for cycle, policy, _ in told] == [
+        (one.cycle, one.policy) for one in store.cycles("echo", 9)
+    ]
+    assert [total for *_, total in told] == [point.total for point in store.points("echo", 9)]
+    assert told[-1][1] == "p2"
+
+
 def test_points_come_in_pages(store: ExperienceStore, facts: Any, feed: Any) -> None:
     """The last ones, or those before a cycle, which may be any number."""
     a_life(store, facts, feed)

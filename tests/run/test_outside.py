@@ -62,7 +62,7 @@ def test_a_rule_in_node_completes_each_experience_once_though_it_is_killed(house
     """Killed and started again it goes on; made to read all from the start again it doubles nothing."""
     house.home.mkdir()
     (house.home / "conch.yaml").write_text(PARTS)
-    live = house.begin("--cycles", str(CYCLES), "--script", house.endless(), interval=0.05)
+    live = house.begin("--cycles", str(CYCLES), "--script", house.endless(), interval=0.2)
     live.until(lambda: (house.home / "run.json").exists(), "the run's address")
 
     first = node()

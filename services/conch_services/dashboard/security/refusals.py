@@ -38,6 +38,8 @@ TITLES = {
     400: "Not understood",
     401: "Log in first",
     403: "Nothing was done",
+    404: "Not found",
+    405: "Not in this way",
     408: "Too slow",
     413: "Too large",
     421: "Unknown address",

@@ -1,6 +1,6 @@
 """One module a page: what it asks of the history, and its template."""
 
-from conch_services.dashboard.pages import bus, cycle, cycles, needs, overview, review, rewards, witness
+from conch_services.dashboard.pages import bus, cycle, cycles, needs, overview, review, rewards, training, witness
 
 ROUTES = [
     *overview.ROUTES,
@@ -10,6 +10,7 @@ ROUTES = [
     *needs.ROUTES,
     *review.ROUTES,
     *rewards.ROUTES,
+    *training.ROUTES,
     *witness.ROUTES,
 ]
 """Every page there is."""

@@ -1,0 +1,143 @@
+"""`conch watch` on a real terminal, and where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import pty
+import signal
+import struct
+import sys
+import termios
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from conch.home import Home
+
+PATIENCE = 60.0
+
+
+@dataclass
+class Terminal:
+    """A program on a terminal of 100 by 30, as the terminal sees it."""
+
+    process: asyncio.subprocess.Process
+    master: int
+    slave: int
+    before: list[Any]
+    said: bytearray = field(default_factory=bytearray)
+    came: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def take(self) -> None:
+        """What it has written."""
+        self.said += os.read(self.master, 65536)
+        self.came.set()
+
+    async def shows(self, words: bytes) -> None:
+        """Wait for these on the terminal."""
+        async with asyncio.timeout(PATIENCE):
+            while words not in self.said:
+                self.came.clear()
+                await self.came.wait()
+
+    async def ended(self) -> int:
+        """Its exit status."""
+        async with asyncio.timeout(PATIENCE):
+            return await self.process.wait()
+
+    @property
+    def sane(self) -> bool:
+        """Whether the terminal is as it was: its modes, the first screen, a cursor that is seen, no mouse reported."""
+        said = bytes(self.said)
+        back = said.rfind(b"\x1b[?1049l") > said.rfind(b"\x1b[?1049h") > -1
+        cursor = said.rfind(b"\x1b[?25h") > said.rfind(b"\x1b[?25l")
+        mouse = said.rfind(b"\x1b[?1000l") > said.rfind(b"\x1b[?1000h")
+        return back and cursor and mouse and termios.tcgetattr(self.slave) == self.before
+
+
+@asynccontextmanager
+async def terminal(home: Home, **environment: str) -> AsyncIterator[Terminal]:
+    """`conch watch` on a terminal of its own."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    known = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "conch.cli.main", "watch", "--home", str(home.path)),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=known | {"TERM": "xterm-256color"} | environment,
+        start_new_session=True,
+    )
+    loop = asyncio.get_running_loop()
+    made = Terminal(process, master, slave, termios.tcgetattr(slave))
+    loop.add_reader(master, made.take)
+    try:
+        yield made
+    finally:
+        loop.remove_reader(master)
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        os.close(master)
+        os.close(slave)
+
+
+@pytest.mark.parametrize("end", ["q", "ctrl+c", "SIGTERM"])
+async def test_the_terminal_is_as_it_was(filled: Any, in_progress: Any, end: str) -> None:
+    """The screen is drawn, and whatever ends it leaves the terminal as it was found, with exit status 0."""
+    async with in_progress(), terminal(filled.home) as watched:
+        await watched.shows(b"component: last, mean")
+        await watched.shows(b"+0.275")
+        if end == "SIGTERM":
+            watched.process.send_signal(signal.SIGTERM)
+        else:
+            os.write(watched.master, b"q" if end == "q" else b"\x03")
+        status = await watched.ended()
+        await asyncio.sleep(0)
+        while not watched.sane:  # its last words may still be on their way
+            watched.came.clear()
+            await asyncio.wait_for(watched.came.wait(), 5)
+
+    assert status == 0
+    assert b"Traceback" not in watched.said
+
+
+async def test_without_textual_there_are_lines(filled: Any, in_progress: Any, publish: Any, tmp_path: Any) -> None:
+    """And one sentence that says how to get the screen."""
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['textual'] = None\n")
+    async with in_progress() as bus, terminal(filled.home, PYTHONPATH=str(tmp_path)) as watched:
+        await watched.shows(b"no screen without the package textual: pip install 'conch-agent[tui]'")
+        assert b"\x1b[?1049h" not in watched.said
+        await _recorded(bus, publish, filled, watched)
+
+
+async def test_a_dumb_terminal_gets_lines(filled: Any, in_progress: Any, publish: Any) -> None:
+    """One that can move no cursor."""
+    async with in_progress() as bus, terminal(filled.home, TERM="dumb") as watched:
+        await _recorded(bus, publish, filled, watched)
+        assert b"\x1b[" not in watched.said
+
+
+async def _recorded(bus: Any, publish: Any, filled: Any, watched: Terminal) -> None:
+    """A cycle is recorded, and its line comes."""
+    from conch.experience import SqliteReader
+
+    with SqliteReader(filled.home.path / "store.db") as store:
+        experience = store.cycle("echo", 1)
+    assert experience is not None
+    async with asyncio.timeout(PATIENCE):
+        for revision in range(2, 10_000):  # it may not listen yet
+            again = {"revision": revision, "id": f"again-{revision}"}
+            await publish(bus, experience.model_copy(update=again))
+            watched.came.clear()
+            if b"+0.275" in watched.said:
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(watched.came.wait(), 0.1)

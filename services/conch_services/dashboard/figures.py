@@ -58,7 +58,7 @@ def key_figures(points: Sequence[Point]) -> list[Figure]:
             "coverage",
             "Coverage",
             f"{100 * fmean(p.coverage for p in points):.1f}%" if points else "–",
-            f"{late} wait for scores" if late else "every score came",
+            f"{late} lack a score" if late else "every score came",
         ),
     ]
 

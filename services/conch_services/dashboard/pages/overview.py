@@ -49,9 +49,11 @@ async def overview(request: Request) -> Response:
     agent = await agent_of(request)
     looked: Asked[Past] = await asked(world.read(lambda reader: look(reader, agent)))
     past = looked.found or Past()
+    rows = [row(point) for point in past.points]
     found: dict[str, Any] = {
         "why": looked.why,
         "past": past,
+        "lines": {of: list(dict.fromkeys(name for one in rows for name in one[of] or ())) for of in ("parts", "needs")},
         "figures": key_figures(past.points),
         "actions": actions(past.points[-DISTRIBUTION:]),
         "alarms": await alarms(world, agent),
@@ -61,7 +63,7 @@ async def overview(request: Request) -> Response:
             "shown": SHOWN,
             "distribution": DISTRIBUTION,
             "rows": ROWS,
-            "cycles": [row(point) for point in past.points],
+            "cycles": rows,
         },
     }
     return await page(request, "overview.html", found)

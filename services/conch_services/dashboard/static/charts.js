@@ -50,6 +50,8 @@ export function chart(figure, { series, range = null, time = false, sync = null,
   const list = figure.querySelector(".legend");
   const values = legend(list, series, (place, show) => made.setSeries(place + 1, { show }));
   const write = (value) => (value == null ? "–" : value.toFixed(digits));
+  // Under the cursor, else the newest.
+  const told = (u) => values((place) => write(u.data[place + 1]?.[u.cursor.idx ?? u.data[0].length - 1]));
   const font = "11px Inter, system-ui, sans-serif";
   const axis = { stroke: () => colour("faint"), grid: { stroke: () => colour("line"), width: 1 }, ticks: { show: false }, font };
 
@@ -58,7 +60,7 @@ export function chart(figure, { series, range = null, time = false, sync = null,
     height: plot.clientHeight,
     padding: [8, 8, 0, 0],
     legend: { show: false },
-    cursor: { drag: { x: false, y: false }, points: { size: 6 }, sync: sync ? { key: sync, setSeries: false } : undefined },
+    cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 }, sync: sync ? { key: sync, setSeries: false } : undefined },
     scales: { x: { time }, y: { range: range ? () => range : (_, low, high) => around(Math.min(low ?? 0, 0), Math.max(high ?? 0, 0)) } },
     axes: [
       { ...axis, size: 28, space: 70, ...(time ? { values: hours } : { values: (_, at) => at.map((x) => (Number.isInteger(x) ? `${x}` : "")), incrs: [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 5000, 10000, 100000] }) },
@@ -73,7 +75,7 @@ export function chart(figure, { series, range = null, time = false, sync = null,
       spanGaps: true,
       points: { show: (u) => u.data[0].length === 1, size: 5 },
     }))],
-    hooks: { setCursor: [(u) => values((place) => (u.cursor.idx == null ? "" : write(u.data[place + 1]?.[u.cursor.idx])))] },
+    hooks: { setCursor: [told], setData: [told] },
   }, [[], ...series.map(() => [])], plot);
   shown.add(made);
   const sized = new ResizeObserver(() => made.setSize({ width: plot.clientWidth, height: plot.clientHeight }));
@@ -103,7 +105,6 @@ export function chart(figure, { series, range = null, time = false, sync = null,
       sized.disconnect();
       made.destroy();
       said.remove();
-      list.replaceChildren();
     },
   };
 }
@@ -117,8 +118,9 @@ function hours(_, at) {
   return at.map((seconds) => new Date(1000 * seconds).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" }));
 }
 
-/** A button a series, which shows and hides it; gives what writes the values under the cursor. */
+/** A button a series, which shows and hides it; gives what writes a value behind each. */
 function legend(list, series, toggle) {
+  list.replaceChildren();
   const cells = series.map((one, place) => {
     const button = document.createElement("button");
     const swatch = document.createElement("i");

@@ -36,7 +36,7 @@ export function keyFigures(rows) {
     tools: [share(tools, (row) => row.outcome === "success"), null],
     needs: [levels.length > 1 ? signed((levels.at(-1) - levels[0]) / (levels.length - 1), 4) : "–", null],
     exploration: [`${new Set(tools.map(toolOf)).size}`, null],
-    coverage: [rows.length ? percent(mean(rows.map((row) => row.coverage))) : "–", late ? `${late} wait for scores` : "every score came"],
+    coverage: [rows.length ? percent(mean(rows.map((row) => row.coverage))) : "–", late ? `${late} lack a score` : "every score came"],
   };
 }
 

@@ -237,7 +237,7 @@ for (const name of ["tell", "goal"]) {
     if (answer?.ok) form.reset();
     if (answer?.ok && name === "goal") box.close();
   });
-  $(name).hidden = false;
+  $(name).classList.remove("unready");
 }
 
 function goal({ statement, kind, command, path, contains, priority }) {
@@ -251,6 +251,6 @@ goalForm.elements.kind.addEventListener("change", (event) => {
 });
 
 stateIs(control.dataset.state);
-pause.hidden = false;
+pause.classList.remove("unready");
 draw();
 follow(place, agent);

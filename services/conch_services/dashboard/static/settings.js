@@ -1,0 +1,31 @@
+// Finding a setting among all, and the word that the checks are under way.
+import { follow } from "./live.js";
+import { onKey } from "./page.js";
+
+const sought = document.getElementById("sought");
+const changed = document.getElementById("changed");
+const rows = [...document.querySelectorAll("#config tbody tr")];
+
+function filter() {
+  const words = sought.value.trim().toLowerCase();
+  let any = false;
+  for (const row of rows) {
+    const shown = row.textContent.toLowerCase().includes(words) && !(changed.checked && row.dataset.origin === "default");
+    row.hidden = !shown;
+    any ||= shown;
+  }
+  document.getElementById("none").hidden = any;
+}
+
+sought.addEventListener("input", filter);
+changed.addEventListener("change", filter);
+onKey("/", (event) => { event.preventDefault(); sought.focus(); });
+
+const checking = document.getElementById("checking");
+document.body.addEventListener("htmx:beforeRequest", () => { checking.hidden = false; });
+document.body.addEventListener("htmx:afterRequest", ({ detail }) => {
+  checking.hidden = true;
+  if (!detail.successful) document.getElementById("findings").textContent = "The checks could not be made: the dashboard did not answer as it should.";
+});
+filter();
+follow(Number(document.querySelector("[data-after]").dataset.after), document.body.dataset.agent);

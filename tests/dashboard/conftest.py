@@ -76,6 +76,8 @@ async def lived(tmp_path_factory: pytest.TempPathFactory) -> Seeded:
     home = Home(tmp_path_factory.mktemp("lived") / "home")
     home.make()
     made = Seeded(home, Life())
+    home.agent_dir(made.life.agent).mkdir()
+    (home.agent_dir(made.life.agent) / "agentuid").write_text(made.life.uid)
     facts: list[Event] = [made.life.weights()]
     for number in range(1, CYCLES + 1):
         facts += made.life.cycle(hostile=number % 13 == 0, silent="curiosity" if number == 20 else None)

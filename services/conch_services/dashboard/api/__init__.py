@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.requests import Request
 from starlette.responses import Response
 
 from conch_services.dashboard.api import actions, exports, history, live
-from conch_services.dashboard.api.asked import document
+from conch_services.dashboard.api.asked import clear_query, document
 from conch_services.dashboard.api.problems import API_HANDLERS
 from conch_services.dashboard.api.shapes import Problem
 from conch_services.dashboard.checking import Checks
@@ -23,14 +23,16 @@ def make_api(world: World, checks: Checks) -> FastAPI:
     """The API over `world`, to be mounted at PREFIX. Its document is at PREFIX/openapi.json, for those let in alone."""
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, exception_handlers=API_HANDLERS)
     for part in (exports, history, live, actions):
-        api.include_router(part.router)
-    described = document(_described(api))
+        api.include_router(part.router, dependencies=[Depends(clear_query)])
+    described = _described(api)
+    answer = document(described)
 
     async def openapi(_: Request) -> Response:
-        return described
+        return answer
 
     api.add_route("/openapi.json", openapi)
     api.state.world, api.state.checks = world, checks
+    api.state.parameters = _parameters(described)
     return api
 
 
@@ -48,3 +50,13 @@ def _described(api: FastAPI) -> dict[str, Any]:
     parts["schemas"]["Problem"] = Problem.model_json_schema(by_alias=True)
     parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     return described | {"security": [{"token": []}]}
+
+
+def _parameters(described: dict[str, Any]) -> dict[str, frozenset[str]]:
+    """The names that a query may have, by path."""
+    return {
+        path: frozenset(
+            one["name"] for told in operations.values() for one in told.get("parameters", ()) if one["in"] == "query"
+        )
+        for path, operations in described["paths"].items()
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -19,10 +19,8 @@ from conch.people.scoring import APPROVAL, LONGEST, next_number, publish_score, 
 from conch.text import cut, well_formed
 from conch_schemas import (
     Check,
-    CommandCheck,
     Event,
     ExperienceRecorded,
-    FileCheck,
     GoalDropped,
     GoalSet,
     MessageReceived,
@@ -36,6 +34,7 @@ from conch_services.dashboard.world import World
 router = APIRouter()
 
 Words = Annotated[str, StringConstraints(min_length=1, max_length=32_000, pattern=r"\S")]
+Command = Annotated[str, StringConstraints(min_length=1, max_length=4000, pattern=r"\S")]
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST, pattern=r"\S")]
 
 
@@ -49,11 +48,39 @@ class Message(_Body):
     text: Words
 
 
+class CommandChecked(_Body):
+    """Reached when the command exits with the status."""
+
+    kind: Literal["command"]
+    command: Command
+    exit_status: int = Field(default=0, ge=0, le=255)
+
+
+class FileChecked(_Body):
+    """Reached when the file is there and holds each of these texts, or exactly that one."""
+
+    kind: Literal["file"]
+    path: Annotated[str, StringConstraints(max_length=1000, pattern=r"^(?!/)(?!(.*/)?\.\.(/|$)).*\S.*$")]
+    """Inside the workspace."""
+    contains: Annotated[list[Annotated[str, StringConstraints(max_length=2000)]], Field(max_length=20)] = []
+    equals: Annotated[str, StringConstraints(max_length=4000)] | None = None
+
+    # A pattern that looks ahead is beyond pydantic's own engine.
+    model_config = ConfigDict(extra="forbid", regex_engine="python-re")
+
+
+class TestsChecked(_Body):
+    """Reached when all tests that the command runs pass."""
+
+    kind: Literal["tests"]
+    command: Command = "python3 -m unittest"
+
+
 class NewGoal(_Body):
     """A goal with the check that decides it."""
 
     statement: Annotated[str, StringConstraints(min_length=1, max_length=2000, pattern=r"\S")]
-    check: Check
+    check: Annotated[CommandChecked | FileChecked | TestsChecked, Field(discriminator="kind")]
     priority: float = Field(default=0.5, ge=0, le=1)
 
 
@@ -119,12 +146,12 @@ async def add_goal(world: TheWorld, agent: AgentPath, new: NewGoal) -> Response:
     return document({"schema": "conch.v1.goal", "goal": goal.id})
 
 
-def _checked(check: Check) -> Check:
+def _checked(check: CommandChecked | FileChecked | TestsChecked) -> Check:
     """The check by the rules of `conch goal add`. Raises UsageError."""
     match check:
-        case CommandCheck():
+        case CommandChecked():
             return check_of(check.command, check.exit_status, None, None, None, None)
-        case FileCheck():
+        case FileChecked():
             return check_of(None, None, check.path, check.contains, check.equals, None)
         case _:
             return check_of(None, None, None, None, None, check.command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -55,6 +56,18 @@ def _filters(
 
 
 TheFilters = Annotated[Filters, Depends(_filters)]
+
+
+def clear_query(request: Request) -> None:
+    """Answers 422 for a parameter that there is not, or that is named twice: neither is passed over in silence."""
+    known: frozenset[str] = request.app.state.parameters[request.scope["route"].path]
+    counted = Counter(name for name, _ in request.query_params.multi_items())
+    for name, times in counted.items():
+        if name not in known:
+            said = f"there are {', '.join(sorted(known))}" if known else "there are none here"
+            raise HTTPException(422, f"There is no parameter {name[:60]!r}: {said}.")
+        if times > 1:
+            raise HTTPException(422, f"The parameter {name} is named {times} times: name it once.")
 
 
 def document(shown: Any, status: int = 200) -> Response:

@@ -17,6 +17,7 @@ AGAIN_SECONDS: Final = "2"
 """After which whoever found the bus away or the store locked may ask again."""
 
 _DESCRIPTIONS: Final = {
+    400: "It could not be understood.",
     401: "No session and no token.",
     403: "It came from another page.",
     404: "There is no such thing.",
@@ -33,7 +34,7 @@ def responses(*more: int) -> dict[int | str, dict[str, Any]]:
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {
         status: {"description": _DESCRIPTIONS[status], "content": content}
-        for status in sorted({401, 403, 413, 422, 429, 503, *more})
+        for status in sorted({400, 401, 403, 413, 422, 429, 503, *more})
     }
 
 

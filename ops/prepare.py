@@ -29,7 +29,7 @@ def prepare(place: Path) -> None:
     place.mkdir(parents=True, exist_ok=True)
     place.chmod(0o700)
     _conch("init", "--home", str(place))
-    (place / "conch.yaml").chmod(0o444)
+    (place / "conch.yaml").chmod(0o644)
     permissions = _conch("bus", "permissions", "--home", str(place), CONCH_EDGE__BRIDGE="mqtt://mosquitto")
     _put(place / "permissions.conf", permissions)
     for key in (place / "keys").iterdir():

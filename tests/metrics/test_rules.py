@@ -246,13 +246,17 @@ def test_every_alarm_of_the_watchers_has_an_alert() -> None:
 
 
 def test_rules_follow_what_is_paid_and_its_range() -> None:
-    """Each component has its alerts: what is paid warns, what is watched informs; a fifth of the range is a fall."""
-    groups = _groups(JOY, rewards={"parts": {"taste": {"range": (-5, 5)}}})
+    """Each component has its alerts: what is paid warns, what is watched informs; a fifth of the range is a fall, of the
+    total a tenth. A range of a million is none."""
+    parts = {"taste": {"range": (-5, 5)}, "cost": {"range": (-1e6, 1e6), "weight": 0.1}}
+    groups = _groups(JOY, rewards={"parts": parts})
 
     falling = {rule["labels"]["component"]: rule for rule in _alerts(groups, "ConchComponentFalling")}
 
     assert {"joy", "taste", "format", "goal", "ethical"} <= set(falling)
-    assert "progress" not in falling  # a range of a million is none
+    assert "cost" not in falling
+    [total] = _alerts(groups, "ConchRewardFalling")
+    assert 0.1 < float(total["expr"].rpartition(" - ")[2]) < 0.3
     assert falling["joy"]["expr"].endswith("offset 30m - 0.8")
     assert falling["taste"]["expr"].endswith("offset 30m - 2")
     assert (falling["joy"]["labels"]["severity"], falling["taste"]["labels"]["severity"]) == ("warning", "info")

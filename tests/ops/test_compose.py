@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -143,6 +144,24 @@ def test_the_dashboard_shows_the_cycles_to_who_has_its_token(deployed: tuple[Con
     assert until(shown, lambda: running.said("dashboard"))[0]["agent"] == "echo"
     with pytest.raises(urllib.error.HTTPError, match=r"40[13]"):
         fetched(address)
+
+
+def test_the_agent_is_told_from_the_dashboard_though_each_part_may_say_its_own_alone(
+    deployed: tuple[Containers, Path],
+) -> None:
+    """Paused and resumed, under the dashboard's key."""
+    running, deployment = deployed
+    token = variables(deployment / "dashboard.env")["CONCH_UI__TOKEN"]
+    agent = f"http://127.0.0.1:{running.port('26624')}/api/v1/agents/echo"
+
+    def state() -> str:
+        return str(conch(running, "cli", "status")["agent"]["state"])
+
+    for order, states in (("pause", ("paused",)), ("resume", ("running", "acting"))):
+        asked = urllib.request.Request(f"{agent}/{order}", method="POST", headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(asked, timeout=10) as answer:
+            assert answer.status < 300
+        until(lambda states=states: state() in states, state)
 
 
 def test_the_broker_is_handed_the_facts_and_lets_nobody_in_without_the_password(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from conch.cli.common import Common, emit, open_bus, open_store, say
@@ -21,6 +25,11 @@ SHOWN = 5
 INCOMPLETE = "incomplete (a part has not come in its time)"
 WIDTH = 64
 """Characters of a free text."""
+LABEL = 13
+"""Characters that the labels take."""
+LEAST_COLUMNS, LEAST_ROWS = 40, 10
+"""Of a terminal that is taken for as large as it says."""
+_MORE = re.compile(r"and (\d+) more(: .*)?")
 
 
 async def status(*, agent: AgentName = None, common: Common = COMMON) -> None:
@@ -43,7 +52,8 @@ async def status(*, agent: AgentName = None, common: Common = COMMON) -> None:
     if common.json:
         emit(found)
     else:
-        say("\n".join(screen(found)))
+        lines = list(screen(found))
+        say("\n".join(fitted(lines, *get_terminal_size()) if sys.stdout.isatty() else lines))
 
 
 def _who(home: Home, settings: Settings, named: str | None) -> list[str]:
@@ -63,7 +73,7 @@ def _who(home: Home, settings: Settings, named: str | None) -> list[str]:
 
 
 def screen(found: Mapping[str, Any]) -> Iterator[str]:
-    """The status for a person, at most some 30 lines. Free text is cut; print it with `say`."""
+    """The status for a person, a line for each thing. Free text is cut; print it with `say`, `fitted` on a terminal."""
     run = f"run in progress since {found['started']} (process {found['pid']})"
     yield f"home         {found['home']}: {run if found['running'] else 'no run in progress'}"
     agent = found["agent"] or {}
@@ -158,12 +168,86 @@ def _stream(found: Mapping[str, Any]) -> Iterator[str]:
         stream = found["stream"]
         yield f"bus          {stream['messages']} events, {stream['bytes'] / 2**20:.1f} MiB"
     if found["consumers"]:
-        yield "  lag        " + "  ".join(f"{_short(one['name'])} {one['lag']}" for one in found["consumers"])
+        behind = sorted(found["consumers"], key=lambda one: -one["lag"])
+        yield "  lag        " + "  ".join(f"{_short(one['name'])} {one['lag']}" for one in behind)
     for name in map(_short, found["left_over"][:SHOWN]):
-        yield f"  left over  {name} is not configured any more: if it is gone for good, conch consumer forget {name}"
+        yield f"  left over  {name}: conch consumer forget {name} if it is gone for good (it is not configured any more)"
     yield from (f"  trimming   {safe_text(sentence, one_line=True)}" for sentence in found["held"][:SHOWN])
     if found["dead_letters"]:
         yield f"  letters    {found['dead_letters']} dead letters: conch dlq list"
+
+
+def fitted(lines: Sequence[str], columns: int, rows: int) -> list[str]:
+    """These lines, wrapped at `columns`, in at most `rows`: what there is much of is told in part, with how many more
+    there are; then what is long is cut. The last row is left to the prompt."""
+    columns, rows = max(columns, LEAST_COLUMNS), max(rows, LEAST_ROWS) - 1
+    groups = [_Group([_wrapped(line, columns) for line in group], columns) for group in _groups(lines)]
+    while sum(map(len, groups)) > rows and (longest := max(groups, key=_Group.spare)).spare():
+        longest.shorten()
+    return [_cut(line, columns) for group in groups for line in group.told()]
+
+
+def _wrapped(line: str, columns: int) -> list[str]:
+    """What does not fit goes on under its text, cut between words where it can be."""
+    from rich.console import Console
+    from rich.text import Text
+
+    parts = Text(safe_text(line[LABEL:])).wrap(Console(), columns - LABEL, overflow="fold")
+    return [f"{'' if number else line[:LABEL]:<{LABEL}}{part.plain}".rstrip() for number, part in enumerate(parts)]
+
+
+def _cut(line: str, columns: int) -> str:
+    from rich.text import Text
+
+    text = Text(line)
+    text.truncate(columns, overflow="ellipsis")
+    return text.plain
+
+
+def _groups(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Those of one label together; one without belongs to what stands above it."""
+    label = ""
+
+    def labelled(line: str) -> str:
+        nonlocal label
+        label = line[:LABEL].strip() or label
+        return label
+
+    return (list(group) for _, group in groupby(lines, labelled))
+
+
+class _Group:
+    """Things of one kind, each in one or several lines."""
+
+    def __init__(self, things: list[list[str]], columns: int) -> None:
+        self._things, self._columns, self._left_out, self._where = things, columns, 0, ""
+        if len(things) > 1 and (more := _MORE.fullmatch(things[-1][0].strip())) is not None:
+            self._left_out, self._where = int(more[1]), more[2] or ""
+            things.pop()
+
+    def __len__(self) -> int:
+        return len(self.told())
+
+    def spare(self) -> int:
+        """Lines that it could do without."""
+        return len(self) - 1
+
+    def shorten(self) -> None:
+        """By its last thing; or where that is the only one, by that one's last line."""
+        if len(self._things) > 1:
+            self._things.pop()
+            self._left_out += 1
+        elif len(self._things[0]) > 1:
+            self._things[0] = [*self._things[0][:-2], _cut(f"{self._things[0][-2]} …", self._columns)]
+        else:
+            more = f"  (and {self._left_out} more{self._where})"
+            self._things[0] = [_cut(self._things[0][0].removesuffix(" …"), self._columns - len(more)) + more]
+            self._left_out = 0
+
+    def told(self) -> list[str]:
+        """Its lines."""
+        lines = [line for thing in self._things for line in thing]
+        return [*lines, f"{'':<{LABEL}}and {self._left_out} more{self._where}"] if self._left_out else lines
 
 
 def _short(text: str) -> str:

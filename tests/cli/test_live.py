@@ -106,7 +106,7 @@ async def test_status_names_the_judges_and_rules_that_are_left_over(
         await status.status(common=replace(common, json=True))
 
     assert json.loads(printed())["left_over"] == ["judge-old", "rule-gone"]
-    assert "judge-old is not configured any more: if it is gone for good, conch consumer forget judge-old" in text
+    assert "judge-old: conch consumer forget judge-old if it is gone for good (it is not configured any more)" in text
     assert text.count("conch consumer forget") == 2
 
 

@@ -1,0 +1,104 @@
+"""`conch status` on a terminal: one screen, whatever is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conch.cli.status import fitted, screen
+
+LONG = "something that nobody has thought of went wrong here, and this is the whole long story of how it came to be so "
+
+
+def everything(count: int = 9) -> dict[str, Any]:
+    """Whatever can go wrong has."""
+    several = range(count)
+    agent = {"agent": "echo", "state": "mind", "why": LONG, "needs": {f"need-{n}": 0.5 for n in range(4)}}
+    goals = [{"id": f"g{n}", "statement": LONG, "best": None} for n in several]
+    alarms = [{"agent": "echo", "since": 3, "what": LONG} for _ in several]
+    names = [f"judge-number-{n}" for n in several]
+    return {
+        "home": "/home/somebody/of-a-long-name/and/a/deep/directory/with-conch",
+        "running": True,
+        "pid": 12345,
+        "started": "2026-11-20T12:00:00+00:00",
+        "agent": agent | {"goals": goals, "tokens_in_hour": 123456},
+        "agents": [],
+        "states": {},
+        "last_cycle": 123456,
+        "processes": [
+            {"name": name, "state": "down", "restarts": 5, "why": LONG}
+            for name in ("nats-server", "agent", "consumers", "dashboard")
+        ],
+        "set_aside": [{"origin": f"/rules/{n}.py", "why": LONG} for n in several],
+        "figures": {
+            "count": 100, "mean_total": 0.25, "coverage": 0.5, "incomplete": 7,
+            "outcomes": dict.fromkeys(("success", "error", "timeout", "blocked", "unknown", "none"), 20),
+        },
+        "unscored": 3,
+        "components": [{"component": f"component-{n}", "weight": 0.1, "mean": 0.5} for n in range(10)],
+        "alarms": alarms,
+        "needs": {},
+        "bus_error": LONG,
+        "stream": {"messages": 123456, "bytes": 2**30},
+        "consumers": [{"name": name, "lag": n} for n, name in enumerate(names)],
+        "left_over": names,
+        "held": [LONG * 2 for _ in several],
+        "dead_letters": 12,
+        "ui": "http://127.0.0.1:26624",
+        "metrics": "http://127.0.0.1:9464/metrics",
+    }  # fmt: skip
+
+
+def test_everything_that_can_go_wrong_fits_one_screen() -> None:
+    """24 rows of 80 cells with one left for the prompt: each kind of trouble is there, with how many more there are."""
+    lines = fitted(list(screen(everything())), 80, 24)
+
+    assert len(lines) <= 23
+    assert max(map(len, lines)) <= 80
+    text = "\n".join(lines)
+    for label in ("agent", "processes", "set aside", "rewards", "mean", "outcomes", "alarm", "needs", "goals", "bus"):
+        assert any(line.strip().startswith(label) for line in lines), label
+    for label in (
+        "lag        judge-number-8 8",
+        "left over  judge-number-0",
+        "trimming",
+        "12 dead letters",
+        "page",
+        "metrics",
+    ):
+        assert label in text, label
+    assert text.count("more") >= 4
+
+
+def test_a_healthy_status_is_told_whole() -> None:
+    """Where there is room nothing is left out."""
+    lines = list(screen(everything() | {"bus_error": None}))
+
+    assert fitted(lines, 400, 100) == lines
+
+
+@given(count=st.integers(0, 12), columns=st.integers(40, 200), rows=st.integers(24, 80))
+def test_no_screen_is_overfull(count: int, columns: int, rows: int) -> None:
+    """No line is wider and no screen higher than the terminal, and nothing is left out that had room."""
+    lines = list(screen(everything(count)))
+
+    shown = fitted(lines, columns, rows)
+
+    assert len(shown) <= rows - 1
+    assert max(map(len, shown)) <= columns
+
+
+@pytest.mark.parametrize("state", ["running", "paused"])
+def test_many_agents_fit_too(state: str) -> None:
+    """The first of them, and how many more there are."""
+    rows = [{"agent": f"echo-{n}", "state": state, "why": LONG, "last_cycle": n, "mean": 0.1} for n in range(10)]
+    found = everything() | {"agent": None, "agents": rows, "states": {state: 1000}}
+
+    lines = fitted(list(screen(found)), 80, 24)
+
+    assert len(lines) <= 23
+    assert any(line.strip().startswith("agents       1000:") for line in lines)

@@ -317,6 +317,22 @@ async def test_every_answer_is_under_the_policy(
     assert (HEADERS["X-Content-Type-Options"], HEADERS["Referrer-Policy"]) == ("nosniff", "no-referrer")
 
 
+async def test_also_what_is_no_request_is_answered_under_the_policy(dashboard: Dashboard) -> None:
+    """Garbage, a header of a megabyte, two hosts, a length that is none."""
+    whole = get("/healthz", dashboard)
+    for garbage in (
+        b"\x16\x03\x01 garbage\r\n\r\n",
+        whole.replace(b"\r\n\r\n", b"\r\nHost: evil.example\r\n\r\n"),
+        whole.replace(b"\r\n\r\n", b"\r\nContent-Length: -1\r\n\r\n"),
+        whole.replace(b"\r\n\r\n", b"\r\nno colon\r\n\r\n"),
+    ):
+        said = (await raw(dashboard, garbage)).decode()
+        assert said.startswith("HTTP/1.1 400 Bad Request\r\n")
+        assert all(f"\r\n{name}: {value}\r\n" in said for name, value in HEADERS.items())
+        assert "This is no request of HTTP/1.1" in said
+    assert (await dashboard.client.get("/")).status_code == 200
+
+
 async def broken(_: object) -> object:
     raise RuntimeError("Traceback (most recent call last): secret words of the store")
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from conch_services.dashboard.security.guard import HEADERS
+from conch_services.dashboard.security.refusals import NO_REQUEST
 
 HEAD_SECONDS = 10.0
 """From a connection, or from the first byte of a further request on it, to the last header of the request."""
@@ -29,6 +33,14 @@ class Impatient(H11Protocol):
             self._on_time()
         elif self._late is None:
             self._late = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def send_400_response(self, _: str) -> None:
+        """What is no request never comes to the guard, and is answered as it would answer."""
+        told = [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store"), ("Connection", "close")]
+        head = h11.Response(status_code=400, headers=[*told, *HEADERS.items()], reason=b"Bad Request")
+        for event in (head, h11.Data(data=f"{NO_REQUEST}\n".encode()), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """He is gone."""

@@ -21,6 +21,7 @@ FOREIGN_HOST = (
     "in ui.origins."
 )
 NO_HOST = "The request does not say which host it is meant for: it needs the header Host."
+NO_REQUEST = "This is no request of HTTP/1.1, or its headers are longer than 16 KiB."
 CROSS_SITE = (
     "Another page has sent this, so nothing was done. Do it on the dashboard's own page; a program shows the token, as "
     "Authorization: Bearer, and neither Origin nor Sec-Fetch-Site."

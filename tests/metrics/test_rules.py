@@ -246,8 +246,8 @@ def test_every_alarm_of_the_watchers_has_an_alert() -> None:
 
 
 def test_rules_follow_what_is_paid_and_its_range() -> None:
-    """Each component has its alerts: what is paid warns, what is watched informs; a fifth of the range is a fall, of the
-    total a tenth. A range of a million is none."""
+    """Each component has its alerts: what is paid warns, what is watched informs. A fifth of the range is a fall, of
+    the total a tenth; a range of a million is none."""
     parts = {"taste": {"range": (-5, 5)}, "cost": {"range": (-1e6, 1e6), "weight": 0.1}}
     groups = _groups(JOY, rewards={"parts": parts})
 

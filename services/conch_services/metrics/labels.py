@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from conch.text import safe_text
-from conch_schemas import Event
+from conch_schemas import Event, trace_id
 
 OTHER = "other"
 """What stands for every name beyond the bound."""
@@ -14,7 +14,6 @@ LONGEST = 64
 """Characters of a label value."""
 
 _ACTION = re.compile(r"[0-9A-Za-z-]{1,36}")
-_TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class Names:
@@ -45,6 +44,6 @@ def exemplar_of(event: Event) -> dict[str, str]:
         found["cycle"] = str(event.cycle)
     if event.action_id is not None and _ACTION.fullmatch(event.action_id):
         found["action_id"] = event.action_id
-    if event.traceparent is not None and (trace := _TRACE.fullmatch(event.traceparent)):
-        found["trace_id"] = trace[1]
+    if (trace := trace_id(event.traceparent)) is not None:
+        found["trace_id"] = trace
     return found

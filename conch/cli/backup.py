@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
@@ -18,6 +17,7 @@ from cyclopts import Parameter
 
 from conch.cli.common import Common, embedded_server, emit, quiet, reach, say, stream_bytes, warn
 from conch.cli.options import COMMON
+from conch.cli.progress import Told, moving
 from conch.errors import BusError, ConchError, UsageError
 from conch.home import write_whole
 
@@ -47,15 +47,18 @@ async def snapshot(file: File, /, *, common: Common = COMMON) -> None:
         raise UsageError(f"{file} is a directory: name a file in it")
     home, settings = common.existing(), common.settings()
     async with reach(home, settings) as access, Connection(access, name="conch-snapshot") as connection:
-        with writing(
-            file, version=version("conch-agent"), server=str(connection.said.get("version")), agents=home.agents()
-        ) as writer:
+        with (
+            writing(
+                file, version=version("conch-agent"), server=str(connection.said.get("version")), agents=home.agents()
+            ) as writer,
+            moving() as told,
+        ):
             for stream in (BUCKET, STREAM):
-                await _take(connection, writer, stream)
+                await _take(connection, writer, stream, told)
     _tell(common, "snapshot", file, writer.parts[1].state)
 
 
-async def _take(connection: Connection, writer: Writer, stream: str) -> None:
+async def _take(connection: Connection, writer: Writer, stream: str, told: Told) -> None:
     from conch.bus.jetstream.transfer import pack
 
     with ExitStack() as stack:
@@ -67,7 +70,7 @@ async def _take(connection: Connection, writer: Writer, stream: str) -> None:
                 nonlocal done
                 write(chunk)
                 done += len(chunk)
-                _progress(f"packing {stream}", done, state["bytes"])
+                told(f"packing {stream}", done, state["bytes"])
 
             return take
 
@@ -93,7 +96,8 @@ async def restore(
     home, settings = common.where(), common.settings()
     if home.running() is not None:
         raise ConchError(f"{home.path} has a run in progress: conch stop, then restore")
-    manifest = read_manifest(file, _progress)
+    with moving() as told:
+        manifest = read_manifest(file, told)
     for stream in (BUCKET, STREAM):
         manifest.part(stream)
     with home.owned():
@@ -238,28 +242,20 @@ async def _put_back(connection: Connection, file: Path, manifest: Manifest, *, r
         if room is not None and name == STREAM:
             config["max_bytes"] = room
         try:
-            with chunks_of(file, name) as chunks:
-                info = await unpack(connection, config, part.state, _counted(chunks, name, part.size))
+            with chunks_of(file, name) as chunks, moving() as told:
+                info = await unpack(connection, config, part.state, _counted(chunks, name, part.size, told))
         except BusError as error:
             raise ConchError(f"{file} could not be put back, nothing of it is there: {name}: {error}") from error
         if info["state"]["last_seq"] != part.state["last_seq"]:
             raise ConchError(f"the server has put {name} back up to {info['state']['last_seq']} alone")
 
 
-def _counted(chunks: Iterator[bytes], name: str, size: int) -> Iterator[bytes]:
+def _counted(chunks: Iterator[bytes], name: str, size: int, told: Told) -> Iterator[bytes]:
     done = 0
     for chunk in chunks:
         yield chunk
         done += len(chunk)
-        _progress(f"restoring {name}", done, size)
-
-
-def _progress(what: str, done: int, whole: int) -> None:
-    """How far it is, for a person on a terminal."""
-    if sys.stderr.isatty():
-        share = f"{min(done / whole, 1):4.0%}" if whole else ""
-        sys.stderr.write(f"\r{what} {done / 2**20:8.1f} MiB {share}\x1b[K" + ("\n" if done >= whole else ""))
-        sys.stderr.flush()
+        told(f"restoring {name}", done, size)
 
 
 def _tell(common: Common, what: str, file: Path, state: dict[str, Any]) -> None:

@@ -171,7 +171,8 @@ def _stream(found: Mapping[str, Any]) -> Iterator[str]:
         behind = sorted(found["consumers"], key=lambda one: -one["lag"])
         yield "  lag        " + "  ".join(f"{_short(one['name'])} {one['lag']}" for one in behind)
     for name in map(_short, found["left_over"][:SHOWN]):
-        yield f"  left over  {name}: conch consumer forget {name} if it is gone for good (it is not configured any more)"
+        advice = f"conch consumer forget {name} if it is gone for good (it is not configured any more)"
+        yield f"  left over  {name}: {advice}"
     yield from (f"  trimming   {safe_text(sentence, one_line=True)}" for sentence in found["held"][:SHOWN])
     if found["dead_letters"]:
         yield f"  letters    {found['dead_letters']} dead letters: conch dlq list"

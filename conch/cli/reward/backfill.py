@@ -6,7 +6,6 @@ import asyncio
 import difflib
 import re
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from cyclopts.validators import Number
 from conch.cli.common import Common, warn
 from conch.cli.facts import names_in
 from conch.cli.options import COMMON, AgentName, meant
+from conch.cli.progress import counting
 from conch.cli.reward.backfilled import Ran, tell
 from conch.cli.reward.history import History, When, history, since
 from conch.config import BUILTIN_COMPONENTS, Settings
@@ -203,7 +203,7 @@ async def _run(
         )
     if not ran.missing:
         return ran
-    with _bar() as bar:
+    with counting() as bar:
         await _score(found, source, wanted, processes, ending, ran, bar)
         if not ending.stop.is_set():
             await _join(found, ran, bar)
@@ -260,27 +260,3 @@ async def _score(
         ran.unanswered = sum(lane.failed for lane in lanes if isinstance(lane, JudgeLane))
     ending.scoring = False
     ran.seconds = time.perf_counter() - start
-
-
-@contextmanager
-def _bar() -> Iterator[Progress]:
-    """On a terminal, on stderr; elsewhere nothing is drawn."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
-    from rich.progress import TimeRemainingColumn as Remaining
-    from rich.text import Text
-
-    class Rate(ProgressColumn):
-        """How many a second."""
-
-        def render(self, task: Task) -> Text:
-            speed = task.finished_speed or task.speed
-            return Text("" if speed is None else f"{speed:,.0f}/s")
-
-    named = TextColumn("{task.description}", markup=False)
-    console = Console(file=sys.stderr)
-    shown = sys.stderr.isatty()
-    with Progress(
-        named, BarColumn(), MofNCompleteColumn(), Rate(), Remaining(), console=console, disable=not shown
-    ) as bar:
-        yield bar

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from conch.experience.bodies import (
     ShownCheck,
@@ -37,8 +40,12 @@ _TALLY: Final = """
         SELECT outcome, kind, tool, skill, need FROM experiences WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?)
     GROUP BY 1, 2, 3, 4, 5 ORDER BY 6 DESC, 1, 2, 3, 4, 5"""
 _WORDS: Final = """
-    SELECT e.act, e.cycle, e.seq, a.body, (SELECT body FROM contexts c WHERE c.act = e.act AND c.kind = 'thought')
+    SELECT e.act, e.cycle, e.seq, CAST(a.body AS BLOB),
+    (SELECT body FROM contexts c WHERE c.act = e.act AND c.kind = 'thought')
     FROM experiences e JOIN acts a ON a.act = e.act WHERE """
+_WORD: Final = re.compile(r"[a-z0-9]+")
+_UNSAID: Final = b" invalid"
+"""The skill of what was not valid, which no fact says in this word."""
 _PAGE: Final = 500
 """Cycles whose words are looked through at a time."""
 LARGEST: Final = 2**63 - 1
@@ -146,9 +153,12 @@ class PointReader(PastReader):
             f"{_WORDS} {where} AND (e.cycle, e.seq) < (:before, :place) ORDER BY e.cycle DESC, e.seq DESC LIMIT {_PAGE}"
         )
         sought, place = text.casefold(), {"place": -1}
+        words = [word.encode() for word in _WORD.findall(sought)]
         while rows := self._named(sql, {**named, **place}):
             with self._intact():
-                yield from (act for act, _, _, body, thought in rows if sought in _words(body, thought).casefold())
+                for act, _, _, body, thought in rows:
+                    if _may_hold(words, body, thought) and sought in _words(body, thought).casefold():
+                        yield act
             place = {"before": rows[-1][1], "place": rows[-1][2]}
 
 
@@ -182,10 +192,17 @@ def _point(row: Sequence[Any]) -> Point:
     )
 
 
+def _may_hold(words: Sequence[bytes], body: bytes, thought: str | None) -> bool:
+    """False where a word of what is sought is nowhere in the facts: told without reading them."""
+    facts = body.lower() + (thought or "").lower().encode() + _UNSAID
+    return all(word in facts for word in words)
+
+
 def _words(body: bytes, thought: str | None) -> str:
     """What was thought, replied and done, in lines; the action also in the words of a list, `skill value value`."""
     act = stored_act(body)
     action = act.action
-    values = [str(value) for name, value in action.args.items() if name != "operation"]
+    args = [value for name, value in action.args.items() if name != "operation"]
+    values = [value if isinstance(value, str) else msgspec.json.encode(value).decode() for value in args]
     said = (act.thought if thought is None else thought, act.raw, " ".join([action.skill, *values]), action.text)
     return "\n".join(filter(None, (*said, action.reason)))

@@ -118,6 +118,8 @@ def test_points_come_in_pages(store: ExperienceStore, facts: Any, feed: Any) -> 
         (Filters(text="ÜBER"), [4]),
         (Filters(text="THOUGHT 5"), [5]),
         (Filters(text="no such tool"), [4]),
+        (Filters(text="INVALID"), [4]),
+        (Filters(text="Do_Nothing"), [5, 3, 1]),
         (Filters(text="rest", first=2), [5, 3]),
         (Filters(text="conch.v1"), []),
         (Filters(text="%"), []),

@@ -58,7 +58,8 @@ def shares(points: Sequence[Point]) -> dict[str, float]:
     rows = [amounts(point) for point in points]
     names = dict.fromkeys(name for row in rows for name in row)
     series = {name: [row.get(name, 0.0) for row in rows] for name in names}
-    return variance_shares(series, [point.total for point in points])
+    # The amounts have six decimals; of a finer difference there would be nothing left to divide by.
+    return variance_shares(series, [round(point.total, 6) for point in points])
 
 
 def share_of(component: str, role: str, found: Mapping[str, float]) -> float | None:

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from conch.experience import ExperienceReader
 from conch_schemas import Mark
 from conch_services.dashboard.asking import after, asked
-from conch_services.dashboard.checking import Check, Checks
+from conch_services.dashboard.checking import Check
 from conch_services.dashboard.page import agent_of, page
 
 MARKS = 50
@@ -48,10 +48,10 @@ async def witness(request: Request) -> Response:
     world, agent = request.app.state.world, await agent_of(request)
     before = _number(request.query_params.get("before"))
     found = await asked(world.read(lambda reader: _marks(reader, agent, before)))
-    marks, check = found.found, checks(request).of(agent)
+    marks, check = found.found, request.app.state.checks.of(agent)
     again = "hx-request" in request.headers
     if marks is not None and marks.last is not None and marks.last < SHORT_CHAIN and not again:
-        check = checks(request).upto(agent, marks.last)
+        check = request.app.state.checks.upto(agent, marks.last)
     place = after(request, marks.position if marks else 0)
     told = {"marks": marks, "before": before, "why": found.why, "after": place}
     template = "witness_marks.html" if again else "witness.html"
@@ -62,9 +62,9 @@ async def verdict(request: Request) -> Response:
     """How the chain was found: for a page that waits for it. Posted to, it is looked at now."""
     agent = await agent_of(request)
     found = await asked(request.app.state.world.read(lambda reader: reader.last_mark(agent)))
-    check = checks(request).of(agent)
+    check = request.app.state.checks.of(agent)
     if request.method == "POST" and found.found is not None:
-        check = checks(request).begin(agent, found.found)
+        check = request.app.state.checks.begin(agent, found.found)
     marks = Marks((), found.found, 0)
     return await page(request, "witness_check.html", {"why": found.why, "marks": marks} | _shown(check, marks))
 
@@ -77,14 +77,6 @@ async def mark(request: Request) -> Response:
     why = found.why or ("" if there["twins"] else f"There is no mark {sequence} of {agent}.")
     told = {"sequence": sequence, "why": why, "fields": FIELDS} | there
     return await page(request, "mark.html", told, 200 if there["twins"] else 404)
-
-
-def checks(request: Request) -> Checks:
-    """The verifications of this dashboard."""
-    there: Checks | None = getattr(request.app.state, "checks", None)
-    if there is None:
-        there = request.app.state.checks = Checks(request.app.state.world)
-    return there
 
 
 def _shown(check: Check | None, marks: Marks | None) -> dict[str, Any]:

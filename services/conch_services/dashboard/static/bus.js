@@ -10,7 +10,7 @@ async function act(button) {
   if (what === "drop" && !confirm("Give this letter up? It stays on the stream as a fact and is listed no more.")) return;
   button.disabled = true;
   wrong.textContent = "";
-  const answer = await fetch(`/api/v1/letters/${encodeURIComponent(id)}/${what}`, { method: "POST" }).catch(() => null);
+  const answer = await fetch(`/api/v1/dlq/${encodeURIComponent(id)}/${what}`, { method: "POST" }).catch(() => null);
   if (!answer) wrong.textContent = "The dashboard does not answer; nothing was done.";
   else if (!answer.ok) wrong.textContent = await sentence(answer);
   button.disabled = false;

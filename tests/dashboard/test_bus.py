@@ -1,0 +1,142 @@
+"""The page of the bus: who is behind, who is slow, what could not be handled, and a bus that is away."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.async_api import Page, expect
+
+from conch.bus import Delivery, MemoryBus
+from conch.consumer.letters import open_letters
+from conch.consumer.standing import say_place
+from conch_schemas import (
+    ActionTaken,
+    ConsumerFailed,
+    Event,
+    MarkWitnessed,
+    NeedsChanged,
+    RewardAssigned,
+    encode,
+    source_of,
+    subject_of,
+)
+from conch_services.dashboard.latency import MOST_CAUSES, Latencies
+from tests.dashboard.conftest import Dashboard
+from tests.dashboard.document import Element, parsed
+from tests.dashboard.life import HOSTILE, Life
+
+
+async def page(dashboard: Dashboard) -> Element:
+    """The page as it answers."""
+    answer = await dashboard.client.get("/bus")
+    assert answer.status_code == 200, answer.text
+    return parsed(answer.text)
+
+
+async def letter(dashboard: Dashboard, reason: str = "it broke") -> ConsumerFailed:
+    """A dead letter on the bus."""
+    made = ConsumerFailed(
+        id=f"letter-{reason[:8]}",
+        source=source_of("echo", "-"),
+        agent="echo",
+        consumer="fragile",
+        version="1",
+        letter_subject="conch.v1.echo.action.taken",
+        letter_seq=4,
+        letter="",
+        reason=reason,
+        tries=5,
+    )
+    await dashboard.bus.publish(subject_of(made), encode(made), id=made.id)
+    return made
+
+
+async def test_how_far_everybody_is_stands_there(dashboard: Dashboard) -> None:
+    """Each with its place and the events that wait for it."""
+    last = (await dashboard.bus.state()).last
+    await say_place(dashboard.bus, "reward", [ActionTaken], last)
+    await say_place(dashboard.bus, "slow", [ActionTaken], 0)
+
+    rows = {row[0]: row for row in (await page(dashboard)).one("table", id="consumers").cells()}
+
+    assert rows["reward"][1:3] == [f"{last:,}", "0"]
+    assert rows["slow"][1:3] == ["0", "60"]
+
+
+async def test_a_durable_reader_shows_what_it_was_handed_again(dashboard: Dashboard) -> None:
+    """A number for it; a dash for who keeps its place itself."""
+    await say_place(dashboard.bus, "reward", [ActionTaken], 0)
+    async with dashboard.bus.consume("theirs", ["conch.v1.>"], after=0):
+        rows = {row[0]: row for row in (await page(dashboard)).one("table", id="consumers").cells()}
+
+    assert rows["theirs"][5] == "0"
+    assert rows["reward"][5] == "–"
+
+
+async def test_a_hostile_dead_letter_is_text_and_can_be_dropped(
+    tab: Page, dashboard: Dashboard, complaints: list[str]
+) -> None:
+    """Its reason is shown harmless; dropped, it is listed no more; a retry that nobody takes is a sentence."""
+    await letter(dashboard, HOSTILE)
+    await letter(dashboard, "another one")
+    await tab.goto("/bus")
+    await expect(tab.locator("[data-letter]")).to_have_count(2)
+    await expect(tab.locator("[data-letter]").last).to_contain_text("<script>alert(1)</script>")
+    tab.on("dialog", lambda dialog: dialog.accept())
+
+    await tab.locator("[data-letter]").first.get_by_role("button", name="Retry").click()
+    await expect(tab.locator("#wrong")).to_contain_text("fragile takes no retry")
+    await tab.locator("[data-letter]").first.get_by_role("button", name="Drop").click()
+
+    await expect(tab.locator("[data-letter]")).to_have_count(1)
+    assert len([one async for one in open_letters(dashboard.bus)]) == 1
+    assert all("Failed to load resource" in one for one in complaints)  # the retry that nobody took
+    complaints.clear()
+
+
+async def test_a_bus_that_is_away_is_said_and_comes_back(
+    tab: Page, dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page asks again by itself."""
+    with monkeypatch.context() as gone:
+        gone.setattr(dashboard.world, "feed", None)
+        await tab.goto("/bus")
+        await expect(tab.locator("main")).to_contain_text("The bus is away")
+
+    await expect(tab.locator("main")).to_contain_text("events a second")
+    await expect(tab.locator("main")).not_to_contain_text("The bus is away")
+
+
+async def test_latency_is_from_a_cause_to_what_follows_by_the_streams_clock() -> None:
+    """Of every scorer and of the witness; nothing of a fact whose cause is not known."""
+    latencies, facts = Latencies(), Life().cycle()
+    act = next(one for one in facts if isinstance(one, ActionTaken))
+    reward = next(one for one in facts if isinstance(one, RewardAssigned))
+    needs = next(one for one in facts if isinstance(one, NeedsChanged))
+    mark = next(one for one in facts if isinstance(one, MarkWitnessed))
+    places: list[tuple[Event, float]] = [(act, 100.0), (reward, 100.02), (needs, 100.5)]
+
+    bus = MemoryBus()
+    async with bus:
+        assert await latencies.look(bus) == {}
+        for number, (fact, time) in enumerate(places, 1):
+            latencies.take(Delivery(number, subject_of(fact), encode(fact), time))
+        latencies.take(Delivery(9, subject_of(mark), encode(mark.model_copy(update={"causation_id": "x"})), 101.0))
+        told = await latencies.look(bus)
+
+    assert told["reward"].p50 == pytest.approx(20.0, abs=0.01)
+    assert told["needs"].p95 == pytest.approx(500.0, abs=0.01)
+    assert "witness" not in told
+
+
+async def test_latencies_forget_and_pass_over_what_is_no_fact() -> None:
+    """However many events there are, and whatever they hold."""
+    latencies = Latencies()
+    for number in range(MOST_CAUSES + 50):
+        body = {"id": str(number), "type": "conch.v1.action.taken", "data": {}}
+        latencies.take(Delivery(number, "s", json.dumps(body).encode(), 1.0))
+    for junk in (b"", b"\xff", b"[]", b'{"id": 3}'):
+        latencies.take(Delivery(1, "s", junk, 1.0))
+
+    assert len(latencies._stored) == MOST_CAUSES

@@ -1,0 +1,181 @@
+"""The page of the rewards: its figures are those of the command, and what it adds to them is right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from playwright.async_api import Page, expect
+
+from conch.experience import Point, ShownLine, ShownScore, SqliteReader
+from conch.people.scoring import said_score
+from conch.views.line import signed
+from conch_schemas import WeightsSet, consequence_id
+from conch_services.dashboard.components import HEIGHT, WIDTH, Voice, bites, disagreement, shares, strip
+from tests.dashboard.conftest import CYCLES, Dashboard
+from tests.dashboard.document import Element, parsed
+from tests.dashboard.life import Life
+
+VALUES = st.lists(st.floats(-1, 1), min_size=2, max_size=30)
+
+
+async def page(dashboard: Dashboard, path: str = "/rewards") -> Element:
+    """The page as it answers."""
+    answer = await dashboard.client.get(path)
+    assert answer.status_code == 200, answer.text
+    return parsed(answer.text)
+
+
+def point(cycle: int, **parts: float) -> Point:
+    """A cycle whose parts of equal weight were worth so much."""
+    scores = tuple(ShownScore(name, value, 0.5, "scored", "s", "1") for name, value in parts.items())
+    lines = tuple(ShownLine(f"part:{name}", 0.5 * value) for name, value in parts.items())
+    total = sum(line.amount for line in lines)
+    return Point(
+        cycle, cycle, Life().begun, "none", "TOOL", None, "s", True, total, 1.0, True, 1, 0.0, scores, lines, {}
+    )
+
+
+async def test_the_figures_are_those_of_the_command(dashboard: Dashboard) -> None:
+    """Component, scorer, weight, mean, percentiles, coverage, errors, late: as `conch reward list --json` has them."""
+    told = (await dashboard.client.get("/api/v1/rewards?limit=400")).json()["rewards"]
+
+    rows = (await page(dashboard)).one("table", id="components").all("tr")[1:]
+
+    assert [(row["data-component"], row["data-scorer"]) for row in rows] == [
+        (one["component"], one["scorer"]) for one in told
+    ]
+    for row, one in zip(rows, told, strict=True):
+        cells = [cell.text for cell in row.all("td")]
+        assert cells[2] == (f"{one['weight']:.3f}" if one["weight"] else one["role"])
+        assert cells[3:6] == ["–" if one[name] is None else signed(one[name]) for name in ("mean", "p50", "p95")]
+        assert cells[8:11] == [
+            "–" if one["coverage"] is None else f"{100 * one['coverage']:.0f}%",
+            str(one["errors"]),
+            str(one["timeouts"]),
+        ]
+
+
+async def test_the_number_of_cycles_is_chosen(dashboard: Dashboard) -> None:
+    """50, 400 or 1,000; anything else is as if nothing was said."""
+    for chosen, count in (("50", 50), ("400", CYCLES), ("1000", CYCLES), ("-1", CYCLES), ("x", CYCLES)):
+        shown = await page(dashboard, f"/rewards?last={chosen}")
+        assert f"of the last {count} cycles" in shown.one("div", class_="key").text
+
+
+async def test_what_bore_on_the_total_is_counted(dashboard: Dashboard) -> None:
+    """In how many cycles the ethical gate closed and repetition took something off, by the breakdowns' own lines."""
+    steps = [{line.step for line in one.breakdown} for one in dashboard.seeded.recorded]
+
+    shown = {
+        row["data-component"]: row.all("td")[11].text
+        for row in (await page(dashboard)).all("tr")[1:]
+        if "data-component" in row.attributes
+    }
+
+    assert shown["repetition"] == str(sum("repetition" in one for one in steps))
+    assert shown["ethical"] == str(sum("gate:ethical" in one for one in steps))
+    assert shown["exploration"] == str(sum("cap:exploration" in one for one in steps))
+
+
+async def test_a_second_voice_on_a_component_is_compared(dashboard: Dashboard) -> None:
+    """Two versions of one component: acts that both scored, how far they are apart, their rank correlation."""
+    with SqliteReader(dashboard.world.store) as reader:
+        acts = [reader.act("echo", cycle) for cycle in range(1, 9)]
+    for number, value in ((1, lambda n: n / 10), (2, lambda n: n / 10 + 0.25)):
+        await dashboard.live(
+            [said_score(act, "kind", value(n), "so", (-1.0, 1.0), number) for n, act in enumerate(acts) if act]
+        )
+
+    [row] = (await page(dashboard)).one("section", aria_labelledby="apart").one("table").cells()
+
+    assert row == ["kind", "human 1human 2", "8", "0.250", "+1.00"]
+
+
+async def test_weight_sets_are_listed_with_what_changed(dashboard: Dashboard) -> None:
+    """The newest first, in force; a part that weighs otherwise than before says what it was."""
+    first = dashboard.life.weights()
+    parts = tuple(
+        part.model_copy(update={"weight": {"format": 0.2, "goal": 0.25}.get(part.component, part.weight)})
+        for part in first.parts
+    )
+    identity = consequence_id(first.id, "test", "2", WeightsSet)
+    changed = {"id": identity, "version": "second", "parts": parts, "why": "goals matter more"}
+    await dashboard.live([first.model_copy(update=changed)])
+
+    newest, oldest = (await page(dashboard)).one("ol", class_="sets").all("li")
+
+    assert "in force" in newest.text
+    assert "goals matter more" in newest.text
+    assert [chip["title"] for chip in newest.all("span", class_="warn")] == ["was 0.300", "was 0.150"]
+    assert oldest.all("span", class_="warn") == []
+
+
+async def test_without_the_bus_the_history_stands_and_alarms_are_not_known(
+    dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the store has is shown; that nobody can say of alarms is said."""
+    monkeypatch.setattr(dashboard.world, "feed", None)
+
+    shown = await page(dashboard)
+
+    banners = [one.text for one in shown.all("p", class_="banner")]
+    assert any(one.startswith("Whether an alarm is active is not known") for one in banners)
+    assert len(shown.one("table", id="components").cells()) > 5
+
+
+async def test_a_new_cycle_is_in_the_figures_by_itself(tab: Page, dashboard: Dashboard) -> None:
+    """Nobody loads the page again."""
+    await tab.goto("/rewards")
+    await expect(tab.locator(".key small").first).to_have_text(f"of the last {CYCLES} cycles")
+
+    await dashboard.live()
+
+    await expect(tab.locator(".key small").first).to_have_text(f"of the last {CYCLES + 1} cycles")
+
+
+@settings(deadline=None)
+@given(VALUES.flatmap(lambda a: st.tuples(st.just(a), st.lists(st.floats(-1, 1), min_size=len(a), max_size=len(a)))))
+def test_shares_add_up_to_one(series: tuple[list[float], list[float]]) -> None:
+    """Whatever the parts have to do with each other; a total that never changes has no shares."""
+    points = [point(n, a=a, b=b) for n, (a, b) in enumerate(zip(*series, strict=True))]
+    totals = [round(one.total, 6) for one in points]
+
+    found = shares(points)
+
+    assert (max(totals) == min(totals)) == (not found)
+    if max(totals) - min(totals) > 1e-3:
+        assert sum(found.values()) == pytest.approx(1.0, abs=1e-2)
+
+
+@settings(deadline=None)
+@given(VALUES)
+def test_a_strip_stays_in_its_drawing(values: list[float]) -> None:
+    """Every bar within it, the fullest as high as it is."""
+    drawn = strip(values, (-1.0, 1.0))
+
+    assert all(x >= 0 and x + w <= WIDTH and y >= 0 and y + h <= HEIGHT + 0.01 for x, y, w, h in drawn.bars)
+    assert max(h for *_, h in drawn.bars) == HEIGHT
+    assert drawn.zero == WIDTH / 2
+
+
+def test_lines_that_bit_are_counted_by_component() -> None:
+    """A cap, a gate and a penalty each once a cycle under their component's name; paid parts are no bite."""
+    lines = ("part:format", "cap:exploration", "gate:ethical", "repetition", "cap:cycle")
+    bitten = point(1, format=1.0)._replace(breakdown=tuple(ShownLine(step, -0.1) for step in lines))
+
+    assert bites([bitten, bitten, point(2, format=1.0)]) == {
+        "exploration": 2, "ethical": 2, "repetition": 2, "cycle": 2,
+    }  # fmt: skip
+
+
+def test_two_who_share_no_act_do_not_disagree() -> None:
+    """There is nothing to compare, and that is said."""
+    voices: list[Any] = [Voice("a", "1", {1: 0.5}, (0.0, 1.0)), Voice("b", "1", {2: 0.5}, (0.0, 1.0))]
+
+    found = disagreement("kind", *voices)
+
+    assert (found.count, found.apart, found.correlation) == (0, None, None)
+    assert found.why

@@ -20,6 +20,7 @@ from conch.home import Home
 from conch.passes import Passes, called
 from conch.process import innermost
 from conch_services.dashboard.app import make_app
+from conch_services.dashboard.page import compile_templates
 from conch_services.dashboard.security import MOST_HEAD, Guard, Impatient
 from conch_services.dashboard.world import World
 
@@ -116,6 +117,7 @@ class DashboardService:
             )
             server = _Server(config)
             serving = asyncio.create_task(server.serve(sockets=[listening]), name="conch.dashboard.serve")
+            templates = asyncio.create_task(asyncio.to_thread(compile_templates), name="conch.dashboard.templates")
             log.info("dashboard.serving", address=self.address)
             try:
                 with passes.shown_at(called(self._settings, self.address)):
@@ -123,7 +125,7 @@ class DashboardService:
             finally:
                 self._world.hub.close()
                 server.should_exit = True
-                await asyncio.gather(serving, return_exceptions=True)
+                await asyncio.gather(serving, templates, return_exceptions=True)
                 self._world.close()
                 self.address = None
 

@@ -64,7 +64,9 @@ Found = tuple[int, float, str]
 
 
 def _judged(point: Point) -> bool:
-    return any(score.component == APPROVAL and score.scorer == HUMAN_SCORER for score in point.scores)
+    """Where a part of the weight set waits for a person, an act bears a score of him that says nothing."""
+    mine = [score for score in point.scores if (score.component, score.scorer) == (APPROVAL, HUMAN_SCORER)]
+    return any(score.value is not None for score in mine)
 
 
 def _most(found: Iterable[Found]) -> list[Found]:

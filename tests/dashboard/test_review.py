@@ -1,0 +1,91 @@
+"""The page of the review: which cycles stand out, and a person's word on them by keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from playwright.async_api import Page, expect
+
+from conch.experience import Point, ShownScore
+from conch.rewards.watch import Active
+from conch_schemas import RewardAssigned, decode, subject_filter
+from conch_services.dashboard.reviewing import candidates
+from tests.dashboard.conftest import Dashboard
+from tests.dashboard.document import parsed
+from tests.dashboard.life import Life
+
+
+def point(cycle: int, total: float = 0.3, scores: tuple[ShownScore, ...] = (), **changes: Any) -> Point:
+    """A plain cycle."""
+    plain = Point(
+        cycle, cycle, Life().begun, "none", "REFLECT", None, "s", True, total, 1.0, True, 1, 0.0, scores, (), {}
+    )
+    return plain._replace(**changes)
+
+
+def said(scorer: str, value: float | None, component: str = "kind", status: str = "scored") -> ShownScore:
+    """A score."""
+    return ShownScore(component, value, 0.0, status, scorer, "1")
+
+
+def test_what_stands_out_is_shown_first() -> None:
+    """The beginning of an alarm, what is very extreme, scorers far apart, a missing score; plain cycles never."""
+    plain = [point(number, 0.3 + 0.01 * (number % 2)) for number in range(20, 60)]
+    apart = point(2, scores=(said("a", 1.0), said("b", 0.0)))
+    missing = point(4, complete=False, scores=(said("human", None, "approval", "timeout"),))
+    alarm = Active("dominance", "format", 1, 0.9, 0.8, "format makes 90 %", ())
+
+    found = candidates([point(1), apart, point(3, -0.9), missing, *plain], [alarm], {"kind": (0.0, 1.0)})
+
+    assert [one.cycle for one in found] == [1, 3, 2, 4]
+    reasons = {one.cycle: one.reasons[0] for one in found}
+    assert reasons[1] == "alarm: dominance"
+    assert reasons[2] == "scorers disagree on kind by 1.00"
+    assert reasons[3].startswith("low total -0.900")
+    assert reasons[4] == "incomplete: no score of approval"
+
+
+def test_what_a_person_has_judged_is_left_out() -> None:
+    """However much it stands out."""
+    judged = point(1, complete=False, scores=(said("human", 1.0, "approval"),))
+
+    assert candidates([judged], [Active("collapse", None, 1, 0.0, 0.1, "", ())], {}) == []
+
+
+async def test_a_card_tells_what_is_to_be_judged(dashboard: Dashboard) -> None:
+    """Thought, reply, result, the whole breakdown and where it comes from; the cycle that lacks a score among them."""
+    card = parsed((await dashboard.client.get("/review?cycle=20")).text).one("article")
+
+    assert "incomplete: no score of exploration" in card.text
+    names = [row.one("th").text for row in card.one("table", class_="fall").one("tbody").all("tr")]
+    assert names[:2] == ["format", "execution"]
+    assert names[-1] == "total"
+    for words in ("Thought", "Reply", "Result", "Provenance", "policy p1"):
+        assert words in card.text
+
+
+async def test_keys_approve_reject_skip_and_go_back(tab: Page, dashboard: Dashboard) -> None:
+    """A rejection wants its reason; each word is a score of the person on the bus; nothing is said by a skip."""
+    await tab.goto("/review")
+    number = tab.locator("#card [data-cycle]")
+    first = await number.get_attribute("data-cycle")
+
+    await tab.keyboard.press("s")
+    await expect(number).not_to_have_attribute("data-cycle", str(first))
+    await tab.keyboard.press("u")
+    await expect(number).to_have_attribute("data-cycle", str(first))
+    await tab.keyboard.press("a")
+    await expect(number).not_to_have_attribute("data-cycle", str(first))
+    second = await number.get_attribute("data-cycle")
+    await tab.keyboard.press("r")
+    await tab.locator("#review-box textarea").fill("It made things up.")
+    await tab.locator("#review-box .main").click()
+    await expect(tab.locator("#review-box")).to_be_hidden()
+
+    events = [decode(one.data) async for one in dashboard.bus.read([subject_filter(RewardAssigned, "echo")])]
+    words = [
+        (event.cycle, event.scores[0].value, event.scores[0].explanation)
+        for event in events
+        if isinstance(event, RewardAssigned) and event.scorer == "human"
+    ]
+    assert words == [(int(str(first)), 1.0, "approved"), (int(str(second)), -1.0, "It made things up.")]

@@ -1,0 +1,77 @@
+"""The page of the settings: what is in force and where it came from, no secret, and checks only when asked for."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Page, expect
+from pydantic import SecretStr
+
+from conch.config import MindSettings, Settings, UiSettings
+from tests.dashboard.conftest import Dashboard, Seeded
+from tests.dashboard.document import Element, parsed
+
+KEY = "sk-this-is-secret"
+
+
+@pytest.fixture
+def settings(seeded: Seeded) -> Settings:
+    """Read from a file of the home, but for the port, which the command line named."""
+    seeded.home.config_file.write_text(f"cycle:\n  interval: 7.5\nmind:\n  api_key: {KEY}\n")
+    mind = MindSettings(api_key=SecretStr(KEY))
+    return Settings.model_validate({"cycle": {"interval": 7.5}, "mind": mind, "ui": UiSettings(port=0)})
+
+
+async def page(dashboard: Dashboard) -> Element:
+    """The page as it answers."""
+    answer = await dashboard.client.get("/settings")
+    assert answer.status_code == 200, answer.text
+    assert KEY not in answer.text
+    return parsed(answer.text)
+
+
+async def test_every_setting_says_where_it_came_from(dashboard: Dashboard) -> None:
+    """A line of the file, the start of the run, or default; secrets are masked."""
+    rows = {row[0]: row[1:] for row in (await page(dashboard)).one("table", id="config").cells()}
+
+    assert rows["cycle.interval"] == ["7.5", f"{dashboard.world.home.config_file} line 2"]
+    assert rows["ui.port"] == ["0", "the start of the run"]
+    assert rows["cycle.reflect_every"] == ["10", "default"]
+    assert rows["mind.api_key"][0] == '"**********"'
+
+
+async def test_versions_and_the_lack_of_a_run_are_said(dashboard: Dashboard) -> None:
+    """Of conch, python, the server, what lies beside the pages."""
+    shown = await page(dashboard)
+
+    names = [one.text for one in shown.one("section", aria_labelledby="versions-title").all("dt")]
+    assert {"conch", "Python", "nats-server", "htmx", "uPlot"} <= set(names)
+    assert "No run is in progress" in shown.one("section", aria_labelledby="run-title").text
+
+
+async def test_a_file_that_is_wrong_now_is_a_sentence(dashboard: Dashboard) -> None:
+    """The page stands, and says what is wrong where."""
+    dashboard.world.home.config_file.write_text("cycle:\n  intervall: 3\n")
+
+    assert "line 2: cycle.intervall is no setting" in (await page(dashboard)).one("p", class_="bad").text
+
+
+async def test_checks_are_made_when_the_button_is_pressed(tab: Page) -> None:
+    """Not before; each finding with what to do."""
+    await tab.goto("/settings")
+    await expect(tab.locator("#findings li")).to_have_count(0)
+
+    await tab.click("#check")
+
+    await expect(tab.locator("#findings li", has_text="python")).to_be_visible(timeout=60_000)
+    await expect(tab.locator("#findings li", has_text="bus")).to_be_visible()
+
+
+async def test_a_setting_is_found_by_typing(tab: Page) -> None:
+    """The key / leads there; what does not match is hidden; so is every default where that is asked for."""
+    await tab.goto("/settings")
+    await tab.keyboard.press("/")
+    await tab.keyboard.type("reflect_every")
+    await expect(tab.locator("#config tbody tr:not([hidden])")).to_have_count(1)
+
+    await tab.check("#changed")
+    await expect(tab.locator("#none")).to_be_visible()

@@ -1,0 +1,90 @@
+"""The page of the training: what each policy earned, what the reflex mind has learnt, and what is not there."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conch.minds.memory import Memory, save
+from conch_schemas import PolicySet, cycle_event_id, source_of
+from conch_services.dashboard.learning import FEWEST, by_policy, curves, slope
+from tests.dashboard.conftest import CYCLES, Dashboard
+from tests.dashboard.document import Element, parsed
+
+
+async def page(dashboard: Dashboard) -> Element:
+    """The page as it answers."""
+    answer = await dashboard.client.get("/training")
+    assert answer.status_code == 200, answer.text
+    return parsed(answer.text)
+
+
+async def test_a_policy_stands_there_with_what_it_earned(dashboard: Dashboard) -> None:
+    """Its cycles and mean are the store's, its mind and model the stream's."""
+    policy = PolicySet(
+        id=cycle_event_id(dashboard.life.uid, PolicySet),
+        source=source_of("echo", dashboard.life.uid),
+        agent="echo",
+        policy="p1",
+        mind="openai",
+        model="qwen2.5-coder:7b",
+        system_prompt="You are <i>echo</i>.",
+    )
+    await dashboard.live([policy], record=False)
+    mean = fmean(one.total for one in dashboard.seeded.recorded)
+
+    [row] = (await page(dashboard)).one("section", aria_labelledby="policies-title").one("table").cells()
+
+    assert row[0].startswith("p1")
+    assert "You are <i>echo</i>." in row[0]
+    assert row[1:3] == ["openai", "qwen2.5-coder:7b"]
+    assert row[5].startswith(f"{CYCLES}")
+    assert row[6] == f"{mean:+.3f}"
+
+
+async def test_what_is_not_there_is_said(dashboard: Dashboard) -> None:
+    """Fine-tunes, adapters, data sets; and that this agent has no reflex memory."""
+    shown = await page(dashboard)
+
+    missing = shown.one("section", aria_labelledby="missing-title").text
+    assert all(word in missing for word in ("Fine-tunes", "Adapters", "Data sets"))
+    assert "echo has no reflex memory" in shown.one("section", aria_labelledby="reflex-title").text
+
+
+async def test_what_the_reflex_mind_learnt_is_read_from_its_file(dashboard: Dashboard) -> None:
+    """Templates with how often they were tried and what they brought; a broken file is a sentence and stays."""
+    file = dashboard.world.home.agent_dir("echo") / "reflex.npz"
+    memory = Memory()
+    memory.tries[0] = (4, 2.0)
+    save(memory, file)
+    rows = (await page(dashboard)).one("section", aria_labelledby="reflex-title").one("table").cells()
+    assert ["list everything", "4", "", "+0.500"] in rows
+
+
+@settings(deadline=None)
+@given(st.floats(-2, 2), st.floats(-1, 1), st.integers(FEWEST, 300))
+def test_the_slope_of_a_line_is_its_own(rise: float, begin: float, count: int) -> None:
+    """In 100 cycles, with nothing to either side; too few cycles have none."""
+    acted = [(number, "p", begin + rise * number / 100) for number in range(count)]
+
+    found = slope(acted)
+
+    assert found is not None
+    assert found.value == pytest.approx(rise, abs=1e-6)
+    assert found.low == pytest.approx(found.high, abs=1e-4)
+    assert slope(acted[: FEWEST - 1]) is None
+
+
+def test_each_policy_has_a_line_where_it_acted() -> None:
+    """And none where another one did; the one that acted last comes first."""
+    acted = [(1, "a", 0.0), (2, "b", 1.0), (3, "a", 1.0), (4, None, 0.5)]
+
+    assert [(one.policy, one.cycles, one.mean) for one in by_policy(acted)] == [
+        (None, 1, 0.5),
+        ("a", 2, 0.5),
+        ("b", 1, 1.0),
+    ]
+    assert curves(acted, ["a", "b"]) == {"a": [0.0, None, 0.5, None], "b": [None, 1.0, None, None]}

@@ -98,7 +98,8 @@ def running(home: Path, cycles: int) -> Iterator[str]:
     lines: queue.Queue[str] = queue.Queue()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        threading.Thread(target=lambda: [lines.put(line) for line in process.stdout or ()], daemon=True).start()
+        reading = threading.Thread(target=lambda: [lines.put(line) for line in process.stdout or ()], daemon=True)
+        reading.start()
         try:
             link = ""
             while not link or cycles > 0:
@@ -109,6 +110,7 @@ def running(home: Path, cycles: int) -> Iterator[str]:
             yield link
         finally:
             process.send_signal(signal.SIGTERM)
+            reading.join()
 
 
 def best_cycle(home: Path) -> int:

@@ -7,6 +7,7 @@ import hmac
 import logging
 import time
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx2
@@ -467,25 +468,29 @@ async def test_who_says_half_a_request_holds_up_nobody(dashboard: Dashboard, mon
     """Others are served meanwhile; after a while he is hung up on, also in the middle of a second request or a body."""
     port = int(dashboard.address.rpartition(":")[2])
     host = f"Host: {dashboard.address[7:]}\r\n".encode()
-    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.3)
-    monkeypatch.setattr(guard, "BODY_SECONDS", 0.3)
-    slow = [await asyncio.open_connection("127.0.0.1", port) for _ in range(60)]
-    for reader, writer in slow[:20]:
-        writer.write(b"GET /healthz HTTP/1.1\r\n" + host + b"\r\n")
-        assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200 ")
-    for _, writer in slow[:40]:
-        writer.write(b"GET / HTTP/1.1\r\nHos")
-    for _, writer in slow[40:]:
-        writer.write(b"POST /login HTTP/1.1\r\n" + host + b"Content-Length: 100\r\n\r\ntoken=")
+    async with AsyncExitStack() as opened:
 
-    assert (await dashboard.client.get("/")).status_code == 200
-    async with asyncio.timeout(10):
-        said = [await reader.read() for reader, _ in slow]
-    assert set(said[:40]) == {b""}
-    assert all(answer.startswith(b"HTTP/1.1 408 ") for answer in said[40:])
-    for _, writer in slow:
-        writer.close()
-        await writer.wait_closed()
+        async def say(words: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            opened.callback(writer.close)
+            writer.write(words)
+            return reader, writer
+
+        again = [await say(b"GET /healthz HTTP/1.1\r\n" + host + b"\r\n") for _ in range(20)]
+        for reader, _ in again:
+            assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200 ")
+        monkeypatch.setattr(connection, "HEAD_SECONDS", 1.0)
+        monkeypatch.setattr(guard, "BODY_SECONDS", 1.0)
+        half = [await say(b"GET / HTTP/1.1\r\nHos") for _ in range(20)]
+        for _, writer in again:
+            writer.write(b"GET / HTTP/1.1\r\nHos")
+        body = b"POST /login HTTP/1.1\r\n" + host + b"Content-Length: 100\r\n\r\ntoken="
+        slow = [await say(body) for _ in range(20)]
+
+        assert (await dashboard.client.get("/")).status_code == 200
+        async with asyncio.timeout(20):
+            assert {await reader.read() for reader, _ in (*again, *half)} == {b""}
+            assert {(await reader.read())[:13] for reader, _ in slow} == {b"HTTP/1.1 408 "}
 
 
 # -- open to other machines ------------------------------------------------------------------------------------------

@@ -42,9 +42,10 @@ SETTLE_MS = 1500
 """For charts to be drawn and a few cycles to come in live."""
 MOST_BYTES = 300_000
 """Of one picture: they are fetched with the README."""
-WIDE, TALL, NARROW = {"width": 1440, "height": 900}, {"width": 1280, "height": 1400}, {"width": 390, "height": 1100}
+WIDE, LONG = {"width": 1440, "height": 900}, {"width": 1440, "height": 1240}
+TALL, NARROW = {"width": 1280, "height": 1400}, {"width": 390, "height": 1100}
 PAGES = (
-    ("overview-dark", "/", "dark", TALL),
+    ("overview-dark", "/", "dark", LONG),
     ("overview-light", "/", "light", WIDE),
     ("overview-narrow", "/", "light", NARROW),
     ("cycle-light", "/cycles/{cycle}", "light", TALL),

@@ -21,9 +21,9 @@ from conch.people.asking import ask
 from conch.text import safe_text
 from conch_schemas import ContractViolationError, ExperienceRecorded, Mark, control_subject
 
-BATCH = 256
-"""Events taken at a time."""
-REST_SECONDS = 0.01
+BATCH = 64
+"""Events taken at a time: a key waits for no more than these."""
+REST_SECONDS = 0.005
 """Between two batches: keys and drawing come in between."""
 BEHIND = 20_000
 """Events that are waited for; of more, the newest are shown."""

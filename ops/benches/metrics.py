@@ -147,10 +147,11 @@ def counted(agents: int) -> tuple[float, float]:
     return 1e6 * counts / len(again), 1e6 * (time.thread_time() - began) / len(again)
 
 
-async def scraped(agents: int, most: int, rounds: int) -> tuple[list[float], int, int]:
-    """(seconds of each scrape, bytes and lines of the last), all agents having acted before each."""
+async def scraped(agents: int, most: int, rounds: int) -> tuple[list[float], list[float], int, int]:
+    """(seconds of each scrape, processor seconds that the exporter took for it, bytes and lines of the last); all
+    agents have acted before each."""
     settings = Settings.model_validate({"metrics": {"port": 0, "max_agents": most}})
-    times, size, lines = [], 0, 0
+    times, costs, size, lines = [], [], 0, 0
     with tempfile.TemporaryDirectory() as home:
         async with MemoryBus() as bus:
             for number in range(agents):
@@ -175,14 +176,16 @@ async def scraped(agents: int, most: int, rounds: int) -> tuple[list[float], int
                             facts += 1
                     while service.tally.handled < facts:
                         await asyncio.sleep(0.01)
+                    began = time.process_time()
                     scraper.stdin.write(b"\n")
                     told = (await scraper.stdout.readline()).split()
+                    costs.append(time.process_time() - began)
                     times.append(float(told[0]))
                     size, lines = int(told[1]), int(told[2])
                 scraper.stdin.close()
                 await scraper.wait()
                 stop.set()
-    return times[1:], size, lines
+    return times[1:], costs[1:], size, lines
 
 
 def scrape(address: str) -> None:
@@ -209,10 +212,11 @@ def main() -> None:
     counts, reads = counted(options.agents)
     print(f"a fact is counted in {counts:.1f} µs, and read from its bytes before that in {reads:.0f} µs", flush=True)
     for most in MAX_AGENTS:
-        times, size, lines = asyncio.run(scraped(options.agents, most, options.rounds))
+        times, costs, size, lines = asyncio.run(scraped(options.agents, most, options.rounds))
         print(
             f"{options.agents} agents that all acted since the last scrape, metrics.max_agents {most}: "
             f"{1e3 * statistics.median(times):.0f} ms in the middle, {1e3 * max(times):.0f} ms at most, "
+            f"{1e3 * statistics.median(costs):.0f} ms of the exporter's processor, "
             f"of {len(times)} scrapes of {lines:,} lines ({size / 2**20:.1f} MiB)",
             flush=True,
         )

@@ -208,3 +208,17 @@ def test_a_home_that_takes_no_link_is_said_and_the_page_named(tmp_path: Any) -> 
     page, why = voice.lines
     assert page == "page http://127.0.0.1:26624/"
     assert "nobody can be let in" in why
+
+
+def test_a_page_that_cannot_be_shown_does_not_end_the_run(make_house: Callable[..., Any]) -> None:
+    """Nobody could be let in: that is said in a sentence, and the agent goes on."""
+    house = make_house()
+    house.home.mkdir(parents=True)
+    (house.home / "ui").write_text("a file where the passes should lie")
+    live = house.begin("--script", house.endless(), interval=0.1)
+
+    live.until(lambda: "dashboard stays down" in live.said, "why there is no page")
+
+    live.recorded(5)
+    live.signal(signal.SIGTERM)
+    assert live.ended() == 0

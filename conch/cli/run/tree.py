@@ -157,7 +157,8 @@ class Run:
             ]
             acting = start(agent.live(functools.partial(self._agent_spec, crew, born)), name="agent")
             page = [Kept(child, start(child.live(self._page_spec), name=PAGE)) for child in self._pages()]
-            tree = Tree(Kept(agent, acting), Kept(consumers, scoring), plugins, page)
+            named = self._settings.ui.port is not None
+            tree = Tree(Kept(agent, acting), Kept(consumers, scoring), plugins, page, named)
             tasks += [*(kept.living for kept in tree.scoring), acting]
             if self._reloads:
                 renewed = functools.partial(self._renew, bus, crew, consumers)

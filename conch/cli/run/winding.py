@@ -37,6 +37,8 @@ class Tree:
     """Plug-in consumers, each in a process of its own."""
     page: Sequence[Kept] = ()
     """The dashboard, where there is one."""
+    page_is_needed: bool = False
+    """Whether nothing goes on without it: somebody named its port."""
 
     @property
     def scoring(self) -> tuple[Kept, ...]:
@@ -44,8 +46,9 @@ class Tree:
         return (self.consumers, *self.plugins, *self.page)
 
     def fatal(self) -> ConchError | None:
-        """Why the agent, the consumers or the dashboard cannot go on."""
-        return first_fatal([self.agent.child, self.consumers.child, *(kept.child for kept in self.page)])
+        """Why the agent, the consumers or a dashboard that is needed cannot go on."""
+        needed = [kept.child for kept in self.page if self.page_is_needed]
+        return first_fatal([self.agent.child, self.consumers.child, *needed])
 
 
 async def wind_up(tree: Tree, settings: Settings, stop: asyncio.Event, logs: Path, *, counted: bool) -> None:

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import structlog
@@ -78,8 +79,11 @@ class ChildProcess:
         *,
         hear: Callable[[Watched, dict[str, Any]], None],
         changed: Callable[[], None],
+        nice: int = 0,
     ) -> None:
+        """`nice`: by how much it gives way to the others where the processor is scarce (nice(2), 0..19)."""
         self.watched = watched
+        self._nice = nice
         self._module, self._hear, self._changed = module, hear, changed
         self._process: asyncio.subprocess.Process | None = None
         self.fatal: tuple[str, int] | None = None
@@ -94,7 +98,7 @@ class ChildProcess:
             self._module,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            preexec_fn=_as_child,
+            preexec_fn=partial(_as_child, self._nice),
             env=_ONE_THREAD | os.environ,
             limit=4 * 1024 * 1024,
         )
@@ -181,8 +185,9 @@ class ChildProcess:
                 self._process.kill()
 
 
-def _as_child() -> None:
+def _as_child(nice: int) -> None:
     """Between fork and exec. Ctrl-C reaches the whole group: it is the supervisor's to pass on, in order."""
+    os.nice(nice)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent(signal.SIGKILL)
 

@@ -39,6 +39,9 @@ from conch.leftovers import end_stale_sandboxes
 from conch.passes import called
 from conch.supervisor import DEATHS, ChildProcess, Watched, ended, keep_server
 
+PAGE_NICE = 5
+"""By how much the dashboard gives way to whoever acts and scores: a third of the processor where all want it."""
+
 
 class Run:
     """One run of one home."""
@@ -168,6 +171,10 @@ class Run:
                 tasks.append(start(waiting.keep_saying(), name="conch.waiting"))
             await self._until_over(tree, tasks)
             waiting.anew()
+            if self._page is None:  # nobody has seen it: a short run does not wait for it to begin
+                for kept in page:
+                    kept.child.end()
+                    kept.child.kill()
             counted = self._cycles is not None
             await wind_up(tree, self._settings, self._stop, self._home.logs, counted=counted)
             if counted:
@@ -230,10 +237,10 @@ class Run:
 
     # -- what the children are told ----------------------------------------------------------------------------------
 
-    def _child(self, name: str, module: str) -> ChildProcess:
+    def _child(self, name: str, module: str, *, nice: int = 0) -> ChildProcess:
         watched = Watched(name)
         self._watched.append(watched)
-        child = ChildProcess(watched, module, hear=self._hear, changed=self._write_down)
+        child = ChildProcess(watched, module, hear=self._hear, changed=self._write_down, nice=nice)
         self._children.append(child)
         return child
 
@@ -244,7 +251,7 @@ class Run:
 
     def _pages(self) -> list[ChildProcess]:
         """The dashboard, in a process of its own: whoever looks holds up nobody who scores."""
-        return [self._child(PAGE, "conch.consumer.process")] if PAGE in self._wanted_builtin() else []
+        return [self._child(PAGE, "conch.consumer.process", nice=PAGE_NICE)] if PAGE in self._wanted_builtin() else []
 
     def _spec(self, **more: Any) -> dict[str, Any]:
         return {

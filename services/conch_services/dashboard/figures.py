@@ -44,7 +44,7 @@ def row(point: Point) -> dict[str, Any]:
 
 
 def key_figures(points: Sequence[Point]) -> list[Figure]:
-    """Of these cycles, the oldest first: reward, format, tools, needs, exploration, coverage; a dash where none says."""
+    """Of these cycles, the oldest first: reward, format, tools, needs, exploration, coverage; a dash where none say."""
     executed = [point for point in points if point.outcome in EXECUTED]
     trend = needs_trend([point.needs_after for point in points[-TREND:] if point.needs_after])
     late = sum(not point.complete for point in points)

@@ -8,31 +8,25 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 
-from conch.bus import Arrived, Bus, Feed, Tap
+from conch.bus import Arrived, Bus, Feed
 from conch.config.model import METRICS_PORT
 from conch.consumer import ServiceContext
 from conch.consumer.alarms import watched, watched_agents
 from conch.consumer.endpoint import Endpoint, Request, Response, health_of, listen
+from conch.consumer.exporting import Once, keep_taking
 from conch.consumer.output import Tally
 from conch.consumer.retention import KEEP_SECONDS, look
 from conch.consumer.standing import standings
 from conch.errors import BusError, ConchError
-from conch_schemas import ContractViolationError
 from conch_services.metrics.counting import Counting, Seen
 from conch_services.metrics.instruments import Instruments
 
 log = structlog.get_logger(__name__)
 
-POLL_SECONDS = 5.0
-"""Between two looks at how far the consumers are, and at what the watchers know."""
-RECENT = 4096
-"""Events remembered, to tell a repetition."""
-BATCH = 64
-"""Events counted at a time."""
 AT_ONCE = 16
 """Agents whose watchers are looked at in one go: some 8 ms, in which nobody else has the loop."""
-REST_SECONDS = 0.05
-"""Between two batches: figures are that much late, and acts are scored the sooner for it."""
+POLL_SECONDS = 5.0
+"""Between two looks at how far the consumers are, and at what the watchers know."""
 
 ADVICE = (
     "name another one for the metrics (metrics.host, metrics.port, --metrics-port), or no port, and a free one is found"
@@ -65,7 +59,7 @@ class MetricsService:
         self._keep = context.settings.bus.keep
         self._instruments = Instruments()
         self._counting = Counting(context.settings, self._instruments)
-        self._recent: dict[int, None] = {}
+        self._once = Once(self.tally)
         self._bus: Bus | None = None
         self._endpoint: Endpoint | None = None
 
@@ -115,7 +109,7 @@ class MetricsService:
             await self._look_at_trimming(bus)
             await self._look_at_watchers(bus)
             tasks = [
-                group.create_task(self._read(tap), name="conch.metrics.read"),
+                group.create_task(keep_taking(tap, self._take), name="conch.metrics.read"),
                 group.create_task(_again(self._look_at_consumers, bus, POLL_SECONDS), name="conch.metrics.lag"),
                 group.create_task(_again(self._look_at_trimming, bus, KEEP_SECONDS), name="conch.metrics.keep"),
                 group.create_task(_again(self._look_at_watchers, bus, POLL_SECONDS), name="conch.metrics.watch"),
@@ -124,14 +118,6 @@ class MetricsService:
             await stop.wait()
             for task in tasks:
                 task.cancel()
-
-    async def _read(self, tap: Tap) -> None:
-        while True:
-            deliveries = await tap.get(BATCH)
-            for delivery in deliveries:
-                self._take(delivery)
-            # The consumers beside it have the loop first, unless there is more than it can hold back.
-            await asyncio.sleep(REST_SECONDS if len(deliveries) < BATCH else 0)
 
     async def _look_at_consumers(self, bus: Bus) -> None:
         self._counting.set_standings(await standings(bus))
@@ -150,20 +136,11 @@ class MetricsService:
 
     def _take(self, delivery: Arrived) -> None:
         """Count one event; passes over what is none, what stands on another's subject, and what was counted already."""
-        try:
-            event = delivery.event
-        except ContractViolationError:
-            return  # its consumers make the dead letters
-        key = hash(event.id)  # an id may be as long as an event
-        if key in self._recent:
-            self.tally.duplicates += 1
+        event = self._once.take(delivery)
+        if event is None:
             return
-        self._recent[key] = None
-        if len(self._recent) > RECENT:
-            del self._recent[next(iter(self._recent))]
         self._counting.count(event, delivery.time)
         log.debug("metrics.counted", fact=event.TYPE, seq=delivery.seq, agent_id=event.agent, action_id=event.action_id)
-        self.tally.handled += 1
 
     def _answer(self, request: Request) -> Response:
         if request.path == "/metrics":

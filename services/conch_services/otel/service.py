@@ -14,18 +14,16 @@ import structlog
 from conch.bus import Arrived, Feed, Tap
 from conch.config import Settings
 from conch.consumer import ServiceContext
+from conch.consumer.exporting import Once, keep_taking
 from conch.consumer.output import Tally
 from conch.errors import ConchError, UsageError
-from conch_schemas import ContractViolationError
 from conch_services.otel.exporter import Exporter, RefusedError, UnreachableError
 from conch_services.otel.spans import FACTS, Evaluation, Span, Traces
 
 log = structlog.get_logger(__name__)
 
 BATCH = 256
-"""Facts taken from the stream, and spans or evaluations sent, at a time."""
-REST_SECONDS = 0.1
-"""Between two batches of facts: the consumers beside it have the loop first."""
+"""Spans or evaluations sent at a time, and facts taken when the run ends."""
 SEND_SECONDS = 1.0
 """Between two sendings, so that a cycle goes out as a few requests."""
 AGAIN_SECONDS = 5.0
@@ -35,8 +33,6 @@ LAST_SECONDS = 3.0
 POLL_SECONDS = 0.05
 QUEUE_BYTES = 32 * 2**20
 """What waits for the endpoint, as JSON; beyond, the oldest is dropped, and that is said."""
-RECENT = 4096
-"""Events remembered, to tell a repetition."""
 
 
 def otel_service(context: ServiceContext) -> OtelService:
@@ -105,7 +101,7 @@ class OtelService:
         provider = "openai" if settings.mind.kind == "openai" else "conch"
         self._traces = Traces(provider, settings.otel.content)
         self._waiting = Waiting()
-        self._recent: dict[int, None] = {}
+        self._once = Once(self.tally)
         self._ending = asyncio.Event()
         self._trouble = ""
         self._dropped = 0
@@ -131,7 +127,7 @@ class OtelService:
             log.info("otel.started", endpoint=self._exporter.address)
             try:
                 async with feed.tap(FACTS, after=feed.seq) as tap, asyncio.TaskGroup() as group:
-                    reading = group.create_task(self._read(tap), name="conch.otel.read")
+                    reading = group.create_task(keep_taking(tap, self._take), name="conch.otel.read")
                     sending = group.create_task(self._send(), name="conch.otel.send")
                     self.started.set()
                     await stop.wait()
@@ -144,29 +140,12 @@ class OtelService:
             finally:
                 self.started.clear()
 
-    async def _read(self, tap: Tap) -> None:
-        while True:
-            arrived = await tap.get(BATCH)
-            for one in arrived:
-                self._take(one)
-            # The consumers beside it have the loop first, unless there is more than it can hold back.
-            await asyncio.sleep(REST_SECONDS if len(arrived) < BATCH else 0)
-
     def _take(self, arrived: Arrived) -> None:
-        try:
-            event = arrived.event
-        except ContractViolationError:
-            return  # its consumers make the dead letters
-        key = hash(event.id)  # an id may be as long as an event
-        if key in self._recent:
-            self.tally.duplicates += 1
+        event = self._once.take(arrived)
+        if event is None:
             return
-        self._recent[key] = None
-        if len(self._recent) > RECENT:
-            del self._recent[next(iter(self._recent))]
         self._put(self._traces.take(event))
         log.debug("otel.taken", fact=event.TYPE, seq=arrived.seq, agent_id=event.agent, action_id=event.action_id)
-        self.tally.handled += 1
 
     def _put(self, told: Sequence[Span | Evaluation]) -> None:
         dropped, before = self._waiting.put(told), self._dropped

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 
@@ -17,6 +18,7 @@ from conch_schemas import (
     GoalSet,
     NoveltyMeasured,
     consequence_id,
+    control_subject,
     decode,
     subject_filter,
 )
@@ -251,3 +253,32 @@ async def test_a_bus_that_is_away_is_said_and_what_came_meanwhile_is_there_after
 
     await expect(tab.locator("#banner")).to_be_hidden()
     await expect(tab.locator(row(tab, CYCLES + 1))).to_have_count(1)
+
+
+async def test_a_pause_by_somebody_else_is_seen(tab: Page, dashboard: Dashboard) -> None:
+    """The button says what can be done now, without a reload."""
+    state = "running"
+
+    async def answer(_subject: str, _data: bytes) -> bytes:
+        return json.dumps({"ok": True, "state": state}).encode()
+
+    async with dashboard.bus.serve(control_subject("echo", "*"), answer):
+        await tab.goto("/")
+        await expect(tab.locator("#pause")).to_have_text("Pause")
+        state = "paused"
+
+        await expect(tab.locator("#pause")).to_have_text("Resume", timeout=20_000)
+
+
+async def test_a_flood_is_shown_by_its_newest_rows_and_whole_once_it_is_over(tab: Page, dashboard: Dashboard) -> None:
+    """What could not be sent in time is in the table all the same."""
+    await tab.goto("/")
+    await expect(tab.locator("#state")).to_have_text("live")
+    facts = [fact for _ in range(400) for fact in dashboard.life.cycle()]
+
+    await dashboard.live(facts)
+
+    await tab.wait_for_load_state()
+    newest = dashboard.seeded.recorded[-1]
+    await expect(tab.locator(row(tab, newest.cycle or 0))).to_contain_text(f"{newest.total:+.3f}", timeout=30_000)
+    await expect(tab.locator(ROWS)).to_have_count(25)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from conch.consumer.alarms import watched
@@ -16,7 +16,7 @@ from conch.errors import BusError
 from conch.experience import ExperienceReader, Point
 from conch.rewards.watch.state import Active
 from conch_schemas import ActionTaken, ExperienceRecorded, control_subject
-from conch_services.dashboard.asking import Asked, asked
+from conch_services.dashboard.asking import Asked, asked, kept
 from conch_services.dashboard.figures import actions, key_figures, row
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.world import World
@@ -29,6 +29,8 @@ ROWS = 25
 """Of the table of cycles."""
 ASK_SECONDS = 0.5
 """Time that the agent has to say how it is; the page does not wait longer."""
+STATE_SECONDS = 1.0
+"""For so long what the agent said of its state is told to every page that is open."""
 
 
 @dataclass(frozen=True)
@@ -97,4 +99,11 @@ async def state_of(world: World, agent: str) -> str:
     return str(json.loads(answer).get("state", "silent"))
 
 
-ROUTES = [Route("/", overview)]
+async def state(request: Request) -> Response:
+    """`{"state": …}` of an agent, for a page that is open; asked of the agent at most once a second."""
+    agent = await agent_of(request)
+    states = kept(request, "state", STATE_SECONDS)
+    return JSONResponse({"state": await states.get(agent, lambda: state_of(request.app.state.world, agent))})
+
+
+ROUTES = [Route("/", overview), Route("/state", state)]

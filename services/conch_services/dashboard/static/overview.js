@@ -187,7 +187,14 @@ on("experience.recorded", (fact) => { met(fact); keep(fact); drawing.touch(); })
 on("alarm.raised", alarm);
 on("message.received", heard("me"));
 on("message.sent", heard("it"));
-on("missed", () => location.reload());
+
+// More than can be shown: the newest rows go on, and once it is over the history says what was left out.
+const CALM_MS = 3000;
+let calm = null;
+on("missed", () => {
+  clearTimeout(calm);
+  calm = setTimeout(() => location.reload(), CALM_MS);
+});
 
 // What a person can do.
 const control = $("control"), pause = $("pause");
@@ -249,6 +256,16 @@ const goalForm = $("goal-box").querySelector("form");
 goalForm.elements.kind.addEventListener("change", (event) => {
   for (const label of goalForm.querySelectorAll("[data-for]")) label.hidden = !label.dataset.for.split(" ").includes(event.target.value);
 });
+
+// Somebody else may pause it too: no fact says so.
+const STATE_MS = 3000;
+async function ask() {
+  if (document.hidden || pause.disabled) return;
+  const answer = await fetch(`/state?agent=${agent}`).catch(() => null);
+  if (answer?.ok && !pause.disabled) stateIs((await answer.json()).state);
+}
+setInterval(ask, STATE_MS);
+document.addEventListener("visibilitychange", ask);
 
 stateIs(control.dataset.state);
 pause.classList.remove("unready");

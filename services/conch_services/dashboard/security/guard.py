@@ -152,12 +152,10 @@ class Guard:
         address = self._let_try(scope)
         if await asyncio.to_thread(self._passes.redeem, token, time.time()):
             return self._admitted(headers, _onward(scope))
+        if self._open or self._has_session(headers):  # one's own link, clicked again: the session is as it was
+            return RedirectResponse(_onward(scope), 303)
         self._tries.note(address, time.monotonic())
-        known = self._open or self._has_session(headers)
-        onward = _onward(scope)
-        return refusal(
-            scope["path"], 401, refusals.SPENT, form=None if known else onward, onward=onward if known else None
-        )
+        return refusal(scope["path"], 401, refusals.SPENT, form=_onward(scope))
 
     async def _login(self, scope: Scope, body: bytes) -> Response:
         """What the form sends: the token, and where to go on to."""

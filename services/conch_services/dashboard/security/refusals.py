@@ -69,14 +69,12 @@ def refusal(
     *,
     headers: dict[str, str] | None = None,
     form: str | None = None,
-    onward: str | None = None,
 ) -> Response:
     """Why the request for `path` is refused.
 
-    `form`: the page has one that takes the token and then goes to this place; `onward`: whoever reads it is logged in
-    already, and may go on there.
+    `form`: the page has one that takes the token and then goes to this place.
     """
     if is_for_programs(path):
         return problem(status, detail, headers)
     template = TEMPLATES.get_template("closed.html")
-    return HTMLResponse(template.render(title=TITLES[status], detail=detail, form=form, onward=onward), status, headers)
+    return HTMLResponse(template.render(title=TITLES[status], detail=detail, form=form), status, headers)

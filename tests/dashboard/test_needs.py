@@ -84,7 +84,7 @@ async def test_without_the_bus_needs_stand_and_drives_are_said_to_be_the_streams
 
     shown = await page(dashboard)
 
-    assert "kept by the stream alone" in " ".join(one.text for one in shown.all("p", class_="banner"))
+    assert "are told by the bus alone" in " ".join(one.text for one in shown.all("p", class_="banner"))
     assert drawn(shown)["cycles"][-1] == CYCLES
 
 

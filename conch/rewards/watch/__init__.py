@@ -4,9 +4,11 @@ from conch.rewards.watch.figures import rank_shift, variance_shares
 from conch.rewards.watch.fold import CONSUMER, VERSION, Change, fold
 from conch.rewards.watch.look import Finding, look
 from conch.rewards.watch.state import Active, Composed, WatchState, amounts
+from conch.rewards.watch.words import MEANINGS, bounds
 
 __all__ = [
     "CONSUMER",
+    "MEANINGS",
     "VERSION",
     "Active",
     "Change",
@@ -14,6 +16,7 @@ __all__ = [
     "Finding",
     "WatchState",
     "amounts",
+    "bounds",
     "fold",
     "look",
     "rank_shift",

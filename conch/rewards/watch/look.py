@@ -89,12 +89,12 @@ def _dominance(state: WatchState, settings: WatchSettings) -> Iterator[Finding]:
     bound = settings.dominance
     for name, share in variance_shares(parts, total).items():
         begins = share > bound and share - ERRORS * share_error(parts[name], total) > bound
-        yield Finding("dominance", name, share, bound, begins, share > _back(bound, 0.0))
+        yield Finding("dominance", name, share, bound, begins, share > back(bound, 0.0))
 
 
 def _entropy(state: WatchState, settings: WatchSettings, bound: float) -> Finding:
     value = entropy(state.skills[-settings.recent :])
-    return Finding("falling_entropy", None, value, bound, value < bound, value < _back(bound, 1.0))
+    return Finding("falling_entropy", None, value, bound, value < bound, value < back(bound, 1.0))
 
 
 def _collapse(state: WatchState, settings: WatchSettings, active: Active | None) -> Iterator[Finding]:
@@ -106,7 +106,7 @@ def _collapse(state: WatchState, settings: WatchSettings, active: Active | None)
         return
     value, bound = spread(recent) ** 2 / baseline[0], settings.collapse
     begins = active is None and value < bound and rank_shift(deviations(recent), deviations(earlier)) < -SURE
-    yield Finding("collapse", None, value, bound, begins, value < _back(bound, 1.0), baseline)
+    yield Finding("collapse", None, value, bound, begins, value < back(bound, 1.0), baseline)
 
 
 def _length(state: WatchState, settings: WatchSettings, active: Active | None) -> Iterator[Finding]:
@@ -119,7 +119,7 @@ def _length(state: WatchState, settings: WatchSettings, active: Active | None) -
     times = max(value, 1.0 / value)
     begins = active is None and times >= bound and abs(rank_shift(recent, earlier)) > SURE
     threshold = bound if value >= 1.0 else 1.0 / bound
-    yield Finding("length_drift", None, value, threshold, begins, times > _back(bound, 1.0), baseline, (now,))
+    yield Finding("length_drift", None, value, threshold, begins, times > back(bound, 1.0), baseline, (now,))
 
 
 def _held_out(state: WatchState, settings: WatchSettings, component: str, active: Active | None) -> Iterator[Finding]:
@@ -137,7 +137,7 @@ def _held_out(state: WatchState, settings: WatchSettings, component: str, active
     rose, followed = _shift(recent, 0, baseline[:2]), _shift(recent, 1, baseline[2:])
     value, bound = rose - followed, settings.gap
     begins = active is None and value >= bound and rose > 0.0 and _surely_apart(recent, earlier, baseline)
-    yield Finding("held_out", component, value, bound, begins, value > _back(bound, 0.0), baseline, (rose, followed))
+    yield Finding("held_out", component, value, bound, begins, value > back(bound, 0.0), baseline, (rose, followed))
 
 
 def _windows(column: tuple[V, ...], settings: WatchSettings) -> tuple[tuple[V, ...], tuple[V, ...]]:
@@ -150,7 +150,8 @@ def _least(settings: WatchSettings) -> int:
     return min(settings.recent, settings.earlier)
 
 
-def _back(bound: float, harmless: float) -> float:
+def back(bound: float, harmless: float) -> float:
+    """Where a figure is back, by the fifth of the way from its bound to where it is harmless."""
     return bound + BACK * (harmless - bound)
 
 

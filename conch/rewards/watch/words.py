@@ -1,8 +1,25 @@
-"""What an alarm says: one sentence, of plain figures."""
+"""What an alarm says, in plain figures; what it means and what to do about it; and its figure beside the bound."""
 
 from __future__ import annotations
 
-from conch.rewards.watch.look import Finding
+from typing import Final
+
+from conch.rewards.watch.look import Finding, back
+from conch_schemas import AlarmKind
+
+MEANINGS: Final[dict[AlarmKind, str]] = {
+    "dominance": "One component decides nearly all of the reward, so that the agent learns to please it alone: "
+    "lower its weight or give it a cap, and look at the acts that it paid best.",
+    "collapse": "All acts earn nearly the same, so that nothing can be learned from the reward: look whether the agent "
+    "repeats one safe act or a scorer has stuck, and set it a goal that is not reached yet.",
+    "length_drift": "Replies have grown or shrunk as a whole, which happens where length itself is paid for or a mind "
+    "was changed: read some, and take away what pays for length.",
+    "falling_entropy": "The agent does nearly the same again and again: look whether one act pays too well, "
+    "pause it if the act does harm, and set a goal that needs other tools.",
+    "held_out": "The reward rises while a score that the agent is not paid for does not follow, the sign of a reward "
+    "that is gamed: read the newest acts, and do not train on them before you know why.",
+}
+"""Of each kind what it means, and what to do."""
 
 
 def sentence(finding: Finding, acts: int, *, begins: bool) -> str:
@@ -27,3 +44,14 @@ def sentence(finding: Finding, acts: int, *, begins: bool) -> str:
             lead = "the total left" if begins else "the total is back beside"
             rose, followed = (f"{shift:+.1f}".replace("-", "−") for shift in finding.details)
             return f"{lead} the held-out {name}: {rose} against {followed} standard deviations over {acts} acts"
+
+
+def bounds(alarm: AlarmKind, value: float, threshold: float) -> str:
+    """The figure, its bound, and where the alarm is over: `0.28, alarm below 0.3; over again above 0.44`."""
+    shrunk = alarm == "length_drift" and threshold < 1.0
+    if shrunk:
+        over = 1.0 / back(1.0 / threshold, 1.0)
+    else:
+        over = back(threshold, 0.0 if alarm in ("dominance", "held_out") else 1.0)
+    begins, ends = ("below", "above") if shrunk or alarm in ("collapse", "falling_entropy") else ("above", "below")
+    return f"{value:.3g}, alarm {begins} {threshold:.3g}; over again {ends} {over:.3g}"

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from conch.rewards.watch import MEANINGS, bounds
 from conch.text import safe_text
 from conch.views.line import action_words, needed, scored_of
 from conch_schemas import (
@@ -136,6 +137,8 @@ def _alarm(event: AlarmRaised) -> dict[str, Any]:
         "active": event.active,
         "begun": event.begun,
         "what": _short(event.what),
+        "meaning": MEANINGS[event.alarm],
+        "bounds": bounds(event.alarm, event.value, event.threshold),
     }
 
 

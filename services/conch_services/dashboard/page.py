@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from conch.errors import StoreError
+from conch.rewards.watch import MEANINGS, bounds
 from conch.text import safe_text
 from conch.views.line import action_words, needed, scored_of, signed
 from conch_services.dashboard.world import World
@@ -52,6 +53,8 @@ TEMPLATES.filters |= {
     "action_words": action_words,
     "needed": lambda needs: needed(needs or {}),
     "scored_of": scored_of,
+    "alarm_means": MEANINGS.__getitem__,
+    "alarm_bounds": lambda one: bounds(one.alarm, one.value, one.threshold),
 }
 
 

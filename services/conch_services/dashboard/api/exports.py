@@ -96,7 +96,7 @@ def _cells(one: ExperienceRecorded) -> Iterator[object]:
     yield from (one.total, one.coverage, one.complete, one.revision, scored, parts)
     values = {(score.component, score.scorer): score.value for score in one.scores}
     yield from (values.get(part) for part in BUILTIN_SCORERS.items())
-    yield from (total_ms(one), one.thought, one.raw, one.outcome.output.text)
+    yield from (round(total_ms(one), 3), one.thought, one.raw, one.outcome.output.text)
 
 
 def _line(cells: Sequence[object]) -> bytes:

@@ -118,6 +118,7 @@ async def _asked(world: World, bus: Bus, watching: Watching) -> dict[str, Any]:
         "rate": watching.rate(about["stream"]["last"]),
         "letters": [letter_row(letter) for letter in letters[-MOST_LETTERS:]][::-1],
         "letter_count": len(letters),
+        "keep": world.settings.bus.keep,
     }
 
 

@@ -1,5 +1,6 @@
 // Lines over cycles or time: uPlot with the page's colours, a legend with buttons, keys, and cursors that go together.
 import uPlot from "./vendor/uPlot.esm.js";
+import { signed } from "./words.js";
 
 const probe = document.body.appendChild(document.createElement("span"));
 probe.hidden = true;
@@ -37,7 +38,8 @@ export function movingMean(values, window) {
 /**
  * A chart in `figure` (class chart, with a .plot and a .legend in it).
  *
- * series: [{label, colour: "c1", strength, width, fill, hidden}]; range: [low, high] of y, else as the data have it and 0;
+ * series: [{label, colour: "c1", strength, width, fill, dash, hidden}]; range: [low, high] of y, else as the data have it and 0,
+ * and values are written with their sign;
  * time: whether x are seconds since 1970 (else cycles); sync: charts with one key move their cursors together;
  * digits: of a value; pick(x): a point was clicked, or Enter pressed on it.
  * Gives {set(data), remove()}: data as uPlot takes it, [xs, ys of the first series, …].
@@ -49,7 +51,7 @@ export function chart(figure, { series, range = null, time = false, sync = null,
   said.setAttribute("aria-live", "polite");
   const list = figure.querySelector(".legend");
   const values = legend(list, series, (place, show) => made.setSeries(place + 1, { show }));
-  const write = (value) => (value == null ? "–" : value.toFixed(digits));
+  const write = (value) => (value == null ? "–" : range ? value.toFixed(digits) : signed(value, digits));
   // Under the cursor, else the newest.
   const told = (u) => values((place) => write(u.data[place + 1]?.[u.cursor.idx ?? u.data[0].length - 1]));
   const font = "11px Inter, system-ui, sans-serif";
@@ -71,6 +73,7 @@ export function chart(figure, { series, range = null, time = false, sync = null,
       stroke: () => colour(one.colour, one.strength ?? 1),
       fill: one.fill ? () => colour(one.colour, one.fill) : undefined,
       width: one.width ?? 1.5,
+      dash: one.dash,
       show: !one.hidden,
       spanGaps: true,
       points: { show: (u) => u.data[0].length === 1, size: 5 },

@@ -4,6 +4,7 @@ import "./refresh.js";
 import { given, localise } from "./words.js";
 
 const COLOURS = ["c1", "c2", "c3", "c4", "c5", "c7", "c8", "c6"];
+const DASHES = [[], [8, 6], [3, 5], [12, 4, 3, 4]]; // goals' lines often lie on each other: through the gaps of one the other is seen
 const made = new Map(); // figure's id -> {names, set}
 const open = (cycle) => { location.href = `/cycles/${cycle}${document.body.dataset.query}`; };
 
@@ -16,7 +17,7 @@ function draw() {
     if (made.get(id)?.names !== names.join("\n")) {
       figure.querySelector(".plot").replaceChildren();
       figure.querySelector(".legend").replaceChildren();
-      const series = names.map((label, place) => ({ label, colour: COLOURS[place % COLOURS.length] }));
+      const series = names.map((label, place) => ({ label, colour: COLOURS[place % COLOURS.length], ...(id === "goals" && { width: 2, dash: DASHES[place % DASHES.length] }) }));
       const set = names.length ? chart(figure, { series, range: [-0.02, 1.02], sync: "needs", pick: open }).set : null;
       made.set(id, { names: names.join("\n"), set });
     }

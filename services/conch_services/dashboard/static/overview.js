@@ -154,8 +154,9 @@ function alarm(fact) {
   const list = $("alarms");
   [...list.children].find((one) => one.dataset.alarm === name)?.remove();
   if (fact.active) {
-    const said = make("p", { class: "banner bad", "data-alarm": name }, make("strong", {}, fact.alarm.replaceAll("_", " ")), ` ${fact.what} `);
+    const said = make("p", { class: "banner bad", "data-alarm": name }, make("strong", {}, fact.alarm.replaceAll("_", " ")), ` ${fact.what} `, make("span", { class: "bounds" }, `(${fact.bounds})`), " ");
     if (fact.begun != null) said.append(make("a", { href: `/cycles/${fact.begun}${query}` }, `since cycle ${fact.begun}`));
+    said.append(make("small", {}, fact.meaning));
     list.append(said);
   }
   list.hidden = list.children.length === 0;

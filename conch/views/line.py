@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 from conch.text import safe_text
 from conch_schemas import Action, ExperienceRecorded
 
 ACTION_WIDTH = 40
+_HALVES_UP = Context(prec=400, rounding=ROUND_HALF_UP)
+"""Digits enough for every float that there is."""
 _SHORT = {"DO_NOTHING": "do nothing", "REFLECT": "reflect", "INVALID": "invalid"}
 
 
@@ -50,12 +53,22 @@ def action_words(action: Action, width: int = ACTION_WIDTH) -> str:
 
 def signed(value: float, digits: int = 3) -> str:
     """With its sign and so many digits: `+0.450`; what rounds to nothing is `+0.000` from either side."""
-    return f"{round(value, digits) + 0.0:+.{digits}f}"
+    text = fixed(value, digits)
+    return text if text.startswith("-") else f"+{text}"
+
+
+def fixed(value: float, digits: int) -> str:
+    """With so many digits, a half away from nothing, by the shortest decimal text of the value: 0.5625 is `0.563`.
+
+    A page's scripts follow the same rule (`fixed` in words.js); what rounds to nothing has no sign.
+    """
+    rounded = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), context=_HALVES_UP)
+    return f"{rounded or abs(rounded):f}"
 
 
 def total_ms(experience: ExperienceRecorded) -> float:
-    """Milliseconds of all phases that are known."""
-    return sum(experience.ms.values())
+    """Milliseconds from the thought to the end of the act: what comes after, the reflection, joins it later."""
+    return sum(ms for phase, ms in experience.ms.items() if phase != "reflect")
 
 
 def scored_words(experience: ExperienceRecorded) -> str:

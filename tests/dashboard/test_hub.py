@@ -158,6 +158,28 @@ async def test_a_stream_that_was_made_anew_begins_a_page_anew(act: Any) -> None:
     assert first.after <= 1
 
 
+async def test_a_stream_that_is_replaced_under_an_open_page_begins_it_anew(act: Any) -> None:
+    """Also where the page is no further than the new stream: its places mean other facts now."""
+    hub = Hub()
+    async with MemoryBus() as bus, following(bus, hub):
+        await publish(bus, act(1))
+        news = hub.news(0)
+        await taken(news, 1)
+        open_page = hub.news(1)
+        async with asyncio.timeout(10):
+            await anext(open_page)
+    async with MemoryBus() as bus, following(bus, hub):
+        for cycle in range(1, 5):
+            await publish(bus, act(cycle))
+
+        async with asyncio.timeout(10):
+            async for one in open_page:
+                if one.anew:
+                    break
+
+    assert one.anew
+
+
 async def test_a_page_of_one_agent_is_told_of_no_other(act: Any) -> None:
     """Neither live nor read back."""
     async with MemoryBus() as bus:

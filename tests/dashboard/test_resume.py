@@ -7,14 +7,14 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Page, expect
 
 from conch.bus import MemoryBus, feeding
 from conch.config import Settings, UiSettings
 from conch.consumer import ServiceContext
 from conch.passes import Passes, signed_session
 from conch_services.dashboard.service import dashboard_service
-from tests.dashboard.conftest import Seeded
+from tests.dashboard.conftest import Dashboard, Seeded
 
 Until = Callable[..., Awaitable[None]]
 
@@ -63,3 +63,22 @@ async def test_an_open_page_goes_on_when_the_dashboard_is_started_again(
                 await expect(row).to_contain_text(f"{one.total:+.3f}")
             assert await page.evaluate("window.opened") == "once"
             await context.close()
+
+
+async def test_a_page_that_is_not_seen_lets_go_of_its_connection(dashboard: Dashboard, tab: Page, until: Until) -> None:
+    """A browser has six for all pages of one address; seen again, the page goes on behind what it had."""
+    await tab.goto("/")
+    await expect(tab.locator("#state")).to_contain_text("live")
+    pages = dashboard.world.hub.pages
+    hidden = """(hidden) => {
+        Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+
+    await tab.evaluate(hidden, True)
+    await until(lambda: dashboard.world.hub.pages == pages - 1)
+    [missed] = await dashboard.live()
+    await tab.evaluate(hidden, False)
+
+    await expect(tab.locator(f"tr[data-cycle='{missed.cycle}']")).to_contain_text(f"{missed.total:+.3f}")
+    assert pages == 1

@@ -9,7 +9,7 @@ import msgspec
 
 from conch.rewards.watch import MEANINGS, bounds
 from conch.text import safe_text
-from conch.views.line import action_words, needed, scored_of
+from conch.views.line import action_words, needed, scored_of, total_ms
 from conch_schemas import (
     ActionTaken,
     AlarmRaised,
@@ -93,7 +93,7 @@ def _recorded(event: ExperienceRecorded) -> dict[str, Any]:
         "valid": event.action.valid,
         "outcome": event.outcome.status,
         "need": needed(event.needs_before or {}),
-        "ms": sum(event.ms.values()),
+        "ms": total_ms(event),
         "acted_at": event.acted_at.isoformat(),
         "total": event.total,
         "coverage": event.coverage,

@@ -69,6 +69,8 @@ class Hub:
         self._made: dict[tuple[int, str | None], News] = {}
         """Of this tick, what pages at one place are told: most are at the same."""
         self.closed = False
+        self.pages = 0
+        """Streams that are open."""
 
     # -- filling -----------------------------------------------------------------------------------------------------
 
@@ -98,6 +100,7 @@ class Hub:
         if epoch != self._epoch or feed.seq - self.last > MOST_READ:
             self._epoch, self.last, self._floor = epoch, feed.seq, feed.seq
             self._ring.clear()
+            self._wake()
         self.say(LIVE)
 
     async def _look_after(self, feed: Feed) -> None:
@@ -145,12 +148,13 @@ class Hub:
 
         Each frame once, in the order of the stream. Something comes also when only `state` has changed.
         """
-        state = None
-        if after > self.last and self._epoch:
-            after = self.last
-            yield News(after, anew=True)
+        state, epoch = None, self._epoch
         while not self.closed:
             tick = self._tick
+            if self._epoch and (after > self.last or self._epoch != (epoch or self._epoch)):
+                after = self.last
+                yield News(after, anew=True)
+            epoch = self._epoch
             if after < self._floor:
                 fresh = await self._read_back(after, agent)
             else:

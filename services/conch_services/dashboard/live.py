@@ -7,12 +7,15 @@ from collections.abc import AsyncIterator
 import msgspec
 from sse_starlette import EventSourceResponse
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 
 from conch_services.dashboard.hub import Hub
+from conch_services.dashboard.security.refusals import TOO_MANY_PAGES, problem
 
 MOST_PAGES = 1000
 """Streams that are open at once; one more is asked to come again."""
+AGAIN_SECONDS = "5"
+"""After which whoever is one too many may ask again."""
 PING_SECONDS = 15
 STUCK_SECONDS = 30.0
 """A page that takes nothing for so long is hung up on; it comes again behind the last place that it had."""
@@ -32,19 +35,18 @@ class Live:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._pages = 0
 
     async def stream(self, request: Request) -> Response:
         """The stream; without a place it begins at the end."""
-        if self._pages >= MOST_PAGES:
-            return PlainTextResponse("too many pages are open\n", 503, {"Retry-After": "5"})
+        if self._hub.pages >= MOST_PAGES:
+            return problem(503, TOO_MANY_PAGES, {"Retry-After": AGAIN_SECONDS})
         after = _place(request.headers.get("last-event-id")) or _place(request.query_params.get("after"))
         agent = request.query_params.get("agent") or None
         messages = self._messages(self._hub.last if after is None else after, agent)
         return EventSourceResponse(messages, ping=PING_SECONDS, send_timeout=STUCK_SECONDS)
 
     async def _messages(self, after: int, agent: str | None) -> AsyncIterator[bytes]:
-        self._pages += 1
+        self._hub.pages += 1
         try:
             state = self._hub.state
             yield b"retry: %d\n\n" % AGAIN_MS + _message("bus", {"state": state})
@@ -60,7 +62,7 @@ class Live:
                 if said or news.frames:
                     yield said + news.frames
         finally:
-            self._pages -= 1
+            self._hub.pages -= 1
 
 
 def _message(kind: str, data: object) -> bytes:

@@ -5,32 +5,54 @@ let after = 0;
 
 /**
  * Have `listener(fact)` called for every fact of this kind, `action.taken` say, or "*" for all. Beside facts there are
- * "state" ({state: what the bus and the connection are like, live}), "missed" ({count}: the history has them) and
- * "caught-up" ({}: after a connection was lost).
+ * "state" ({state: what the bus and the connection are like, live}), "agent" ({state: of the agent}), "missed"
+ * ({count}: the history has them) and "caught-up" ({}: after a connection was lost).
  */
 export function on(kind, listener) {
   listeners.set(kind, [...(listeners.get(kind) ?? []), listener]);
 }
 
-function tell(kind, said) {
+/** Have those called who listen for this kind. */
+export function tell(kind, said) {
   for (const listener of listeners.get(kind) ?? []) listener(said);
 }
+
+const HIDDEN_MS = 3000; // a page that is not seen for so long lets go of its connection: a browser has six for all of them
+const REFUSED_MS = 5000; // before a server that refused is asked again
+let source = null;
+let lost = false;
+let query = "";
 
 /** Begin behind place `seq` of the stream, which the page was drawn from; of one agent, or of all. */
 export function follow(seq, agent = null) {
   after = seq;
-  const query = new URLSearchParams({ after });
-  if (agent) query.set("agent", agent);
-  const source = new EventSource(`/live?${query}`);
-  let lost = false;
+  query = agent ? `&agent=${encodeURIComponent(agent)}` : "";
+  open();
+  let hiding = null;
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(hiding);
+    if (document.hidden) hiding = setTimeout(close, HIDDEN_MS);
+    else if (!source) open();
+  });
+}
+
+function close() {
+  source?.close();
+  source = null;
+}
+
+function open() {
+  close();
+  source = new EventSource(`/live?after=${after}${query}`);
   source.addEventListener("bus", (message) => {
     const { state } = JSON.parse(message.data);
-    tell("state", { state, live: state === "live" });
-    if (lost) tell("caught-up", {});
+    const again = lost;
     lost = false;
+    tell("state", { state, live: state === "live" });
+    if (again) tell("caught-up", {});
   });
   source.addEventListener("missed", (message) => tell("missed", JSON.parse(message.data)));
-  source.addEventListener("anew", () => location.reload());
+  source.addEventListener("anew", renew);
   source.onmessage = (message) => {
     const fact = JSON.parse(message.data);
     if (fact.seq <= after) return; // met already
@@ -38,15 +60,32 @@ export function follow(seq, agent = null) {
     tell(fact.kind, fact);
     tell("*", fact);
   };
-  source.onerror = async () => {
+  source.onerror = () => {
     lost = true;
     tell("state", { state: "connecting…", live: false });
-    if (source.readyState === EventSource.CLOSED) {
-      // Refused: the session is over, or the server was not ready. A page without a session has to be opened anew.
-      const answer = await fetch("/readyz").catch(() => null);
-      setTimeout(() => (answer ? location.reload() : follow(after, agent)), 2000);
-    }
+    if (source.readyState === EventSource.CLOSED) refused(source);
   };
+}
+
+/** Not to be tried again by the browser itself: the session is over, or there are too many pages. */
+async function refused(by) {
+  const asking = new AbortController();
+  const answer = await fetch(`/live?after=${after}${query}`, { signal: asking.signal }).catch(() => null);
+  asking.abort();
+  if (answer?.status === 401) renew();
+  else setTimeout(() => { if (source === by) open(); }, REFUSED_MS);
+}
+
+/** Whether the dashboard does not answer just now: what is asked of it would only fail. */
+export function away() {
+  return lost;
+}
+
+/** Load the page anew, as soon as no dialog is open: what is typed into one is not thrown away. */
+export function renew() {
+  const open = document.querySelector("dialog[open]");
+  if (open) open.addEventListener("close", renew, { once: true });
+  else location.reload();
 }
 
 /** Call `draw` at most four times a second, only after `touch()` was called, and only while the page is seen. */

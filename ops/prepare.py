@@ -15,6 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from conch.config.environment import is_installed, to_install
 from conch.home import write_whole
 
 CONCH = Path(sys.executable).with_name("conch")
@@ -64,6 +65,9 @@ def _conch(*command: str, **environment: str) -> str:
 
 
 if __name__ == "__main__":
+    if not is_installed("aiomqtt"):
+        print(f"conch: the bridge's key needs the package aiomqtt: {to_install('edge')}", file=sys.stderr)
+        sys.exit(2)
     try:
         prepare(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "deployment")
     except subprocess.CalledProcessError as refused:  # it has said why

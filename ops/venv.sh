@@ -25,7 +25,7 @@ PY
 )
 
 if [ ! -e "$venv/.conch-$stamp" ]; then
-    echo "conch: setting up $venv (once)" >&2
+    echo "conch: setting up $venv, once: some 50 packages are installed, which takes half a minute to two minutes" >&2
     if ! "$venv/bin/python" -c '' 2>/dev/null; then
         rm -rf "$venv"
         if "$python" -m venv "$venv" 2>/dev/null; then
@@ -49,8 +49,10 @@ if [ ! -e "$venv/.conch-$stamp" ]; then
     else
         set_up() { "$python" -m pip --python "$venv/bin/python" "$@"; }
     fi
+    quiet=--quiet
+    if [ -t 2 ]; then quiet=; fi # somebody looks: pip shows what it is at
     installed() {
-        set_up install --quiet --disable-pip-version-check --only-binary uvloop -c "$root/requirements.lock" -e "$root[$1]" >&2
+        set_up install $quiet --disable-pip-version-check --only-binary uvloop -c "$root/requirements.lock" -e "$root[$1]" >&2
     }
     # The extra `fast` where it has a wheel: without it everything runs, and no compiler is asked for.
     installed "$extras,fast" || installed "$extras"

@@ -24,7 +24,7 @@ from conch.cli.workers import run_workers
 from conch.config.model import HOST_AND_PORT, host_and_port
 from conch.consumer import ConsumerSpec
 from conch.consumer.changing import weighed
-from conch.consumer.discover import Plugin, builtin_names, builtin_services, discover, reserved
+from conch.consumer.discover import PLACELESS, Plugin, builtin_names, builtin_services, discover, reserved
 from conch.consumer.endpoint import Endpoint, Request, Response, health_of, listen
 from conch.consumer.hosting import Running, host
 from conch.consumer.members import joined
@@ -71,7 +71,7 @@ def consume(
     configure(settings.log, None, process=name)
     context, running = ServiceContext(settings, home.path, _report), home.running()
     if name not in plugins and not isinstance(builtin_services([name])[name](context), ConsumerSpec):
-        if running is not None and name in running["consumers"]:
+        if running is not None and name in running["consumers"] and name not in PLACELESS:
             raise UsageError(
                 f"the run in progress has {name}, which is not shared: conch run --without {name}, then again"
             )

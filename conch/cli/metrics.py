@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 from conch.cli.common import Common, emit, say, warn
 from conch.cli.consume import Health, consume
 from conch.cli.options import COMMON
+from conch.config.environment import to_install
 from conch.errors import ConchError, UsageError
 from conch.home import write_whole
 
@@ -49,18 +50,23 @@ def rules(
 @app.command
 def dashboards(
     *,
-    out: Annotated[Path | None, Parameter(help="Directory to write a file each into; without it on stdout.")] = None,
+    out: Annotated[Path | None, Parameter(help="Directory to write a file each into.")] = None,
     common: Common = COMMON,
 ) -> None:
-    """Dashboards for Grafana: an agent, rewards, bus and consumers, a fleet of agents."""
+    """Dashboards for Grafana: an agent, rewards, bus and consumers, a fleet of agents. Without --out their names."""
     from conch.metrics.boards import BOARDS
 
+    if out is None and not common.json:
+        for board in BOARDS:
+            say(f"{board.uid:<16}{board.title}")
+        say("--out DIR writes a file each, for Grafana to import; --json prints them all as one document")
+        return
     try:
         from conch.metrics.grafana import as_json
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] != "grafana_foundation_sdk":
             raise
-        raise UsageError("the dashboards need a package: pip install 'conch-agent[grafana]'") from None
+        raise UsageError(f"the dashboards need a package: {to_install('grafana')}") from None
     texts = {f"{board.uid}.json": as_json(board) for board in BOARDS}
     if out is not None:
         _written({out / name: text for name, text in texts.items()}, common)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+import sys
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from conch.config.keys import inside, nearest, takes_parts
 from conch.config.model import Settings
@@ -62,6 +68,19 @@ def is_installed(module: str) -> bool:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # nor can what holds it
         return False
+
+
+def to_install(extra: str) -> str:
+    """The command that installs an extra here: into this very environment, where that runs a clone of the project."""
+    try:
+        origin = json.loads(distribution("conch-agent").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:  # it runs from its folder
+        origin = {}
+    if not origin.get("dir_info", {}).get("editable"):
+        return f"pip install 'conch-agent[{extra}]'"
+    own = Path(sys.executable).with_name("pip")
+    pip = [str(own)] if own.exists() else ["pip", "--python", sys.executable]  # the system's pip filled it
+    return shlex.join([*pip, "install", "-e", f"{unquote(urlsplit(origin['url']).path)}[{extra}]"])
 
 
 def variable(path: KeyPath) -> str:

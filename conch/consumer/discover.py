@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import Any
 
 from conch.config import BUILTIN_COMPONENTS, Settings
-from conch.config.environment import OTLP_EXPORTER, is_installed
+from conch.config.environment import OTLP_EXPORTER, is_installed, to_install
 from conch.consumer.declare import spec_of
 from conch.consumer.emitted import emitted
 from conch.consumer.spec import ConsumerSpec, RuleSpec
@@ -47,6 +47,8 @@ JUDGE = "judge"
 """The one of them that there is for each of `rewards.judges`, as `judge-NAME`: `(ServiceContext, NAME) -> …`."""
 PAGE = "dashboard"
 """The one that shows everything to people: in `conch run` a process of its own. It needs the extra `ui`."""
+PLACELESS = frozenset({"metrics", OTEL, PAGE})
+"""Those that begin at the end of the stream and keep no place: several may run beside one another."""
 PLUGIN_GROUPS = ("conch.rules", "conch.consumers")
 """Entry points of plug-ins: a decorated function, or a module of them."""
 LOOK_SECONDS = 20.0
@@ -160,13 +162,13 @@ def _loaded(point: EntryPoint) -> Any:
         if not _installed(point.name):
             raise _not_installed(point.name) from None
         if point.name == PAGE and not page_installed():
-            raise UsageError("the dashboard needs some packages: pip install 'conch-agent[ui]'") from None
+            raise UsageError(f"the dashboard needs some packages: {to_install('ui')}") from None
         raise
 
 
 def _not_installed(name: str) -> UsageError:
     package, extra, setting = _NEEDS[name]
-    return UsageError(f"{name} needs the package {package}: pip install 'conch-agent[{extra}]', or unset {setting}")
+    return UsageError(f"{name} needs the package {package}: {to_install(extra)}, or unset {setting}")
 
 
 def _points(*groups: str) -> list[EntryPoint]:

@@ -68,9 +68,9 @@ def test_what_cannot_be_is_one_sentence(refused: Any, arguments: list[str], told
     assert said.count("\n") == 1
 
 
-@pytest.mark.parametrize("workers", ["1", "3"])
-def test_a_bus_that_is_not_there_is_said_once(refused: Any, workers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many workers were asked for; exit code 3."""
+@pytest.fixture
+def no_bus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings name a server that is not there, which is not waited for."""
     monkeypatch.setenv("CONCH_BUS__URL", NOWHERE)
 
     def soon(access: Access, **_: Any) -> Connection:
@@ -78,11 +78,32 @@ def test_a_bus_that_is_not_there_is_said_once(refused: Any, workers: str, monkey
 
     monkeypatch.setattr(bus_module, "Connection", soon)
 
+
+@pytest.mark.usefixtures("no_bus")
+@pytest.mark.parametrize("workers", ["1", "3"])
+def test_a_bus_that_is_not_there_is_said_once(refused: Any, workers: str) -> None:
+    """However many workers were asked for; exit code 3."""
     code, said = refused("reward", "--workers", workers)
 
     assert code == 3
     assert f"no bus at {NOWHERE}" in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.usefixtures("no_bus")
+@pytest.mark.parametrize(("name", "status"), [("metrics", 3), ("dashboard", 3), ("otel", 3), ("store", 2), ("mqtt", 2)])
+def test_what_keeps_no_place_may_run_beside_the_runs_own(
+    refused: Any, name: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on to the bus, which is not there; whatever has a place is refused before, with what to do."""
+    monkeypatch.setenv("CONCH_OTEL__ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("CONCH_EDGE__BRIDGE", "mqtt://127.0.0.1:9")
+    monkeypatch.setattr(Home, "running", lambda _: {"consumers": [name], "bus": {"url": NOWHERE}})
+
+    code, said = refused(name)
+
+    assert code == status, said
+    assert (f"conch run --without {name}, then again" in said) == (status == 2)
 
 
 @pytest.fixture

@@ -33,6 +33,14 @@ class Terminal:
     before: list[Any]
     said: bytearray = field(default_factory=bytearray)
     came: asyncio.Event = field(default_factory=asyncio.Event)
+    open: bool = True
+
+    def close(self) -> None:
+        """Nobody shows it any more. Twice is once."""
+        if self.open:
+            self.open = False
+            asyncio.get_running_loop().remove_reader(self.master)
+            os.close(self.master)
 
     def take(self) -> None:
         """What it has written."""
@@ -81,11 +89,10 @@ async def terminal(home: Home, **environment: str) -> AsyncIterator[Terminal]:
     try:
         yield made
     finally:
-        loop.remove_reader(master)
         if process.returncode is None:
             process.kill()
             await process.wait()
-        os.close(master)
+        made.close()
         os.close(slave)
 
 
@@ -109,11 +116,34 @@ async def test_the_terminal_is_as_it_was(filled: Any, in_progress: Any, end: str
     assert b"Traceback" not in watched.said
 
 
+@pytest.mark.parametrize("signals", [[], [signal.SIGTERM], [signal.SIGHUP]])
+async def test_a_terminal_that_closes_ends_it(filled: Any, in_progress: Any, signals: list[signal.Signals]) -> None:
+    """Though nobody tells it, and though it still draws; with a signal after that as well."""
+    async with in_progress(), terminal(filled.home) as watched:
+        await watched.shows(b"+0.275")
+        watched.close()
+        for number in signals:
+            with contextlib.suppress(ProcessLookupError):
+                watched.process.send_signal(number)
+        assert await watched.ended() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+async def test_a_terminal_that_takes_nothing_holds_up_no_end(filled: Any, in_progress: Any, number: int) -> None:
+    """Whoever writes to it waits for ever; a signal ends the process all the same."""
+    async with in_progress(), terminal(filled.home) as watched:
+        await watched.shows(b"+0.275")
+        termios.tcflow(watched.slave, termios.TCOOFF)
+        watched.process.send_signal(number)
+        assert await watched.ended() == 0
+
+
 async def test_without_textual_there_are_lines(filled: Any, in_progress: Any, publish: Any, tmp_path: Any) -> None:
     """And one sentence that says how to get the screen."""
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['textual'] = None\n")
     async with in_progress() as bus, terminal(filled.home, PYTHONPATH=str(tmp_path)) as watched:
-        await watched.shows(b"no screen without the package textual: pip install 'conch-agent[tui]'")
+        await watched.shows(b"no screen without the package textual: ")
+        await watched.shows(b"[tui]'")
         assert b"\x1b[?1049h" not in watched.said
         await _recorded(bus, publish, filled, watched)
 

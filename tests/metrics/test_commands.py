@@ -61,11 +61,20 @@ def test_the_dashboards_beside_the_deployment_are_those_that_the_command_writes(
 
 def test_dashboards_are_printed_as_one_document(tmp_path: Path, capsys: Any) -> None:
     """By the name of their files, for a program that puts them elsewhere."""
-    dashboards(common=Common(home=tmp_path))
+    dashboards(common=Common(home=tmp_path, json=True))
 
     told = json.loads(capsys.readouterr().out)
     assert told["schema"] == "conch.v1.metrics_dashboards"
     assert json.loads(told["dashboards"]["conch-bus.json"])["title"] == "Conch · Bus and consumers"
+
+
+def test_dashboards_are_named_to_a_person(tmp_path: Path, capsys: Any) -> None:
+    """A line each, and what writes them: the documents are of use to Grafana alone."""
+    dashboards(common=Common(home=tmp_path))
+
+    *named, advice = capsys.readouterr().out.splitlines()
+    assert [line.split(maxsplit=1) for line in named] == [[board.uid, board.title] for board in BOARDS]
+    assert advice.startswith("--out DIR writes a file each")
 
 
 def test_rules_of_ones_own_have_alerts_too(tmp_path: Path, capsys: Any) -> None:
@@ -127,7 +136,7 @@ def test_dashboards_without_their_package_are_one_sentence(
     monkeypatch.setattr(sys, "path", [place for place in sys.path if "site-packages" not in place])
     monkeypatch.setattr(sys, "path_importer_cache", {})
 
-    code, said = refused("dashboards")
+    code, said = refused("dashboards", "--out", "nowhere")
 
     assert (code, said) == (2, "conch: the dashboards need a package: pip install 'conch-agent[grafana]'\n")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 from conch.cli.common import open_bus
 from conch.config import Settings
+from conch.config.environment import to_install
 from conch.consumer.discover import builtin_services, wanted_builtin
 from conch.errors import UsageError
 from conch.home import Home
@@ -152,9 +154,9 @@ def test_a_bridge_without_its_package_is_told_how_to_get_it(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "aiomqtt", None)
     settings = Settings.model_validate({"edge": {"bridge": "mqtt://broker"}})
 
-    with pytest.raises(UsageError, match=r"pip install 'conch-agent\[edge\]'"):
+    with pytest.raises(UsageError, match=re.escape(to_install("edge"))):
         wanted_builtin(settings, ())
-    with pytest.raises(UsageError, match=r"pip install 'conch-agent\[edge\]'"):
+    with pytest.raises(UsageError, match=re.escape(to_install("edge"))):
         builtin_services(["mqtt"])
 
 

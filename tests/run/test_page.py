@@ -16,6 +16,7 @@ import pytest
 from conch.cli.run.page import tell_no_page, tell_page
 from conch.cli.run.voice import Voice
 from conch.config import Settings, UiSettings
+from conch.config.environment import to_install
 from conch.consumer.discover import wanted_builtin
 from conch.home import Home
 
@@ -183,7 +184,7 @@ def test_a_run_without_the_packages_says_so_in_a_line(monkeypatch: pytest.Monkey
     assert voice.lines == []
     tell_no_page(voice, UiSettings(), frozenset())
     [line] = voice.lines
-    assert "pip install 'conch-agent[ui]'" in line
+    assert to_install("ui") in line
 
 
 def test_another_port_than_the_usual_one_is_explained(tmp_path: Any) -> None:
@@ -213,12 +214,14 @@ def test_a_home_that_takes_no_link_is_said_and_the_page_named(tmp_path: Any) -> 
 def test_a_page_that_cannot_be_shown_does_not_end_the_run(make_house: Callable[..., Any]) -> None:
     """Nobody could be let in: that is said in a sentence, and the agent goes on."""
     house = make_house()
-    house.home.mkdir(parents=True)
-    (house.home / "ui").write_text("a file where the passes should lie")
+    room = house.home / "ui"
+    room.mkdir(parents=True)
+    room.chmod(0o777)
     live = house.begin("--script", house.endless(), interval=0.1)
 
     live.until(lambda: "dashboard stays down" in live.said, "why there is no page")
-
+    assert f"{room} is open to others (mode 777): chmod go-rwx {room}" in live.said
+    assert list(room.iterdir()) == []
     live.recorded(5)
     live.signal(signal.SIGTERM)
     assert live.ended() == 0

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from conch.cli.run.voice import Voice
 from conch.config import UiSettings
+from conch.config.environment import to_install
 from conch.config.model import UI_PORT
 from conch.consumer.discover import PAGE, page_installed
 from conch.errors import HomeError
@@ -18,7 +19,7 @@ from conch.passes import Passes, called, link_to
 def tell_no_page(voice: Voice, settings: UiSettings, skipped: Container[str]) -> None:
     """That there is none, where one is wanted and its packages are not there."""
     if settings.enabled and PAGE not in skipped and not page_installed():
-        voice.tell("no page: it needs some packages, pip install 'conch-agent[ui]' (ui.enabled: false wants none)")
+        voice.tell(f"no page: it needs some packages, {to_install('ui')} (ui.enabled: false wants none)")
 
 
 def tell_page(voice: Voice, settings: UiSettings, home: Home, address: str) -> None:

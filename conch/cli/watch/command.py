@@ -10,6 +10,7 @@ from conch.cli.common import Common, warn
 from conch.cli.facts import agent_named, names_in
 from conch.cli.options import COMMON, AgentName
 from conch.cli.watch.lines import print_lines
+from conch.config.environment import to_install
 from conch.errors import BusUnreachableError
 
 
@@ -25,7 +26,7 @@ async def watch(*, agent: AgentName = None, common: Common = COMMON) -> None:
     if common.json or not _on_terminal():
         await print_lines(home, settings, names, as_json=common.json or not sys.stdout.isatty())
     elif find_spec("textual") is None:
-        warn("a line for each cycle, as there is no screen without the package textual: pip install 'conch-agent[tui]'")
+        warn(f"a line for each cycle, as there is no screen without the package textual: {to_install('tui')}")
         await print_lines(home, settings, names, as_json=False)
     else:
         from conch.cli.watch.screen import show

@@ -1,0 +1,90 @@
+"""ops/venv.sh and ops/prepare.py: what they say, and what they leave where they cannot go on."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.ops.containers import OPS
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A project with an environment whose Python writes down what it is asked to do, and does none of it."""
+    for name in ("pyproject.toml", "requirements.lock"):
+        shutil.copy(OPS.parent / name, tmp_path)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/asked\n')
+    python.chmod(0o755)
+    return tmp_path
+
+
+def _set_up(clone: Path, stderr: int) -> str:
+    """What pip was asked to install."""
+    done = subprocess.run(
+        ["sh", "-euc", 'root=$1; extras=ui; . "$2"', "sh", clone, OPS / "venv.sh"], stderr=stderr, timeout=60
+    )
+    assert done.returncode == 0
+    [asked] = [line for line in (clone / "asked").read_text().splitlines() if line.startswith("-m pip install")]
+    return asked
+
+
+def test_whoever_looks_sees_what_pip_is_at(clone: Path) -> None:
+    """On a terminal; what it will do and how long that takes is said before."""
+    ours, terminal = pty.openpty()
+    try:
+        asked = _set_up(clone, terminal)
+        said = os.read(ours, 1000).decode()
+    finally:
+        os.close(ours)
+        os.close(terminal)
+
+    assert "--quiet" not in asked
+    assert asked.endswith(f"-e {clone}[ui,fast]")
+    assert "half a minute to two minutes" in said
+
+
+def test_where_nobody_looks_pip_is_quiet(clone: Path) -> None:
+    """In a log, as that of a build."""
+    with (clone / "log").open("w") as log:
+        asked = _set_up(clone, log.fileno())
+
+    assert "--quiet" in asked
+    assert (clone / "log").read_text().count("\n") == 1
+
+
+def test_what_the_first_run_sets_up_has_every_command_of_the_read_me() -> None:
+    """The page, the screen of `conch watch` and the dashboards for Grafana: all of them extras that there are."""
+    [line] = [line for line in (OPS / "run").read_text().splitlines() if line.startswith("extras=")]
+
+    extras = set(line.removeprefix("extras=").split(","))
+    assert extras == {"ui", "tui", "grafana"}
+    assert extras <= set(tomllib.loads((OPS.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+
+
+def test_without_the_bridges_package_nothing_is_prepared(tmp_path: Path) -> None:
+    """One sentence with the command that brings it; a deployment that is half there would be taken for one."""
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['aiomqtt'] = None\n")
+    place = tmp_path / "deployment"
+
+    done = subprocess.run(
+        [sys.executable, OPS / "prepare.py", place],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("conch: the bridge's key needs the package aiomqtt: ")
+    assert "[edge]" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not place.exists()

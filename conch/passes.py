@@ -10,11 +10,12 @@ import hmac
 import os
 import re
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from conch.config import UiSettings
-from conch.config.model import is_loopback
+from conch.config.model import LEAST_TOKEN, is_loopback
 from conch.errors import HomeError
 from conch.home import Home, locked
 
@@ -92,8 +93,11 @@ class Passes:
     def token(self) -> str:
         """What programs show, drawn once. Raises HomeError where it cannot be read or kept."""
         token = self._kept("token", secrets.token_urlsafe(32))
-        if not token:
-            raise HomeError(f"{self._room / 'token'} is empty: remove it, and a new token is made")
+        if len(token) < LEAST_TOKEN:
+            raise HomeError(
+                f"{self._room / 'token'} is empty or holds less than {LEAST_TOKEN} characters: remove it, and a new "
+                "token is made"
+            )
         return token
 
     def _kept(self, name: str, drawn: str) -> str:
@@ -112,6 +116,7 @@ class Passes:
                         os.link(beside, file)
                 finally:
                     beside.unlink(missing_ok=True)
+            _refuse_shared(file, 0o600)
             return file.read_text(encoding="ascii", errors="replace").strip()
 
     # -- where the page is -------------------------------------------------------------------------------------------
@@ -147,9 +152,12 @@ class Passes:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """In the room, which is made. What goes wrong is one sentence."""
+        """In the room, which is made and has to be the owner's. What goes wrong is one sentence."""
         try:
             self._room.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for directory in (self._room, self._links):
+                with contextlib.suppress(FileNotFoundError):
+                    _refuse_shared(directory, 0o755)
             yield
         except OSError as error:
             raise HomeError(self._sentence(error)) from error
@@ -159,6 +167,21 @@ class Passes:
             f"{self._room} cannot be used ({error.strerror}), and without it nobody can be let in to the dashboard: "
             "make room, mend its permissions, or choose another --home"
         )
+
+
+def _refuse_shared(path: Path, widest: int) -> None:
+    """Raises HomeError where others may have put this there, or may do more with it than the mode `widest` lets them;
+    OSError where it cannot be looked at."""
+    found = path.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        wrong = "is a symbolic link: remove it, and it is made anew"
+    elif found.st_uid != os.geteuid():
+        wrong = "belongs to another user: remove it, and it is made anew"
+    elif stat.S_IMODE(found.st_mode) & 0o777 & ~widest:
+        wrong = f"is open to others (mode {stat.S_IMODE(found.st_mode):o}): chmod go-rwx {path}"
+    else:
+        return
+    raise HomeError(f"nobody is let in to the dashboard, as {path} {wrong}")
 
 
 def signed_session(key: bytes, audience: str, now: float) -> str:

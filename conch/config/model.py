@@ -30,6 +30,9 @@ METRICS_PORT = 9464
 UI_PORT = 26624
 """The dashboard's, taken when none is named: CONCH on the keys of a telephone."""
 
+LEAST_TOKEN = 16
+"""Characters of the dashboard's token: each drawn from 16 signs or more, none who guesses ever comes to it."""
+
 ORIGIN = r"^[Hh][Tt][Tt][Pp][Ss]?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)(:\d{1,5})?$"
 """Of a page, as a browser names it."""
 
@@ -513,7 +516,7 @@ class UiSettings(Section):
     port: Annotated[int, Field(ge=0, le=65535)] | None = None
     """TCP port of the dashboard; none: 26624, or a free one when that is taken."""
     token: SecretStr | None = None
-    """What programs show as `Authorization: Bearer`, and people type once; none: the home makes one (ui/token)."""
+    """What programs show as Bearer and people type once, 16 characters or more; none: the home makes one (ui/token)."""
     origins: tuple[Annotated[str, Field(json_schema_extra={"pattern": ORIGIN}), AfterValidator(_is_origin)], ...] = ()
     """Addresses that browsers know the dashboard by beside its own, such as https://conch.example.org."""
     unsafe_allow_unauthenticated: bool = False
@@ -524,6 +527,10 @@ class UiSettings(Section):
     def _token_travels(cls, token: SecretStr | None) -> SecretStr | None:
         if token is not None and not re.fullmatch(r"[!-~]+", token.get_secret_value()):
             raise ValueError("a token travels in a header: letters, digits and signs of ASCII, no blanks, at least one")
+        if token is not None and len(token.get_secret_value()) < LEAST_TOKEN:
+            raise ValueError(
+                f"a token that nobody guesses has {LEAST_TOKEN} characters or more: openssl rand -hex 16 draws one"
+            )
         return token
 
     @model_validator(mode="after")

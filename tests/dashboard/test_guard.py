@@ -215,8 +215,8 @@ async def test_a_person_types_the_token(stranger: httpx2.AsyncClient, passes: Pa
 
 
 async def test_guessing_is_over_after_ten(stranger: httpx2.AsyncClient, dashboard: Dashboard, passes: Passes) -> None:
-    """In whatever way; the right token has to wait then as well, and who is in already does not."""
-    token = passes.link(time.time())
+    """In whatever way. Whoever has the right one is let in meanwhile: nobody can lock him out."""
+    token, bearer = passes.link(time.time()), {"authorization": f"Bearer {passes.token()}"}
     ways = (
         stranger.post("/login", data={"token": "x"}),
         stranger.get("/", params={"token": "A" * 43}),
@@ -227,13 +227,33 @@ async def test_guessing_is_over_after_ten(stranger: httpx2.AsyncClient, dashboar
     for _ in range(MOST_WRONG - len(ways)):
         await stranger.post("/login", data={"token": "x"})
 
-    late = await stranger.post("/login", data={"token": passes.token()})
+    late = await stranger.post("/login", data={"token": "x"})
 
     assert late.status_code == 429
     assert 0 < int(late.headers["retry-after"]) <= 61
-    assert (await stranger.get("/", params={"token": token})).status_code == 429
+    assert (await stranger.get("/", params={"token": "A" * 43})).status_code == 429
+    assert (await stranger.get("/", headers={"authorization": "Bearer x"})).status_code == 429
+    assert (await stranger.get("/", headers=bearer)).status_code == 200
+    assert (await stranger.post("/login", data={"token": passes.token()})).status_code == 303
+    stranger.cookies.clear()
+    assert (await stranger.get("/", params={"token": token})).status_code == 303
     assert (await dashboard.client.get("/")).status_code == 200
-    assert passes.redeem(token, time.time())
+
+
+async def test_pictures_of_another_page_try_nothing(stranger: httpx2.AsyncClient, passes: Passes) -> None:
+    """What a page elsewhere has its browser fetch is refused, uses no link up, and is not counted; a click is."""
+    token = passes.link(time.time())
+    for site in ("cross-site", "same-site"):
+        picture = {"sec-fetch-site": site, "sec-fetch-mode": "no-cors"}
+        for _ in range(MOST_WRONG + 1):
+            assert (await stranger.get("/", params={"token": "x"}, headers=picture)).status_code == 403
+            wrong = await stranger.get("/live", headers={**picture, "authorization": "Bearer x"})
+            assert wrong.status_code == 401
+        assert (await stranger.get("/", params={"token": token}, headers=picture)).status_code == 403
+    click = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    for status in [401] * MOST_WRONG + [429]:
+        assert (await stranger.get("/", params={"token": "x"}, headers=click)).status_code == status
+    assert (await stranger.get("/", params={"token": token}, headers=click)).status_code == 303
 
 
 # -- where a request comes from ---------------------------------------------------------------------------------------
@@ -252,6 +272,50 @@ async def test_a_request_without_a_host_is_refused(dashboard: Dashboard) -> None
     """HTTP/1.0 allows it, we do not."""
     assert (await raw(dashboard, b"GET / HTTP/1.0\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
     assert (await raw(dashboard, b"GET / HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("Origin", ("http://{own}", "http://evil.example")),
+        ("Sec-Fetch-Site", ("same-origin", "cross-site")),
+        ("Sec-Fetch-Mode", ("navigate", "no-cors")),
+        ("Sec-Purpose", ("none", "prefetch")),
+        ("Authorization", ("Bearer {token}", "Bearer x")),
+        ("Host", ("{own}", "evil.example")),
+    ],
+)
+async def test_of_two_headers_that_let_in_neither_counts(
+    dashboard: Dashboard, passes: Passes, name: str, values: tuple[str, str]
+) -> None:
+    """Whichever stands first; a cookie may stand there twice."""
+    own = dashboard.address[7:]
+    session = "".join(f"Cookie: {key}={value}\r\n" for key, value in dashboard.cookies.items())
+    for order in (values, values[::-1]):
+        twice = "".join(f"{name}: {value.format(own=own, token=passes.token())}\r\n" for value in order)
+        host = "" if name == "Host" else f"Host: {own}\r\n"
+        for line in ("POST /nothing", "GET /"):
+            head = f"{line} HTTP/1.1\r\n{host}{session}{twice}Connection: close\r\n\r\n"
+            assert (await raw(dashboard, head.encode())).startswith(b"HTTP/1.1 400 "), order
+    cookies = get("/", dashboard).replace(b"\r\n\r\n", f"\r\nCookie: a=b\r\n{session}\r\n".encode())
+    assert (await raw(dashboard, cookies)).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_a_whole_address_has_to_name_us_too(dashboard: Dashboard) -> None:
+    """What stands in the request's line counts before Host; what names nobody there is for somebody else."""
+    own = dashboard.address[7:]
+    for target in ("http://evil.example/", "http://evil.example", f"http://{own}@evil.example/", f"http://me@{own}/",
+                   "*", own, "http://evil.example/healthz", "http://[::1"):  # fmt: skip
+        assert (await raw(dashboard, get(target, dashboard))).startswith(b"HTTP/1.1 421 "), target
+    assert (await raw(dashboard, get(f"http://{own}/", dashboard))).startswith(b"HTTP/1.1 401 ")
+
+
+@pytest.mark.parametrize("host", ["{own}, evil.example", "me@{own}", "me:secret@{own}", "{own}/", "{own} x", "[{own}]"])
+async def test_a_host_is_a_host_and_a_port(dashboard: Dashboard, host: str) -> None:
+    """Also where only health is asked for."""
+    for path in ("/healthz", "/readyz", "/"):
+        told = await dashboard.client.get(path, headers={"host": host.format(own=dashboard.address[7:])})
+        assert told.status_code == 421
 
 
 FOREIGN = (
@@ -514,11 +578,11 @@ def make(home: Path, **settings: object) -> httpx2.AsyncClient:
 
 async def test_behind_a_proxy_with_tls_the_cookie_travels_by_tls_alone(tmp_path: Path) -> None:
     """And the origin that is named may change things; the token that is set is the one that counts."""
-    public = {"host": "0.0.0.0", "token": SecretStr("s3cret"), "origins": ("https://conch.example.org",)}
+    public = {"host": "0.0.0.0", "token": SecretStr("a-token-of-the-tests"), "origins": ("https://conch.example.org",)}
     async with make(tmp_path, **public) as client:
         there = {"host": "conch.example.org", "origin": "https://conch.example.org", "sec-fetch-site": "same-origin"}
-        came = await client.post("/login", data={"token": "s3cret"}, headers=there)
-        here = await client.post("/login", data={"token": "s3cret"})
+        came = await client.post("/login", data={"token": "a-token-of-the-tests"}, headers=there)
+        here = await client.post("/login", data={"token": "a-token-of-the-tests"})
         stolen = await client.post("/x", headers={"host": "conch.example.org", "origin": "http://conch.example.org"})
         assert (await client.get("/", headers={"authorization": f"Bearer {token_of(tmp_path)}"})).status_code == 401
 
@@ -553,9 +617,16 @@ async def test_where_everybody_is_let_in_another_page_still_is_not(tmp_path: Pat
         assert (await client.post("/", headers={"sec-fetch-site": "cross-site"})).status_code == 403
 
 
+def test_a_token_that_can_be_guessed_is_refused() -> None:
+    """In a sentence that says how to draw one."""
+    with pytest.raises(ValueError, match="16 characters or more: openssl rand -hex 16 draws one"):
+        Settings.model_validate({"ui": {"token": "hush-hush-hush-"}})
+    Settings.model_validate({"ui": {"token": "hush-hush-hush-h"}})
+
+
 def test_open_to_others_it_needs_a_token_and_a_name() -> None:
     """The settings say so, before anything listens."""
-    for some in ({}, {"token": "t"}, {"origins": ["https://conch.example.org"]}):
+    for some in ({}, {"token": "a-token-of-the-tests"}, {"origins": ["https://conch.example.org"]}):
         with pytest.raises(
             ValueError, match=r"ui.host 0.0.0.0 is open to other machines: set ui.token, and in ui.origins"
         ):

@@ -134,6 +134,20 @@ async def test_pages_that_stop_reading_delay_nobody(dashboard: Dashboard) -> Non
     assert len([one for one in said if one.data["kind"] == "experience.recorded"]) == 20
 
 
+async def test_one_page_too_many_is_told_when_to_ask_again(
+    dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a problem, like all that is refused."""
+    monkeypatch.setattr("conch_services.dashboard.live.MOST_PAGES", 1)
+    async with listening(dashboard) as messages, asyncio.timeout(10):
+        await anext(messages)
+        refused = await dashboard.client.get("/live")
+
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert "close some" in refused.json()["detail"]
+
+
 async def test_a_page_is_told_when_the_bus_is_away(dashboard: Dashboard) -> None:
     """In a sentence, while the connection stays."""
     async with listening(dashboard) as messages, asyncio.timeout(10):

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -127,9 +128,58 @@ def test_a_key_that_is_none_is_said(home: Home, passes: Passes) -> None:
         (home.path / "ui" / "key").write_text(said)
         with pytest.raises(HomeError, match="holds no key: remove it"):
             passes.key()
+    passes.token()
     (home.path / "ui" / "token").write_text("\n")
     with pytest.raises(HomeError, match="is empty"):
         passes.token()
+    (home.path / "ui" / "token").write_text("short\n")
+    with pytest.raises(HomeError, match="less than 16 characters"):
+        passes.token()
+
+
+def test_what_others_could_read_or_change_lets_nobody_in(home: Home, passes: Passes) -> None:
+    """Key, token, and their directory: a sentence with what to do, nothing given out; mended, all is as it was."""
+    room, said = home.path / "ui", (passes.key(), passes.token(), passes.link(NOW))
+    ways: dict[Path, Callable[[], object]] = {
+        room: passes.key,
+        room / "links": lambda: passes.link(NOW),
+        room / "key": passes.key,
+        room / "token": passes.token,
+    }
+    for path, ask in ways.items():
+        own = stat.S_IMODE(path.stat().st_mode)
+        for bit in (0o020, 0o002) if path.is_dir() else (0o040, 0o004, 0o020, 0o002):
+            path.chmod(own | bit)
+            with pytest.raises(
+                HomeError, match=rf"{path} is open to others \(mode {own | bit:o}\): chmod go-rwx {path}$"
+            ):
+                ask()
+            path.chmod(own)
+    room.chmod(0o755)
+
+    assert (passes.key(), passes.token()) == said[:2]
+
+
+def test_what_leads_elsewhere_or_is_anothers_lets_nobody_in(
+    home: Home, passes: Passes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A symbolic link, of the directory or of a file in it, and a directory that another user has put there."""
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    home.path.mkdir()
+    room = home.path / "ui"
+    room.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(HomeError, match=f"{room} is a symbolic link: remove it"):
+        passes.key()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    room.unlink()
+    passes.key(), passes.token()
+    (room / "token").rename(tmp_path / "token")
+    (room / "token").symlink_to(tmp_path / "token")
+    with pytest.raises(HomeError, match="token is a symbolic link"):
+        passes.token()
+    monkeypatch.setattr(os, "geteuid", lambda: home.path.stat().st_uid + 1)
+    with pytest.raises(HomeError, match=f"{room} belongs to another user"):
+        passes.key()
 
 
 def test_a_full_disk_is_one_sentence(passes: Passes, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +245,10 @@ def test_any_text_is_no_session(text: str) -> None:
     [
         (UiSettings(), "http://127.0.0.1:26624"),
         (UiSettings(origins=("https://conch.example.org",)), "http://127.0.0.1:26624"),
-        (UiSettings(host="0.0.0.0", token="t", origins=("https://conch.example.org",)), "https://conch.example.org"),
+        (
+            UiSettings(host="0.0.0.0", token="a-token-of-the-tests", origins=("https://conch.example.org",)),
+            "https://conch.example.org",
+        ),
     ],
 )
 def test_what_browsers_call_the_page(settings: UiSettings, named: str) -> None:

@@ -15,7 +15,8 @@ from conch_services.dashboard.security.tries import MOST_PLACES, MOST_WRONG, WIN
 
 OWN = Places.of(UiSettings(), 26624)
 PUBLIC = Places.of(
-    UiSettings(host="0.0.0.0", token="t", origins=("https://conch.example.org", "http://box:8080")), 26624
+    UiSettings(host="0.0.0.0", token="a-token-of-the-tests", origins=("https://conch.example.org", "http://box:8080")),
+    26624,
 )
 
 
@@ -52,7 +53,8 @@ def test_who_asks_for_health_may_know_it_by_number() -> None:
     """A container's own address is in no list; a foreign name is still refused."""
     assert OWN.knows("10.1.2.3:26624", harmless=True)
     assert OWN.knows("[fd00::1]:26624", harmless=True)
-    assert not OWN.knows("evil.example:26624", harmless=True)
+    for host in ("evil.example:26624", "10.1.2.3:26624, evil", "user@10.1.2.3:26624", "10.1.2.3:26624/x", "10.1.2.3:x"):
+        assert not OWN.knows(host, harmless=True)
 
 
 def test_where_everybody_is_let_in_a_name_still_has_to_be_ours() -> None:
@@ -107,7 +109,7 @@ def test_nobody_is_sent_elsewhere_after_logging_in(place: str) -> None:
 
 
 def test_wrong_tokens_are_counted_for_a_minute() -> None:
-    """Ten, then none is looked at; whoever comes from elsewhere does not pay for it."""
+    """Ten, then a further one is told to wait; whoever comes from elsewhere does not pay for it."""
     tries = Tries()
     for second in range(MOST_WRONG):
         assert tries.wait("10.0.0.1", second) == 0

@@ -16,7 +16,7 @@ from conch.config import UiSettings
 from conch.errors import ConchError
 from conch.passes import SESSION_SECONDS, Passes, admits, same, signed_session
 from conch_services.dashboard.security import refusals
-from conch_services.dashboard.security.places import CHANGES, Places
+from conch_services.dashboard.security.places import CHANGES, Places, is_part_of_another, named_by
 from conch_services.dashboard.security.refusals import is_for_programs, refusal
 from conch_services.dashboard.security.tries import Tries
 
@@ -33,6 +33,8 @@ MOST_PATH = 2000
 HEALTH = frozenset({"/healthz", "/readyz"})
 """What tells nothing but that it is there."""
 LOGIN = "/login"
+ONCE = ("host", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-purpose", "authorization")
+"""Headers that decide who is let in: of two that differ, one would not be looked at."""
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -103,10 +105,15 @@ class Guard:
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
         if len(scope["raw_path"]) + len(scope["query_string"]) + sum(map(len, sum(headers.raw, ()))) > MOST_HEAD:
             raise _RefusedError(431, refusals.LONG_HEAD)
+        if any(len(headers.getlist(name)) > 1 for name in ONCE):
+            raise _RefusedError(400, refusals.TWICE)
         host = headers.get("host", "")
         if not host:
             raise _RefusedError(400, refusals.NO_HOST)
         if not self._places.knows(host, harmless=path in HEALTH):
+            raise _RefusedError(421, refusals.FOREIGN_HOST)
+        target = scope["raw_path"].decode("latin-1")
+        if not target.startswith("/") and not self._places.knows(named_by(target)):
             raise _RefusedError(421, refusals.FOREIGN_HOST)
         if method in CHANGES and not self._places.comes_from_us(host, headers):
             raise _RefusedError(403, refusals.CROSS_SITE)
@@ -130,31 +137,30 @@ class Guard:
         return any(admits(self._key, self._cookie, one, time.time()) for one in _cookies(headers, self._cookie))
 
     def _is_token(self, scope: Scope, shown: str) -> bool:
-        """Raises what refuses everybody who was wrong too often."""
-        address = self._let_try(scope)
+        """Raises what refuses whoever is wrong too often; who is right is let in, however many others were wrong."""
         right = same(shown, self._token)
-        if not right:
-            self._tries.note(address, time.monotonic())
+        if not right and not is_part_of_another(Headers(scope=scope)):
+            self._note_wrong(scope)
         return right
 
-    def _let_try(self, scope: Scope) -> str:
-        """Where he comes from who may show a token now."""
-        address = (scope.get("client") or ("",))[0]
-        wait = self._tries.wait(address, time.monotonic())
+    def _note_wrong(self, scope: Scope) -> None:
+        address, now = (scope.get("client") or ("",))[0], time.monotonic()
+        wait = self._tries.wait(address, now)
         if wait:
             raise _RefusedError(429, refusals.TOO_OFTEN, {"Retry-After": str(int(wait) + 1)})
-        return address
+        self._tries.note(address, now)
 
     async def _by_link(self, scope: Scope, token: str) -> Response:
         headers = Headers(scope=scope)
         if "prefetch" in headers.get("sec-purpose", ""):  # a browser guesses where its person will go
             raise _RefusedError(503, refusals.NOT_AHEAD)
-        address = self._let_try(scope)
+        if is_part_of_another(headers):
+            raise _RefusedError(403, refusals.CROSS_SITE)
         if await asyncio.to_thread(self._passes.redeem, token, time.time()):
             return self._admitted(headers, _onward(scope))
         if self._open or self._has_session(headers):  # one's own link, clicked again: the session is as it was
             return RedirectResponse(_onward(scope), 303)
-        self._tries.note(address, time.monotonic())
+        self._note_wrong(scope)
         return refusal(scope["path"], 401, refusals.SPENT, form=_onward(scope))
 
     async def _login(self, scope: Scope, body: bytes) -> Response:

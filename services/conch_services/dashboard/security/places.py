@@ -7,6 +7,7 @@ and the browser says in Sec-Fetch-Site that it is another's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -17,6 +18,9 @@ from conch.config.model import is_loopback
 
 CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 """Methods that change something."""
+
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::\d{1,5})?")
+"""A host, perhaps a port, and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +75,26 @@ class Places:
         return origin is None or origin in self.origins or (host not in self.named and origin == f"http://{host}")
 
 
+def is_part_of_another(headers: Mapping[str, str]) -> bool:
+    """Whether a page of somebody else's has its browser fetch this as a part of it, such as a picture: no person has
+    come, as by a link."""
+    site = headers.get("sec-fetch-site", "none")
+    return site not in ("same-origin", "none") and headers.get("sec-fetch-mode") != "navigate"
+
+
+def named_by(target: str) -> str:
+    """The host, with its port, that a request's target names which is a whole address; else ""."""
+    return target.partition("://")[2].partition("/")[0]
+
+
 def _usual(scheme: str) -> int:
     return 443 if scheme == "https" else 80
 
 
 def _is_number(host: str) -> bool:
+    found = _HOST.fullmatch(host)
     try:
-        ip_address(urlsplit(f"//{host}").hostname or "")
+        ip_address((found[1] or found[2]) if found else "")
     except ValueError:
         return False
     return True

@@ -21,6 +21,10 @@ FOREIGN_HOST = (
     "in ui.origins."
 )
 NO_HOST = "The request does not say which host it is meant for: it needs the header Host."
+TWICE = (
+    "A header that decides who is let in stands there twice: Host, Origin, Authorization, Sec-Fetch-Site and the like "
+    "are sent once."
+)
 NO_REQUEST = "This is no request of HTTP/1.1, or its headers are longer than 16 KiB."
 CROSS_SITE = (
     "Another page has sent this, so nothing was done. Do it on the dashboard's own page; a program shows the token, as "
@@ -31,7 +35,11 @@ LONG_HEAD = (
     "The request's address or headers are longer than 16 KiB: leave some out; remove old cookies of this machine."
 )
 TOO_SLOW = "The rest of the request did not come in its time: send it again."
-TOO_OFTEN = "Too many wrong tokens have come from here: wait a minute, then try again."
+TOO_OFTEN = (
+    "Too many wrong tokens have come from here: wait a minute before another one. The right token, and a link that was "
+    "not used yet (conch ui --link prints one), let in at once."
+)
+TOO_MANY_PAGES = "As many pages are open as can be shown live at once: close some, or ask again in a few seconds."
 NOT_AHEAD = "A link that lets in once is not opened ahead of its time."
 BROKEN = "The dashboard has met an error of its own. The log has it; nothing of the agent is harmed. Try again."
 

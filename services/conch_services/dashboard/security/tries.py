@@ -6,7 +6,7 @@ from collections import OrderedDict
 from ipaddress import IPv6Address, ip_address, ip_network
 
 MOST_WRONG = 10
-"""Wrong tokens from one place within WINDOW_SECONDS; then none is looked at until they are over."""
+"""Wrong tokens from one place within WINDOW_SECONDS; then each further one is told to wait until they are over."""
 WINDOW_SECONDS = 60.0
 MOST_PLACES = 1024
 """Places that are remembered; the one that was wrong longest ago is forgotten first."""
@@ -20,7 +20,7 @@ class Tries:
         """Place -> (when its window began, how many wrong ones since)."""
 
     def wait(self, address: str, now: float) -> float:
-        """Seconds until a token from there is looked at again; 0: it is at once."""
+        """Seconds for which a wrong one from there is told to wait; 0: none."""
         begun, count = self._wrong.get(place(address), (0.0, 0))
         return max(0.0, begun + WINDOW_SECONDS - now) if count >= MOST_WRONG else 0.0
 

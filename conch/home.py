@@ -70,7 +70,14 @@ class Home:
             mark = self.path / "format"
             if not mark.exists():
                 write_whole(mark, f"{FORMAT}\n")
-            found = mark.read_text().strip()
+        except OSError as error:
+            raise HomeError(_sentence(self.path, error)) from error
+        self.refuse_newer()
+
+    def refuse_newer(self) -> None:
+        """Raises HomeError when the home was made by a newer version, or its format's mark cannot be read."""
+        try:
+            found = (self.path / "format").read_text(errors="replace").strip()
         except OSError as error:
             raise HomeError(_sentence(self.path, error)) from error
         if not found.isdigit() or int(found) > FORMAT:

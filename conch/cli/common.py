@@ -61,12 +61,13 @@ class Common:
         return load(self.config, self.where(), overrides or {})
 
     def existing(self) -> Home:
-        """The home directory, which must be there. Raises UsageError."""
+        """The home directory, which must be there. Raises UsageError, and HomeError when a newer version made it."""
         home = self.where()
         if not (home.path / "format").exists():
             raise UsageError(
                 f"there is no home at {home.path}: conch init or conch run makes one, --home names another"
             )
+        home.refuse_newer()
         return home
 
 

@@ -99,7 +99,9 @@ def test_a_newer_home_is_refused(house: Any) -> None:
     lived(house, 1)
     (house.home / "format").write_text("99\n")
 
-    assert "newer version (format '99'" in house.refused("run", "--cycles", "1", status=1)
+    for command in (("run", "--cycles", "1"), ("ui",), ("ui", "--link"), ("cycle", "list")):
+        assert "newer version (format '99'" in house.refused(*command, status=1)
+    assert not (house.home / "ui").exists()
 
 
 @pytest.mark.parametrize(

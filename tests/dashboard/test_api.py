@@ -285,7 +285,9 @@ async def test_exports_hold_every_cycle(dashboard: Dashboard, monkeypatch: pytes
     assert [json.loads(line) for line in lines] == listed[::-1]
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "  =1", "\r=1", "\n=1"])
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "  =1", "\r=1", "\n=1", "\tx", "\rx", *"＝＋－＠"]
+)
 def test_no_text_is_a_formula(text: str) -> None:
     """A spreadsheet shows it; a number stays one."""
     assert str(cell(text)).startswith("'")

@@ -30,8 +30,8 @@ COLUMNS: Final = (
     *("total", "coverage", "complete", "revision", "scored", "parts", *BUILTIN_SCORERS, "ms", "thought", "raw"),
     "output",
 )
-_FORMULA: Final = tuple("=+-@\t\r")
-"""What a cell begins with that a spreadsheet takes for more than text."""
+_FORMULA: Final = tuple("=+-@\uff1d\uff0b\uff0d\uff20\t\r")
+"""What a cell begins with that a spreadsheet takes for more than text; to some a sign in its wide form too."""
 
 _CSV: Final[Any] = {200: {"description": "A header, then a row for each cycle.", "content": {"text/csv": {}}}}
 _LINES: Final[Any] = {
@@ -110,4 +110,5 @@ def cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     text = safe_text(value)
-    return f"'{text}" if text.lstrip().startswith(_FORMULA) or text.startswith(_FORMULA) else text
+    starts = (value, text, text.lstrip())
+    return f"'{text}" if any(start.startswith(_FORMULA) for start in starts) else text

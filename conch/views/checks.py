@@ -248,9 +248,13 @@ def _judge(home: Home, settings: Settings, name: str) -> Finding:
 
 
 def metrics_port(home: Home, settings: MetricsSettings) -> Finding:
-    """Whether the port of /metrics is free. One that was not named is replaced by a free one."""
+    """Where the run in progress has /metrics; without one, whether the port is free, had as the run would have it. One
+    that was not named is replaced by a free one."""
+    if (run := home.running()) is not None:
+        where = f"the run in progress has /metrics at {run['metrics']}" if run.get("metrics") else ""
+        return Finding("port", "ok", where or "the run in progress has no /metrics")
     port = METRICS_PORT if settings.port is None else settings.port
-    if home.running() is not None or _free(settings.host, port):
+    if _free(settings.host, port):
         return Finding("port", "ok", f"{port} for /metrics" if port else "any free port for /metrics")
     if settings.port is None:
         return Finding("port", "ok", f"{port} is taken; /metrics will have a free one")

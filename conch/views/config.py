@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from conch.config import Settings
+from conch.config.keys import arms, inside, is_model
 from conch.config.load import Loaded
 from conch.config.mask import masked
-from conch.config.source import dotted, leaves
+from conch.config.source import KeyPath, dotted, leaves
 
 BEGUN = "the start of the run"
 """Where a value came from that is read otherwise now."""
@@ -31,3 +32,15 @@ def config_in_force(settings: Settings, loaded: Loaded) -> dict[str, Any]:
     origins = shown["origins"]
     origins |= {dotted(path): BEGUN for path, value in leaves(begun) if path not in now or now[path] != value}
     return shown | {"settings": begun, "origins": origins}
+
+
+def about(path: KeyPath) -> str:
+    """The sentence on the setting at this key path, as a new conch.yaml has it; of a name that is free, that on what
+    holds it."""
+    kind: Any = Settings
+    said = ""
+    for part in path:
+        fields = [arm.model_fields[str(part)] for arm in arms(kind) if is_model(arm) and part in arm.model_fields]
+        said = next((field.description for field in fields if field.description), said)
+        kind = inside(kind, part)
+    return said

@@ -307,7 +307,7 @@ async def test_a_mind_without_endpoint_needs_its_script(tmp_path: Path) -> None:
 def test_a_port_that_was_named_and_is_taken_is_a_problem(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int
 ) -> None:
-    """The default one is replaced, a run's own is no matter."""
+    """The default one is replaced; of a run in progress its own address is said, whatever the settings name."""
     home = Home(tmp_path)
     monkeypatch.setattr(checks, "METRICS_PORT", taken)
 
@@ -315,8 +315,11 @@ def test_a_port_that_was_named_and_is_taken_is_a_problem(
     assert "will have a free one" in checks.metrics_port(home, MetricsSettings()).says
     assert checks.metrics_port(home, MetricsSettings(port=0)).status == "ok"
     with home.owned():
-        write_whole(home.run_file, json.dumps({"pid": os.getpid()}))
-        assert checks.metrics_port(home, MetricsSettings(port=taken)).status == "ok"
+        write_whole(home.run_file, json.dumps({"pid": os.getpid(), "metrics": "http://127.0.0.1:4711/metrics"}))
+        told = checks.metrics_port(home, MetricsSettings(port=taken))
+        assert (told.status, told.says) == ("ok", "the run in progress has /metrics at http://127.0.0.1:4711/metrics")
+        write_whole(home.run_file, json.dumps({"pid": os.getpid(), "metrics": None}))
+        assert "no /metrics" in checks.metrics_port(home, MetricsSettings(port=taken)).says
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from tests.dashboard.conftest import Dashboard, Seeded
 from tests.dashboard.document import Element, parsed
 
 KEY = "sk-this-is-secret"
+GOAL = {"id": "tidy", "statement": "Tidy up", "check": {"kind": "file", "path": "done.txt"}}
 
 
 @pytest.fixture
@@ -18,7 +19,9 @@ def settings(seeded: Seeded) -> Settings:
     """Read from a file of the home, but for the port, which the command line named."""
     seeded.home.config_file.write_text(f"cycle:\n  interval: 7.5\nmind:\n  api_key: {KEY}\n")
     mind = MindSettings(api_key=SecretStr(KEY))
-    return Settings.model_validate({"cycle": {"interval": 7.5}, "mind": mind, "ui": UiSettings(port=0)})
+    return Settings.model_validate(
+        {"cycle": {"interval": 7.5}, "mind": mind, "ui": UiSettings(port=0), "goals": [GOAL]}
+    )
 
 
 async def page(dashboard: Dashboard) -> Element:
@@ -31,12 +34,26 @@ async def page(dashboard: Dashboard) -> Element:
 
 async def test_every_setting_says_where_it_came_from(dashboard: Dashboard) -> None:
     """A line of the file, the start of the run, or default; secrets are masked."""
-    rows = {row[0]: row[1:] for row in (await page(dashboard)).one("table", id="config").cells()}
+    rows = {row[0].split()[0]: row[1:] for row in (await page(dashboard)).one("table", id="config").cells()}
 
     assert rows["cycle.interval"] == ["7.5", f"{dashboard.world.home.config_file} line 2"]
     assert rows["ui.port"] == ["0", "the start of the run"]
     assert rows["cycle.reflect_every"] == ["10", "default"]
-    assert rows["mind.api_key"][0] == '"**********"'
+    assert rows["mind.api_key"][0] == "**********"
+
+
+async def test_every_setting_is_explained(dashboard: Dashboard) -> None:
+    """With its sentence, below its section's; what is not set is none, a goal its statement and check, the changed
+    come first."""
+    table = (await page(dashboard)).one("table", id="config")
+    of = {body["data-group"]: body for body in table.all("tbody")}
+    told = {row[0].split()[0]: row for row in table.cells()}
+
+    assert "The rhythm of the cycle." in of["cycle"].one("th").text
+    assert of["cycle"].cells()[0][0].startswith("cycle.interval Seconds")
+    assert told["workspace"][0].endswith("none: workspace/ in the home directory.")
+    assert told["workspace"][1] == "none"
+    assert told["goals"][1].startswith("Tidy up done.txt exists; priority 0.5")
 
 
 async def test_versions_and_the_lack_of_a_run_are_said(dashboard: Dashboard) -> None:
@@ -71,7 +88,8 @@ async def test_a_setting_is_found_by_typing(tab: Page) -> None:
     await tab.goto("/settings")
     await tab.keyboard.press("/")
     await tab.keyboard.type("reflect_every")
-    await expect(tab.locator("#config tbody tr:not([hidden])")).to_have_count(1)
+    await expect(tab.locator("#config tr[data-origin]:not([hidden])")).to_have_count(1)
+    await expect(tab.locator("#config tbody:not([hidden])")).to_have_count(1)
 
     await tab.check("#changed")
     await expect(tab.locator("#none")).to_be_visible()

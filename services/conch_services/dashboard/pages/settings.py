@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.bus.server import find_binary, version_of
+from conch.config import Settings
 from conch.config.load import read
-from conch.config.source import dotted, leaves
+from conch.config.mask import masked
+from conch.config.source import KeyPath, dotted, leaves
 from conch.errors import ConchError
 from conch.views.checks import Finding, everything, python
-from conch.views.config import config_in_force
+from conch.views.config import about, config_in_force
+from conch.views.goals import check_words
 from conch_services.dashboard.asking import asked, kept
 from conch_services.dashboard.page import page
 from conch_services.dashboard.world import World
@@ -48,6 +50,7 @@ async def settings(request: Request) -> Response:
         "settings.html",
         {
             "groups": _groups(found.found) if found.found is not None else (),
+            "goals": [(masked(one.statement), masked(check_words(one.check)), one) for one in world.settings.goals],
             "file": found.found["file"] if found.found is not None else None,
             "why": found.why,
             "run": run,
@@ -72,19 +75,35 @@ def _in_force(world: World, run: Mapping[str, Any]) -> dict[str, Any]:
     return config_in_force(world.settings, read(Path(file) if file else None, world.home, {}))
 
 
-def _groups(shown: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Section -> its settings."""
-    rows = [
-        {"key": dotted(path), "value": json.dumps(value, ensure_ascii=False), "origin": shown["origins"][dotted(path)]}
-        for path, value in leaves(shown["settings"])
+def _groups(shown: Mapping[str, Any]) -> list[tuple[str, str, list[dict[str, Any]]]]:
+    """(section, its sentence, its settings): what is of no section comes first, and in each what is no default."""
+    of: dict[str, list[dict[str, Any]]] = {}
+    for path, value in leaves(shown["settings"]):
+        key = dotted(path)
+        row = {"key": key, "value": _words(value), "origin": shown["origins"][key], "about": about(path)}
+        of.setdefault(_section(path), []).append(row)
+    return [
+        (name, about((name,)) if name else "Of the agent as a whole.", sorted(of[name], key=_is_default))
+        for name in sorted(of, key=lambda name: ["", *Settings.model_fields].index(name))
     ]
-    whole = [row for row in rows if "." not in row["key"]]
-    others = sorted((row for row in rows if "." in row["key"]), key=_section)
-    return [("general", whole), *((name, list(group)) for name, group in groupby(others, key=_section))]
 
 
-def _section(row: Mapping[str, Any]) -> str:
-    return str(row["key"]).partition(".")[0]
+def _section(path: KeyPath) -> str:
+    """Empty for what stands in none; goals are shown as one of their own."""
+    return str(path[0]) if len(path) > 1 or path[0] == "goals" else ""
+
+
+def _is_default(row: Mapping[str, Any]) -> bool:
+    return bool(row["origin"] == "default")
+
+
+def _words(value: Any) -> str:
+    """A value as it is read: `none` for what is not set, the parts of a list with commas."""
+    if value is None or value in ([], {}):
+        return "none"
+    if isinstance(value, list) and not any(isinstance(one, (dict, list)) for one in value):
+        return ", ".join(_words(one) for one in value)
+    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
 
 async def _versions() -> list[tuple[str, str]]:

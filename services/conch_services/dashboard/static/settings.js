@@ -4,7 +4,7 @@ import { onKey } from "./page.js";
 
 const sought = document.getElementById("sought");
 const changed = document.getElementById("changed");
-const rows = [...document.querySelectorAll("#config tbody tr")];
+const rows = [...document.querySelectorAll("#config tr[data-origin]")];
 
 function filter() {
   const words = sought.value.trim().toLowerCase();
@@ -14,6 +14,7 @@ function filter() {
     row.hidden = !shown;
     any ||= shown;
   }
+  for (const group of document.querySelectorAll("#config tbody")) group.hidden = !group.querySelector("tr[data-origin]:not([hidden])");
   document.getElementById("none").hidden = any;
 }
 

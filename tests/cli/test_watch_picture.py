@@ -132,7 +132,7 @@ def test_hostile_words_are_text(filled: Any) -> None:
         board.take(experience)
 
     row = board.lives["echo"].rows[2]
-    cell = drawing.cells(row, 40, narrow=False)[2]
+    cell = drawing.cells(row, drawing.COLUMNS, 110)[2]
     assert "[/nope] [bold]hi[/]" in cell.plain
     assert "\x1b" not in cell.plain
     assert cell.spans == []

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from conch.cli.watch.screen import WatchApp, _Table
 from conch.cli.watch.source import Source
 from conch.config import Settings
 from conch.consumer.standing import say_place
-from conch.experience import SqliteReader
+from conch.experience import SqliteReader, SqliteStore
 from conch.home import Home
 from conch_schemas import ActionTaken, ExperienceRecorded, encode, subject_of
 
@@ -120,6 +121,72 @@ async def test_everything_is_on_one_screen(
     lines = text.splitlines()
     assert len(lines) == size[1]
     assert {len(line) for line in lines} == {size[0]}
+
+
+@pytest.mark.parametrize(
+    ("size", "cycles", "keys", "story_keys"),
+    [
+        ((50, 12), 6, "⏎ open q quit p pause ? help", "esc back j next k before ? help p pause"),
+        ((24, 6), 3, "⏎ open q quit ? help", "esc back j next ? help"),
+    ],
+)
+async def test_a_small_screen_shows_the_last_cycles_and_the_total(
+    filled: Any,
+    in_progress: Any,
+    until: Any,
+    publish: Any,
+    size: tuple[int, int],
+    cycles: int,
+    keys: str,
+    story_keys: str,
+) -> None:
+    """And all keys that fit, whole; the panels, with names that could not be read, are left out. A story's too."""
+    old = stored(filled, 1)
+    ids = [(cycle, f"one-{cycle}") for cycle in range(3, 13)]
+    async with in_progress() as bus, watching(filled.home, size=size) as (app, pilot):
+        await publish(bus, *(old.model_copy(update={"cycle": cycle, "id": name}) for cycle, name in ids))
+        await until(lambda: f"{12:>6}" in shown(app))
+        lines = shown(app).splitlines()
+        await pilot.press("enter")
+        await until(lambda: shown(app).splitlines()[-1].split() == story_keys.split())
+
+    drawn = [line for line in lines if any(f"{cycle:>6} " in line and "+0.275" in line for cycle in range(13))]
+    assert [int(line.split()[0]) for line in drawn] == list(range(13 - cycles, 13))
+    assert lines[1].startswith(" last +0.275 mean +0.275")
+    assert lines[-1].rstrip() == keys
+    assert not any("…" in line and "+0.275" not in line for line in lines[2:])
+
+
+async def test_names_can_be_read_on_a_slim_screen(filled: Any, in_progress: Any, until: Any) -> None:
+    """Components and needs stand one beneath the other where both beside each other would be cut."""
+    async with in_progress(), watching(filled.home, size=(50, 32)) as (app, _):
+        await until(lambda: all(name in shown(app) for name in ("exploration", "execution", "excellence", "curiosity")))
+
+
+async def test_a_screen_that_begins_later_shows_the_same(
+    filled: Any, in_progress: Any, until: Any, publish: Any
+) -> None:
+    """What was recorded between the store's last transaction and its own beginning comes from the stream, an act that
+    waits for its scores too: no cycle is missing, and the means are those of a screen that has been there all along."""
+    old = stored(filled, 1)
+
+    def recorded(cycle: int) -> ExperienceRecorded:
+        return old.model_copy(update={"cycle": cycle, "id": f"one-{cycle}", "total": cycle / 100})
+
+    async with in_progress() as bus:
+        with SqliteStore(filled.home.path / "store.db") as store:
+            store.set_epoch((await bus.state()).epoch)
+        await publish(bus, *(recorded(cycle) for cycle in range(3, 30)), filled.act(30))
+        reached = (await bus.state()).last
+        with SqliteStore(filled.home.path / "store.db") as store:
+            store.apply([], upto=reached - 8, now=datetime(2026, 11, 21, tzinfo=UTC))
+        async with watching(filled.home) as (later, _):
+            await until(lambda: len(later.life.rows) == 31)
+            await publish(bus, recorded(30), recorded(31))
+            await until(lambda: len(later.life.totals) == 32)
+
+            assert list(later.life.rows) == list(range(32))
+            assert later.life.totals[3:] == [cycle / 100 for cycle in range(3, 32)]
 
 
 async def test_a_row_appears_at_the_act_and_gets_its_total(

@@ -14,6 +14,12 @@ LOW, FAIR = 0.3, 0.6
 """Satisfaction below which a need is starved, and below which it is short."""
 NAME = 14
 """Cells of a component's or a need's name."""
+COLUMNS = ("cycle", "need", "action", "outcome", "total", "ms", "")
+FEWER_COLUMNS = ("cycle", "action", "outcome", "total", "")
+FEWEST_COLUMNS = ("cycle", "total", " action")
+"""Of the table of cycles; a note has no heading. The fewest stand without a space between them."""
+_OTHERS = {COLUMNS: 70, FEWER_COLUMNS: 50, FEWEST_COLUMNS: 15}
+"""Cells that the other columns take, beside the action."""
 
 
 def sparkline(values: Sequence[float], width: int, low: float, high: float) -> str:
@@ -66,6 +72,18 @@ def reward(life: Life, width: int) -> Text:
     text.append("\ntotal  ", "dim").append(sparkline(totals, room, low, high), "cyan")
     text.append("\nmean   ", "dim").append(sparkline(smooth, room, low, high), "magenta")
     return text.append(f"\nrange  {signed(low)} to {signed(high)}", "dim")
+
+
+def total(life: Life, width: int) -> Text:
+    """The last total and the mean in one line, and the totals in what is left of it."""
+    totals = life.totals
+    if not totals:
+        return Text(" no cycle scored yet", "dim")
+    mean = means(totals[-SMOOTH:])[-1]
+    text = Text(no_wrap=True).append(" last ").append(signed(totals[-1]), colour(totals[-1]) + " bold")
+    text.append(" mean ").append(signed(mean), colour(mean) + " bold").append(" ")
+    room = width - text.cell_len - 1
+    return text.append(sparkline(totals, room, min(totals), max(totals)), "cyan")
 
 
 def components(life: Life, width: int) -> Text:
@@ -124,16 +142,21 @@ def below(picture: Picture, width: int) -> Text:
     return Text("\n").join(lines)
 
 
-def cells(row: Row, room: int, *, narrow: bool) -> list[Text]:
-    """A cycle as a row of the table, with `room` cells for the action; a narrow one leaves out need and time."""
-    total = Text(f"{'…' if row.total is None else signed(row.total):>8}", colour(row.total))
+def cells(row: Row, columns: Sequence[str], width: int) -> list[Text]:
+    """A cycle as a row of the table of these columns, on a screen of this width."""
     action = Text(row.action)
-    action.truncate(room, overflow="ellipsis")
-    outcome = Text(row.outcome, "red" if row.outcome in ("error", "timeout", "blocked", "unknown") else "")
-    cycle, note = Text(f"{row.cycle:>6}"), Text(row.note, "dim")
-    if narrow:
-        return [cycle, action, outcome, total, note]
-    return [cycle, Text(row.need), action, outcome, total, Text(f"{row.ms:>7.0f}"), note]
+    action.truncate(max(9 if columns == FEWEST_COLUMNS else 12, width - _OTHERS[tuple(columns)]), overflow="ellipsis")
+    found = {
+        "cycle": Text(f"{row.cycle:>6}"),
+        "need": Text(row.need),
+        "action": action,
+        " action": Text(" ") + action,
+        "outcome": Text(row.outcome, "red" if row.outcome in ("error", "timeout", "blocked", "unknown") else ""),
+        "total": Text(f"{'…' if row.total is None else signed(row.total):>8}", colour(row.total)),
+        "ms": Text(f"{row.ms:>7.0f}"),
+        "": Text(row.note, "dim"),
+    }
+    return [found[column] for column in columns]
 
 
 def fleet_row(life: Life) -> tuple[str, str, str, int | None, float | None, float | None]:

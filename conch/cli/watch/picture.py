@@ -16,6 +16,8 @@ ROWS = 200
 """Cycles of one agent that are kept, the newest."""
 SMOOTH = 20
 """Cycles that the moving mean is taken over."""
+FLEET_ROWS = 200
+"""Agents in the table of all."""
 MOST_AGENTS = 1000
 """Agents whose cycles are kept at once."""
 WORDS = 200

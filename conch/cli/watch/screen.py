@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -13,10 +12,12 @@ from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.widgets import DataTable, Footer, Static
+from textual.widgets import DataTable, Static
 
 from conch.cli.watch import drawing
-from conch.cli.watch.picture import Life, Picture
+from conch.cli.watch.ending import end_with_terminal
+from conch.cli.watch.keys import Keys
+from conch.cli.watch.picture import FLEET_ROWS, Life, Picture
 from conch.cli.watch.source import Source
 from conch.cli.watch.story import HelpScreen, StoryScreen
 from conch.config import Settings
@@ -26,29 +27,24 @@ T = TypeVar("T")
 
 DRAW_SECONDS = 0.25
 """Between two drawings."""
-WIDE = 100
-"""Columns from which on the panels stand side by side, and the table has all its columns."""
+WIDE, NARROW, SLIM = 100, 60, 44
+"""Columns from which on the panels stand side by side, and the table has all its columns; from which on components and
+needs stand side by side, with names that can be read; and from which on the table has more than the totals."""
+PANELS = {"-wide": 16, "-narrow": 22, "-slim": 30, "-tiny": 30}
+"""Lines that a screen of a width needs to have room for the cycles beneath its panels; with fewer it has no panels."""
+BELOW = 12
+"""Lines from which on there is room for lag and alarms, and for the names of the columns."""
 TABLE_ROWS = 100
 """Cycles in the table, the newest."""
 FEW = 20
 """Rows that are taken out one by one; of more, all are drawn anew."""
-FLEET_ROWS = 200
-"""Agents in the table of all."""
-_COLUMNS = {
-    False: ("cycle", "need", "action", "outcome", "total", "ms", ""),
-    True: ("cycle", "action", "outcome", "total", ""),
-}
-_ROOM = {False: 70, True: 50}
-"""Cells that the other columns take, beside the action."""
 
 
 async def show(home: Home, settings: Settings, names: Sequence[str]) -> None:
-    """Until a key or a signal ends it; the terminal is then as it was."""
+    """Until a key, a signal or the end of the terminal ends it; a terminal that is still there is then as it was."""
     source = Source(home, settings, Picture(names))
     app = WatchApp(source)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, app.exit)
+    end_with_terminal(app.exit)
     following = asyncio.create_task(source.follow(), name="conch.watch")
     try:
         await app.run_async()
@@ -104,28 +100,32 @@ class WatchApp(App[None]):
     TITLE = "conch watch"
     ENABLE_COMMAND_PALETTE = False
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as the base class has it
-        (0, "-narrow"),
+        (0, "-tiny"),
+        (SLIM, "-slim"),
+        (NARROW, "-narrow"),
         (WIDE, "-wide"),
     ]
     CSS = """
-    #head { height: 1; background: $panel; }
-    #panels { height: auto; }
+    #head, #total { height: 1; background: $panel; }
+    #panels { height: auto; layout: vertical; }
     #reward, #components, #needs { border: round $primary; padding: 0 1; height: 7; }
-    .-wide #panels { layout: horizontal; }
-    .-wide #reward { width: 2fr; }
-    .-wide #parts { width: 3fr; height: 7; }
-    .-narrow #panels { layout: vertical; }
-    .-narrow #reward { height: 6; }
-    .-narrow #parts { height: 7; }
+    #reward { height: 6; }
+    #parts { height: 7; }
     #components, #needs { width: 1fr; }
+    .-wide #panels { layout: horizontal; }
+    .-wide #reward { width: 2fr; height: 7; }
+    .-wide #parts { width: 3fr; }
+    .-slim #parts, .-tiny #parts { layout: vertical; height: 14; }
+    .-slim #components, .-slim #needs, .-tiny #components, .-tiny #needs { width: 100%; }
     #fleet { height: auto; max-height: 10; border: round $secondary; }
     #cycles { height: 1fr; min-height: 3; scrollbar-size-horizontal: 0; }
+    .-tiny #cycles { scrollbar-size-vertical: 0; }
     #below { height: auto; max-height: 3; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "quit"),
         Binding("ctrl+c", "quit", show=False, priority=True),
-        Binding("p", "pause", "pause or resume"),
+        Binding("p", "pause", "pause"),
         Binding("question_mark", "help", "help", key_display="?"),
     ]
 
@@ -141,14 +141,10 @@ class WatchApp(App[None]):
         """The agent that is shown."""
         return self.picture.lives[self.chosen]
 
-    @property
-    def narrow(self) -> bool:
-        """Whether columns have to be left out."""
-        return self.size.width < WIDE
-
     def compose(self) -> ComposeResult:
         """From top to bottom."""
         yield Static(id="head", markup=False)
+        yield Static(id="total", markup=False)
         if len(self.picture.names) > 1:
             yield _Table(follows=False, id="fleet")
         with Vertical(id="panels"):
@@ -158,7 +154,18 @@ class WatchApp(App[None]):
                 yield _titled("needs", "needs")
         yield _Table(follows=True, id="cycles")
         yield Static(id="below", markup=False)
-        yield Footer()
+        yield Keys()
+
+    def _arrange(self) -> None:
+        """What there is room for: the cycles and their total first."""
+        width, height = self.size
+        kind = next(name for least, name in reversed(self.HORIZONTAL_BREAKPOINTS) if width >= least)
+        panels = height >= PANELS[kind]
+        for name, there in (("panels", panels), ("fleet", panels), ("total", not panels), ("below", height >= BELOW)):
+            for part in self.query(f"#{name}"):
+                part.display = there
+        table = self.query_one("#cycles", _Table)
+        table.show_header, table.cell_padding = height >= BELOW, int(width >= SLIM)
 
     def on_mount(self) -> None:
         """Begin to draw."""
@@ -189,8 +196,11 @@ class WatchApp(App[None]):
             return
         new_table = self._drawn is None or self._drawn[1:] != now[1:]
         self._drawn = now
+        if new_table:
+            self._arrange()
         life, picture = self.life, self.picture
         self._show("head", drawing.headline(picture, life, self.size.width))
+        self._show("total", drawing.total(life, self.size.width))
         for name, draw in (("reward", drawing.reward), ("components", drawing.components), ("needs", drawing.needs)):
             room = self.query_one(f"#{name}").content_size.width
             self._show(name, draw(life, room))
@@ -201,12 +211,14 @@ class WatchApp(App[None]):
             table.bring({life.name: drawing.fleet_row(life) for life in lives}, drawing.fleet_cells)
 
     def _draw_cycles(self, life: Life, *, anew: bool) -> None:
-        table, narrow = self.query_one("#cycles", _Table), self.narrow
+        table, width = self.query_one("#cycles", _Table), self.size.width
+        columns = (
+            drawing.COLUMNS if width >= WIDE else drawing.FEWER_COLUMNS if width >= SLIM else drawing.FEWEST_COLUMNS
+        )
         if anew:
-            table.begin(_COLUMNS[narrow])
-        room = max(12, self.size.width - _ROOM[narrow])
+            table.begin(columns)
         rows = list(life.rows.values())[-TABLE_ROWS:]
-        table.bring({str(row.cycle): row for row in rows}, lambda row: drawing.cells(row, room, narrow=narrow))
+        table.bring({str(row.cycle): row for row in rows}, lambda row: drawing.cells(row, columns, width))
 
     def _show(self, name: str, text: Text) -> None:
         self.query_one(f"#{name}", Static).update(text)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any
 
 from conch.bus import Access, Bus, Feed, Tap, feeding
 from conch.bus.access import access_to
 from conch.bus.jetstream import JetStreamBus
 from conch.cli.common import open_store, quiet
-from conch.cli.watch.picture import KINDS, ROWS, Picture
+from conch.cli.watch.picture import FLEET_ROWS, KINDS, ROWS, SMOOTH, Picture
 from conch.config import Settings
 from conch.consumer.alarms import watched
 from conch.consumer.standing import standings
 from conch.errors import BusError, ConchError, StoreError
+from conch.experience import ExperienceReader
 from conch.home import Home
 from conch.people.asking import ask
 from conch.text import safe_text
@@ -28,7 +30,7 @@ REST_SECONDS = 0.005
 BEHIND = 20_000
 """Events that are waited for; of more, the newest are shown."""
 NEWEST = 1000
-"""How many of those."""
+"""How many of those; and how far before the store's place reading begins, for the acts that wait for scores there."""
 LOOK_SECONDS = 0.5
 """Between two looks at whether bus and run are still there, and before they are tried again."""
 ASK_SECONDS = 2.0
@@ -45,6 +47,8 @@ class Source:
         self._bus: Bus | None = None
         self._stood: tuple[str, int] | None = None
         """(the stream, the last event of it that was seen)."""
+        self._remembered: set[str] = set()
+        """Whose cycles are shown whole."""
         self._ask = asyncio.Event()
 
     async def follow(self) -> None:
@@ -94,14 +98,22 @@ class Source:
         while True:
             async with feed.tap(KINDS, after=after, agent=one) as tap:
                 after = await self._take(feed, tap)
+            await self._recall()
 
     async def _begin(self, feed: Feed) -> int:
-        """Where to read on: behind what was seen of this stream; of another, or far ahead, at its end."""
+        """Where to read on: behind what was seen of this stream, unless that is long ago; else where the store is.
+
+        The store is read after its place was: what it has learned meanwhile comes twice and is no news, and nothing
+        falls between the two. Of a store that cannot be read here the newest events take the place.
+        """
         epoch = (await feed.bus.state()).epoch
-        stood, self._stood = self._stood, (epoch, feed.seq)
-        if stood is not None and stood[0] == epoch and feed.seq - stood[1] <= BEHIND:
-            return stood[1]
-        return feed.seq
+        if self._stood is not None and self._stood[0] == epoch and feed.seq - self._stood[1] <= BEHIND:
+            return self._stood[1]
+        place = await asyncio.to_thread(self._place, epoch)
+        after = max(0, (feed.seq if place is None else min(place, feed.seq)) - NEWEST)
+        self._stood = (epoch, after)
+        await self._recall()
+        return after
 
     async def _take(self, feed: Feed, tap: Tap) -> int:
         """Until too much waits: then the place to go on from."""
@@ -167,23 +179,42 @@ class Source:
     # -- what was before --------------------------------------------------------------------------------------------
 
     async def remember(self, agent: str) -> None:
-        """The last cycles that the store has of this agent. Where it cannot be read, that is said."""
+        """Show the last cycles that the store has of this agent. Where it cannot be read, that is said."""
+        self._remembered.add(agent)
+        await self._take_stored(agent, ROWS)
+
+    async def _recall(self) -> None:
+        """What the store has by now: the cycles of those that are shown whole, of the others what their means need."""
+        for agent in sorted(self._remembered):
+            await self._take_stored(agent, ROWS)
+        for agent in self.picture.names[:FLEET_ROWS]:
+            if agent not in self._remembered:
+                await self._take_stored(agent, SMOOTH)
+
+    async def _take_stored(self, agent: str, most: int) -> None:
         try:
-            for experience in await asyncio.to_thread(self._stored, agent):
+            for experience in await asyncio.to_thread(self._stored, agent, most):
                 self.picture.take(experience)
-            self.picture.version += 1
         except ConchError as error:
             self.picture.change(said=safe_text(str(error), one_line=True))
 
-    def _stored(self, agent: str) -> list[ExperienceRecorded]:
+    def _store(self) -> AbstractContextManager[ExperienceReader | None]:
+        """For reading; None: there is no cycle yet, or they are kept on another machine."""
         try:
-            store = open_store(self._home, self._settings)
+            return closing(open_store(self._home, self._settings))
         except StoreError:
-            return []  # no cycle yet, or they are kept on another machine
-        try:
-            return list(store.cycles(agent, ROWS))
-        finally:
-            store.close()
+            return nullcontext()
+
+    def _place(self, epoch: str) -> int | None:
+        """How far the store is in this stream; None: it cannot be known."""
+        with contextlib.suppress(ConchError), self._store() as store:
+            if store is not None:
+                return store.position() if store.epoch() == epoch else 0
+        return None
+
+    def _stored(self, agent: str, most: int) -> list[ExperienceRecorded]:
+        with self._store() as store:
+            return [] if store is None else list(store.cycles(agent, most))
 
     async def cycle(self, agent: str, number: int) -> tuple[ExperienceRecorded, list[Mark]] | None:
         """A cycle whole, from the store, else from the stream; None: it is not recorded yet, or not any more.
@@ -201,12 +232,7 @@ class Source:
         return (event, []) if isinstance(event, ExperienceRecorded) else None
 
     def _whole(self, agent: str, number: int) -> tuple[ExperienceRecorded, list[Mark]] | None:
-        try:
-            store = open_store(self._home, self._settings)
-        except StoreError:
-            return None
-        try:
-            experience = store.cycle(agent, number)
-            return None if experience is None else (experience, list(store.marks_of(agent, str(experience.action_id))))
-        finally:
-            store.close()
+        with self._store() as store:
+            if store is None or (experience := store.cycle(agent, number)) is None:
+                return None
+            return experience, list(store.marks_of(agent, str(experience.action_id)))

@@ -12,10 +12,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from conch.cli.common import wrapped
 from conch.cli.cycle import story
+from conch.cli.watch.keys import Keys
 from conch.cli.watch.source import Source
 from conch.errors import ConchError
 from conch.text import safe_text
@@ -58,7 +59,7 @@ class StoryScreen(Screen[None]):
         """The text, and the keys."""
         with VerticalScroll():
             yield Static(id="story", markup=False)
-        yield Footer()
+        yield Keys()
 
     def on_mount(self) -> None:
         """Read it, again and again: a late score makes it another."""

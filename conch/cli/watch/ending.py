@@ -1,0 +1,43 @@
+"""The end of the screen's process, which a terminal that is gone or takes nothing more must not hold up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from threading import Thread
+
+GRACE_SECONDS = 2.0
+"""From a signal, or the loss of the terminal, to the end of the process at the latest."""
+
+
+def end_with_terminal(leave: Callable[[], object]) -> None:
+    """Have SIGTERM, SIGHUP and the loss of the terminal call `leave` in the running loop, and end the process.
+
+    One that is still there GRACE_SECONDS later ends as it stands, with exit status 0: the loop itself may wait for a
+    terminal that takes nothing more, and hears of no signal then. Called once, in the main thread.
+    """
+    told, tells = os.pipe()
+    Thread(
+        target=_wait_and_end, args=(told, asyncio.get_running_loop(), leave), name="conch.watch.end", daemon=True
+    ).start()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: os.write(tells, b"."))
+
+
+def _wait_and_end(told: int, loop: asyncio.AbstractEventLoop, leave: Callable[[], object]) -> None:
+    """Wait until something is `told` or the terminal hangs up; then `leave`, and after the grace no more waiting."""
+    poll = select.poll()
+    poll.register(told, select.POLLIN)
+    for terminal in (sys.stdin, sys.stdout):
+        poll.register(terminal.fileno(), 0)  # that it hung up is reported always
+    poll.poll()
+    with contextlib.suppress(RuntimeError):  # the loop has ended already
+        loop.call_soon_threadsafe(leave)
+    time.sleep(GRACE_SECONDS)
+    os._exit(0)

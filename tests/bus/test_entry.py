@@ -17,6 +17,7 @@ from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.jetstream.connection import Connection
 from conch.errors import BusUnreachableError
+from tests.serving import listening
 
 SUBJECT = "conch.v1.echo.action.taken"
 SOON = 5.0
@@ -189,8 +190,8 @@ async def test_no_secret_is_said_where_tls_was_asked_for_and_is_not_offered() ->
     """By settings, or by tls:// in the address: whoever stands between could take it down."""
     for scheme, given in (("tls", {}), ("nats", {"hostname": "localhost"})):
         impostor = Impostor()
-        async with await asyncio.start_server(impostor, "127.0.0.1", 0) as listening:
-            url = f"{scheme}://localhost:{listening.sockets[0].getsockname()[1]}"
+        async with listening(impostor) as port:
+            url = f"{scheme}://localhost:{port}"
 
             assert "offers no TLS" in await refused(Access(url, token="hush", **given))
         assert impostor.heard == b""
@@ -198,8 +199,8 @@ async def test_no_secret_is_said_where_tls_was_asked_for_and_is_not_offered() ->
 
 async def test_a_server_that_hangs_up_is_no_bus() -> None:
     """Not even when it greeted us before."""
-    async with await asyncio.start_server(Impostor(answers=True), "127.0.0.1", 0) as listening:
-        url = f"nats://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    async with listening(Impostor(answers=True)) as port:
+        url = f"nats://127.0.0.1:{port}"
 
         sentence = await refused(Access(url))
 

@@ -21,6 +21,7 @@ from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer, end_stale
 from conch.errors import BusError, BusUnreachableError, HomeError
+from tests.serving import listening
 
 SUBJECT = "conch.v1.echo.action.taken"
 
@@ -295,7 +296,7 @@ async def test_a_client_outlives_a_stranger_on_the_servers_port(tmp_path: Path) 
 
     async with JetStreamBus(Access(server.url, token="right")) as bus:
         await server.stop()
-        async with await asyncio.start_server(stranger, "127.0.0.1", port):
+        async with listening(stranger, port):
             await asyncio.wait_for(met.wait(), 10)
         publishing = asyncio.ensure_future(bus.publish(SUBJECT, b"", id="1"))
         await server.start()

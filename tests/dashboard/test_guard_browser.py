@@ -14,6 +14,7 @@ from playwright.async_api import Browser, Page, expect
 from conch.passes import Passes
 from tests.dashboard.conftest import Dashboard
 from tests.dashboard.life import HOSTILE
+from tests.serving import listening
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -39,9 +40,8 @@ async def page_of_others(html: str) -> AsyncIterator[str]:
         writer.close()
         await writer.wait_closed()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with listening(serve) as port:
+        yield f"http://127.0.0.1:{port}/"
 
 
 async def test_a_person_opens_the_link_and_is_in(nobody: Page, dashboard: Dashboard) -> None:

@@ -143,7 +143,8 @@ class Proxy:
     def _accept(self, reader: StreamReader, writer: StreamWriter) -> None:
         task = asyncio.create_task(self._connection(reader, writer), name="proxy.connection")
         self._ends[task] = [writer]
-        task.add_done_callback(lambda done: self._ends.pop(done, None))
+        # One that is cancelled before its first step runs no `finally`.
+        task.add_done_callback(lambda done: [end.close() for end in self._ends.pop(done, ())])
 
     async def _connection(self, reader: StreamReader, writer: StreamWriter) -> None:
         task = asyncio.current_task()

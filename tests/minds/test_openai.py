@@ -21,6 +21,7 @@ from conch.errors import ConfigError, ModelError
 from conch.minds import Prompt
 from conch.minds.endpoint import MAX_REPLY, Line, retry_after
 from conch.minds.openai import OpenAIMind
+from tests.serving import listening
 
 Asking = Callable[..., Prompt]
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -100,20 +101,9 @@ class Endpoint:
 async def serving(*answers: bytes | Answer) -> AsyncIterator[Endpoint]:
     """An endpoint on a free port of loopback; its unfinished answers are cancelled at the end."""
     endpoint = Endpoint([giving(answer) if isinstance(answer, bytes) else answer for answer in answers])
-    tasks: set[asyncio.Task[None]] = set()
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        tasks.add(asyncio.create_task(endpoint.serve(reader, writer)))
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    endpoint.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    try:
+    async with listening(endpoint.serve) as port:
+        endpoint.url = f"http://127.0.0.1:{port}/v1"
         yield endpoint
-    finally:
-        server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def ask(endpoint: Endpoint, prompt: Prompt, **settings: Any) -> Any:

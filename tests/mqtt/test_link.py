@@ -18,6 +18,7 @@ from conch.config import Settings
 from conch_services.mqtt import link as links
 from conch_services.mqtt.link import Link
 from conch_services.mqtt.wire import RefusedError, Wire
+from tests.serving import listening
 
 
 class Ours:
@@ -221,9 +222,8 @@ async def stub(*answers: bytes) -> AsyncIterator[str]:
             await reader.read()
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    yield f"mqtt://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    server.close()
+    async with listening(serve) as port:
+        yield f"mqtt://127.0.0.1:{port}"
 
 
 async def test_a_broker_that_hangs_up_after_its_welcome_counts_as_away(
@@ -258,13 +258,12 @@ async def test_a_broker_of_mqtt_3(ours: Any, until: Any, monkeypatch: pytest.Mon
             await reader.read()
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    one = ours(f"mqtt://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-    await until(lambda: one.wires)
+    async with listening(serve) as port:
+        one = ours(f"mqtt://127.0.0.1:{port}")
+        await until(lambda: one.wires)
 
-    assert asked == [5, 4]
-    await one.close()
-    server.close()
+        assert asked == [5, 4]
+        await one.close()
 
 
 async def test_no_more_is_on_the_wire_than_the_broker_takes(until: Any) -> None:
@@ -290,16 +289,15 @@ async def test_no_more_is_on_the_wire_than_the_broker_takes(until: Any) -> None:
             sent.append(await wire.send("t", b"x"))
         await sent[2]
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    url = f"mqtt://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    link = asyncio.create_task(Link(Settings.model_validate({"edge": {"bridge": url}}).edge, "test").keep(live))
-    await until(lambda: len(packets) == 2)
-    before = len(sent)
-    go_on.set()
-    await link
+    async with listening(serve) as port:
+        edge = Settings.model_validate({"edge": {"bridge": f"mqtt://127.0.0.1:{port}"}}).edge
+        link = asyncio.create_task(Link(edge, "test").keep(live))
+        await until(lambda: len(packets) == 2)
+        before = len(sent)
+        go_on.set()
+        await link
 
     assert (before, len(packets)) == (2, 3)
-    server.close()
 
 
 async def test_a_dead_line_is_noticed(line: Any, ours: Any, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:

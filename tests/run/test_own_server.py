@@ -35,7 +35,7 @@ def test_a_run_uses_a_server_of_ones_own(house: Any, servers: dict[str, Server])
     environment = {"CONCH_BUS__URL": servers["token"].url, "CONCH_BUS__TOKEN": TOKEN}
     live = house.begin("--script", house.endless(), interval=0.05, **environment)
     live.recorded(2)
-    assert [one["name"] for one in house.status()["processes"]] == ["agent", "consumers"]
+    assert [one["name"] for one in house.status()["processes"]] == ["agent", "consumers", "dashboard"]
     assert house.status()["bus"] == {"url": servers["token"].url, "embedded": False}
     house.conch("status", **environment)
     live.signal(signal.SIGTERM)

@@ -154,6 +154,8 @@ async def test_an_alarm_is_shown_until_it_is_over(tab: Page, dashboard: Dashboar
 
     await dashboard.live([AlarmRaised(id=consequence_id(act.id, "watch", "1", AlarmRaised), active=True, **said)])
     await expect(tab.locator("#alarms")).to_contain_text("variance <b>of the total</b>")
+    await expect(tab.locator("#alarms")).to_contain_text("(0.9, alarm above 0.8; over again below 0.64)")
+    await expect(tab.locator("#alarms small")).to_contain_text("lower its weight or give it a cap")
     await expect(tab.locator("#alarms a")).to_have_attribute("href", "/cycles/7")
     await expect(tab.locator("#key-alarms strong")).to_have_text("1")
     await dashboard.live([AlarmRaised(id=consequence_id(act.id, "watch", "1", AlarmRaised, 1), active=False, **said)])

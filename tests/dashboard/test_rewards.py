@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from playwright.async_api import Page, expect
 
+from conch.consumer.snapshot import state_key
 from conch.experience import Point, ShownLine, ShownScore, SqliteReader
 from conch.people.scoring import said_score
+from conch.rewards.watch import CONSUMER, MEANINGS, Active, WatchState
 from conch.views.line import signed
 from conch_schemas import WeightsSet, consequence_id
 from conch_services.dashboard.components import HEIGHT, WIDTH, Voice, bites, disagreement, shares, strip
@@ -111,6 +114,18 @@ async def test_weight_sets_are_listed_with_what_changed(dashboard: Dashboard) ->
     assert "goals matter more" in newest.text
     assert [chip["title"] for chip in newest.all("span", class_="warn")] == ["was 0.300", "was 0.150"]
     assert oldest.all("span", class_="warn") == []
+
+
+async def test_an_alarm_says_what_it_means_and_what_to_do(dashboard: Dashboard) -> None:
+    """Its sentence, its figure with the bounds, and what is to be done."""
+    active = Active("falling_entropy", None, 7, 0.298, 0.3, "diversity is low", ())
+    state = {"state": WatchState(active=(active,)).model_dump(mode="json")}
+    await dashboard.bus.put(state_key(CONSUMER, "echo"), json.dumps(state).encode(), revision=0)
+
+    [said] = [one.text for one in (await page(dashboard)).all("p", role="alert", class_="bad")]
+
+    assert "diversity is low (0.298, alarm below 0.3; over again above 0.44; since cycle 7)" in said
+    assert said.endswith(MEANINGS["falling_entropy"])
 
 
 async def test_without_the_bus_the_history_stands_and_alarms_are_not_known(

@@ -13,6 +13,7 @@
     ├── ToolError             exit 1   a tool was used wrongly
     ├── ContractError         exit 1   an event or a plug-in broke its contract
     ├── StoreError            exit 1   the experience store
+    │   └── NoStoreError               nobody has acted yet
     └── CheckError            exit 4   a check did not hold
 
 The message is one sentence: what is wrong, where, and what to do. Facts are attributes.
@@ -110,6 +111,10 @@ class ContractError(ConchError):
 
 class StoreError(ConchError):
     """The experience store cannot be read or written."""
+
+
+class NoStoreError(StoreError):
+    """There is no experience store yet: nobody has acted."""
 
 
 class CheckError(ConchError):

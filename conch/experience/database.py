@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from conch.errors import StoreError
+from conch.errors import NoStoreError, StoreError
 from conch.experience.tables import SCHEMA_VERSION, TABLES, bring_up
 from conch_schemas import ContractViolationError
 
@@ -55,13 +55,13 @@ def open_reader(path: Path | str, timeout: float) -> sqlite3.Connection:
     Raises StoreError, also where there is none yet.
     """
     if not Path(path).exists():
-        raise StoreError(f"There is no experience store at {path} yet: start a run first.")
+        raise NoStoreError(f"There is no experience store at {path} yet: start a run first.")
     with told(path):
         connection = _connect(path, "ro", timeout)
         try:
             version = _refuse_strangers(connection, path)
             if version == 0:
-                raise StoreError(f"The experience store {path} holds nothing yet: start a run first.")
+                raise NoStoreError(f"The experience store {path} holds nothing yet: start a run first.")
             if version < SCHEMA_VERSION:
                 open_writer(path, timeout).close()
         except BaseException:

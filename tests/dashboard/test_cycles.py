@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.async_api import Page, expect
 
+from conch.views.line import signed
+from conch_schemas import NoveltyMeasured
 from conch_services.dashboard.pages.cycles import ROWS, filters_of
 from tests.dashboard.conftest import CYCLES, Dashboard
 
@@ -69,7 +71,7 @@ async def test_each_filter_works_without_scripts(dashboard: Dashboard, query: st
 
     answer = await dashboard.client.get(f"/cycles?{query}")
 
-    found = re.findall(r'<tr><td><a class="mono" href="/cycles/(\d+)">', answer.text)
+    found = re.findall(r'<td><a class="mono" href="/cycles/(\d+)">', answer.text)
     assert [int(number) for number in found] == expected[:ROWS]
     assert expected
 
@@ -97,6 +99,46 @@ async def test_new_cycles_are_announced_and_not_shoved_in(tab: Page, dashboard: 
 
     await expect(tab.locator("#list tbody td").first).to_have_text(str(CYCLES + 2))
     await expect(tab.locator("#news")).to_be_hidden()
+
+
+async def test_a_later_revision_changes_its_row_in_place(tab: Page, dashboard: Dashboard) -> None:
+    """A late score: total and `n of m scored` are the new ones, as a fresh load draws them; the key's row stays it."""
+    facts = dashboard.life.cycle()
+    late = [one for one in facts if isinstance(one, NoveltyMeasured)]
+    await dashboard.live([one for one in facts if one not in late])
+    for _ in range(7):  # the deadline of a score is half a minute, a cycle takes five seconds
+        await dashboard.live()
+    row = tab.locator(f"#list tr[data-cycle='{CYCLES + 1}']")
+    await tab.goto("/cycles")
+    await expect(row.locator("td").last).to_contain_text(re.compile(r"\d of \d scored"))
+    await row.locator("a").focus()
+
+    (revised,) = await dashboard.live(late)
+
+    await expect(row.locator("td").last).to_have_text(signed(revised.total))
+    await expect(row.locator("a")).to_be_focused()
+    live = await row.inner_text()
+    await tab.reload()
+    assert await row.inner_text() == live
+
+
+async def test_rows_are_right_after_a_flood_that_was_not_told_whole(tab: Page, dashboard: Dashboard) -> None:
+    """What could not be sent in time is asked of the history; no new row is shoved in."""
+    facts = dashboard.life.cycle()
+    late = [one for one in facts if isinstance(one, NoveltyMeasured)]
+    await dashboard.live([one for one in facts if one not in late])
+    for _ in range(7):
+        await dashboard.live()
+    await tab.goto("/cycles")
+    await expect(tab.locator("#state")).to_contain_text("live")
+    before = await numbers(tab)
+
+    await dashboard.live([*late, *(fact for _ in range(600) for fact in dashboard.life.cycle())])
+
+    revised = [one for one in dashboard.seeded.recorded if one.cycle == CYCLES + 1][-1]
+    row = tab.locator(f"#list tr[data-cycle='{CYCLES + 1}']")
+    await expect(row.locator("td").last).to_have_text(signed(revised.total), timeout=30_000)
+    assert await numbers(tab) == before
 
 
 async def test_the_keys_j_and_k_go_from_row_to_row(tab: Page) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import AsyncIterator
 
@@ -10,15 +9,17 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
+from conch.views.line import signed
 from conch_schemas import (
     ActionTaken,
     AlarmRaised,
     Event,
     FileCheck,
     GoalSet,
+    MessageReceived,
+    MessageSent,
     NoveltyMeasured,
     consequence_id,
-    control_subject,
     decode,
     subject_filter,
 )
@@ -217,6 +218,8 @@ async def test_a_goal_is_set_with_its_check(tab: Page, dashboard: Dashboard) -> 
     await box.locator(".main").click()
 
     await expect(box).to_be_hidden()
+    await expect(tab.locator("#said")).to_have_text("The goal is added: The plan is written")
+    await expect(tab.locator("#goals")).to_contain_text("The plan is written")
     (set_,) = [one async for one in dashboard.bus.read([subject_filter(GoalSet)])]
     goal = decode(set_.data)
     assert isinstance(goal, GoalSet)
@@ -231,7 +234,7 @@ async def test_what_cannot_be_done_is_said(tab: Page, complaints: list[str]) -> 
     await tab.goto("/")
 
     await tab.locator("#pause").click()
-    await expect(tab.locator("#banner")).to_have_text("The agent echo does not run: conch run starts it.")
+    await expect(tab.locator("#said")).to_have_text("The agent echo does not run: conch run starts it.")
     await tab.locator("#goal").click()
     await tab.locator("#goal-box [name=statement]").fill("Nothing checks this")
     await tab.locator("#goal-box .main").click()
@@ -245,7 +248,7 @@ async def test_a_bus_that_is_away_is_said_and_what_came_meanwhile_is_there_after
 ) -> None:
     """The page says that nothing new comes, and from what is shown; with the bus back it goes on by itself."""
     await tab.goto("/")
-    await expect(tab.locator("#state")).to_have_text("live")
+    await expect(tab.locator("#state")).to_contain_text("live")
 
     with monkeypatch.context() as broken:
         broken.setattr(type(dashboard.bus), "connected", False)
@@ -257,25 +260,10 @@ async def test_a_bus_that_is_away_is_said_and_what_came_meanwhile_is_there_after
     await expect(tab.locator(row(tab, CYCLES + 1))).to_have_count(1)
 
 
-async def test_a_pause_by_somebody_else_is_seen(tab: Page, dashboard: Dashboard) -> None:
-    """The button says what can be done now, without a reload."""
-    state = "running"
-
-    async def answer(_subject: str, _data: bytes) -> bytes:
-        return json.dumps({"ok": True, "state": state}).encode()
-
-    async with dashboard.bus.serve(control_subject("echo", "*"), answer):
-        await tab.goto("/")
-        await expect(tab.locator("#pause")).to_have_text("Pause")
-        state = "paused"
-
-        await expect(tab.locator("#pause")).to_have_text("Resume", timeout=20_000)
-
-
 async def test_a_flood_is_shown_by_its_newest_rows_and_whole_once_it_is_over(tab: Page, dashboard: Dashboard) -> None:
     """What could not be sent in time is in the table all the same."""
     await tab.goto("/")
-    await expect(tab.locator("#state")).to_have_text("live")
+    await expect(tab.locator("#state")).to_contain_text("live")
     facts = [fact for _ in range(400) for fact in dashboard.life.cycle()]
 
     await dashboard.live(facts)
@@ -284,3 +272,60 @@ async def test_a_flood_is_shown_by_its_newest_rows_and_whole_once_it_is_over(tab
     newest = dashboard.seeded.recorded[-1]
     await expect(tab.locator(row(tab, newest.cycle or 0))).to_contain_text(f"{newest.total:+.3f}", timeout=30_000)
     await expect(tab.locator(ROWS)).to_have_count(25)
+
+
+async def test_the_talk_is_there_after_a_reload_each_word_once(tab: Page, dashboard: Dashboard) -> None:
+    """The last twenty messages stand in the box, those of the agent beside those to it; what comes then follows."""
+    await dashboard.live(messages(dashboard, 23), record=False)
+    await tab.goto("/")
+    said = tab.locator("#talk li")
+    await expect(said).to_have_text([f"word <i>{number}</i>" for number in range(3, 23)])
+    await expect(said.first).to_have_class("it")
+    await expect(tab.locator("#state")).to_contain_text("live")
+
+    await dashboard.live(messages(dashboard, 1, since=23), record=False)
+
+    await expect(said.last).to_have_text("word <i>23</i>")
+    await expect(said).to_have_count(20)
+    await expect(said.first).to_have_text("word <i>4</i>")
+
+
+async def test_where_the_talk_is_is_said_while_the_bus_is_away(
+    dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is kept by the stream alone."""
+    monkeypatch.setattr(dashboard.world, "feed", None)
+
+    assert "What was said before is kept by the stream alone: the bus is away" in (await dashboard.client.get("/")).text
+
+
+async def test_half_typed_words_are_not_thrown_away_by_a_flood(tab: Page, dashboard: Dashboard) -> None:
+    """The page is loaded anew once the box is closed, and not before."""
+    await tab.goto("/")
+    await expect(tab.locator("#state")).to_contain_text("live")
+    await tab.evaluate("window.opened = 'once'")
+    await tab.locator("#tell").click()
+    await tab.locator("#tell-box textarea").fill("Half a tho")
+    await tab.clock.install()
+
+    await dashboard.live([fact for _ in range(400) for fact in dashboard.life.cycle()])
+    newest = dashboard.seeded.recorded[-1]
+    await expect(tab.locator(row(tab, newest.cycle or 0))).to_have_count(1, timeout=30_000)
+    await tab.clock.run_for(10_000)
+    await expect(tab.locator("#tell-box textarea")).to_have_value("Half a tho")
+    assert await tab.evaluate("window.opened") == "once"
+    async with tab.expect_navigation():
+        await tab.locator("#tell-box [data-close]").click()
+
+    await expect(tab.locator(row(tab, newest.cycle or 0))).to_contain_text(signed(newest.total))
+
+
+def messages(dashboard: Dashboard, count: int, since: int = 0) -> list[Event]:
+    """So many messages, every other one by the agent."""
+    act = next(one for one in dashboard.life.cycle() if isinstance(one, ActionTaken))
+    made: list[Event] = []
+    for number in range(since, since + count):
+        kind = MessageSent if number % 2 else MessageReceived
+        said = {"source": act.source, "agent": act.agent, "text": f"word <i>{number}</i>"}
+        made.append(kind(id=consequence_id(act.id, "tell", str(number), kind), **said))
+    return made

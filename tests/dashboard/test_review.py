@@ -8,9 +8,10 @@ from playwright.async_api import Page, expect
 
 from conch.experience import Point, ShownScore
 from conch.rewards.watch import Active
-from conch_schemas import RewardAssigned, decode, subject_filter
+from conch.views.line import signed
+from conch_schemas import NoveltyMeasured, RewardAssigned, decode, subject_filter
 from conch_services.dashboard.reviewing import candidates
-from tests.dashboard.conftest import Dashboard
+from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import parsed
 from tests.dashboard.life import Life
 
@@ -77,6 +78,7 @@ async def test_keys_approve_reject_skip_and_go_back(tab: Page, dashboard: Dashbo
     await tab.keyboard.press("a")
     await expect(number).not_to_have_attribute("data-cycle", str(first))
     second = await number.get_attribute("data-cycle")
+    await expect(tab.locator("#said")).to_have_text(f"Cycle {first} is approved.")
     await tab.keyboard.press("r")
     await tab.locator("#review-box textarea").fill("It made things up.")
     await tab.locator("#review-box .main").click()
@@ -89,3 +91,38 @@ async def test_keys_approve_reject_skip_and_go_back(tab: Page, dashboard: Dashbo
         if isinstance(event, RewardAssigned) and event.scorer == "human"
     ]
     assert words == [(int(str(first)), 1.0, "approved"), (int(str(second)), -1.0, "It made things up.")]
+
+
+async def test_the_open_card_tells_a_revision_and_keeps_half_typed_words(tab: Page, dashboard: Dashboard) -> None:
+    """A late score of its cycle: the card has the new total and its marks, the reason in the box stays as it is."""
+    facts = dashboard.life.cycle()
+    late = [one for one in facts if isinstance(one, NoveltyMeasured)]
+    await dashboard.live([one for one in facts if one not in late])
+    for _ in range(7):  # the deadline of a score is half a minute, a cycle takes five seconds
+        await dashboard.live()
+    await tab.goto(f"/review?cycle={CYCLES + 1}")
+    card = tab.locator("#card article")
+    await expect(card).to_contain_text("revision 1")
+    await card.locator("summary").click()
+    await tab.keyboard.press("r")
+    await tab.locator("#review-box textarea").fill("It only made")
+
+    (revised,) = await dashboard.live(late)
+
+    await expect(card).to_contain_text(f"revision {revised.revision}")
+    await expect(card.locator("table.fall tr").last.locator("td").last).to_have_text(signed(revised.total))
+    await expect(card.locator("details")).to_have_attribute("open", "")
+    await expect(tab.locator("#review-box textarea")).to_have_value("It only made")
+
+
+async def test_a_card_comes_by_itself_where_there_was_none(tab: Page, dashboard: Dashboard) -> None:
+    """Everything is judged or skipped; then a cycle lacks a score, and its card is there without a reload."""
+    seen = ",".join(str(number) for number in range(1, CYCLES + 1))
+    await tab.goto(f"/review?without={seen}")
+    await expect(tab.locator("#card")).to_contain_text("Nothing left to look at")
+
+    await dashboard.live(dashboard.life.cycle(silent="curiosity"))
+    for _ in range(7):
+        await dashboard.live()
+
+    await expect(tab.locator("#card article")).to_have_count(1, timeout=20_000)

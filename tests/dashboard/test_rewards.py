@@ -151,6 +151,41 @@ async def test_a_new_cycle_is_in_the_figures_by_itself(tab: Page, dashboard: Das
     await expect(tab.locator(".key small").first).to_have_text(f"of the last {CYCLES + 1} cycles")
 
 
+async def test_a_lag_that_falls_is_seen_though_no_fact_says_so(
+    tab: Page, dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lags are asked for again by themselves, beside what facts draw again."""
+    lag = {"reward": 7}
+
+    async def lags(_world: object) -> dict[str, int]:
+        return dict(lag)
+
+    monkeypatch.setattr("conch_services.dashboard.pages.rewards._lags", lags)
+    await tab.goto("/rewards")
+    shown = tab.locator("#components tr[data-scorer=reward] td[data-lag]").first
+    await expect(shown).to_have_text("7")
+    await tab.evaluate("window.htmx.trigger = () => {}")
+
+    lag["reward"] = 0
+
+    await expect(shown).to_have_text("0", timeout=20_000)
+
+
+async def test_times_are_written_alike_when_a_part_is_drawn_again(tab: Page, dashboard: Dashboard) -> None:
+    """By the clock here, with seconds; without scripts with seconds as well."""
+    session = await tab.context.new_cdp_session(tab)
+    await session.send("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Kolkata"})
+    await tab.goto("/rewards")
+    time = tab.locator("ol.sets time").first
+    await expect(time).to_have_text("2026-11-20 17:30:00")
+
+    await dashboard.live()
+    await expect(tab.locator(".key small").first).to_have_text(f"of the last {CYCLES + 1} cycles")
+
+    await expect(time).to_have_text("2026-11-20 17:30:00")
+    assert (await page(dashboard)).one("ol", class_="sets").all("time")[0].text == "2026-11-20 12:00:00"
+
+
 @settings(deadline=None)
 @given(VALUES.flatmap(lambda a: st.tuples(st.just(a), st.lists(st.floats(-1, 1), min_size=len(a), max_size=len(a)))))
 def test_shares_add_up_to_one(series: tuple[list[float], list[float]]) -> None:

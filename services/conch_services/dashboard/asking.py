@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from starlette.requests import Request
 
-from conch.errors import ConchError
+from conch.errors import CheckError, ConchError, NoStoreError, StoreError
 from conch.text import safe_text
 
 T = TypeVar("T")
@@ -24,6 +24,8 @@ class Asked(NamedTuple, Generic[T]):
     found: T | None
     why: str = ""
     """A sentence; empty where there is an answer."""
+    broken: bool = False
+    """There is a history, and it cannot be read: damaged, locked, of a newer Conch."""
 
 
 async def asked(answer: Awaitable[T]) -> Asked[T]:
@@ -31,7 +33,8 @@ async def asked(answer: Awaitable[T]) -> Asked[T]:
     try:
         return Asked(await answer)
     except ConchError as error:
-        return Asked(None, safe_text(str(error), one_line=True))
+        broken = isinstance(error, StoreError | CheckError) and not isinstance(error, NoStoreError)
+        return Asked(None, safe_text(str(error), one_line=True), broken)
 
 
 class Kept(Generic[T]):

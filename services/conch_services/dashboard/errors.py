@@ -24,7 +24,7 @@ async def answered(request: Request, status: int, detail: str, headers: Mapping[
     if is_for_programs(request.url.path):
         return problem(status, detail, dict(headers or {}))
     title = TITLES.get(status, HTTPStatus(status).phrase)
-    drawn = await page(request, "error.html", {"title": title, "detail": detail}, status)
+    drawn = await page(request, "error.html", {"title": title, "detail": detail, "broken": status == 503}, status)
     drawn.headers.update(headers or {})
     return drawn
 

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from conch.experience import Point
-from conch.views.line import signed
+from conch.views.line import fixed, signed
 
 EXECUTED = ("success", "error", "timeout", "blocked")
 """Outcomes of acts that a tool was asked for."""
@@ -57,7 +57,7 @@ def key_figures(points: Sequence[Point]) -> list[Figure]:
         Figure(
             "coverage",
             "Coverage",
-            f"{100 * fmean(p.coverage for p in points):.1f}%" if points else "–",
+            _percent(fmean(p.coverage for p in points)) if points else "–",
             f"{late} lack a score" if late else "every score came",
         ),
     ]
@@ -84,4 +84,8 @@ def tool_of(skill: str) -> str:
 
 
 def _share(held: Sequence[bool]) -> str:
-    return f"{100 * sum(held) / len(held):.1f}%" if held else "–"
+    return _percent(sum(held) / len(held)) if held else "–"
+
+
+def _percent(share: float) -> str:
+    return f"{fixed(100 * share, 1)}%"

@@ -12,10 +12,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from conch.errors import StoreError
 from conch.rewards.watch import MEANINGS, bounds
 from conch.text import safe_text
-from conch.views.line import action_words, needed, scored_of, signed
+from conch.views.line import action_words, fixed, needed, scored_of, signed, total_ms
+from conch_services.dashboard.asking import Asked, asked
 from conch_services.dashboard.world import World
 
 
@@ -25,18 +25,28 @@ class Entry:
 
     path: str
     title: str
+    about: str
+    """What the page shows, for the help."""
 
 
+_CHARTS = "In a chart the arrow keys go from cycle to cycle, and Enter opens one."
 MENU = (
-    Entry("/", "Overview"),
-    Entry("/cycles", "Cycles"),
-    Entry("/rewards", "Rewards"),
-    Entry("/needs", "Needs & drives"),
-    Entry("/training", "Training"),
-    Entry("/review", "Review"),
-    Entry("/bus", "Bus"),
-    Entry("/witness", "Witness"),
-    Entry("/settings", "Settings"),
+    Entry(
+        "/", "Overview", f"How the agent fares over its last cycles: its reward, its needs, what it does now. {_CHARTS}"
+    ),
+    Entry(
+        "/cycles",
+        "Cycles",
+        "Every cycle, the newest first: one thought, one act, and the reward it got. A cycle's own page tells it from "
+        "the thought to the scores and the marks of the witness.",
+    ),
+    Entry("/rewards", "Rewards", f"What each part of the reward pays and how much it says. {_CHARTS}"),
+    Entry("/needs", "Needs & drives", f"How satisfied each need is, what moved it, and the goals. {_CHARTS}"),
+    Entry("/training", "Training", f"The policies the agent has had, and how each fared. {_CHARTS}"),
+    Entry("/review", "Review", "Cycles that stand out, one at a time: your word on each is a score of its own."),
+    Entry("/bus", "Bus", "The stream of facts, how far each consumer has read it, and what none could handle."),
+    Entry("/witness", "Witness", "The chain of marks, one for every act and score set; a change of any breaks it."),
+    Entry("/settings", "Settings", "Every setting in force, with where it comes from, and checks of this machine."),
 )
 
 TEMPLATES = Environment(
@@ -50,6 +60,8 @@ TEMPLATES.policies["json.dumps_kwargs"] = {}  # names stay in their order: that 
 TEMPLATES.filters |= {
     "safe_text": safe_text,
     "signed": signed,
+    "fixed": fixed,
+    "total_ms": total_ms,
     "action_words": action_words,
     "needed": lambda needs: needed(needs or {}),
     "scored_of": scored_of,
@@ -78,25 +90,30 @@ async def page(request: Request, template: str, found: Mapping[str, Any], status
 async def surroundings(request: Request) -> dict[str, Any]:
     """What stands around every page, as its templates name it."""
     world: World = request.app.state.world
-    agents = await agents_of(world)
+    looked: Asked[tuple[str, ...]] = await asked(_acted(world))
+    agents = looked.found or (world.settings.agent,)
     agent = chosen(request, agents, world.settings.agent)
+    path = request.url.path
     return {
         "menu": MENU,
-        "path": request.url.path,
+        "path": path,
+        "about": next((one.about for one in MENU if path == one.path or path.startswith(f"{one.path}/")), ""),
         "version": version("conch-agent"),
         "agents": agents,
         "agent": agent,
         "of_agent": f"?agent={agent}" if len(agents) > 1 else "",
         "bus_state": world.hub.state,
+        "history_broken": looked.why if looked.broken else "",
     }
 
 
 async def agents_of(world: World) -> tuple[str, ...]:
     """Names of the agents that have acted; of a home without history, the one of the settings."""
-    try:
-        return await world.read(lambda reader: reader.agents()) or (world.settings.agent,)
-    except StoreError:
-        return (world.settings.agent,)
+    return (await asked(_acted(world))).found or (world.settings.agent,)
+
+
+async def _acted(world: World) -> tuple[str, ...]:
+    return await world.read(lambda reader: reader.agents())
 
 
 async def agent_of(request: Request) -> str:

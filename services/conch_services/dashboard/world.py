@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from conch.bus import Bus, Feed
 from conch.config import Settings
-from conch.errors import BusUnreachableError, StoreError
+from conch.errors import BusUnreachableError, NoStoreError, StoreError
 from conch.experience import ExperienceReader, SqliteReader, store_path
 from conch.home import Home
 from conch_services.dashboard.hub import Hub
@@ -51,17 +51,26 @@ class World:
         return store_path(self.settings.store.url, self.home.path)
 
     async def read(self, work: Callable[[ExperienceReader], T]) -> T:
-        """What `work` makes of the history, in a thread. Raises StoreError where there is none yet, or it is locked."""
+        """What `work` makes of the history, in a thread.
+
+        Raises NoStoreError where there is none yet, StoreError where it is locked or damaged.
+        """
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, work)
 
     def _read(self, work: Callable[[ExperienceReader], T]) -> T:
         reader = getattr(self._mine, "reader", None)
         if reader is None:
             if not self.store.exists():
-                raise StoreError(f"there are no experiences at {self.store} yet: conch run makes some")
+                raise NoStoreError(f"there are no experiences at {self.store} yet: conch run makes some")
             reader = self._mine.reader = SqliteReader(self.store)
             self._open.append(reader)
-        return work(reader)
+        try:
+            return work(reader)
+        except StoreError:  # another file may be there by the next time
+            self._mine.reader = None
+            self._open.remove(reader)
+            reader.close()
+            raise
 
     def close(self) -> None:
         """Let go of the store. Twice is once."""

@@ -9,6 +9,7 @@ from conch_services.dashboard.pages import (
     review,
     rewards,
     settings,
+    state,
     training,
     witness,
 )
@@ -22,6 +23,7 @@ ROUTES = [
     *review.ROUTES,
     *rewards.ROUTES,
     *settings.ROUTES,
+    *state.ROUTES,
     *training.ROUTES,
     *witness.ROUTES,
 ]

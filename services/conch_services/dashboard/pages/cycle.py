@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from conch.errors import NoStoreError
 from conch.experience import ExperienceReader
 from conch.text import safe_text, without_escapes
 from conch.views.cycles import whole_row
@@ -108,15 +109,20 @@ def _before(reader: ExperienceReader, agent: str, own: set[int]) -> Iterator[Mar
 
 
 async def cycle(request: Request) -> Response:
-    """The cycle's page; of one whose scores have not come, what is known, filled when they do; else 404."""
+    """The cycle's page; of one whose scores have not come, what is known, filled when they do; else 404.
+
+    Raises StoreError where the history cannot be read: nobody knows then whether there is such a cycle.
+    """
     world: World = request.app.state.world
     agent, number = await agent_of(request), request.path_params["number"]
     if number > LARGEST:
         return await _unknown(request, number, "")
-    looked = await asked(world.read(lambda reader: look(reader, agent, number)))
-    found = looked.found
-    if found is None or (found.experience is None and found.act is None):
-        return await _unknown(request, number, looked.why, found)
+    try:
+        found = await world.read(lambda reader: look(reader, agent, number))
+    except NoStoreError as none:
+        return await _unknown(request, number, safe_text(str(none), one_line=True))
+    if found.experience is None and found.act is None:
+        return await _unknown(request, number, "", found)
     if request.query_params.get("view") == "json" and found.experience is not None:
         whole = json.dumps(whole_row(found.experience, found.marks), indent=2, ensure_ascii=False)
         return await page(

@@ -59,6 +59,7 @@ async def cycles(request: Request) -> Response:
     more = {"agent": agent} if request.query_params.get("agent") else {}
     found: dict[str, Any] = {
         "why": looked.why,
+        "broken": looked.broken,
         "wrong": wrong,
         "rows": rows,
         "place": listed.place,

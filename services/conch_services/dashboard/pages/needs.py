@@ -63,6 +63,7 @@ async def needs(request: Request) -> Response:
         {
             "shown": shown,
             "why": found.why,
+            "broken": found.broken,
             "drives_why": drives.why,
             "goals_why": told.why,
             "drives": drives.found[-1][1].model_dump() if drives.found else {},
@@ -121,6 +122,16 @@ def _moved(history: Sequence[NeedsChanged]) -> dict[str, list[tuple[str, float, 
 
 def _largest(causes: Mapping[str, float]) -> list[tuple[str, float]]:
     return sorted(causes.items(), key=lambda one: (-abs(one[1]), one[0]))[:CAUSES]
+
+
+async def active_goals(request: Request, agent: str) -> Asked[list[dict[str, Any]]]:
+    """The goals that are neither reached nor dropped, as `/needs` lists them; or why they are not known."""
+    world = request.app.state.world
+    told = await asked(kept(request, "recalled", FRESH_SECONDS).get(("goals", agent), lambda: _goals(world, agent)))
+    if told.found is None:
+        return Asked(None, told.why)
+    checks = await asked(world.read(lambda reader: tuple(reader.goal_checks(agent, LAST))))
+    return Asked([goal for goal in _listed(told, checks.found or ()) if goal["state"] == "active"])
 
 
 def _listed(

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.consumer.alarms import watched
 from conch.errors import BusError
 from conch.experience import ExperienceReader, Point
 from conch.rewards.watch.state import Active
-from conch_schemas import ActionTaken, ExperienceRecorded, control_subject
-from conch_services.dashboard.asking import Asked, asked, kept
+from conch_schemas import ActionTaken, ExperienceRecorded
+from conch_services.dashboard.asking import Asked, asked
 from conch_services.dashboard.figures import actions, key_figures, row
 from conch_services.dashboard.page import agent_of, page
+from conch_services.dashboard.pages.needs import active_goals
+from conch_services.dashboard.pages.state import state_of
+from conch_services.dashboard.talk import Talk, talk_of
 from conch_services.dashboard.world import World
 
 SHOWN = 400
@@ -27,10 +29,8 @@ DISTRIBUTION = 200
 """Of these, the last ones that the action distribution is of."""
 ROWS = 25
 """Of the table of cycles."""
-ASK_SECONDS = 0.5
-"""Time that the agent has to say how it is; the page does not wait longer."""
-STATE_SECONDS = 1.0
-"""For so long what the agent said of its state is told to every page that is open."""
+GOALS = 5
+"""Active goals that are shown, the newest."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,18 @@ async def overview(request: Request) -> Response:
     looked: Asked[Past] = await asked(world.read(lambda reader: look(reader, agent)))
     past = looked.found or Past()
     rows = [row(point) for point in past.points]
+    said: Asked[Talk] = await asked(_talk(world, agent))
     found: dict[str, Any] = {
         "why": looked.why,
+        "broken": looked.broken,
         "past": past,
         "lines": {of: list(dict.fromkeys(name for one in rows for name in one[of] or ())) for of in ("parts", "needs")},
         "figures": key_figures(past.points),
         "actions": actions(past.points[-DISTRIBUTION:]),
         "alarms": await alarms(world, agent),
-        "state": await state_of(world, agent),
+        "state": (await state_of(world, agent))[0],
+        "talk": said.found or Talk(),
+        "talk_why": said.why,
         "given": {
             "place": past.place,
             "shown": SHOWN,
@@ -68,7 +72,17 @@ async def overview(request: Request) -> Response:
             "cycles": rows,
         },
     }
-    return await page(request, "overview.html", found)
+    return await page(request, "overview.html", found | await _goals(request, agent))
+
+
+async def goals(request: Request) -> Response:
+    """The card of the active goals, as a piece of the page."""
+    return await page(request, "goals_card.html", await _goals(request, await agent_of(request)))
+
+
+async def _goals(request: Request, agent: str) -> dict[str, Any]:
+    told = await active_goals(request, agent)
+    return {"goals": told.found or (), "goals_why": told.why, "most_goals": GOALS}
 
 
 def look(reader: ExperienceReader, agent: str) -> Past:
@@ -81,29 +95,17 @@ def look(reader: ExperienceReader, agent: str) -> Past:
     return Past(place, reader.points(agent, SHOWN), [one for one in found if one is not None])
 
 
-async def alarms(world: World, agent: str) -> list[Active]:
-    """The alarms of the agent that go on; none while the bus is away."""
+async def _talk(world: World, agent: str) -> Talk:
+    return await talk_of(world.bus, agent)
+
+
+async def alarms(world: World, agent: str) -> list[Active] | None:
+    """The alarms of the agent that go on; None while the bus is away: then nobody knows."""
     try:
         states = await watched(world.bus, [agent])
     except BusError:
-        return []
+        return None
     return [active for state in states.values() for active in state.active]
 
 
-async def state_of(world: World, agent: str) -> str:
-    """`running`, `paused` and so on, as the agent says it; `silent` where it does not answer."""
-    try:
-        answer = await world.bus.request(control_subject(agent, "status"), b"{}", timeout=ASK_SECONDS)
-    except BusError:
-        return "silent"
-    return str(json.loads(answer).get("state", "silent"))
-
-
-async def state(request: Request) -> Response:
-    """`{"state": …}` of an agent, for a page that is open; asked of the agent at most once a second."""
-    agent = await agent_of(request)
-    states = kept(request, "state", STATE_SECONDS)
-    return JSONResponse({"state": await states.get(agent, lambda: state_of(request.app.state.world, agent))})
-
-
-ROUTES = [Route("/", overview), Route("/state", state)]
+ROUTES = [Route("/", overview), Route("/goals", goals)]

@@ -38,14 +38,14 @@ async def review(request: Request) -> Response:
     queue = [one for one in found.found or () if one.cycle not in without]
     named = _numbers(request.query_params.get("cycle", ""))
     cycle = next(iter(named), queue[0].cycle if queue else None)
-    card, why = None, found.why
+    card, why, broken = None, found.why, found.broken
     if cycle is not None:
         read = await asked(world.read(lambda reader: _card(reader, agent, cycle)))
-        card, why = read.found, read.why
+        card, why, broken = read.found, read.why, read.broken
     reasons = next((one.reasons for one in found.found or () if one.cycle == cycle), ())
     template = "review_card.html" if "hx-request" in request.headers else "review.html"
     told = {"card": card, "why": why, "left": len(queue), "reasons": reasons, "last": LAST, "shown": shown}
-    told["after"] = world.hub.last
+    told |= {"after": world.hub.last, "broken": broken}
     return await page(request, template, told | _drawn(card))
 
 

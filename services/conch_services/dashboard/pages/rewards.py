@@ -10,7 +10,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from conch.consumer.alarms import watched
@@ -75,6 +75,7 @@ async def rewards(request: Request) -> Response:
         {
             "shown": shown,
             "why": found.why,
+            "broken": found.broken,
             "last": last,
             "choices": CHOICES,
             "alarms": alarms,
@@ -83,6 +84,16 @@ async def rewards(request: Request) -> Response:
             "after": place,
         },
     )
+
+
+async def lags(request: Request) -> Response:
+    """`{"rule-…": events that wait for it}` of each consumer, for a page that is open: a lag that falls is no fact.
+
+    Empty while the bus is away.
+    """
+    world = request.app.state.world
+    told = await asked(kept(request, "lags", FRESH_SECONDS).get("lags", lambda: _lags(world)))
+    return JSONResponse(told.found or {})
 
 
 async def _asked(world: World, agent: str, last: int) -> tuple[Rewards, Sequence[Active] | None, str]:
@@ -183,4 +194,4 @@ def _sets(sets: Sequence[WeightsSet]) -> list[dict[str, Any]]:
     return shown[-SETS:][::-1]
 
 
-ROUTES = [Route("/rewards", rewards)]
+ROUTES = [Route("/rewards", rewards), Route("/rewards/lags", lags)]

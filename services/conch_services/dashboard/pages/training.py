@@ -45,6 +45,7 @@ async def training(request: Request) -> Response:
         template,
         {
             "why": found.why,
+            "broken": found.broken,
             "policies_why": policies.why,
             "policies": policies.found or {},
             "learnt": mind.found,

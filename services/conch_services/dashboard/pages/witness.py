@@ -53,7 +53,7 @@ async def witness(request: Request) -> Response:
     if marks is not None and marks.last is not None and marks.last < SHORT_CHAIN and not again:
         check = request.app.state.checks.upto(agent, marks.last)
     place = after(request, marks.position if marks else 0)
-    told = {"marks": marks, "before": before, "why": found.why, "after": place}
+    told = {"marks": marks, "before": before, "why": found.why, "broken": found.broken, "after": place}
     template = "witness_marks.html" if again else "witness.html"
     return await page(request, template, told | _shown(check, marks))
 
@@ -75,8 +75,8 @@ async def mark(request: Request) -> Response:
     found = await asked(request.app.state.world.read(lambda reader: _mark(reader, agent, sequence)))
     there = found.found or {"twins": (), "links": {}, "cycle": None, "last": None}
     why = found.why or ("" if there["twins"] else f"There is no mark {sequence} of {agent}.")
-    told = {"sequence": sequence, "why": why, "fields": FIELDS} | there
-    return await page(request, "mark.html", told, 200 if there["twins"] else 404)
+    told = {"sequence": sequence, "why": why, "broken": found.broken, "fields": FIELDS} | there
+    return await page(request, "mark.html", told, 503 if found.broken else 200 if there["twins"] else 404)
 
 
 def _shown(check: Check | None, marks: Marks | None) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 // Dead letters: a press has one handled again, or given up; what came of it stands above, and the table is drawn again.
 import { follow } from "./live.js";
+import { say } from "./page.js";
 import { sentence } from "./words.js";
 
 const wrong = document.getElementById("wrong");
@@ -13,6 +14,7 @@ async function act(button) {
   const answer = await fetch(`/api/v1/dlq/${encodeURIComponent(id)}/${what}`, { method: "POST" }).catch(() => null);
   if (!answer) wrong.textContent = "The dashboard does not answer; nothing was done.";
   else if (!answer.ok) wrong.textContent = await sentence(answer);
+  else say(`Letter ${id.slice(0, 8)} ${what === "drop" ? "is given up, and listed no more" : "is handed to its consumer once more"}.`);
   button.disabled = false;
   window.htmx.trigger(now, "done");
 }

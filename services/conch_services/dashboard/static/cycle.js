@@ -42,10 +42,10 @@ on("caught-up", soon);
 
 // Keys: to the neighbours, and telling it again.
 const go = (rel) => () => document.querySelector(`a[rel=${rel}]`)?.click();
-onKey("j", go("next"));
-onKey("k", go("prev"));
-onKey("r", replay);
-onKey("Escape", () => telling?.abort());
+onKey("j", "the cycle after", go("next"));
+onKey("k", "the cycle before", go("prev"));
+onKey("r", "tell the cycle again in its own pace", replay);
+onKey("Escape", "end the telling", () => telling?.abort());
 
 document.addEventListener("click", async ({ target }) => {
   const button = target.closest("button");

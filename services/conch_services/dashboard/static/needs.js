@@ -1,7 +1,7 @@
 // Needs, drives and goals over the same cycles: their cursors go together; drawn again with what the server draws.
 import { chart } from "./charts.js";
 import "./refresh.js";
-import { given, localise } from "./words.js";
+import { given } from "./words.js";
 
 const COLOURS = ["c1", "c2", "c3", "c4", "c5", "c7", "c8", "c6"];
 const DASHES = [[], [8, 6], [3, 5], [12, 4, 3, 4]]; // goals' lines often lie on each other: through the gaps of one the other is seen
@@ -28,7 +28,6 @@ function draw() {
 
 document.body.addEventListener("htmx:afterSettle", (event) => {
   if (!document.getElementById("now").contains(event.target)) return;
-  localise(document.getElementById("now"));
   draw();
 });
 draw();

@@ -1,8 +1,11 @@
 // The overview, live: rows, figures and charts from the place in the stream that the page was drawn from.
 import { chart, movingMean } from "./charts.js";
 import { actionsOf, executed, keyFigures, level, rowOf, toolOf } from "./figures.js";
-import { follow, on, paced } from "./live.js";
-import { clock, given, make, sentence, signed } from "./words.js";
+import { follow, on, paced, renew } from "./live.js";
+import { say } from "./page.js";
+import { agentIs } from "./standing.js";
+import { isNews, rowFor } from "./rows.js";
+import { given, make, percent, sentence } from "./words.js";
 
 const { place, shown, distribution, rows: most, cycles } = given("given");
 const { agent, query } = document.body.dataset;
@@ -82,7 +85,7 @@ function bars(list, shares) {
     label.textContent = name;
     bar.firstElementChild.setAttribute("width", (100 * part).toFixed(2));
     bar.firstElementChild.setAttribute("class", name === "invalid" ? "bad" : "");
-    said.textContent = `${(100 * part).toFixed(0)}%`;
+    said.textContent = percent(part, 0);
   });
 }
 
@@ -99,38 +102,12 @@ function barItem() {
 // The table: a row when the act was taken, its total once it is recorded, in place when that is revised.
 const body = $("cycles");
 
-function chip(words, kind = "") {
-  return make("span", { class: `chip ${kind}`.trim() }, words);
-}
-
-function outcome({ valid, outcome: status }) {
-  if (!valid) return chip("invalid", "bad");
-  if (status === "none") return chip("no tool");
-  return chip(status, { success: "good", unknown: "warn" }[status] ?? "bad");
-}
-
-function total(fact) {
-  if (fact.revision == null) return [chip("scoring…")];
-  const kind = fact.total > 0.0005 ? "good-text" : fact.total < -0.0005 ? "bad-text" : "faint";
-  const said = make("span", { class: kind }, signed(fact.total));
-  return fact.complete && fact.scored === fact.parts ? [said] : [chip(`${fact.scored} of ${fact.parts} scored`, "warn"), " ", said];
-}
-
 function show(fact) {
-  const revision = fact.revision ?? 0;
   const there = body.querySelector(`[data-cycle="${fact.cycle}"]`);
-  if (there && there.dataset.action === fact.action_id && Number(there.dataset.revision) >= revision) return;
+  if (there && !isNews(fact, there)) return;
   const behind = [...body.children].find((row) => Number(row.dataset.cycle) < fact.cycle);
   if (!there && !behind && body.children.length >= most) return;
-  const acted = fact.acted_at ?? fact.time;
-  const row = make("tr", { "data-cycle": fact.cycle, "data-revision": revision, "data-action": fact.action_id, class: "flash" },
-    make("td", {}, make("a", { class: "mono", href: `/cycles/${fact.cycle}${query}` }, `${fact.cycle}`)),
-    make("td", { class: "less nowrap" }, make("time", { datetime: acted }, clock(acted))),
-    make("td", { class: "less nowrap" }, fact.need),
-    make("td", { class: "mono" }, fact.action),
-    make("td", {}, outcome(fact)),
-    make("td", { class: "num less" }, fact.ms.toFixed(0)),
-    make("td", { class: "num" }, ...total(fact)));
+  const row = rowFor(fact, query);
   if (there) there.replaceWith(row);
   else body.insertBefore(row, behind ?? null);
   while (body.children.length > most) body.lastElementChild.remove();
@@ -161,6 +138,7 @@ function alarm(fact) {
   }
   list.hidden = list.children.length === 0;
   const card = $("key-alarms");
+  card.removeAttribute("data-unknown");
   card.querySelector("strong").textContent = list.children.length;
   card.querySelector("small").textContent = list.children.length ? "go on" : "all is quiet";
 }
@@ -168,6 +146,7 @@ function alarm(fact) {
 function heard(who) {
   return (fact) => {
     const list = $("talk");
+    if (fact.seq <= Number(list.dataset.upto)) return; // the server drew it
     list.append(make("li", { class: who }, fact.text));
     while (list.children.length > 20) list.firstElementChild.remove();
     list.scrollTop = list.scrollHeight;
@@ -183,7 +162,7 @@ function met(fact) {
   else rows.set(fact.cycle, fact);
   tables.touch();
 }
-on("action.taken", (fact) => { met(fact); acted(); });
+on("action.taken", met);
 on("experience.recorded", (fact) => { met(fact); keep(fact); drawing.touch(); });
 on("alarm.raised", alarm);
 on("message.received", heard("me"));
@@ -194,7 +173,7 @@ const CALM_MS = 3000;
 let calm = null;
 on("missed", () => {
   clearTimeout(calm);
-  calm = setTimeout(() => location.reload(), CALM_MS);
+  calm = setTimeout(renew, CALM_MS);
 });
 
 // What a person can do.
@@ -212,29 +191,23 @@ function stateIs(state) {
   pause.classList.toggle("main", state === "paused");
 }
 
-function acted() {
-  if (control.dataset.state !== "paused") stateIs("running");
-}
-
 pause.addEventListener("click", async () => {
   const verb = control.dataset.state === "paused" ? "resume" : "pause";
   pause.disabled = true;
   const answer = await post(verb).catch(() => null);
-  pause.disabled = false;
-  if (answer?.ok) stateIs(verb === "pause" ? "paused" : "running");
-  else warn(answer ? await sentence(answer) : "The dashboard does not answer.");
+  pause.disabled = !$("banner").hidden; // gone away meanwhile
+  if (!answer?.ok) return say(answer ? await sentence(answer) : "The dashboard does not answer.", true);
+  if (verb === "pause") agentIs("paused", "by request");
+  else agentIs("running");
+  say(verb === "pause" ? `${agent} waits before its next cycle.` : `${agent} goes on.`);
 });
-
-function warn(words) {
-  const banner = $("banner");
-  banner.textContent = words;
-  banner.hidden = false;
-  setTimeout(() => { banner.hidden = true; }, 8000);
-}
 
 for (const name of ["tell", "goal"]) {
   const box = $(`${name}-box`);
-  $(name).addEventListener("click", () => box.showModal());
+  $(name).addEventListener("click", () => {
+    box.showModal();
+    $("talk").scrollTop = $("talk").scrollHeight;
+  });
   box.querySelector("[data-close]").addEventListener("click", () => box.close());
   box.querySelector("form").addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -243,7 +216,10 @@ for (const name of ["tell", "goal"]) {
     const answer = await post(name, name === "goal" ? goal(values) : values).catch(() => null);
     wrong.textContent = answer?.ok ? "" : answer ? await sentence(answer) : "The dashboard does not answer.";
     if (answer?.ok) form.reset();
-    if (answer?.ok && name === "goal") box.close();
+    if (answer?.ok && name === "goal") {
+      box.close();
+      say(`The goal is added: ${values.statement}`);
+    }
   });
   $(name).classList.remove("unready");
 }
@@ -258,15 +234,26 @@ goalForm.elements.kind.addEventListener("change", (event) => {
   for (const label of goalForm.querySelectorAll("[data-for]")) label.hidden = !label.dataset.for.split(" ").includes(event.target.value);
 });
 
-// Somebody else may pause it too: no fact says so.
-const STATE_MS = 3000;
-async function ask() {
-  if (document.hidden || pause.disabled) return;
-  const answer = await fetch(`/state?agent=${agent}`).catch(() => null);
-  if (answer?.ok && !pause.disabled) stateIs((await answer.json()).state);
+on("agent", ({ state }) => stateIs(state));
+
+// The goals: drawn again soon after one changes, and with the measures of new cycles now and then.
+const GOALS_MS = 3000;
+let goalsSoon = null;
+function goalsAgain(ms) {
+  goalsSoon ??= setTimeout(() => {
+    goalsSoon = null;
+    window.htmx.trigger($("goals"), "stale");
+  }, ms);
 }
-setInterval(ask, STATE_MS);
-document.addEventListener("visibilitychange", ask);
+for (const kind of ["goal.set", "goal.reached", "goal.dropped"]) on(kind, () => goalsAgain(250));
+on("experience.recorded", () => goalsAgain(GOALS_MS));
+
+// What was not known while the bus was away the history does not have: it is asked for once the bus is there.
+let gone = false;
+on("state", ({ live }) => {
+  if (live && gone && $("key-alarms").hasAttribute("data-unknown")) renew();
+  gone = !live;
+});
 
 stateIs(control.dataset.state);
 pause.classList.remove("unready");

@@ -1,11 +1,12 @@
-// What every page does: its theme, its keys, and what it says of the bus and the connection.
-import { on } from "./live.js";
-import { localise } from "./words.js";
+// What every page does: its theme, its keys and what they are for, and a word on what came of a press.
+import { away } from "./live.js";
+import "./standing.js";
+import { localise, make } from "./words.js";
 
 const root = document.documentElement;
 const themes = ["auto", "light", "dark"];
 const theme = document.getElementById("theme");
-const AWAY_MS = 1500; // a connection that is back sooner is not worth a word
+const SAID_MS = 8000; // for so long a word on what was done stands there
 
 function turn() {
   const next = themes[(themes.indexOf(root.dataset.theme) + 1) % themes.length];
@@ -18,30 +19,51 @@ theme.textContent = `Theme: ${root.dataset.theme}`;
 theme.classList.remove("unready");
 theme.addEventListener("click", turn);
 
-const keys = new Map([["t", turn]]);
+const keys = new Map(); // key -> {words, press}
 
-/** Have `press()` called when this key is pressed outside of fields and dialogs. */
-export function onKey(key, press) {
-  keys.set(key, press);
+/** Have `press()` called when this key is pressed outside of fields and dialogs; the help says `words` of it. */
+export function onKey(key, words, press) {
+  keys.set(key, { words, press });
 }
+
+const help = document.getElementById("help");
+
+function explain() {
+  const named = [...keys].map(([key, { words }]) => [make("dt", {}, make("kbd", {}, key === "Escape" ? "Esc" : key)), make("dd", {}, words)]);
+  help.querySelector("dl").replaceChildren(...named.flat());
+  help.showModal();
+}
+
+onKey("?", "this help", explain);
+onKey("t", "light, dark, or as the system has it", turn);
+const asking = document.getElementById("keys");
+asking.addEventListener("click", explain);
+asking.classList.remove("unready");
 
 document.addEventListener("keydown", (event) => {
   if (event.target.closest("input, textarea, select, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;
-  keys.get(event.key)?.(event);
+  keys.get(event.key)?.press(event);
 });
 document.getElementById("agent")?.addEventListener("change", (event) => event.target.form.requestSubmit());
 localise(document);
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
-const banner = document.getElementById("banner");
-let away = null;
-on("state", ({ state, live }) => {
-  document.getElementById("state").textContent = state;
-  document.getElementById("dot").dataset.state = live ? "live" : "away";
-  clearTimeout(away);
-  if (live) banner.hidden = true;
-  else away = setTimeout(() => {
-    banner.textContent = `Nothing new comes just now: ${state.replace(/[.…]?$/, ".")} What stands here is from the history; the page goes on by itself.`;
-    banner.hidden = false;
-  }, AWAY_MS);
-});
+// Parts that the server draws: their times are written anew, and nothing is asked of a server that is away.
+document.addEventListener("htmx:afterSwap", () => localise(document));
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (!away() && !document.hidden) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  if (event.detail.requestConfig.triggeringEvent?.isTrusted) say("The dashboard does not answer just now.", true);
+}, { capture: true });
+
+const said = document.getElementById("said");
+let over = null;
+
+/** Say what came of a press, in a sentence: `bad` where nothing did. */
+export function say(words, bad = false) {
+  said.textContent = words;
+  said.classList.toggle("bad", bad);
+  clearTimeout(over);
+  over = setTimeout(() => { said.textContent = ""; }, SAID_MS);
+}

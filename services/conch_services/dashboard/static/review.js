@@ -1,6 +1,6 @@
 // One card at a time: a approves, r rejects with a reason, s skips, u goes back to the one before.
-import { follow } from "./live.js";
-import { onKey } from "./page.js";
+import { away, follow, on } from "./live.js";
+import { onKey, say } from "./page.js";
 import { localise, sentence } from "./words.js";
 
 const { agent, query } = document.body.dataset;
@@ -8,18 +8,65 @@ const card = document.getElementById("card");
 const box = document.getElementById("review-box");
 const form = box.querySelector("form");
 const seen = []; // cycles that were judged or skipped here, in that order
+const changed = new Map(); // cycle -> place in the stream of the last fact on it
+let upto = 0; // everything up to this place came before the card was asked for
+let told = 0; // place of the last fact
+let asked = 0; // how often a card was asked for: only the one asked for last is shown
 let busy = false;
 
 const cycle = () => card.querySelector("[data-cycle]")?.dataset.cycle;
 
 async function show(parameters) {
   const address = new URLSearchParams({ agent, ...parameters });
+  const before = told, mine = ++asked;
   const answer = await fetch(`/review?${address}`, { headers: { "HX-Request": "true" } }).catch(() => null);
   if (!answer?.ok) return complain(answer ? await sentence(answer) : "The dashboard does not answer.");
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (mine !== asked) return;
+  const focused = card.contains(document.activeElement) ? document.activeElement.id : "";
   card.replaceChildren(...[...fresh.body.childNodes].map((node) => document.adoptNode(node)));
   localise(card);
+  if (focused) document.getElementById(focused)?.focus();
+  upto = before;
+  look();
 }
+
+// The card that is open is drawn again once more is known of its cycle, a person's half-typed words stay; where there
+// is no card, one may be there after the next cycle.
+const AGAIN_MS = 500; // behind the fact: the history has its mark by then
+const NONE_MS = 2500; // for so long the server says what it found before
+const MOST_KEPT = 1000;
+let soon = null;
+
+function look() {
+  if (cycle() ? (changed.get(Number(cycle())) ?? 0) <= upto : told <= upto) return;
+  soon ??= setTimeout(again, cycle() ? AGAIN_MS : NONE_MS);
+}
+
+async function again() {
+  soon = null;
+  if (busy || document.hidden || away()) return;
+  const open = [...card.querySelectorAll("details")].map((fold) => fold.open);
+  const shown = cycle();
+  await show({ ...(shown && { cycle: shown }), without: seen.join(",") });
+  if (shown === cycle()) card.querySelectorAll("details").forEach((fold, place) => { fold.open = open[place] ?? false; });
+}
+
+function heard(fact) {
+  told = fact.seq;
+  changed.delete(fact.cycle);
+  changed.set(fact.cycle, fact.seq);
+  if (changed.size > MOST_KEPT) changed.delete(changed.keys().next().value);
+  look();
+}
+for (const kind of ["experience.recorded", "mark.witnessed"]) on(kind, heard);
+on("missed", () => {
+  upto = -1;
+  changed.set(Number(cycle()), told);
+  look();
+});
+on("caught-up", look);
+document.addEventListener("visibilitychange", look);
 
 function complain(words) {
   let place = card.querySelector(".wrong");
@@ -37,16 +84,18 @@ function next() {
   return show({ without: seen.join(",") });
 }
 
-async function say(verb, reason) {
-  const answer = await fetch(`/api/v1/cycles/${cycle()}/${verb}${query}`, {
+async function judge(verb, reason) {
+  const number = cycle();
+  const answer = await fetch(`/api/v1/cycles/${number}/${verb}${query}`, {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ reason }),
   }).catch(() => null);
+  if (answer?.ok) say(`Cycle ${number} is ${verb === "approve" ? "approved" : "rejected"}.`);
   return answer?.ok ? "" : answer ? sentence(answer) : "The dashboard does not answer; nothing was said.";
 }
 
 const deeds = {
   async a() {
-    const wrong = await say("approve", "");
+    const wrong = await judge("approve", "");
     if (wrong) complain(wrong);
     else await next();
   },
@@ -70,9 +119,11 @@ async function press(key) {
   busy = true;
   await deeds[key]();
   busy = false;
+  look();
 }
 
-for (const key of Object.keys(deeds)) onKey(key, () => press(key));
+const WORDS = { a: "approve the cycle", r: "reject it with a reason", s: "skip it", u: "back to the one before" };
+for (const key of Object.keys(deeds)) onKey(key, WORDS[key], () => press(key));
 card.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-key]");
   if (button) press(button.dataset.key);
@@ -80,11 +131,15 @@ card.addEventListener("click", (event) => {
 box.querySelector("[data-close]").addEventListener("click", () => box.close());
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
-  const wrong = await say("reject", form.elements.reason.value.trim());
+  busy = true;
+  const wrong = await judge("reject", form.elements.reason.value.trim());
   form.querySelector(".wrong").textContent = wrong;
-  if (wrong) return;
-  form.reset();
-  box.close();
-  await next();
+  if (!wrong) {
+    form.reset();
+    box.close();
+    await next();
+  }
+  busy = false;
+  look();
 });
 follow(Number(card.dataset.after ?? 0), agent);

@@ -20,7 +20,7 @@ function filter() {
 
 sought.addEventListener("input", filter);
 changed.addEventListener("change", filter);
-onKey("/", (event) => { event.preventDefault(); sought.focus(); });
+onKey("/", "find a setting", (event) => { event.preventDefault(); sought.focus(); });
 
 const checking = document.getElementById("checking");
 document.body.addEventListener("htmx:beforeRequest", () => { checking.hidden = false; });

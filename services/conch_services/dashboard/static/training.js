@@ -1,7 +1,7 @@
 // The reward of each policy, drawn again with what the server draws.
 import { chart } from "./charts.js";
 import "./refresh.js";
-import { given, localise } from "./words.js";
+import { given } from "./words.js";
 
 const COLOURS = ["c1", "c2", "c3", "c4", "c5", "c7", "c8", "c6"];
 const figure = document.getElementById("totals");
@@ -24,7 +24,6 @@ function draw() {
 
 document.body.addEventListener("htmx:afterSettle", (event) => {
   if (!document.getElementById("now").contains(event.target)) return;
-  localise(document.getElementById("now"));
   draw();
 });
 draw();

@@ -2,17 +2,34 @@
 
 /** With its sign and so many digits: +0.450; what rounds to nothing is +0.000 from either side. */
 export function signed(value, digits = 3) {
-  const rounded = Number(value.toFixed(digits)) + 0;
-  return (rounded < 0 ? "-" : "+") + Math.abs(rounded).toFixed(digits);
+  const text = fixed(value, digits);
+  return text.startsWith("-") ? text : `+${text}`;
+}
+
+/** With so many digits, a half away from nothing, by the shortest decimal text of the value: 0.5625 is 0.563. */
+export function fixed(value, digits) {
+  const [mantissa, exponent = "0"] = String(Math.abs(value)).split("e");
+  const [whole, part = ""] = mantissa.split(".");
+  const shift = Number(exponent) + digits - part.length;
+  const all = BigInt(whole + part), unit = 10n ** BigInt(Math.abs(shift));
+  const rounded = shift >= 0 ? all * unit : (2n * all + unit) / (2n * unit);
+  const text = String(rounded).padStart(digits + 1, "0");
+  const sign = value < 0 && rounded ? "-" : "";
+  return digits ? `${sign}${text.slice(0, -digits)}.${text.slice(-digits)}` : sign + text;
 }
 
 export function percent(share, digits = 1) {
-  return `${(100 * share).toFixed(digits)}%`;
+  return `${fixed(100 * share, digits)}%`;
 }
 
 /** The time of day of an ISO 8601 time, here. */
 export function clock(iso) {
   return new Date(iso).toLocaleTimeString("en-GB");
+}
+
+/** The day and the time of day of an ISO 8601 time, here. */
+export function day(iso) {
+  return `${new Date(iso).toLocaleDateString("sv-SE")} ${clock(iso)}`;
 }
 
 /** An element with these attributes and children; strings become text. */
@@ -37,8 +54,7 @@ export async function sentence(answer) {
 /** Times of the server, which are UTC, as the clock here has them. */
 export function localise(root) {
   for (const one of root.querySelectorAll("time[datetime]")) {
-    const time = new Date(one.dateTime);
-    one.textContent = "date" in one.dataset ? `${time.toLocaleDateString("sv-SE")} ${clock(one.dateTime)}` : clock(one.dateTime);
-    one.title = time.toString();
+    one.textContent = "date" in one.dataset ? day(one.dateTime) : clock(one.dateTime);
+    one.title = new Date(one.dateTime).toString();
   }
 }

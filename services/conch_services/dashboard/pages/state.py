@@ -1,0 +1,42 @@
+"""`/state`: how an agent is, for the side bar of a page that is open."""
+
+from __future__ import annotations
+
+import json
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from conch.errors import BusError
+from conch.text import safe_text
+from conch_schemas import control_subject
+from conch_services.dashboard.asking import kept
+from conch_services.dashboard.page import agent_of
+from conch_services.dashboard.world import World
+
+ASK_SECONDS = 0.5
+"""Time that the agent has to say how it is; a page does not wait longer."""
+STATE_SECONDS = 1.0
+"""For so long what the agent said of its state is told to every page that is open."""
+
+
+async def state_of(world: World, agent: str) -> tuple[str, str]:
+    """(`running`, `paused` and so on, why) as the agent says it; `silent` where it does not answer."""
+    try:
+        answer = await world.bus.request(control_subject(agent, "status"), b"{}", timeout=ASK_SECONDS)
+    except BusError:
+        return "silent", ""
+    said = json.loads(answer)
+    return str(said.get("state", "silent")), safe_text(str(said.get("why", "")), one_line=True)
+
+
+async def state(request: Request) -> Response:
+    """`{"state": …, "why": …}` of an agent; asked of it at most once a second, however many pages are open."""
+    agent = await agent_of(request)
+    states = kept(request, "state", STATE_SECONDS)
+    found, why = await states.get(agent, lambda: state_of(request.app.state.world, agent))
+    return JSONResponse({"state": found, "why": why})
+
+
+ROUTES = [Route("/state", state)]

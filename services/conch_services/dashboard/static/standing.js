@@ -1,0 +1,77 @@
+// How it stands with the connection and with the agent, in the side bar of every page; and the banner where nothing
+// new comes.
+import { on, tell } from "./live.js";
+import { clock } from "./words.js";
+
+const AWAY_MS = 1500; // a connection that is back sooner is not worth a word
+const ASK_MS = 3000; // somebody may pause the agent elsewhere: no fact says so
+const { agent } = document.body.dataset;
+const banner = document.getElementById("banner");
+const said = document.getElementById("state");
+const dot = document.getElementById("dot");
+const stream = { state: said.textContent, live: dot.dataset.state === "live" };
+let state = null; // of the agent, as it says it itself
+let why = "";
+let since = null; // when the connection was lost
+let away = null; // the timer from the loss to the banner
+let met = stream.live; // whether anything came live on this page
+
+const WORDS = { paused: "paused", stopping: "stopping", starting: "starting", ended: "ended", silent: "live; the agent does not answer" };
+
+function words() {
+  if (!stream.live) return stream.state;
+  if (state === null || state === "running") return "live";
+  return [WORDS[state] ?? "waiting", why].filter(Boolean).join(": ");
+}
+
+function show() {
+  said.textContent = words();
+  dot.dataset.state = !stream.live ? "away" : state === null || state === "running" ? "live" : "paused";
+  if (banner.hidden) return;
+  const begin = met ? `Since ${clock(since.toISOString())} nothing new comes` : "Nothing new comes just now";
+  banner.textContent = `${begin}: ${stream.state.replace(/[.…]?$/, ".")} What stands here is from the history${met ? " up to then" : ""}; the page goes on by itself.`;
+}
+
+/** Buttons that only a run answers, [data-live], are off while there is none. */
+function reach(there) {
+  banner.hidden = there;
+  for (const one of document.querySelectorAll("[data-live]")) one.disabled = !there;
+}
+
+on("state", (now) => {
+  Object.assign(stream, now);
+  if (now.live) {
+    met = true;
+    since = null;
+    clearTimeout(away);
+    away = null;
+    reach(true);
+    ask();
+  } else if (since === null) { // each further try finds the same loss
+    since = new Date();
+    away = setTimeout(() => { reach(false); show(); }, AWAY_MS);
+  }
+  show();
+});
+
+/** What the agent says of its state, or a person has just made of it: every page is told, as "agent". */
+export function agentIs(told, because = "") {
+  state = told;
+  why = because;
+  show();
+  tell("agent", { state });
+}
+
+on("action.taken", () => { if (state !== "paused" && state !== "running") agentIs("running"); });
+
+async function ask() {
+  if (document.hidden || since !== null) return;
+  const before = state;
+  const answer = await fetch(`/state?agent=${encodeURIComponent(agent)}`).catch(() => null);
+  if (!answer?.ok || before !== state) return; // a person was faster
+  const now = await answer.json();
+  if (now.state !== state || now.why !== why) agentIs(now.state, now.why);
+}
+setInterval(ask, ASK_MS);
+document.addEventListener("visibilitychange", ask);
+if (stream.live) ask();

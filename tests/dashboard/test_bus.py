@@ -90,6 +90,7 @@ async def test_a_hostile_dead_letter_is_text_and_can_be_dropped(
     await tab.locator("[data-letter]").first.get_by_role("button", name="Drop").click()
 
     await expect(tab.locator("[data-letter]")).to_have_count(1)
+    await expect(tab.locator("#said")).to_contain_text("is given up")
     assert len([one async for one in open_letters(dashboard.bus)]) == 1
     assert all("Failed to load resource" in one for one in complaints)  # the retry that nobody took
     complaints.clear()

@@ -47,6 +47,40 @@ async def test_the_bars_of_the_waterfall_add_up(tab: Page, dashboard: Dashboard)
     assert numbers[-1] == pytest.approx(recorded.total, abs=0.0006)
 
 
+async def test_what_has_no_weight_is_watched_or_bears_on_the_total(tab: Page, dashboard: Dashboard) -> None:
+    """Each says which of the two it does; nothing without a weight is said to be paid."""
+    (recorded,) = [one for one in dashboard.seeded.recorded if one.cycle == 8]
+    beside = [one for one in recorded.scores if one.weight <= 0]
+    bearing = [one for one in beside if one.role in ("boost", "penalty", "gate")]
+    assert 0 < len(bearing) < len(beside)
+
+    await tab.goto("/cycles/8")
+    said = tab.locator("#unweighted")
+    await said.locator("summary").click()
+
+    await expect(said.locator("summary")).to_have_text(
+        re.compile(rf"{len(bearing)} bears? on the total, {len(beside) - len(bearing)} watched$")
+    )
+    words = {await row.locator("th").inner_text(): await row.inner_text() for row in await said.locator("tr").all()}
+    assert all("watched" in words[one.component] for one in beside if one.role == "paid")
+    assert all(one.role in words[one.component] for one in bearing)
+    assert not any("paid" in one for one in words.values())
+
+
+async def test_a_principle_without_evidence_has_no_score(tab: Page) -> None:
+    """Nothing to judge by is a dash without a bar, not the best score; what was judged keeps its bar."""
+    await tab.goto("/cycles/7")
+    rows = tab.locator("section[aria-labelledby=principles-title] tr")
+
+    unseen = rows.filter(has_text="heterarchical")
+    await expect(unseen).to_contain_text("nothing to judge by")
+    await expect(unseen.locator("td.num")).to_have_text("–")
+    await expect(unseen.locator("svg")).to_have_count(0)
+    judged = rows.filter(has_text="composable")
+    await expect(judged.locator("td.num")).to_have_text("1.00")
+    await expect(judged.locator("svg")).to_have_count(1)
+
+
 async def test_what_was_not_scored_is_said(tab: Page) -> None:
     """A part that never came stands there as timeout, without a bar, and the head says how many were scored."""
     await tab.goto(f"/cycles/{UNSCORED_CYCLE}")
@@ -137,15 +171,16 @@ async def test_the_file_of_a_hostile_text_is_as_it_came(dashboard: Dashboard) ->
 
 
 async def test_the_keys_j_and_k_go_to_the_neighbours(tab: Page) -> None:
-    """j is the next cycle, k the one before; at the ends they do nothing."""
+    """As in the list: j is the older cycle, down, k the newer one, up; at the ends they do nothing."""
     await tab.goto("/cycles/7")
 
     await tab.keyboard.press("j")
-    await expect(tab.locator("h1")).to_contain_text("Cycle 8")
+    await expect(tab.locator("h1")).to_contain_text("Cycle 6")
+    await expect(tab.locator("#keys")).to_be_visible()  # its script has come
     await tab.keyboard.press("k")
     await expect(tab.locator("h1")).to_contain_text("Cycle 7")
     await tab.goto("/cycles/1")
-    await tab.keyboard.press("k")
+    await tab.keyboard.press("j")
 
     await expect(tab.locator("h1")).to_contain_text("Cycle 1")
 
@@ -235,4 +270,5 @@ async def test_a_person_rejects_a_cycle_with_a_reason(tab: Page, dashboard: Dash
     await expect(box).to_be_hidden()
     said = [decode(one.data) async for one in dashboard.bus.read([subject_filter(RewardAssigned)])]
     (mine,) = [one for one in said if isinstance(one, RewardAssigned) and one.scorer == "human"]
+    await expect(tab.locator("#said")).to_contain_text("Cycle 7 is rejected")
     assert (mine.cycle, mine.scores[0].value, mine.scores[0].explanation) == (7, -1.0, "It read the wrong file")

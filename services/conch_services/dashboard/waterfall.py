@@ -10,6 +10,8 @@ from conch_schemas import ExperienceRecorded, ScoredPart
 
 WIDTH = 200.0
 """Of the drawing; its lowest sum stands at 0, its highest at WIDTH."""
+BEARING = ("boost", "penalty", "gate")
+"""Roles of what has no weight and bears on the whole total; all else without a weight is watched."""
 LEAST_WIDTH = 1.5
 """Of a bar: a line of nearly nothing is seen too."""
 
@@ -87,6 +89,19 @@ def _drawn(bar: Bar, amount: float | None, begin: float, end: float) -> Bar:
     return Bar(bar.name, bar.formula, bar.said, bar.why, kind, min(begin, end), max(abs(end - begin), LEAST_WIDTH), end)
 
 
-def watched(experience: ExperienceRecorded) -> Sequence[ScoredPart]:
-    """The scores without a weight: watched, or bearing on the whole total."""
-    return [score for score in experience.scores if score.weight <= 0]
+@dataclass(frozen=True)
+class Unweighted:
+    """A score without a weight."""
+
+    score: ScoredPart
+    does: str
+    """What it does to the total."""
+
+
+_DOES = {"boost": "boost", "penalty": "penalty", "gate": "gate", "held_out": "watched, held out"}
+
+
+def unweighted(experience: ExperienceRecorded) -> Sequence[Unweighted]:
+    """The scores without a weight: what bears on the whole total before what is only watched."""
+    found = [Unweighted(one, _DOES.get(one.role, "watched")) for one in experience.scores if one.weight <= 0]
+    return sorted(found, key=lambda one: one.score.role not in BEARING)

@@ -15,6 +15,8 @@ from starlette.routing import Route
 
 from conch.errors import NoStoreError
 from conch.experience import ExperienceReader
+from conch.rewards import principles_of
+from conch.rewards.constitution import NO_EVIDENCE
 from conch.text import safe_text, without_escapes
 from conch.views.cycles import whole_row
 from conch.views.line import scored_of
@@ -31,7 +33,7 @@ from conch_schemas import (
 )
 from conch_services.dashboard.asking import asked
 from conch_services.dashboard.page import agent_of, page
-from conch_services.dashboard.waterfall import watched, waterfall
+from conch_services.dashboard.waterfall import BEARING, unweighted, waterfall
 from conch_services.dashboard.world import World
 
 LARGEST = 2**63 - 1
@@ -69,7 +71,7 @@ class Found:
     behind: int | None
     experience: ExperienceRecorded | None
     act: ActionTaken | None
-    """Where the experience is not recorded yet."""
+    """Of its last step, recorded or not."""
     marks: Sequence[Mark] = ()
     problems: Sequence[Problem] = ()
     """Of these marks and their links to the ones before."""
@@ -80,7 +82,7 @@ def look(reader: ExperienceReader, agent: str, number: int) -> Found:
     place, last = reader.position(), reader.last_cycle(agent)
     before, behind = reader.neighbours(agent, number)
     experience = reader.cycle(agent, number)
-    act = None if experience is not None else reader.act(agent, number)
+    act = reader.act(agent, number)
     acted = experience or act
     marks = [] if acted is None else reader.marks_of(agent, str(acted.action_id))
     return Found(place, last, before, behind, experience, act, marks, list(broken(reader, agent, marks)))
@@ -150,10 +152,11 @@ def story(found: Found) -> dict[str, Any]:
         "acted_at": told.time if experience is None else experience.acted_at,
         "needs": [(need, level, (after or {}).get(need, level)) for need, level in needs.items()],
         "fall": None if experience is None else waterfall(experience),
-        "watched": () if experience is None else watched(experience),
+        "unweighted": () if experience is None else unweighted(experience),
+        "bearing": BEARING,
         "scored": scored,
         "parts": parts,
-        "principles": next((mark.principles for mark in reversed(found.marks) if mark.principles), {}),
+        "principles": principles(found),
         "human": () if experience is None else [one for one in experience.scores if one.scorer == "human"],
         "trace": trace_id(told.traceparent),
         "arguments": [
@@ -162,6 +165,20 @@ def story(found: Found) -> dict[str, Any]:
         ],
         "shown": shown,
     }
+
+
+def principles(found: Found) -> dict[str, float | None]:
+    """Those of the latest mark that has any, by name; None where nothing was there to judge by.
+
+    A mark carries no evidence, so that is taken from the act again; where its rules now say another score than the
+    mark, the mark's stands.
+    """
+    sealed = next((mark.principles for mark in reversed(found.marks) if mark.principles), {})
+    if not sealed or found.act is None:
+        return dict(sealed)
+    judged = {one.name: one for one in principles_of(found.act).principles()}
+    unseen = {name for name, one in judged.items() if one.evidence == NO_EVIDENCE and one.score == sealed.get(name)}
+    return {name: None if name in unseen else score for name, score in sealed.items()}
 
 
 TEXTS = ("raw", "output", "thought", "reflection", "json")

@@ -1,6 +1,6 @@
 // One cycle: drawn again when something more is known of it; keys, copies, a person's word, and its story told again.
 import { follow, on } from "./live.js";
-import { onKey } from "./page.js";
+import { onKey, say } from "./page.js";
 import { localise, sentence } from "./words.js";
 
 const MOST_MS = 2500; // of one phase while it is told again
@@ -40,10 +40,10 @@ on("*", (fact) => {
 on("missed", soon);
 on("caught-up", soon);
 
-// Keys: to the neighbours, and telling it again.
+// Keys: to the neighbours, down the list and up again, and telling it again.
 const go = (rel) => () => document.querySelector(`a[rel=${rel}]`)?.click();
-onKey("j", "the cycle after", go("next"));
-onKey("k", "the cycle before", go("prev"));
+onKey("j", "the cycle before: older, down the list", go("prev"));
+onKey("k", "the cycle after: newer, up the list", go("next"));
 onKey("r", "tell the cycle again in its own pace", replay);
 onKey("Escape", "end the telling", () => telling?.abort());
 
@@ -114,6 +114,7 @@ form.addEventListener("submit", async (event) => {
   if (answer?.ok) {
     form.reset();
     box.close();
+    say(`Cycle ${number} is ${box.dataset.verb === "approve" ? "approved" : "rejected"}: a score of yours, with its own mark.`);
     soon();
   }
 });

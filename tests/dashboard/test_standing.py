@@ -1,0 +1,92 @@
+"""How it stands, on every page: the agent's state in the side bar, a run that has gone, the keys and their help."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from conch.bus import MemoryBus
+from conch_schemas import control_subject
+from conch_services.dashboard.page import MENU
+from tests.dashboard.conftest import Dashboard, Seeded
+from tests.dashboard.test_resume import opened, served
+
+Until = Callable[..., Awaitable[None]]
+
+
+@pytest.mark.parametrize("path", ["/", "/settings"])
+async def test_what_the_agent_waits_for_is_said_on_every_page(tab: Page, dashboard: Dashboard, path: str) -> None:
+    """Live while it runs; paused or waiting in its own words, without the green dot, by whomever, without a reload."""
+    said = {"ok": True, "state": "running", "why": ""}
+
+    async def answer(_subject: str, _data: bytes) -> bytes:
+        return json.dumps(said).encode()
+
+    async with dashboard.bus.serve(control_subject("echo", "*"), answer):
+        await tab.goto(path)
+        await expect(tab.locator("#state")).to_have_text("live")
+        await expect(tab.locator("#dot")).to_have_attribute("data-state", "live")
+        said |= {"state": "paused", "why": "by request"}
+
+        await expect(tab.locator("#state")).to_have_text("paused: by request", timeout=20_000)
+        await expect(tab.locator("#dot")).to_have_attribute("data-state", "paused")
+        if path == "/":
+            await expect(tab.locator("#pause")).to_have_text("Resume")
+        said |= {"state": "mind", "why": "the mind does not answer"}
+
+        await expect(tab.locator("#state")).to_have_text("waiting: the mind does not answer", timeout=20_000)
+
+
+async def test_a_run_that_has_gone_is_said_until_it_is_back(seeded: Seeded, browser: Browser, until: Until) -> None:
+    """The banner stays through every further try, with the time from which on figures are old; no button works."""
+    async with MemoryBus(seeded.journal) as bus:
+        async with served(seeded, bus, 0, until) as port:
+            page = await opened(browser, seeded, port)
+            await expect(page.locator("#state")).to_contain_text("live")
+
+        banner = page.locator("#banner")
+        begin = re.compile(r"^Since \d\d:\d\d:\d\d nothing new comes: connecting")
+        await expect(banner).to_have_text(begin, timeout=20_000)
+        for _ in range(2):
+            await page.wait_for_event("requestfailed", lambda one: "/live" in one.url)
+            await expect(banner).to_be_visible()
+        for button in ("#pause", "#tell", "#goal"):
+            await expect(page.locator(button)).to_be_disabled()
+        async with served(seeded, bus, port, until):
+            await expect(banner).to_be_hidden(timeout=20_000)
+            await expect(page.locator("#pause")).to_be_enabled()
+            await page.context.close()
+
+
+async def test_without_a_bus_nobody_knows_of_alarms(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figure is a dash, not none at all; with the bus it is a number."""
+    card = re.compile(r'id="key-alarms".*?<strong>(.*?)</strong><small>(.*?)</small>', re.DOTALL)
+    with monkeypatch.context() as gone:
+        gone.setattr(dashboard.world, "feed", None)
+        assert card.findall((await dashboard.client.get("/")).text) == [("–", "not known without the bus")]
+
+    assert card.findall((await dashboard.client.get("/")).text) == [("0", "all is quiet")]
+
+
+@pytest.mark.parametrize("path", ["/", "/cycles", "/review"])
+async def test_the_keys_of_a_page_are_told(tab: Page, path: str) -> None:
+    """? and the button of the side bar open what the page shows and each of its keys."""
+    keys = {"/cycles": ["j", "k", "/"], "/review": ["a", "r", "s", "u"]}
+    await tab.goto(path)
+    about = next(one.about for one in MENU if one.path == path)
+    box = tab.locator("#help")
+
+    await expect(tab.locator("#keys")).to_be_visible()
+    await tab.keyboard.press("?")
+
+    await expect(box).to_contain_text(about)
+    assert await box.locator("kbd").all_inner_texts() == ["?", "t", *keys.get(path, [])]
+    assert all(await box.locator("dd").all_inner_texts())
+    await tab.keyboard.press("Escape")
+    await expect(box).to_be_hidden()
+    await tab.locator("#keys").click()
+    await expect(box).to_be_visible()

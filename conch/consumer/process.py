@@ -106,7 +106,7 @@ async def live(child: Child) -> None:
         AsyncExitStack() as stack,
     ):
         begin = await weighed(bus, child.spec["agents"][0])
-        context = ServiceContext(child.settings, child.home, child.report, begin)
+        context = ServiceContext(child.settings, child.home, child.report, begin, child.spec.get("since"))
         running = builtin(context, child.spec["builtin"], members)
 
         def made(one: Plugin, begin: int) -> Running:

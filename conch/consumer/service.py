@@ -27,6 +27,9 @@ class ServiceContext:
     `report(consumer=NAME, notes=SENTENCE)` what somebody should know."""
     begin: int = 0
     """Where the weight set in force stands in the stream: who scores for the first time begins behind it."""
+    since: int | None = None
+    """Where the stream ended when the run began: who keeps no place and is to miss nothing of the run begins behind it.
+    None: it is not the run's first start of these consumers, or there is no run; at the end of the stream then."""
 
 
 class Service(Protocol):

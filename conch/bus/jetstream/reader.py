@@ -40,6 +40,8 @@ EPOCH = "conch-epoch"
 """Metadata key of the stream, and key of the bucket: its identity."""
 LOOKS, LOOK_SECONDS = 10, 0.5
 """How often, and how far apart, is looked whether the stream has what was read from it."""
+AGAIN_SECONDS = (0.02, 0.1, 0.5)
+"""Before a durable that could not be created for a file that was just removed is created again."""
 _SUBJECTS = 4096
 """Subjects whose text is kept: nearly every event has one that was met before."""
 _HOLDER = "conch-holder"
@@ -245,11 +247,24 @@ class PullReader:
             except RefusedError as error:
                 if error.code != _NO_CONSUMER:
                     raise
-            made = await self._connection.api(f"CONSUMER.CREATE.{self._stream}.{self._durable}", self._request(config))
+            made = await self._created(config)
         self._name = made["name"]
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._name}"
         self._heard = asyncio.get_running_loop().time()
         self._pull()  # at once: whose pull is under way is told when somebody else makes the durable anew
+
+    async def _created(self, config: dict[str, Any]) -> dict[str, Any]:
+        """The durable, created. nats-server may still be writing down the one that was just removed: its file is gone
+        in the middle of that, and the creation fails."""
+        call = f"CONSUMER.CREATE.{self._stream}.{self._durable}"
+        for seconds in AGAIN_SECONDS:
+            try:
+                return await self._connection.api(call, self._request(config))
+            except RefusedError as error:
+                if "no such file" not in str(error):
+                    raise
+            await asyncio.sleep(seconds)
+        return await self._connection.api(call, self._request(config))
 
     def _request(self, config: dict[str, Any]) -> dict[str, Any]:
         return {"stream_name": self._stream, "config": config}

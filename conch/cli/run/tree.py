@@ -70,6 +70,8 @@ class Run:
         self._failed: dict[str, ConchError] = {}
         """What agents failed of that did not go on."""
         self._metrics: str | None = None
+        self._since: int | None = None
+        """Where the stream ended when this run began, until the consumers have been told."""
         self._page: str | None = None
         """Where the dashboard is."""
         self._reloads = reloads
@@ -150,6 +152,7 @@ class Run:
             tell_plugins(self._voice, self._found)
             tell_no_page(self._voice, self._settings.ui, self._skipped)
             end = (await bus.state()).last
+            self._since = end
             printing = asyncio.create_task(self._voice.cycles(bus, end), name="conch.print")
             tasks.append(printing)
             start = asyncio.create_task
@@ -285,6 +288,7 @@ class Run:
         return [workspace_of(self._workspace, name, alone=self._alone) for name in self._agents]
 
     async def _consumers_spec(self) -> dict[str, Any]:
+        since, self._since = self._since, None  # started again, they go on from the end
         plugins = [asdict(rule) for rule in self._wanted_rules()]
         return self._spec(
             name="conch-consumers",
@@ -293,6 +297,7 @@ class Run:
             plugins=plugins,
             keeps=True,
             reloads=self._reloads,
+            since=since,
         )
 
     def _wanted_builtin(self) -> list[str]:

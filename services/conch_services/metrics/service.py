@@ -43,8 +43,8 @@ def metrics_service(context: ServiceContext) -> MetricsService:
 class MetricsService:
     """Counts facts and serves /metrics, /healthz and /readyz, on loopback unless `metrics.host` says otherwise.
 
-    It keeps no position: Prometheus expects counters to begin at 0 with the process, so it begins at the end of the
-    stream and leaves nothing on the bus. Several may run at once, each on a port of its own.
+    It keeps no position: Prometheus expects counters to begin at 0 with the process, so it begins where the run
+    began, or started again at the end of the stream, and leaves nothing on the bus. Several may run at once, each on a port of its own.
     """
 
     name = "metrics"
@@ -56,7 +56,7 @@ class MetricsService:
         self.started = asyncio.Event()
         """Set while facts are counted and served."""
         self._host, self._port = context.settings.metrics.host, context.settings.metrics.port
-        self._keep = context.settings.bus.keep
+        self._keep, self._since = context.settings.bus.keep, context.since
         self._instruments = Instruments()
         self._counting = Counting(context.settings, self._instruments)
         self._once = Once(self.tally)
@@ -104,7 +104,10 @@ class MetricsService:
 
     async def _run(self, feed: Feed, stop: asyncio.Event) -> None:
         bus = feed.bus
-        async with feed.tap(None, after=feed.seq) as tap, asyncio.TaskGroup() as group:
+        async with (
+            feed.tap(None, after=feed.seq if self._since is None else self._since) as tap,
+            asyncio.TaskGroup() as group,
+        ):
             await self._look_at_consumers(bus)
             await self._look_at_trimming(bus)
             await self._look_at_watchers(bus)

@@ -82,8 +82,8 @@ class Waiting:
 class OtelService:
     """See `conch.consumer.service.Service`.
 
-    It keeps no position: it begins at the end of the stream, as metrics do, and what it has not sent when the process
-    ends is not sent. An endpoint that is away holds up nobody: what waits for it is bounded.
+    It keeps no position: it begins where the run began, or started again at the end of the stream, as metrics do, and
+    what it has not sent when the process ends is not sent. An endpoint that is away holds up nobody: what waits for it is bounded.
     """
 
     name = "otel"
@@ -96,7 +96,7 @@ class OtelService:
         self.tally = Tally()
         self.started = asyncio.Event()
         """Set while facts are read."""
-        self._report = context.report
+        self._report, self._since = context.report, context.since
         self._exporter = Exporter(settings.otel.endpoint, headers)
         provider = "openai" if settings.mind.kind == "openai" else "conch"
         self._traces = Traces(provider, settings.otel.content)
@@ -126,7 +126,10 @@ class OtelService:
         with self._exporter:
             log.info("otel.started", endpoint=self._exporter.address)
             try:
-                async with feed.tap(FACTS, after=feed.seq) as tap, asyncio.TaskGroup() as group:
+                async with (
+                    feed.tap(FACTS, after=feed.seq if self._since is None else self._since) as tap,
+                    asyncio.TaskGroup() as group,
+                ):
                     reading = group.create_task(keep_taking(tap, self._take), name="conch.otel.read")
                     sending = group.create_task(self._send(), name="conch.otel.send")
                     self.started.set()

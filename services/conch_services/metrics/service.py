@@ -43,8 +43,9 @@ def metrics_service(context: ServiceContext) -> MetricsService:
 class MetricsService:
     """Counts facts and serves /metrics, /healthz and /readyz, on loopback unless `metrics.host` says otherwise.
 
-    It keeps no position: Prometheus expects counters to begin at 0 with the process, so it begins where the run
-    began, or started again at the end of the stream, and leaves nothing on the bus. Several may run at once, each on a port of its own.
+    It keeps no position: Prometheus expects counters to begin at 0 with the process, so it begins where the run began,
+    or started again at the end of the stream, and leaves nothing on the bus. Several may run at once, each on a port of
+    its own.
     """
 
     name = "metrics"

@@ -83,7 +83,8 @@ class OtelService:
     """See `conch.consumer.service.Service`.
 
     It keeps no position: it begins where the run began, or started again at the end of the stream, as metrics do, and
-    what it has not sent when the process ends is not sent. An endpoint that is away holds up nobody: what waits for it is bounded.
+    what it has not sent when the process ends is not sent. An endpoint that is away holds up nobody: what waits for it
+    is bounded.
     """
 
     name = "otel"

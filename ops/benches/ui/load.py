@@ -29,7 +29,9 @@ PAGES, STUCK = 150, 15
 RATE, SECONDS = 20.0, 20.0
 """Events a second, and for how long."""
 UID = "0b6c2b0e-7f55-4a3e-9a54-35a5f7b1d0aa"
-_SENT = re.compile(rb"sent at (\d+)")
+TAIL = 32
+"""Bytes in which the words of a frame may have begun."""
+_SENT = re.compile(rb"sent at (\d{16})")
 
 
 def fact(cycle: int) -> ActionTaken:
@@ -58,8 +60,11 @@ class Page:
         while chunk := await reader.read(65536):
             now = time.time_ns() // 1000
             buffer += chunk
-            *whole, buffer = buffer.split(b"\n\n")
-            self.late += [(now - int(found[1])) / 1000 for one in whole if (found := _SENT.search(one)) is not None]
+            end = 0
+            for found in _SENT.finditer(buffer):
+                self.late.append((now - int(found[1])) / 1000)
+                end = found.end()
+            buffer = buffer[max(end, len(buffer) - TAIL) :]
 
 
 async def opened(port: int, room: int = 2**20) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -21,6 +21,8 @@ from conch.home import Home
 from conch_schemas import ActionTaken, decode, subject_filter
 
 CYCLES, INTERVAL = 120, 0.5
+WARM_SECONDS = 5.0
+"""The dashboard has just started, and makes its templates ready: for some seconds it is slow."""
 CHROMIUM = "/usr/bin/chromium"
 NOTES = """
 () => {
@@ -33,7 +35,7 @@ NOTES = """
   const look = () => {
     for (const row of document.querySelectorAll("[data-cycle]")) {
       note("row", row.dataset.cycle);
-      if (row.dataset.total) note("total", row.dataset.cycle);
+      if (Number(row.dataset.revision) > 0) note("total", row.dataset.cycle);
     }
   };
   new MutationObserver(look).observe(document.body, { childList: true, subtree: true, attributes: true });
@@ -61,12 +63,10 @@ async def main() -> None:
             await run.wait()
         await draining
     for what, name in (("row", "act to its row"), ("total", "act to its reward")):
-        late = [at - stored[int(cycle)] for cycle, at in noted[what].items() if int(cycle) in stored]
-        late = [ms for ms in late if ms >= 0 or what == "total"]
-        print(
-            f"{name:<20} n {len(late):>4}  p50 {statistics.median(late):6.1f} ms  p99 {percentile(late, 0.99):6.1f} ms",
-            flush=True,
-        )
+        seen = {int(cycle): at for cycle, at in noted[what].items() if at is not None}
+        late = [seen[cycle] - at for cycle, at in stored.items() if at > noted["begun"] and cycle in seen]
+        p50, p99 = statistics.median(late), percentile(late, 0.99)
+        print(f"{name:<20} n {len(late):>4}  p50 {p50:6.1f} ms  p99 {p99:6.1f} ms", flush=True)
 
 
 async def _link(out: asyncio.StreamReader) -> str:
@@ -82,6 +82,7 @@ async def _watch(link: str) -> dict[str, Any]:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = await browser.new_page()
         await page.goto(link)
+        await asyncio.sleep(WARM_SECONDS)
         await page.evaluate(NOTES)
         seen: dict[str, Any] = {"total": {}}
         while len(seen["total"]) < CYCLES:

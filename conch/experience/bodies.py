@@ -121,8 +121,6 @@ _checks: Final = msgspec.json.Decoder(_ChecksRow).decode
 _policy: Final = msgspec.json.Decoder(_Policy).decode
 _act: Final = msgspec.json.Decoder(_ActRow).decode
 stored_verdict: Final = msgspec.json.Decoder(ShownVerdict).decode
-stored_reflection: Final = msgspec.json.Decoder(tuple[str, float | None]).decode
-"""(the words, milliseconds) of a reflection."""
 
 
 def stored_needs(body: bytes) -> ShownNeeds:

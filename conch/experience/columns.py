@@ -13,11 +13,11 @@ NAME: Final = 100
 
 
 def act_columns(act: ActionTaken) -> tuple[Any, ...]:
-    """What the row of an experience says of its act: outcome, kind, tool, skill, valid, acted, ms."""
+    """What the row of an experience says of its act: outcome, kind, tool, skill, valid, acted."""
     action = act.action
     tool = None if action.tool is None else action.tool[:NAME]
     acted = (act.time if act.time.tzinfo else act.time.replace(tzinfo=UTC)).timestamp()
-    return act.outcome.status, action.kind, tool, action.skill[:NAME], action.valid, acted, sum(act.ms.values())
+    return act.outcome.status, action.kind, tool, action.skill[:NAME], action.valid, acted
 
 
 def least_satisfied(needs: Mapping[str, float] | None) -> str | None:

@@ -18,15 +18,13 @@ from conch.experience.bodies import (
     stored_checks,
     stored_needs,
     stored_policy,
-    stored_reflection,
     stored_verdict,
 )
 from conch.experience.past import PastReader
 
 _POINTS: Final = """
     SELECT e.cycle, e.seq, e.acted, e.outcome, e.kind, e.tool, e.skill, e.valid, e.total, e.coverage, e.complete,
-    e.revision, e.ms, e.verdict, (SELECT body FROM contexts c WHERE c.act = e.act AND c.kind = 'reflection'),
-    (SELECT body FROM needs n WHERE n.act = e.act ORDER BY n.seq LIMIT 1)
+    e.revision, e.verdict, (SELECT body FROM needs n WHERE n.act = e.act ORDER BY n.seq LIMIT 1)
     FROM experiences e WHERE e.agent = ? AND e.cycle < ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
 _CHECKS: Final = "SELECT cycle, body FROM acts WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?"
 _ACTED: Final = """
@@ -68,8 +66,6 @@ class Point(NamedTuple):
     coverage: float
     complete: bool
     revision: int
-    ms: float
-    """Milliseconds of all phases that are known."""
     scores: tuple[ShownScore, ...]
     """In the order of the weight set; then what was scored beside it, with weight 0."""
     breakdown: tuple[ShownLine, ...]
@@ -168,10 +164,9 @@ def in_64_bits(value: Any) -> Any:
 
 
 def _point(row: Sequence[Any]) -> Point:
-    cycle, seq, acted, outcome, kind, tool, skill, valid, total, coverage, complete, revision, ms, *bodies = row
-    verdict, reflected, needs = bodies
+    cycle, seq, acted, outcome, kind, tool, skill, valid, total, coverage, complete, revision, *bodies = row
+    verdict, needs = bodies
     shown = stored_verdict(verdict)
-    reflect = (stored_reflection(reflected)[1] or 0.0) if reflected else 0.0
     return Point(
         cycle=cycle,
         seq=seq,
@@ -185,7 +180,6 @@ def _point(row: Sequence[Any]) -> Point:
         coverage=coverage,
         complete=bool(complete),
         revision=revision,
-        ms=ms + reflect,
         scores=shown.scores,
         breakdown=shown.breakdown,
         needs_after=stored_needs(needs).after if needs else None,

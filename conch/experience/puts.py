@@ -60,9 +60,9 @@ _MARK: Final = _Put(
     f"ON CONFLICT DO UPDATE SET seq = excluded.seq, body = excluded.body {_EARLIER}",
 )
 _EXPERIENCE: Final = _Put(
-    "INSERT INTO experiences (act, seq, agent, cycle, outcome, kind, tool, skill, valid, acted, ms, revision, "
+    "INSERT INTO experiences (act, seq, agent, cycle, outcome, kind, tool, skill, valid, acted, revision, "
     "recorded, need, total, coverage, complete, verdict) VALUES",
-    18,
+    17,
     "ON CONFLICT DO UPDATE SET revision = excluded.revision, recorded = excluded.recorded, need = excluded.need, "
     "total = excluded.total, coverage = excluded.coverage, complete = excluded.complete, verdict = excluded.verdict",
 )

@@ -52,7 +52,7 @@ _LARGEST: Final = 2**63 - 1
 _PUT_WEIGHTS: Final = "INSERT INTO weights (agent, seq, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _MOVE_EXPERIENCE: Final = """
     UPDATE experiences SET seq = ?, agent = ?, cycle = ?, outcome = ?, kind = ?, tool = ?, skill = ?, valid = ?,
-    acted = ?, ms = ? WHERE act = ?"""
+    acted = ? WHERE act = ?"""
 _PUT_META: Final = "INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
 _NUMBERS: Final = "SELECT action_id, act FROM actions WHERE action_id IN"
 _ACT: Final = "SELECT seq, started, due, body FROM acts WHERE act = ?"

@@ -45,7 +45,7 @@ TABLES: Final = (
     """CREATE TABLE experiences (
         act INTEGER PRIMARY KEY, seq INTEGER NOT NULL, agent TEXT NOT NULL, cycle INTEGER NOT NULL,
         outcome TEXT NOT NULL, kind TEXT NOT NULL, tool TEXT, skill TEXT NOT NULL, valid INTEGER NOT NULL,
-        acted REAL NOT NULL, ms REAL NOT NULL, revision INTEGER NOT NULL, recorded TEXT NOT NULL, need TEXT,
+        acted REAL NOT NULL, revision INTEGER NOT NULL, recorded TEXT NOT NULL, need TEXT,
         total REAL NOT NULL, coverage REAL NOT NULL, complete INTEGER NOT NULL, verdict BLOB NOT NULL)""",
     # With all that filters ask for: a filter that nothing passes reads the index, not the verdicts.
     """CREATE INDEX experiences_by_cycle ON experiences (
@@ -84,7 +84,7 @@ _BEFORE_COLUMNS: Final = """
     (SELECT body FROM needs n WHERE n.act = a.act ORDER BY n.seq LIMIT 1), e.verdict FROM old_experiences e """
 _NUMBERED_BEFORE: Final = f"{_BEFORE_COLUMNS} JOIN acts a ON a.act = e.act ORDER BY e.act"
 _NAMED_BEFORE: Final = f"{_BEFORE_COLUMNS} JOIN actions USING (action_id) JOIN acts a USING (act) ORDER BY a.act"
-_EXPERIENCE: Final = "INSERT INTO experiences VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_EXPERIENCE: Final = "INSERT INTO experiences VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def bring_up(connection: sqlite3.Connection, version: int) -> None:

@@ -152,3 +152,26 @@ async def test_a_stream_that_has_lost_its_end_is_not_read_on(
 
         with pytest.raises(BusError, match=r"lost its end, .* \(up to 11; it ends at 6\)"):
             await one.get()
+
+
+@pytest.mark.parametrize("step", ["STREAM.INFO", "CONSUMER.INFO", "CONSUMER.DELETE", "CONSUMER.CREATE"])
+async def test_a_stream_that_goes_while_a_reader_is_made_anew_is_said(
+    bus: JetStreamBus, nats_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """In the same sentence, at whichever step it goes."""
+    asked = Connection.api
+
+    async def api(self: Connection, call: str, *rest: Any, **named: Any) -> Any:
+        if call.startswith(step):
+            monkeypatch.setattr(Connection, "api", asked)
+            await removed(nats_server)
+        return await asked(self, call, *rest, **named)
+
+    await fill(bus, 1)
+    async with bus.consume("one", [SUBJECT], after=0) as one:
+        await take(one, 1)
+        monkeypatch.setattr(Connection, "api", api)
+        await bus._connection.client.force_reconnect()
+
+        with pytest.raises(BusError, match="the stream CONCH is gone: somebody has removed it; start again"):
+            await one.get()

@@ -201,18 +201,13 @@ class PullReader:
 
     async def _looked_up(self) -> str:
         """Which stream this is; and where it ends, in `_end`. Raises BusError when there is none."""
-        try:
-            info = await self._connection.api(f"STREAM.INFO.{self._stream}")
-        except RefusedError as error:
-            if error.code != _NO_STREAM:
-                raise
-            raise BusError(f"the stream {self._stream} is gone: somebody has removed it; start again") from None
+        info = await self._api(f"STREAM.INFO.{self._stream}")
         self._end = info["state"]["last_seq"]
         return str((info["config"].get("metadata") or {}).get(EPOCH, info["created"]))
 
     async def _held_by_another(self) -> bool:
         try:
-            info = await self._connection.api(f"CONSUMER.INFO.{self._stream}.{self._durable}")
+            info = await self._api(f"CONSUMER.INFO.{self._stream}.{self._durable}")
         except RefusedError as error:
             if error.code == _NO_CONSUMER:
                 return False
@@ -237,13 +232,13 @@ class PullReader:
         if self._durable is None:
             config |= {"opt_start_seq": self._last + 1, "ack_policy": "none"}
             config |= {"inactive_threshold": 60 * _SECOND, "mem_storage": True, "num_replicas": 1}
-            made = await self._connection.api(f"CONSUMER.CREATE.{self._stream}", self._request(config))
+            made = await self._api(f"CONSUMER.CREATE.{self._stream}", self._request(config))
         else:
             config |= {"opt_start_seq": self._acked + 1, "ack_policy": "all", "ack_wait": 3600 * _SECOND}
             config |= {"durable_name": self._durable, "name": self._durable, "max_ack_pending": 65536}
             config |= {"metadata": {_HOLDER: self._holder}}
             try:
-                await self._connection.api(f"CONSUMER.DELETE.{self._stream}.{self._durable}")
+                await self._api(f"CONSUMER.DELETE.{self._stream}.{self._durable}")
             except RefusedError as error:
                 if error.code != _NO_CONSUMER:
                     raise
@@ -259,12 +254,21 @@ class PullReader:
         call = f"CONSUMER.CREATE.{self._stream}.{self._durable}"
         for seconds in AGAIN_SECONDS:
             try:
-                return await self._connection.api(call, self._request(config))
+                return await self._api(call, self._request(config))
             except RefusedError as error:
                 if "no such file" not in str(error):
                     raise
             await asyncio.sleep(seconds)
-        return await self._connection.api(call, self._request(config))
+        return await self._api(call, self._request(config))
+
+    async def _api(self, call: str, request: Any = None) -> dict[str, Any]:
+        """What the server answers. Raises BusError where the stream is gone, at whichever call that is noticed."""
+        try:
+            return await self._connection.api(call, request)
+        except RefusedError as error:
+            if error.code != _NO_STREAM:
+                raise
+            raise BusError(f"the stream {self._stream} is gone: somebody has removed it; start again") from None
 
     def _request(self, config: dict[str, Any]) -> dict[str, Any]:
         return {"stream_name": self._stream, "config": config}

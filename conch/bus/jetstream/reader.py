@@ -111,10 +111,12 @@ class PullReader:
                 log.debug("bus.ephemeral_left", name=self._name)  # the server drops it after its inactive threshold
 
     async def get(self, most: int = BATCH) -> Sequence[Delivery]:
-        """The next events; see the protocol. Raises FencedError when another reader took the name over."""
+        """The next events; see the protocol. Raises FencedError when another reader took the name over, BusError when
+        the stream is gone or another one."""
         while True:
             self._wake.clear()  # before anything is looked at: what comes meanwhile wakes us again
             if self._fenced:
+                await self._refuse_another_stream()  # with a stream its durables go: that is nobody's copy
                 raise FencedError(f"another copy of the consumer {self._durable} reads now; this one stops")
             if self._broken:
                 await self._make_again()

@@ -11,7 +11,7 @@ from conch.cli.options import COMMON, AgentName, Limit, reading, reading_all
 from conch.errors import ConchError
 from conch.text import safe_text
 from conch.views.line import action_words, scored_words, signed, total_ms, urgent_need
-from conch_schemas import ExperienceRecorded, Mark, ScoredPart, trace_id
+from conch_schemas import ActionTaken, ExperienceRecorded, Mark, ScoredPart, trace_id
 
 app = App(name="cycle", help="What the agent did, cycle by cycle.")
 
@@ -49,13 +49,13 @@ def show(cycle: int, /, *, agent: AgentName = None, common: Common = COMMON) -> 
         experience = store.cycle(name, cycle)
         if experience is None:
             raise ConchError(f"there is no recorded cycle {cycle} of {name}: conch cycle list shows the last ones")
-        marks = store.marks_of(name, str(experience.action_id))
+        marks, act = store.marks_of(name, str(experience.action_id)), store.act(name, cycle)
     if common.json:
         from conch.views.cycles import whole_row
 
         emit({"schema": "conch.v1.cycle", "cycle": whole_row(experience, marks)})
     else:
-        tell("\n".join(story(experience, marks)))
+        tell("\n".join(story(experience, marks, act)))
 
 
 def _cells(experience: ExperienceRecorded) -> tuple[object, ...]:
@@ -71,8 +71,8 @@ def _cells(experience: ExperienceRecorded) -> tuple[object, ...]:
     )
 
 
-def story(experience: ExperienceRecorded, marks: Sequence[Mark]) -> Iterator[str]:
-    """The cycle for a person, line by line. Text of minds and tools is as it came: print it with `tell`."""
+def story(experience: ExperienceRecorded, marks: Sequence[Mark], act: ActionTaken | None) -> Iterator[str]:
+    """The cycle for a person, line by line; `act` where it is known. Text is as it came: print it with `tell`."""
     state = "complete" if experience.complete else scored_words(experience)
     yield f"cycle {experience.cycle} of {experience.agent}, revision {experience.revision}, {state}"
     yield f"  {experience.acted_at:%Y-%m-%d %H:%M:%S %Z}  action {experience.action_id}"
@@ -84,7 +84,7 @@ def story(experience: ExperienceRecorded, marks: Sequence[Mark]) -> Iterator[str
     yield from _decision(experience)
     yield from _outcome(experience)
     yield from _total(experience)
-    yield from _principles(marks)
+    yield from _principles(act, marks)
     yield from _needs(experience)
     yield from _block("reflection", experience.reflection)
     yield "marks" if marks else "marks: none yet"
@@ -146,13 +146,15 @@ def _score(score: ScoredPart) -> str:
     return f"{_flat(score.component):<14} {value:>14} {weight}  {_flat(score.scorer)}: {_flat(score.explanation)}"
 
 
-def _principles(marks: Sequence[Mark]) -> Iterator[str]:
-    """Those of the latest mark that has any."""
-    scores = next((mark.principles for mark in reversed(marks) if mark.principles), {})
+def _principles(act: ActionTaken | None, marks: Sequence[Mark]) -> Iterator[str]:
+    from conch.views.principles import principles  # only here: lists do without the rules
+
+    scores = principles(act, marks)
     if scores:
         yield "principles"
     for name, score in scores.items():
-        yield f"  {_flat(name):<14} {score:>14.3f}"
+        shown = f"{'–':>14}  nothing to judge by" if score is None else f"{score:>14.3f}"
+        yield f"  {_flat(name):<14} {shown}"
 
 
 def _needs(experience: ExperienceRecorded) -> Iterator[str]:

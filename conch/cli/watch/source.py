@@ -21,7 +21,10 @@ from conch.experience import ExperienceReader
 from conch.home import Home
 from conch.people.asking import ask
 from conch.text import safe_text
-from conch_schemas import ContractViolationError, ExperienceRecorded, Mark, control_subject
+from conch_schemas import ActionTaken, ContractViolationError, ExperienceRecorded, Mark, control_subject
+
+Whole = tuple[ExperienceRecorded, list[Mark], ActionTaken | None]
+"""A cycle, its marks, and its act where that is known."""
 
 BATCH = 64
 """Events taken at a time: a key waits for no more than these."""
@@ -216,7 +219,7 @@ class Source:
         with self._store() as store:
             return [] if store is None else list(store.cycles(agent, most))
 
-    async def cycle(self, agent: str, number: int) -> tuple[ExperienceRecorded, list[Mark]] | None:
+    async def cycle(self, agent: str, number: int) -> Whole | None:
         """A cycle whole, from the store, else from the stream; None: it is not recorded yet, or not any more.
 
         Raises ConchError where neither can be read.
@@ -229,10 +232,11 @@ class Source:
         from conch.bus.feed import decoded
 
         event = decoded(delivery.subject, delivery.data)
-        return (event, []) if isinstance(event, ExperienceRecorded) else None
+        return (event, [], None) if isinstance(event, ExperienceRecorded) else None
 
-    def _whole(self, agent: str, number: int) -> tuple[ExperienceRecorded, list[Mark]] | None:
+    def _whole(self, agent: str, number: int) -> Whole | None:
         with self._store() as store:
             if store is None or (experience := store.cycle(agent, number)) is None:
                 return None
-            return experience, list(store.marks_of(agent, str(experience.action_id)))
+            marks = list(store.marks_of(agent, str(experience.action_id)))
+            return experience, marks, store.act(agent, number)

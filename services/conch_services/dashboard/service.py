@@ -101,6 +101,7 @@ class DashboardService:
         """
         self.say(ALONE)
         passes = Passes(self._world.home)
+        await asyncio.to_thread(compile_templates)  # before anybody can ask: a first page would wait for it
         with closing(listen(self._settings)) as listening:
             host, port = listening.getsockname()[:2]
             self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -117,7 +118,6 @@ class DashboardService:
             )
             server = _Server(config)
             serving = asyncio.create_task(server.serve(sockets=[listening]), name="conch.dashboard.serve")
-            templates = asyncio.create_task(asyncio.to_thread(compile_templates), name="conch.dashboard.templates")
             log.info("dashboard.serving", address=self.address)
             try:
                 with passes.shown_at(called(self._settings, self.address)):
@@ -125,7 +125,7 @@ class DashboardService:
             finally:
                 self._world.hub.close()
                 server.should_exit = True
-                await asyncio.gather(serving, templates, return_exceptions=True)
+                await asyncio.gather(serving, return_exceptions=True)
                 self._world.close()
                 self.address = None
 

@@ -15,11 +15,10 @@ from starlette.routing import Route
 
 from conch.errors import NoStoreError
 from conch.experience import ExperienceReader
-from conch.rewards import principles_of
-from conch.rewards.constitution import NO_EVIDENCE
 from conch.text import safe_text, without_escapes
 from conch.views.cycles import whole_row
 from conch.views.line import scored_of
+from conch.views.principles import principles
 from conch.witness import Problem, Verification
 from conch_schemas import (
     ActionTaken,
@@ -156,7 +155,7 @@ def story(found: Found) -> dict[str, Any]:
         "bearing": BEARING,
         "scored": scored,
         "parts": parts,
-        "principles": principles(found),
+        "principles": principles(found.act, found.marks),
         "human": () if experience is None else [one for one in experience.scores if one.scorer == "human"],
         "trace": trace_id(told.traceparent),
         "arguments": [
@@ -165,20 +164,6 @@ def story(found: Found) -> dict[str, Any]:
         ],
         "shown": shown,
     }
-
-
-def principles(found: Found) -> dict[str, float | None]:
-    """Those of the latest mark that has any, by name; None where nothing was there to judge by.
-
-    A mark carries no evidence, so that is taken from the act again; where its rules now say another score than the
-    mark, the mark's stands.
-    """
-    sealed = next((mark.principles for mark in reversed(found.marks) if mark.principles), {})
-    if not sealed or found.act is None:
-        return dict(sealed)
-    judged = {one.name: one for one in principles_of(found.act).principles()}
-    unseen = {name for name, one in judged.items() if one.evidence == NO_EVIDENCE and one.score == sealed.get(name)}
-    return {name: None if name in unseen else score for name, score in sealed.items()}
 
 
 TEXTS = ("raw", "output", "thought", "reflection", "json")

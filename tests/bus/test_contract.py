@@ -26,7 +26,7 @@ async def fill(bus: Bus, count: int, subject: str = SUBJECT, *, start: int = 0) 
 async def take(reader: Reader, count: int) -> list[Delivery]:
     """The next `count` events."""
     found: list[Delivery] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(found) < count:
             found += await reader.get(count - len(found))
     return found
@@ -34,7 +34,7 @@ async def take(reader: Reader, count: int) -> list[Delivery]:
 
 async def everything(bus: Bus, filters: Sequence[str] = ("conch.v1.>",), after: int = 0) -> list[bytes]:
     """What `read` brings."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         return [delivery.data async for delivery in bus.read(filters, after=after)]
 
 
@@ -130,7 +130,7 @@ async def test_a_bound_that_was_raised_holds_from_the_next_start(world: Any) -> 
             async with asyncio.timeout(0.05):
                 await bus.publish(SUBJECT, b" " * 1000, id="3")
 
-    async with world.bus(room=6) as bus, asyncio.timeout(5):
+    async with world.bus(room=6) as bus, asyncio.timeout(30):
         await bus.publish(SUBJECT, b" " * 1000, id="4")
     assert bus is not None
 
@@ -215,7 +215,7 @@ async def test_a_second_reader_takes_the_name_over(bus: Bus) -> None:
         waiting = asyncio.ensure_future(first.get())
         async with bus.consume("reader", [SUBJECT], after=1) as second:
             with pytest.raises(FencedError):
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(30):
                     await waiting
             assert [delivery.seq for delivery in await take(second, 1)] == [2]
 
@@ -273,7 +273,7 @@ async def test_read_ends_when_what_it_waits_for_is_trimmed(bus: Bus) -> None:
     await asyncio.gather(*(bus.publish(SUBJECT, b" " * 100, id=str(n)) for n in range(2000)))
     seen = 0
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         async for delivery in bus.read([SUBJECT]):
             if not seen:
                 await bus.trim(2001)

@@ -337,7 +337,7 @@ class Buses(RuleBasedStateMachine):
 
 
 async def _bounded(work: Any) -> Any:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         return await work
 
 

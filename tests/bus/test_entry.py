@@ -20,7 +20,7 @@ from conch.errors import BusUnreachableError
 from tests.serving import listening
 
 SUBJECT = "conch.v1.echo.action.taken"
-SOON = 5.0
+SOON = 20.0
 """Seconds: a refusal is told at once; asked again and again it would take the 60 that a connection is given here."""
 USERS = 'authorization { users: [ { user: me, password: "p/q" } ] }\njetstream {}'
 

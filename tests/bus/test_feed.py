@@ -26,7 +26,7 @@ def publish(act: Any) -> Any:
 
 async def taken(tap: Any, count: int, most: int = 256) -> list[Arrived]:
     found: list[Arrived] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(found) < count:
             found += await tap.get(most)
     return found

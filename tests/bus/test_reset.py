@@ -100,7 +100,7 @@ async def test_consumers_of_a_stream_made_anew_end_and_begin_with_it_anew(
     async with JetStreamBus(nats_server.access) as anew:
         await put(anew, 4, 5)
         with pytest.raises(BusError, match=r"was made anew|is gone"):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(30):
                 await hosting
 
         hosting = asyncio.create_task(run(anew, stop))

@@ -41,7 +41,7 @@ SAID = {
     "metrics": Said(),
 }
 PLUGINS = {"rule-brevity": Said(("reward.assigned",)), "joy": Said(("reward.assigned",))}
-SOON = 5.0
+SOON = 20.0
 PLUGIN = """
 from conch import consumer, follow, rule
 from conch_schemas import ActionTaken, RewardAssigned, Score

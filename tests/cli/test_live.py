@@ -173,7 +173,7 @@ async def test_watch_prints_each_cycle_as_it_is_recorded(
             experience = again(experience)
         row = await seen.get()
         filled.home.run_file.unlink()
-        await asyncio.wait_for(watching, 10)
+        await asyncio.wait_for(watching, 30)
         filled.home.run_file.touch()
 
     assert row["cycle"] == 2

@@ -42,7 +42,7 @@ async def test_facts_are_followed_until_the_run_ends(
             seen += capsys.readouterr().out
         last = life.cycle(number)
         await publish(bus, *last)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await following
 
     rows = [json.loads(line) for line in (seen + capsys.readouterr().out).splitlines()]

@@ -48,7 +48,7 @@ def until() -> Callable[..., Awaitable[None]]:
     """`await until(condition)`: returns when it holds. To look at a whole screen takes long: seldom."""
 
     async def wait(condition: Callable[[], Any]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while not condition():
                 await asyncio.sleep(0.05)
 

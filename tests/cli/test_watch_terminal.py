@@ -110,7 +110,7 @@ async def test_the_terminal_is_as_it_was(filled: Any, in_progress: Any, end: str
         await asyncio.sleep(0)
         while not watched.sane:  # its last words may still be on their way
             watched.came.clear()
-            await asyncio.wait_for(watched.came.wait(), 5)
+            await asyncio.wait_for(watched.came.wait(), 30)
 
     assert status == 0
     assert b"Traceback" not in watched.said

@@ -83,7 +83,7 @@ def run() -> Run:
             try:
                 yield runtime
                 stop.set()
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(30):
                     await task
             finally:
                 task.cancel()

@@ -95,7 +95,7 @@ async def living(until: Any, facts: Any) -> AsyncIterator[Town]:
             yield town
         finally:
             stop.set()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(30):
                 await hosting
             for one in running:
                 assert one.worker is not None

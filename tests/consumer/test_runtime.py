@@ -381,7 +381,7 @@ async def test_two_copies_of_a_fold_never_fork_its_state(
         for cycle in range(11, 21):
             await publish(bus, act(cycle))
         with pytest.raises(FencedError):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 await first
         await until(lambda: _has(bus, 20))
         stop.set()
@@ -438,7 +438,7 @@ async def test_a_write_of_another_copy_stops_this_one(bus: Any, act: Any, fold: 
     await publish(bus, act(2))
 
     with pytest.raises(FencedError):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await task
     assert await taken.is_held()
 
@@ -452,7 +452,7 @@ async def test_a_state_that_cannot_be_read_is_not_guessed(
     await publish(bus, act(1))
 
     with pytest.raises(ContractError, match="consumer reset count"):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await Alone(bus, fold()).run(asyncio.Event())
     entry = await bus.get(state_key("count", "echo"))
     assert entry.value == bad
@@ -464,7 +464,7 @@ async def test_a_position_that_cannot_be_read_is_not_guessed(bad: bytes, bus: An
     await bus.put(position_key("count"), bad, revision=0)
 
     with pytest.raises(ContractError, match="consumer reset count"):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await Alone(bus, fold()).run(asyncio.Event())
 
 
@@ -480,7 +480,7 @@ async def test_a_bus_that_refuses_is_no_failure_of_the_handler(
 
     monkeypatch.setattr(type(bus), "publish_many", refuse)
     with pytest.raises(BusError, match="no permission"):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await Alone(bus, fold()).run(asyncio.Event())
     monkeypatch.setattr(type(bus), "publish_many", real)
 
@@ -749,7 +749,7 @@ async def test_a_place_that_is_none_is_one_sentence(bad: bytes, bus: Any, fold: 
     await bus.put(position_key("count"), bad.replace(b'"E"', json.dumps(epoch).encode()), revision=0)
 
     with pytest.raises(ContractError, match="consumer reset count"):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await Alone(bus, fold()).run(asyncio.Event())
 
 
@@ -766,6 +766,6 @@ async def test_a_worker_that_stood_still_says_nothing_once_its_place_is_taken(
     await publish(bus, act(2))
 
     with pytest.raises(FencedError):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await task
     assert [event.reflection for event in await facts(bus, CycleReflected)] in ([], ["1"])

@@ -45,7 +45,7 @@ async def scored(life: Any, home: Path) -> None:
     async with MemoryBus(life.journal) as bus, feeding(bus) as feed, joined(bus, CONSUMERS) as members:
         running, stop = builtin(context, CONSUMERS, members), asyncio.Event()
         hosting = asyncio.create_task(host(feed, running, stop, lambda **_: None))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             await quiet(bus, running)
             stop.set()
             await hosting

@@ -156,7 +156,7 @@ async def test_stop_ends_the_sleep_between_cycles(life: Any, start: Any, until: 
             running.agent.control.stop()
 
     running.agent.hear = stop_late
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await running.task
 
 

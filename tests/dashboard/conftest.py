@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx2
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, async_playwright, expect
 
 from conch.bus import Feed, MemoryBus, MemoryJournal, feeding
 from conch.config import Settings, UiSettings
@@ -31,6 +31,8 @@ from conch_services.dashboard.world import World
 from tests.dashboard.life import Life
 
 CHROMIUM = "/usr/bin/chromium"
+PATIENCE = 30.0
+"""Seconds for a page to come, and to show what it is expected to."""
 CYCLES = 60
 """Of the seeded history: every 13th is full of hostile text, of the 20th a score never came."""
 HOUR = timedelta(hours=1)
@@ -120,7 +122,7 @@ class Dashboard:
 
     async def hub_at(self, seq: int) -> None:
         """Once the hub has taken everything up to this place."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while self.feed.seq < seq:
                 await asyncio.sleep(0.002)
 
@@ -146,7 +148,7 @@ async def dashboard(
             assert service.address is not None, serving.result()
             name = f"conch_session_{service.address.rpartition(':')[2]}"
             cookies = {name: signed_session(Passes(seeded.home).key(), name, time.time())}
-            async with httpx2.AsyncClient(base_url=service.address, timeout=10, cookies=cookies) as client:
+            async with httpx2.AsyncClient(base_url=service.address, timeout=PATIENCE, cookies=cookies) as client:
                 yield Dashboard(service.address, client, service, world, bus, feed, seeded, cookies)
         finally:
             stop.set()
@@ -158,6 +160,7 @@ async def browser(needs: Callable[[str, str], None]) -> AsyncIterator[Browser]:
     """Chromium without a window, once for all tests."""
     needs(CHROMIUM, "install chromium")
     async with async_playwright() as playwright:
+        expect.set_options(timeout=PATIENCE * 1000)
         started = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield started
         await started.close()
@@ -180,7 +183,7 @@ async def tab(browser: Browser, dashboard: Dashboard, complaints: list[str]) -> 
         [{"name": name, "value": value, "url": dashboard.address} for name, value in dashboard.cookies.items()]
     )
     opened = await context.new_page()
-    opened.set_default_timeout(10_000)
+    opened.set_default_timeout(PATIENCE * 1000)
     opened.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
     opened.on("pageerror", lambda error: complaints.append(str(error)))
     try:

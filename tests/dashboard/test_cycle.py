@@ -173,13 +173,15 @@ async def test_the_file_of_a_hostile_text_is_as_it_came(dashboard: Dashboard) ->
 async def test_the_keys_j_and_k_go_to_the_neighbours(tab: Page) -> None:
     """As in the list: j is the older cycle, down, k the newer one, up; at the ends they do nothing."""
     await tab.goto("/cycles/7")
+    await expect(tab.locator("#keys")).to_be_visible()  # its script has come
 
     await tab.keyboard.press("j")
     await expect(tab.locator("h1")).to_contain_text("Cycle 6")
-    await expect(tab.locator("#keys")).to_be_visible()  # its script has come
+    await expect(tab.locator("#keys")).to_be_visible()
     await tab.keyboard.press("k")
     await expect(tab.locator("h1")).to_contain_text("Cycle 7")
     await tab.goto("/cycles/1")
+    await expect(tab.locator("#keys")).to_be_visible()
     await tab.keyboard.press("j")
 
     await expect(tab.locator("h1")).to_contain_text("Cycle 1")

@@ -50,7 +50,7 @@ async def raw(dashboard: Dashboard, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", int(dashboard.address.rpartition(":")[2]))
     writer.write(request)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             return await reader.read()
     finally:
         writer.close()
@@ -557,7 +557,7 @@ async def test_who_says_half_a_request_holds_up_nobody(dashboard: Dashboard, mon
         slow = [await say(body) for _ in range(20)]
 
         assert (await dashboard.client.get("/")).status_code == 200
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             assert {await reader.read() for reader, _ in (*again, *half)} == {b""}
             assert {(await reader.read())[:13] for reader, _ in slow} == {b"HTTP/1.1 408 "}
 

@@ -49,7 +49,7 @@ async def taken(news: AsyncIterator[News], upto: int) -> tuple[list[int], int]:
     """(places of the frames up to that one, how many were said to be missed)."""
     found: list[int] = []
     missed = 0
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         async for one in news:
             found += places(one.frames)
             missed += one.missed
@@ -134,7 +134,7 @@ async def test_a_flood_reaches_a_page_as_its_newest_frames(act: Any, monkeypatch
     async with MemoryBus() as bus, following(bus, hub):
         for cycle in range(1, 101):
             await publish(bus, act(cycle))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while hub.last < 100:
                 await asyncio.sleep(0)
         found, missed = await taken(hub.news(0), 100)
@@ -151,7 +151,7 @@ async def test_a_stream_that_was_made_anew_begins_a_page_anew(act: Any) -> None:
             await publish(bus, act(cycle))
     async with MemoryBus() as bus, following(bus, hub):
         await publish(bus, act(1))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             first = await anext(hub.news(8))
 
     assert first.anew
@@ -166,13 +166,13 @@ async def test_a_stream_that_is_replaced_under_an_open_page_begins_it_anew(act: 
         news = hub.news(0)
         await taken(news, 1)
         open_page = hub.news(1)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await anext(open_page)
     async with MemoryBus() as bus, following(bus, hub):
         for cycle in range(1, 5):
             await publish(bus, act(cycle))
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             async for one in open_page:
                 if one.anew:
                     break
@@ -205,7 +205,7 @@ async def test_pages_are_told_that_the_bus_is_away_and_that_it_is_back(act: Any,
         await until(lambda: hub.last == 1)
     hub.say("no run is in progress")
     news = hub.news(1)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         away = await anext(news)
     async with MemoryBus(journal) as bus:
         await publish(bus, act(2))  # while nobody followed
@@ -226,7 +226,7 @@ async def test_a_closed_hub_ends_every_page(act: Any) -> None:
         await asyncio.sleep(0)
         hub.close()
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await waiting
 
 

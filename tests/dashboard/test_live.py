@@ -51,7 +51,7 @@ async def _messages(lines: AsyncIterator[str]) -> AsyncIterator[Said]:
 async def facts(messages: AsyncIterator[Said], upto: int) -> list[Said]:
     """The facts up to that place of the stream."""
     found = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         async for said in messages:
             if said.id is not None:
                 found.append(said)
@@ -63,7 +63,7 @@ async def facts(messages: AsyncIterator[Said], upto: int) -> list[Said]:
 async def test_what_happens_is_on_the_stream_of_a_page(dashboard: Dashboard) -> None:
     """The state of the bus first, then every fact of a cycle, its id its place, up to the experience with its total."""
     async with listening(dashboard) as messages:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             first = await anext(messages)
         [recorded] = await dashboard.live()
         said = await facts(messages, dashboard.feed.bus.journal.last)  # type: ignore[attr-defined]
@@ -97,7 +97,7 @@ async def test_a_place_that_is_none_is_the_end(dashboard: Dashboard, place: str)
     """Nothing of the past is told, and nothing breaks."""
     end = dashboard.bus.journal.last
     async with listening(dashboard, f"?after={place}") as messages:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await anext(messages)
         await dashboard.live()
         said = await facts(messages, end + 1)
@@ -107,7 +107,7 @@ async def test_a_place_that_is_none_is_the_end(dashboard: Dashboard, place: str)
 
 async def test_a_place_beyond_the_end_begins_the_page_anew(dashboard: Dashboard) -> None:
     """The stream was made anew since: the page is told so."""
-    async with listening(dashboard, "?after=999999999") as messages, asyncio.timeout(10):
+    async with listening(dashboard, "?after=999999999") as messages, asyncio.timeout(30):
         said = [await anext(messages), await anext(messages)]
 
     assert [one.event for one in said] == ["bus", "anew"]
@@ -139,7 +139,7 @@ async def test_one_page_too_many_is_told_when_to_ask_again(
 ) -> None:
     """As a problem, like all that is refused."""
     monkeypatch.setattr("conch_services.dashboard.live.MOST_PAGES", 1)
-    async with listening(dashboard) as messages, asyncio.timeout(10):
+    async with listening(dashboard) as messages, asyncio.timeout(30):
         await anext(messages)
         refused = await dashboard.client.get("/live")
 
@@ -150,7 +150,7 @@ async def test_one_page_too_many_is_told_when_to_ask_again(
 
 async def test_a_page_is_told_when_the_bus_is_away(dashboard: Dashboard) -> None:
     """In a sentence, while the connection stays."""
-    async with listening(dashboard) as messages, asyncio.timeout(10):
+    async with listening(dashboard) as messages, asyncio.timeout(30):
         await anext(messages)
         dashboard.world.hub.say("the bus does not answer")
         said = await anext(messages)

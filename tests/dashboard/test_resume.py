@@ -108,7 +108,7 @@ async def test_nothing_is_asked_of_a_dashboard_that_is_away(seeded: Seeded, brow
         await page.evaluate("window.htmx.trigger('[data-after]', 'done')")
         tried = asyncio.Event()
         page.on("request", lambda one: tried.set() if "/live" in one.url else None)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             await tried.wait()
 
         assert [one for one in said if "htmx" in one] == []

@@ -36,9 +36,7 @@ def point(cycle: int, **parts: float) -> Point:
     scores = tuple(ShownScore(name, value, 0.5, "scored", "s", "1") for name, value in parts.items())
     lines = tuple(ShownLine(f"part:{name}", 0.5 * value) for name, value in parts.items())
     total = sum(line.amount for line in lines)
-    return Point(
-        cycle, cycle, Life().begun, "none", "TOOL", None, "s", True, total, 1.0, True, 1, 0.0, scores, lines, {}
-    )
+    return Point(cycle, cycle, Life().begun, "none", "TOOL", None, "s", True, total, 1.0, True, 1, scores, lines, {})
 
 
 async def test_the_figures_are_those_of_the_command(dashboard: Dashboard) -> None:
@@ -168,7 +166,7 @@ async def test_a_lag_that_falls_is_seen_though_no_fact_says_so(
 
     lag["reward"] = 0
 
-    await expect(shown).to_have_text("0", timeout=20_000)
+    await expect(shown).to_have_text("0")
 
 
 async def test_times_are_written_alike_when_a_part_is_drawn_again(tab: Page, dashboard: Dashboard) -> None:

@@ -32,13 +32,13 @@ async def test_what_the_agent_waits_for_is_said_on_every_page(tab: Page, dashboa
         await expect(tab.locator("#dot")).to_have_attribute("data-state", "live")
         said |= {"state": "paused", "why": "by request"}
 
-        await expect(tab.locator("#state")).to_have_text("paused: by request", timeout=20_000)
+        await expect(tab.locator("#state")).to_have_text("paused: by request")
         await expect(tab.locator("#dot")).to_have_attribute("data-state", "paused")
         if path == "/":
             await expect(tab.locator("#pause")).to_have_text("Resume")
         said |= {"state": "mind", "why": "the mind does not answer"}
 
-        await expect(tab.locator("#state")).to_have_text("waiting: the mind does not answer", timeout=20_000)
+        await expect(tab.locator("#state")).to_have_text("waiting: the mind does not answer")
 
 
 async def test_a_run_that_has_gone_is_said_until_it_is_back(seeded: Seeded, browser: Browser, until: Until) -> None:
@@ -50,14 +50,14 @@ async def test_a_run_that_has_gone_is_said_until_it_is_back(seeded: Seeded, brow
 
         banner = page.locator("#banner")
         begin = re.compile(r"^Since \d\d:\d\d:\d\d nothing new comes: connecting")
-        await expect(banner).to_have_text(begin, timeout=20_000)
+        await expect(banner).to_have_text(begin)
         for _ in range(2):
             await page.wait_for_event("requestfailed", lambda one: "/live" in one.url)
             await expect(banner).to_be_visible()
         for button in ("#pause", "#tell", "#goal"):
             await expect(page.locator(button)).to_be_disabled()
         async with served(seeded, bus, port, until):
-            await expect(banner).to_be_hidden(timeout=20_000)
+            await expect(banner).to_be_hidden()
             await expect(page.locator("#pause")).to_be_enabled()
             await page.context.close()
 

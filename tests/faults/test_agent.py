@@ -57,7 +57,7 @@ class Acting:
             task = asyncio.create_task(Host(feed, [one]).run())
             yield
             one.control.stop()
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, 30)
 
 
 @pytest.fixture

@@ -58,12 +58,12 @@ async def test_batches_wait_for_room_in_the_stream(world: Any, until: Any) -> No
     async with world.bus(room=50) as bus, bus.consume("reader", [SUBJECT], after=0) as reader:
         publishing = Publishing(bus, 400)
         while len(seen) < 400:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 found = await reader.get()
             seen += [delivery.data.split()[0].decode() for delivery in found]
             assert (await bus.state()).messages <= 55
             await bus.trim(found[-1].seq + 1)
-        await asyncio.wait_for(publishing.all, 10)
+        await asyncio.wait_for(publishing.all, 30)
 
     assert sorted(map(int, seen)) == list(range(400))
     assert sorted(publishing.acknowledged.values()) == list(range(1, 401))
@@ -85,7 +85,7 @@ async def test_a_full_disk_loses_nothing(
         subprocess.run(["mount", "-o", "remount,size=100m", str(place)], check=True)
         await server.stop()
         await server.start()
-        await asyncio.wait_for(publishing.all, 20)
+        await asyncio.wait_for(publishing.all, 30)
         found = await places(bus)
     await server.stop()
 

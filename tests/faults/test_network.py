@@ -102,7 +102,7 @@ async def test_a_black_hole_is_found_out(
     async with load_at(proxy.url) as load:
         for _ in range(2):
             with proxy.held(*(getattr(proxy, way) for way in ways)):
-                await until(lambda: not load.bus.connected, seconds=5)
+                await until(lambda: not load.bus.connected, seconds=60)
                 before = len(load.acknowledged)
             await load.recovered()
             assert len(load.acknowledged) > before

@@ -50,7 +50,7 @@ async def test_a_server_that_stands_still_is_waited_for(
             assert nats_server.pid is not None
             os.kill(nats_server.pid, signal.SIGSTOP)
             try:
-                await until(lambda: not load.bus.connected, seconds=5)
+                await until(lambda: not load.bus.connected, seconds=60)
             finally:
                 os.kill(nats_server.pid, signal.SIGCONT)
             await load.recovered()
@@ -92,7 +92,7 @@ async def test_one_tap_that_stands_still_holds_up_no_other(
         feed.tap(None, after=0) as slow,
     ):
         await bus.publish_many([message("echo", number) for number in range(1, 501)])
-        first = [arrived.seq for arrived in await asyncio.wait_for(slow.get(10), 10)]
+        first = [arrived.seq for arrived in await asyncio.wait_for(slow.get(10), 30)]
         seen = await _taken(quick, 500)
         await kill(nats_server)
         await bus.publish_many([message("echo", number) for number in range(501, 1001)])
@@ -104,7 +104,7 @@ async def test_one_tap_that_stands_still_holds_up_no_other(
 
 async def _taken(tap: Any, count: int) -> list[int]:
     found: list[int] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(found) < count:
             found += [arrived.seq for arrived in await tap.get()]
     return found

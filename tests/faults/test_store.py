@@ -65,7 +65,7 @@ async def test_every_score_is_stored_once_whatever_dies(
             deaths.append(stored(tmp_path))
             await going_on
         process = await begin(*SCORERS, "store", "forgetful")
-        await until(lambda: len(stored(tmp_path).complete) == scenes.count, seconds=20)
+        await until(lambda: len(stored(tmp_path).complete) == scenes.count, seconds=60)
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
         stream, last = await streamed(bus), stored(tmp_path)
@@ -97,7 +97,7 @@ async def test_a_copy_that_wakes_up_never_forks_the_needs(
             if asleep is not None:
                 asleep.send_signal(signal.SIGCONT)
                 await scenes.go_on(30)
-                assert await asyncio.wait_for(asleep.wait(), 20) == FENCED
+                assert await asyncio.wait_for(asleep.wait(), 30) == FENCED
                 await until(lambda: said(bus, scenes.count))
             awake.send_signal(signal.SIGSTOP)
             await scenes.go_on(30)  # what it will find when it wakes up

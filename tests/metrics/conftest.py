@@ -162,7 +162,7 @@ async def publish(bus: MemoryBus, *events: Event) -> None:
 
 async def counted(service: MetricsService, events: int) -> None:
     """Until the service has met that many facts, repetitions included."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while service.tally.handled + service.tally.duplicates < events:
             await asyncio.sleep(0)
 
@@ -180,11 +180,11 @@ def running(bus: MemoryBus, tmp_path: Path) -> Running:
         service, stop = metrics_service(ServiceContext(settings, tmp_path)), asyncio.Event()
         async with feeding(bus) as feed, asyncio.TaskGroup() as group:
             task = group.create_task(service.run(feed, stop))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 await service.started.wait()
             yield service
             stop.set()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 await task
 
     return run

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-SECONDS = 10
+SECONDS = 30
 """For one answer."""
 
 

@@ -19,7 +19,7 @@ import paho.mqtt.client as paho
 import pytest
 import trustme
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 ECHO = "hub/echo"
 """What the hub says to itself."""
 

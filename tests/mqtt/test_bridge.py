@@ -61,7 +61,7 @@ def bridging(bus: MemoryBus, tmp_path: Path, reports: list[dict[str, Any]]) -> B
                 yield service
                 stop.set()
                 if not dies:
-                    async with asyncio.timeout(20):
+                    async with asyncio.timeout(30):
                         await running
             finally:
                 running.cancel()

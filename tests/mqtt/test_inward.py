@@ -200,7 +200,7 @@ async def test_a_command_does_not_wait_for_a_device_at_the_broker(inward: Any, b
 
     async with (
         made.runs(),
-        asyncio.timeout(10),
+        asyncio.timeout(30),
         aiomqtt.Client("127.0.0.1", broker.port, protocol=newest, identifier="device") as device,
     ):
         await device.subscribe("home/+/set")
@@ -236,7 +236,7 @@ async def test_a_command_under_way_when_the_connection_ends_is_uncertain_at_once
     """Its time need not run out."""
     made = inward(line.url)
 
-    async with made.runs(), asyncio.timeout(10):
+    async with made.runs(), asyncio.timeout(30):
         await until(made.there)
         line.dead = True
         telling = asyncio.create_task(made.tell("light", "on", seconds=50))

@@ -206,11 +206,11 @@ def running(bus: MemoryBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         service, stop = otel_service(ServiceContext(settings, tmp_path, report)), asyncio.Event()
         async with feeding(bus) as feed, asyncio.TaskGroup() as group:
             task = group.create_task(service.run(feed, stop))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 await service.started.wait()
             yield service
             stop.set()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 await task
 
     return run

@@ -1,0 +1,50 @@
+"""The settings: one frozen model, a unit in every field's sentence. Nothing is read here; `load` reads."""
+
+from conch.config.model.address import HOST_AND_PORT, host_and_port, is_loopback
+from conch.config.model.agent import CycleSettings, MindSettings, ToolSettings
+from conch.config.model.bus import BusSettings, KeepSettings
+from conch.config.model.edge import MOST_SENSES, ActuatorSettings, EdgeSettings, SenseSettings
+from conch.config.model.needs import NeedSettings, NeedsSettings
+from conch.config.model.rewards import (
+    BUILTIN_COMPONENTS,
+    BUILTIN_WEIGHTS,
+    WATCHED_COMPONENTS,
+    ConstitutionSettings,
+    JudgeSettings,
+    RewardSettings,
+    WatchSettings,
+)
+from conch.config.model.settings import Settings
+from conch.config.model.telemetry import METRICS_PORT, LogSettings, MetricsSettings
+from conch.config.model.ui import LEAST_TOKEN, UI_PORT, UiSettings
+
+__all__ = [
+    "BUILTIN_COMPONENTS",
+    "BUILTIN_WEIGHTS",
+    "HOST_AND_PORT",
+    "LEAST_TOKEN",
+    "METRICS_PORT",
+    "MOST_SENSES",
+    "UI_PORT",
+    "WATCHED_COMPONENTS",
+    "ActuatorSettings",
+    "BusSettings",
+    "ConstitutionSettings",
+    "CycleSettings",
+    "EdgeSettings",
+    "JudgeSettings",
+    "KeepSettings",
+    "LogSettings",
+    "MetricsSettings",
+    "MindSettings",
+    "NeedSettings",
+    "NeedsSettings",
+    "RewardSettings",
+    "SenseSettings",
+    "Settings",
+    "ToolSettings",
+    "UiSettings",
+    "WatchSettings",
+    "host_and_port",
+    "is_loopback",
+]

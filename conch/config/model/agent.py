@@ -1,0 +1,58 @@
+"""The agent: who thinks, in what rhythm, what it may do."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr
+
+from conch.config.model.section import Section
+
+
+class MindSettings(Section):
+    """Who thinks and decides."""
+
+    kind: Literal["reflex", "openai", "scripted"] = "reflex"
+    """reflex: the embedded bandit, no model; openai: any OpenAI-compatible endpoint; scripted: replies from a file."""
+    base_url: str = "http://127.0.0.1:8000/v1"
+    """Address of the OpenAI-compatible endpoint, up to and with /v1."""
+    model: str = "default"
+    """Name of the model at the endpoint. Of the reflex mind: random chooses blindly, to compare its learning with."""
+    api_key: SecretStr | None = None
+    """Bearer key of the endpoint."""
+    temperature: Annotated[float, Field(ge=0, le=2)] = 0.7
+    """Sampling temperature, 0 to 2."""
+    max_tokens: Annotated[int, Field(gt=0)] = 1024
+    """Most tokens of one reply."""
+    timeout: Annotated[float, Field(gt=0)] = 120.0
+    """Seconds for one reply, all its retries included."""
+    max_tokens_per_hour: Annotated[int, Field(gt=0)] | None = None
+    """Tokens, in and out, that the agent may use in an hour; then it pauses. None: no limit."""
+    script: str | None = None
+    """File of replies for the scripted mind, one a line."""
+
+
+class CycleSettings(Section):
+    """The rhythm of the cycle."""
+
+    interval: Annotated[float, Field(ge=0)] = 1.0
+    """Seconds from one cycle to the next."""
+    reflect_every: Annotated[int, Field(ge=0)] = 10
+    """Cycles from one reflection to the next; 0: never."""
+
+
+class ToolSettings(Section):
+    """What the agent may do, and how much of it."""
+
+    sandbox: Literal["bwrap", "off"] = "bwrap"
+    """bwrap: shell and git run in bubblewrap, refused where it cannot run; off: they run unconfined."""
+    timeout: Annotated[float, Field(gt=0)] = 10.0
+    """Seconds that one tool call may take."""
+    memory_mib: Annotated[int, Field(gt=0)] = 512
+    """MiB of memory that a process in the sandbox may take, and all of them together."""
+    processes: Annotated[int, Field(gt=0)] = 64
+    """Processes in the sandbox at once."""
+    output_kib: Annotated[int, Field(gt=0)] = 1024
+    """KiB of output that are read from a program; more of it ends the program."""
+    file_mib: Annotated[int, Field(gt=0)] = 64
+    """MiB that one file may have, written by a tool."""

@@ -1,0 +1,71 @@
+"""All sections together."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from conch.config.model.agent import CycleSettings, MindSettings, ToolSettings
+from conch.config.model.bus import BusSettings
+from conch.config.model.edge import EdgeSettings
+from conch.config.model.needs import NeedsSettings
+from conch.config.model.rewards import ConstitutionSettings, RewardSettings, WatchSettings
+from conch.config.model.section import Section
+from conch.config.model.telemetry import LogSettings, MetricsSettings, OtelSettings
+from conch.config.model.ui import UiSettings
+from conch_schemas import Goal
+
+
+class StoreSettings(Section):
+    """The experience store."""
+
+    url: str | None = None
+    """sqlite:///path; none: store.db in the home directory."""
+
+
+class Settings(Section):
+    """Everything that can be set."""
+
+    agent: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")] = "echo"
+    """The agent's name: small letters, digits, hyphens."""
+    workspace: str | None = None
+    """Directory that the agent works in; none: workspace/ in the home directory."""
+    bus: BusSettings = BusSettings()
+    """The message bus."""
+    mind: MindSettings = MindSettings()
+    """Who thinks and decides."""
+    cycle: CycleSettings = CycleSettings()
+    """The rhythm of the cycle."""
+    tools: ToolSettings = ToolSettings()
+    """What the agent may do."""
+    rewards: RewardSettings = RewardSettings()
+    """How scores become a total."""
+    constitution: ConstitutionSettings = ConstitutionSettings()
+    """The principles that acts are held to."""
+    watch: WatchSettings = WatchSettings()
+    """What the watchers of the reward look at."""
+    needs: NeedsSettings = NeedsSettings()
+    """What the agent needs."""
+    goals: tuple[Goal, ...] = ()
+    """Goals that are set when the agent starts, unless they were set before."""
+    store: StoreSettings = StoreSettings()
+    """The experience store."""
+    metrics: MetricsSettings = MetricsSettings()
+    """Prometheus metrics."""
+    ui: UiSettings = UiSettings()
+    """The dashboard."""
+    edge: EdgeSettings = EdgeSettings()
+    """MQTT: devices and smart homes."""
+    otel: OtelSettings = OtelSettings()
+    """OpenTelemetry: traces of the cycles, with their scores."""
+    log: LogSettings = LogSettings()
+    """Log lines."""
+    seed: int = 0
+    """Seed of everything that is drawn: the same seed, the same draws."""
+
+    @model_validator(mode="after")
+    def _listens_itself(self) -> Self:
+        if self.edge.listen is not None and self.bus.url is not None:
+            raise ValueError("edge.listen is the embedded server's: with bus.url, let your own server listen for MQTT")
+        return self

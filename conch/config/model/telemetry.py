@@ -1,0 +1,57 @@
+"""What operators watch: metrics, traces, log lines."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr, field_validator
+
+from conch.config.model.section import Section
+
+METRICS_PORT = 9464
+"""The port that OpenTelemetry's Prometheus exporters use: taken when none is named."""
+
+
+class MetricsSettings(Section):
+    """Prometheus metrics."""
+
+    host: str = "127.0.0.1"
+    """Address that /metrics is served at: who reaches it reads the figures; 0.0.0.0 in a container."""
+    port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """TCP port of /metrics; none: 9464, or a free one when that is taken."""
+    max_agents: Annotated[int, Field(gt=0)] = 100
+    """Agents with labels of their own; the rest count as `other`."""
+
+
+class OtelSettings(Section):
+    """OpenTelemetry: traces of the cycles, with their scores."""
+
+    endpoint: (
+        Annotated[str, Field(pattern=r"^https?://([^\s/@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+)(:\d{1,5})?(/\S*)?$")]
+        | None
+    ) = None
+    """OTLP/HTTP endpoint that traces go to, without /v1/traces; none: that of OTEL_EXPORTER_OTLP_ENDPOINT, if any."""
+    headers: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")], SecretStr] = Field(default_factory=dict)
+    """Headers of every request to the endpoint, {Authorization: …}."""
+    content: bool = False
+    """Whether prompts, replies, arguments and outputs of tools, and the scorers' words about them go there too."""
+
+    @field_validator("headers")
+    @classmethod
+    def _can_be_sent(cls, headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        for name, value in headers.items():
+            text = value.get_secret_value()
+            if not (text.isascii() and text.isprintable() and text == text.strip()):
+                raise ValueError(f"the value of {name} must be printable ASCII, without blanks around it")
+        return headers
+
+
+class LogSettings(Section):
+    """Log lines."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least level that is written."""
+    format: Literal["json", "console"] = "json"
+    """json: one object a line; console: for reading."""
+    megabytes: Annotated[float, Field(gt=0)] = 20.0
+    """MB of one log file before it is rotated; three old ones are kept."""

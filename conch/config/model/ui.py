@@ -1,0 +1,68 @@
+"""The dashboard: where it listens, whom it lets in."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
+
+from conch.config.model.address import is_loopback
+from conch.config.model.section import Section
+
+UI_PORT = 26624
+"""The dashboard's, taken when none is named: CONCH on the keys of a telephone."""
+
+LEAST_TOKEN = 16
+"""Characters of the dashboard's token: each drawn from 16 signs or more, none who guesses ever comes to it."""
+
+ORIGIN = r"^[Hh][Tt][Tt][Pp][Ss]?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)(:\d{1,5})?$"
+"""Of a page, as a browser names it."""
+
+
+def _is_origin(text: str) -> str:
+    """As browsers write it: small letters, without the port that its scheme has anyway."""
+    if not re.fullmatch(ORIGIN, text):
+        raise ValueError("write an origin as browsers name it, https://host or http://host:port, without a path")
+    parts = urlsplit(text.lower())
+    usual = {"http": 80, "https": 443}[parts.scheme]
+    return f"{parts.scheme}://{parts.netloc.removesuffix(f':{usual}') if parts.port == usual else parts.netloc}"
+
+
+class UiSettings(Section):
+    """The dashboard."""
+
+    enabled: bool = True
+    """Whether `conch run` serves the dashboard; it needs the extra `ui`."""
+    host: str = "127.0.0.1"
+    """Address that it listens on; any other than this machine's own needs `token` and `origins`."""
+    port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """TCP port of the dashboard; none: 26624, or a free one when that is taken."""
+    token: SecretStr | None = None
+    """What programs show as Bearer and people type once, 16 characters or more; none: the home makes one (ui/token)."""
+    origins: tuple[Annotated[str, Field(json_schema_extra={"pattern": ORIGIN}), AfterValidator(_is_origin)], ...] = ()
+    """Addresses that browsers know the dashboard by beside its own, such as https://conch.example.org."""
+    unsafe_allow_unauthenticated: bool = False
+    """Whether everybody who reaches it may see and do everything, without a token."""
+
+    @field_validator("token")
+    @classmethod
+    def _token_travels(cls, token: SecretStr | None) -> SecretStr | None:
+        if token is not None and not re.fullmatch(r"[!-~]+", token.get_secret_value()):
+            raise ValueError("a token travels in a header: letters, digits and signs of ASCII, no blanks, at least one")
+        if token is not None and len(token.get_secret_value()) < LEAST_TOKEN:
+            raise ValueError(
+                f"a token that nobody guesses has {LEAST_TOKEN} characters or more: openssl rand -hex 16 draws one"
+            )
+        return token
+
+    @model_validator(mode="after")
+    def _lets_in_whom_it_knows(self) -> Self:
+        known = self.token is not None and self.origins
+        if not (is_loopback(self.host) or known or self.unsafe_allow_unauthenticated):
+            raise ValueError(
+                f"ui.host {self.host} is open to other machines: set ui.token, and in ui.origins what browsers call "
+                "the page (https://conch.example.org), or let everybody in with ui.unsafe_allow_unauthenticated"
+            )
+        return self

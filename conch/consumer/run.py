@@ -3,8 +3,10 @@ never loses it.
 
 Events are handled as they come, a batch at a time, and what follows from a batch is published in one piece while the
 next is handled. An agent's events keep their order: behind one that fails, or takes its time, the others of that agent
-wait in its lane, and nobody else. Position and states are written once a second and at the end: what a crash makes it
-read again gives the same ids, and what it finds on the stream already it does not publish again.
+wait in its lane, and nobody else. Where a consumer takes events side by side, what follows from each is published as
+soon as it is there, and the position stays before the first that is still in hand. Position and states are written once
+a second and at the end: what a crash makes it read again gives the same ids, and what it finds on the stream already it
+does not publish again.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ RETRY_SECONDS = (0.1, 0.5, 2.0, 8.0)
 BATCH = 256
 """Events taken at a time, where the consumer names no other number."""
 FLIGHTS = 4
-"""Batches handled and not yet published; more wait on the stream."""
+"""Batches handled and not yet published, where the consumer names no other number; more wait on the stream."""
 PARKED = 1024
 """Events that wait in lanes, of all agents; more wait on the stream."""
 SNAPSHOT_SECONDS = 1.0
@@ -57,7 +59,7 @@ STATES_AT_ONCE = 64
 
 @dataclass(eq=False)
 class _Flight:
-    """A batch that is handled: what followed from it is being published."""
+    """A batch that is handled: what followed from it is being published. Or an event that is in hand beside others."""
 
     first: int
     ids: list[str]
@@ -155,24 +157,28 @@ class ConsumerRuntime:
     # -- taking and handling -----------------------------------------------------------------------------------------
 
     async def _deal(self, tap: Tap) -> None:
-        while not self._stopping:
-            await self._until_room()
+        while await self._may_take():
             self._getting = True
-            most = min(self.spec.batch or BATCH, PARKED - self._parked)
+            beside = self.spec.at_once - len(self._flights) if self.spec.at_once else BATCH
+            most = min(self.spec.batch or beside, PARKED - self._parked)
             arrivals = await tap.get(most)
             self._getting = False
             if self.spec.linger and len(arrivals) < most:  # where more waits already, to wait would be to fall behind
                 await asyncio.sleep(self.spec.linger)
-            if self.spec.batch:
+            if self.spec.at_once:
+                await self._take_apart(arrivals)
+            elif self.spec.batch:
                 await self._take_together(arrivals)
             else:
                 await self._take_each(arrivals)
             self._dealt = arrivals[-1].seq
 
-    async def _until_room(self) -> None:
-        while len(self._flights) >= FLIGHTS or self._parked >= PARKED:
+    async def _may_take(self) -> bool:
+        """Wait until there is room; whether more is to be taken then."""
+        while len(self._flights) >= (self.spec.at_once or FLIGHTS) or self._parked >= PARKED:
             self._room.clear()
             await self._room.wait()
+        return not self._stopping
 
     async def _take_each(self, arrivals: Sequence[Arrived]) -> None:
         """Handle what can be handled now, in order; the rest waits in the lanes."""
@@ -269,6 +275,21 @@ class ConsumerRuntime:
                 return True
         return False
 
+    # -- side by side ------------------------------------------------------------------------------------------------
+
+    async def _take_apart(self, arrivals: Sequence[Arrived]) -> None:
+        """Begin with each, in their order, and wait for none."""
+        await self._be_sure()  # here for all: no task then waits before its handler, so those begin in this order
+        for arrived in arrivals:
+            if not self._is_below(arrived):
+                flight = _Flight(arrived.seq, [], [])
+                self._flights[flight] = self._start(f"event{arrived.seq}", self._see_through(arrived, flight))
+
+    async def _see_through(self, arrived: Arrived, flight: _Flight) -> None:
+        await self._settle(Lane(arrived.agent), arrived)
+        del self._flights[flight]
+        self._room.set()
+
     # -- in lanes ----------------------------------------------------------------------------------------------------
 
     def _lane(self, agent: str) -> Lane:
@@ -306,10 +327,12 @@ class ConsumerRuntime:
             lane.held = await load_state(self._bus, self.spec, lane.agent, self._stream)
         if self._is_done(lane, event.id, arrived.seq):
             return
+        self._hot.add(event.id)
         trace = trace_id(event.traceparent)
         with bound_contextvars(agent_id=event.agent, action_id=event.action_id, trace_id=trace):
             await self._try(lane, arrived, event)
         self._place.remember(event.id)
+        self._hot.discard(event.id)
 
     async def _try(self, lane: Lane, arrived: Arrived, event: Event) -> None:
         """Handle it, as often as it takes, or write its dead letter."""
@@ -347,6 +370,7 @@ class ConsumerRuntime:
         await self._be_sure()
         if self.spec.state is None:
             facts = await _awaited(self.spec.handle([event] if self.spec.batch else event))
+            await self._be_sure()
             await self._output.publish(self._output.messages(facts))
         else:
             assert lane.held is not None
@@ -427,7 +451,7 @@ class ConsumerRuntime:
                 for lane in self._lanes.values()
                 if (held := lane.held) is not None and held.seq != held.saved
             ]
-            if not await self._landed():
+            if states and not await self._landed():
                 return
             try:
                 for first in range(0, len(states), STATES_AT_ONCE):

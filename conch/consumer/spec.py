@@ -45,6 +45,9 @@ class ConsumerSpec:
     """Seconds that it lets others go first once something has come: for work that nobody waits for."""
     batch: int | None = None
     """Events that `handle` is given at once, at most: `(events) -> facts`, of all agents; None: one by one."""
+    at_once: int | None = None
+    """Events in hand side by side, at most, also of one agent: begun in their order, and what follows from each is
+    published when it is there; for a stateless consumer that waits for others. None: an agent's one after another."""
     tries: int = 5
     """How often a failing event is handled in all before it becomes a dead letter."""
     close: Callable[[], Awaitable[None]] | None = None

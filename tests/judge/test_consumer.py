@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -31,6 +32,7 @@ from conch_schemas import (
     subject_filter,
     subject_of,
 )
+from conch_services.judge.consumer import ROUNDS
 from tests.judge.standin import HANGS, Endpoint, answer
 
 Acting = Callable[..., ActionTaken]
@@ -55,8 +57,6 @@ def spec(endpoint: Endpoint, tmp_path: Path) -> Specs:
 @asynccontextmanager
 async def judging(bus: Bus, spec: ConsumerSpec) -> AsyncIterator[ConsumerRuntime]:
     """It runs; leaving stops it in order."""
-    import asyncio
-
     assert spec.close is not None
     async with feeding(bus) as feed:
         runtime, stop = ConsumerRuntime(feed, spec, retry_seconds=(0.001,)), asyncio.Event()
@@ -87,9 +87,7 @@ def decided(taken: ActionTaken, said: str) -> ActionDecided:
     return ActionDecided(**same, id=identity, messages=prompt, model="test", finish_reason="stop", ms=1.0)
 
 
-async def test_many_acts_are_judged_at_once_and_said_in_order(
-    bus: Any, spec: Specs, endpoint: Endpoint, act: Acting, until: Any
-) -> None:
+async def test_many_acts_are_judged_at_once(bus: Any, spec: Specs, endpoint: Endpoint, act: Acting, until: Any) -> None:
     """One agent's acts too; each is one event of one score, its id derived from the act's."""
     endpoint.plan = [HANGS] * 4
     acts = [act(cycle, raw=str(cycle)) for cycle in range(1, 9)]
@@ -101,11 +99,59 @@ async def test_many_acts_are_judged_at_once_and_said_in_order(
         await until(lambda: runtime.tally.handled == 8)
 
     said = await scores(bus)
-    assert [event.causation_id for event in said] == [one.id for one in acts]
+    assert sorted(str(event.causation_id) for event in said) == sorted(one.id for one in acts)
     assert {(event.scorer, event.version) for event in said} == {("judge-tone", said[0].scores[0].version)}
     assert {(score.component, score.status, score.value) for event in said for score in event.scores} == {
         ("tone", "scored", 0.5)
     }
+
+
+async def test_a_score_is_said_while_another_answer_is_waited_for(
+    bus: Any, spec: Specs, endpoint: Endpoint, act: Acting, until: Any
+) -> None:
+    """Of one agent, and of many more acts than are in hand at once: the one whose answer is slow holds up itself."""
+    endpoint.plan = [HANGS]
+    many = 2 * ROUNDS * 2 + 1
+    await publish(bus, *(act(cycle, raw=str(cycle)) for cycle in range(1, many + 1)))
+
+    async with judging(bus, spec(concurrency=2)) as runtime:
+        await until(lambda: runtime.tally.handled == many - 1)
+        early = await scores(bus)
+        assert endpoint.at_once == 1
+        endpoint.released.set()
+        await until(lambda: runtime.tally.handled == many)
+
+    assert len({event.causation_id for event in early}) == len(early) == many - 1
+    assert {event.id for event in await scores(bus)} > {event.id for event in early}
+    assert len(await scores(bus)) == many
+
+
+async def test_killed_between_two_answers_a_judge_asks_for_the_missing_one_alone(
+    bus: Any, spec: Specs, endpoint: Endpoint, act: Acting, until: Any
+) -> None:
+    """What was said is not said again, and what was answered is not paid for again."""
+    endpoint.plan = [HANGS]
+    await publish(bus, *(act(cycle, raw=str(cycle)) for cycle in range(1, 6)))
+    one = spec(concurrency=2)
+    async with feeding(bus) as feed:
+        runtime = ConsumerRuntime(feed, one)
+        running = asyncio.create_task(runtime.run(asyncio.Event()))
+        await until(lambda: runtime.tally.handled == 4)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert one.close is not None
+    await one.close()
+    early = [event.id for event in await scores(bus)]
+    endpoint.usual = answer(0.9)
+
+    async with judging(bus, spec(concurrency=2)) as again:
+        await until(lambda: again.tally.handled == 5)
+
+    said = await scores(bus)
+    assert [event.id for event in said][:4] == early
+    assert [event.scores[0].value for event in said] == [0.5] * 4 + [0.9]
+    assert len({event.causation_id for event in said}) == 5
+    assert len(endpoint.requests) == 6
 
 
 async def test_a_judge_begins_where_it_was_first_given_a_weight(
@@ -140,7 +186,8 @@ async def test_killed_after_the_answer_a_judge_asks_nobody_again(
 ) -> None:
     """The answer is kept before the score is said: who takes over says it, and the same id."""
     one, taken = spec(), act()
-    said_and_lost = await one.handle([decided(taken, "be quick"), taken])
+    await one.handle(decided(taken, "be quick"))
+    said_and_lost = await one.handle(taken)
     assert one.close is not None
     await one.close()
     endpoint.usual = answer(0.9)
@@ -150,7 +197,7 @@ async def test_killed_after_the_answer_a_judge_asks_nobody_again(
         await until(lambda: runtime.tally.handled == 2)
 
     [said] = await scores(bus)
-    assert (said.id, said.scores) == (said_and_lost[0].id, said_and_lost[0].scores)
+    assert (said.id, said.scores) == (said_and_lost.id, said_and_lost.scores)
     assert len(endpoint.requests) == 1
 
 
@@ -195,7 +242,7 @@ async def test_a_damaged_file_is_told_to_the_run(spec: Specs, act: Acting, endpo
     context = ServiceContext(settings, tmp_path, lambda **line: lines.append(line))
     one: ConsumerSpec = builtin_services(["judge-tone"])["judge-tone"](context)
 
-    [said] = await one.handle([act()])
+    said = await one.handle(act())
     assert one.close is not None
     await one.close()
 
@@ -206,7 +253,6 @@ async def test_a_damaged_file_is_told_to_the_run(spec: Specs, act: Acting, endpo
 
 async def test_a_shared_judge_lets_go_of_its_file_when_it_ends(spec: Specs) -> None:
     """Whoever hosts it closes it."""
-    import asyncio
     from dataclasses import replace
 
     from conch.bus import MemoryBus, MemoryJournal

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-
 import structlog
 
 from conch.consumer.follow import follow
@@ -17,12 +14,12 @@ from conch_schemas import ActionDecided, ActionTaken, RewardAssigned
 log = structlog.get_logger(__name__)
 
 ROUNDS = 8
-"""Events at once for each question that may be asked at once, two of them an act's: while one is waited for, the next
-are asked."""
+"""Events in hand for each question that may be asked at once, two of them an act's: so that whenever a question is
+answered the next one is asked, while others are waited for, or wait before they are asked again."""
 
 
 def judge_consumer(context: ServiceContext, name: str) -> ConsumerSpec:
-    """The judge `name`: one event with one score per act, many acts judged at once.
+    """The judge `name`: one event with one score per act, many acts judged at once, each said when it is answered.
 
     It begins where it was first given a weight: to judge the past is another matter, and costs. Raises ConfigError.
     """
@@ -32,15 +29,11 @@ def judge_consumer(context: ServiceContext, name: str) -> ConsumerSpec:
 
     judge = Judge(name, context.settings, context.home, warn=warn)
 
-    async def handle(events: Sequence[ActionDecided | ActionTaken]) -> list[RewardAssigned]:
-        await _remember(judge, [event for event in events if isinstance(event, ActionDecided)])
-        async with asyncio.TaskGroup() as group:
-            scoring = [
-                group.create_task(_scored(judge, event), name=f"conch.{judge.scorer}")
-                for event in events
-                if isinstance(event, ActionTaken)
-            ]
-        return [task.result() for task in scoring]
+    async def handle(event: ActionDecided | ActionTaken) -> RewardAssigned | None:
+        if isinstance(event, ActionTaken):
+            return await _scored(judge, event)
+        await _remember(judge, event)
+        return None
 
     return ConsumerSpec(
         name=judge.scorer,
@@ -49,15 +42,16 @@ def judge_consumer(context: ServiceContext, name: str) -> ConsumerSpec:
         handle=handle,
         emits=(RewardAssigned,),
         begin=context.begin,
-        batch=ROUNDS * context.settings.rewards.judges[name].concurrency,
+        at_once=ROUNDS * context.settings.rewards.judges[name].concurrency,
         close=judge.close,
     )
 
 
-async def _remember(judge: Judge, decided: Sequence[ActionDecided]) -> None:
-    """What the minds were given, for when their acts come; a judge that cannot write it down judges without it."""
+async def _remember(judge: Judge, decided: ActionDecided) -> None:
+    """What the mind was given, for when its act comes; a judge that cannot write it down judges without it."""
     try:
-        await judge.remember([(event.action_id, event.messages) for event in decided if event.action_id is not None])
+        if decided.action_id is not None:
+            await judge.remember([(decided.action_id, decided.messages)])
     except JudgeError as error:
         log.warning("judge.prompts_not_kept", judge=judge.scorer, why=str(error))
 

@@ -31,6 +31,7 @@ COMMANDS = {
     "dlq": ("conch.cli.dlq:app", "Dead letters: list, show, retry, drop."),
     "bus": ("conch.cli.bus:app", "The bus: info, tail, bench, snapshot, restore, permissions."),
     "metrics": ("conch.cli.metrics:app", "Metrics: rules, dashboards, serve."),
+    "values": ("conch.cli.values:app", "Values and guardrails: show, new, sign."),
     "config": ("conch.cli.config:app", "Settings: show, validate, schema."),
 }
 """Name -> where its function or group stands, and its line in the help (nothing is imported for that)."""

@@ -70,12 +70,20 @@ def read(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> Loaded:
 
 def _anchored(settings: Settings, file: Path) -> Settings:
     """The settings with the files that they name relative to their own file."""
-    judges = {
-        name: judge.model_copy(update={"rubric": str(file.absolute().parent / Path(judge.rubric).expanduser())})
-        for name, judge in settings.rewards.judges.items()
-    }
-    rewards = settings.rewards.model_copy(update={"judges": judges})
-    return settings.model_copy(update={"rewards": rewards}) if judges else settings
+
+    def at(named: str) -> str:
+        return str(file.absolute().parent / Path(named).expanduser())
+
+    changed: dict[str, Any] = {}
+    if settings.rewards.judges:
+        judges = {
+            name: judge.model_copy(update={"rubric": at(judge.rubric)})
+            for name, judge in settings.rewards.judges.items()
+        }
+        changed["rewards"] = settings.rewards.model_copy(update={"judges": judges})
+    if settings.values.file is not None:
+        changed["values"] = settings.values.model_copy(update={"file": at(settings.values.file)})
+    return settings.model_copy(update=changed)
 
 
 def chosen_file(file: Path | None, home: Home) -> Path | None:

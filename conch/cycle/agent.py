@@ -71,8 +71,8 @@ class Agent:
         settings, mind, registry = body.settings, body.mind, body.toolbox.registry
         self.name, self.control = settings.agent, control
         self._body, self._at, self._registry = body, recovered, registry
-        self._system = system_prompt(self.name, registry.describe())
-        self.policy = _digest(mind.kind, mind.model, self._system)
+        self._system = system_prompt(self.name, registry.describe(), body.values)
+        self.policy = _digest(mind.kind, mind.model, self._system, body.values.digest)
         self._facts = Facts(body.feed, self.name, body.agentuid, recovered, control, self.policy)
         self._patience = Patience(control, settings.mind.max_tokens_per_hour)
         self._baseline = Baseline()
@@ -143,8 +143,9 @@ class Agent:
         if self.memory.policy != self.policy:
             # Its place tells a policy that comes back from the time before.
             key = f"{self.policy}/{self.memory.next_cycle}/{self._at.end}"
-            policy = self._facts.outside(PolicySet, key, mind=mind.kind, model=mind.model, system_prompt=self._system)
-            await self._facts.publish(policy)
+            stands = {"mind": mind.kind, "model": mind.model, "system_prompt": self._system}
+            values = self._body.values.digest
+            await self._facts.publish(self._facts.outside(PolicySet, key, **stands, values=values))
         for goal in self._body.settings.goals:
             if goal.id not in self.memory.known_goals:
                 await self.people.set_goal(goal, by="home")
@@ -221,11 +222,12 @@ class Agent:
         decision, moment = await self._asked(
             number, lambda mind, system, situation, most: decide(mind, system, situation, self._registry, most)
         )
-        async with self._turn(needed=runs(decision.action, None)):
-            await self._intend(number, decision)
+        guard = self._body.values.guard(decision.action)
+        async with self._turn(needed=runs(decision.action, guard)):
+            await self._intend(number, decision, guard)
             await self._act(number, moment)
 
-    async def _intend(self, number: int, decision: Decision) -> None:
+    async def _intend(self, number: int, decision: Decision, guard: str | None) -> None:
         reply, raw = decision.completion, cut(decision.completion.text)
         await self._facts.publish(
             self._facts.of_cycle(
@@ -237,6 +239,7 @@ class Agent:
                 raw_sha256=raw.sha256,
                 action=decision.action,
                 constrained=reply.constrained,
+                guard=guard,
                 usage=reply.usage,
                 model=reply.model,
                 finish_reason=reply.finish_reason,

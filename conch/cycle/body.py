@@ -10,6 +10,7 @@ from conch.bus import Bus, Feed
 from conch.config import Settings
 from conch.minds import Mind
 from conch.tools import Notes, Sandbox, Toolbox, ToolContext
+from conch.values import Values
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Body:
     notes: Notes
     workspace: Path
     settings: Settings
+    values: Values
     agentuid: str
     turns: asyncio.Semaphore
     """Held while tools and checks run: so many agents of a process at once."""

@@ -22,6 +22,7 @@ from conch.minds import Mind, Minds
 from conch.process import Child
 from conch.tools import BUILTIN_TOOLS, Notes, Sandbox, Shelf, Toolbox
 from conch.tools.device import device_tools
+from conch.values import Values
 from conch.workspace import Copies
 
 ACTING_PER_CPU = 4
@@ -35,6 +36,7 @@ class Household:
         self._child, self._feed, self._settings = child, feed, child.settings
         devices = device_tools(child.settings.edge.actuators, feed.bus.request)
         self._toolbox, self._sandbox = Toolbox((*BUILTIN_TOOLS, *devices)), Sandbox(child.settings.tools)
+        self._values = Values.model_validate(child.spec["values"])
         self._turns = asyncio.Semaphore(ACTING_PER_CPU * (os.cpu_count() or 1))
         self._made, self._shelf = Minds(child.settings.mind), Shelf()
         self._minds: dict[str, Mind] = {}
@@ -96,6 +98,7 @@ class Household:
             notes=notes,
             workspace=workspace,
             settings=settings,
+            values=self._values,
             agentuid=agentuid,
             turns=self._turns,
         )

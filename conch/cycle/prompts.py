@@ -6,6 +6,7 @@ import json
 
 from conch.cycle.senses import in_words
 from conch.minds.protocol import Prompt, Purpose, Situation
+from conch.values import Values
 from conch_schemas import PromptMessage
 
 SHOWN_FILES = 60
@@ -13,17 +14,27 @@ SHOWN_OUTPUT = 600
 """Characters of a recent output that a prompt shows."""
 
 
-def system_prompt(agent: str, tools: str) -> str:
-    """Who the agent is and how it must answer; `tools` is the registry's own description. Part of the policy."""
+def system_prompt(agent: str, tools: str, values: Values) -> str:
+    """Who the agent is, what it stands for and how it must answer; `tools` is the registry's own description. Part of
+    the policy."""
     return (
         f"You are {agent}, an agent that works on its own in a workspace directory, cycle after cycle. "
         "You have needs, goals and tools. You are rewarded for replies that keep to the grammar, for tools that "
         "succeed, for needs that improve, for goals reached and for finding out what is new.\n\n"
+        f"{_stands_for(values)}"
         "When you are asked to decide, answer with exactly one action and nothing else, in one of these forms:\n"
         'TOOL: name(arg1="value1", arg2="value2")\n'
         "DO_NOTHING: reason for inaction\n"
         "REFLECT: topic to think about\n\n"
         f"The tools:\n{tools}"
+    )
+
+
+def _stands_for(values: Values) -> str:
+    held = "".join(f"- {name}: {meaning}\n" for name, meaning in values.values.items())
+    never = "".join(f"- {one.why}\n" for one in values.guardrails)
+    return (f"What you stand for:\n{held}\n" if held else "") + (
+        f"What is never done (a decision against it is blocked):\n{never}\n" if never else ""
     )
 
 

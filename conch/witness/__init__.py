@@ -1,7 +1,7 @@
 """Witness: a hash-chained mark for every act, every score set and every alarm."""
 
 from conch.witness.canonical import canonical, content_hash, mark_hash
-from conch.witness.chain import CONSUMER, GENESIS, VERSION, ChainState, seal
+from conch.witness.chain import CONSUMER, GENESIS, VERSION, ChainState, seal, under
 from conch.witness.verify import Problem, Verification, verify
 from conch.witness.words import Witnessed
 
@@ -17,5 +17,6 @@ __all__ = [
     "content_hash",
     "mark_hash",
     "seal",
+    "under",
     "verify",
 ]

@@ -14,7 +14,16 @@ from conch.rewards.constitution import PRINCIPLES
 from conch.seen import Digests, holds, with_new
 from conch.witness.canonical import content_hash, said_hash
 from conch.witness.words import Witnessed, words_for
-from conch_schemas import ActionTaken, Mark, MarkLink, MarkWitnessed, RewardAssigned, consequence_id, cycle_event_id
+from conch_schemas import (
+    ActionTaken,
+    Mark,
+    MarkLink,
+    MarkWitnessed,
+    PolicySet,
+    RewardAssigned,
+    consequence_id,
+    cycle_event_id,
+)
 
 CONSUMER: Final = "witness"
 VERSION: Final = "1"
@@ -39,6 +48,8 @@ class ChainState(BaseModel):
     """(cycle, step) of the first act that was witnessed."""
     place: tuple[int, int] | None = None
     """(cycle, step) of the last one; an act at or before it makes no mark."""
+    values: str = ""
+    """Digest of the values in force since the last policy was set."""
     witnessed: Digests = ""
     """Digests of the ids of the last score sets, oldest first."""
 
@@ -67,7 +78,7 @@ def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
         "evidence": words.evidence,
         "links": _links(state, fact),
         "tags": (),
-        "values": "",
+        "values": state.values,
         "event": fact.id,
         "content": content_hash(fact),
         "sequence": state.sequence,
@@ -75,6 +86,12 @@ def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
     }
     mark = valid(Mark, **said, hash=said_hash(said))
     return _advanced(state, fact, mark, digest), mark
+
+
+def under(state: ChainState, policy: PolicySet) -> ChainState:
+    """The chain under the values that this policy names: every mark from here on carries their digest. From the stream,
+    not from a file: a fact that is handled twice gets the same mark twice."""
+    return evolve(state, values=policy.values)
 
 
 def _principles(fact: Witnessed) -> dict[str, float]:

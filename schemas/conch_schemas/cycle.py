@@ -23,6 +23,8 @@ class PolicySet(Event):
     """Whole."""
     constraint: str | None = None
     """The decoding constraint (a grammar's digest), or None."""
+    values: str = ""
+    """Digest of the values file in force, or empty."""
 
 
 class ThoughtFormed(Event):

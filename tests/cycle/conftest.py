@@ -23,6 +23,7 @@ from conch.cycle.recover import Origin, Recovered, recover, save
 from conch.cycle.rhythm import Rhythm
 from conch.minds import Completion, Prompt, Situation
 from conch.tools import BUILTIN_TOOLS, Notes, Sandbox, Tool, Toolbox
+from conch.values import Values
 from conch_schemas import Event, ExperienceRecorded, Usage, control_subject, decode, encode, subject_of
 
 AGENTUID = "6b0c29a5-9d4e-4a86-8a8c-3c8f6f2f9b11"
@@ -93,6 +94,7 @@ class Life:
         self.journal, self.workspace, self.notes = MemoryJournal(), workspace, notes
         self.mind, self.settings, self.tools = FakeMind(), SETTINGS, list(BUILTIN_TOOLS)
         self.agentuid = AGENTUID
+        self.values = Values()
         self.batch = False
         self.turns = asyncio.Semaphore(8)
         self.said: list[tuple[str, str]] = []
@@ -138,7 +140,7 @@ class Life:
     def _made(self, feed: Feed, control: Control, at: Recovered) -> Agent:
         body = Body(
             feed, self.mind, Toolbox(self.tools), Sandbox(self.settings.tools), self.notes, self.workspace,
-            self.settings, self.agentuid, self.turns,
+            self.settings, self.values, self.agentuid, self.turns,
         )  # fmt: skip
         return Agent(body, at, control)
 

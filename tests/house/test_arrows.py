@@ -32,6 +32,7 @@ FLOORS = [
         "models",
         "passes",
         "seen",
+        "values",
         "workspace",
     },
     {"consumer", "cycle", "metrics", "offline", "people", "supervisor", "trl", "verifiers", "views"},

@@ -15,7 +15,18 @@ from hypothesis import strategies as st
 from conch.config import Settings
 from conch.consumer import ServiceContext
 from conch.rewards import PRINCIPLES, principles_of
-from conch.witness import GENESIS, ChainState, Problem, Witnessed, canonical, content_hash, mark_hash, seal, verify
+from conch.witness import (
+    GENESIS,
+    ChainState,
+    Problem,
+    Witnessed,
+    canonical,
+    content_hash,
+    mark_hash,
+    seal,
+    under,
+    verify,
+)
 from conch.witness.canonical import said_hash
 from conch_schemas import (
     ActionTaken,
@@ -25,6 +36,7 @@ from conch_schemas import (
     MarkLink,
     NeedsChanged,
     NoveltyMeasured,
+    PolicySet,
     Principle,
     RewardAssigned,
     decode,
@@ -158,6 +170,22 @@ def test_a_mark_of_before_still_verifies(marks: list[Mark]) -> None:
     said = marks[1].model_copy(update={"principles": {}}).model_dump(exclude={"hash"})
 
     assert mark_hash(Mark.model_validate(said | {"hash": "0" * 64})) == said_hash(said)
+
+
+def test_marks_carry_the_values_that_held(act: Act) -> None:
+    """From the policy that names them on, to the next one; marks before it have none."""
+    chain, marks = ChainState(), []
+    for number, digest in enumerate(["", "", "a" * 64, "", "b" * 64]):
+        if digest:
+            policy = {"mind": "reflex", "model": "m", "system_prompt": "s", "values": digest}
+            chain = under(chain, PolicySet(id=str(number), source="/conch/echo/e", agent="echo", **policy))
+        chain, mark = seal(chain, act(number))
+        assert mark is not None
+        marks.append(mark)
+
+    assert [mark.values[:1] for mark in marks] == ["", "", "a", "a", "b"]
+    assert verify(marks, [str(mark.action_id) for mark in marks]) == []
+    assert {one.kind for one in verify([marks[0], marks[1].model_copy(update={"values": "c"})], [])} == {"changed"}
 
 
 def test_the_reasoning_is_made_of_facts(marks: list[Mark]) -> None:

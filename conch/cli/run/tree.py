@@ -38,6 +38,7 @@ from conch.home import Home, write_whole
 from conch.leftovers import end_stale_sandboxes
 from conch.passes import called
 from conch.supervisor import DEATHS, ChildProcess, Watched, ended, keep_server
+from conch.values import Values, in_force
 
 PAGE_NICE = 5
 """By how much the dashboard gives way to whoever acts and scores: a third of the processor where all want it."""
@@ -78,6 +79,8 @@ class Run:
         self._looked: Mapping[str, Found] = {}
         """What each file and package brings."""
         self._found = Found()
+        self._values = Values()
+        """Read once, before the first process: an agent that is started again goes by the same."""
         self._access = Access("")
         self._embedded = True
         self._listener: Listener | None = None
@@ -101,6 +104,7 @@ class Run:
             discovering = asyncio.create_task(asyncio.to_thread(found, self._rules, self._skipped, self._settings))
             self._settings = ready(self._home, self._settings, common, several=len(self._agents) > 1)
             await asyncio.to_thread(refuse_judges, self._settings, self._home, self._skipped)
+            self._values = await asyncio.to_thread(in_force, self._settings.values)
             end_stale_sandboxes(self._workspaces)
             if self._settings.bus.url is None:
                 server = embedded_server(self._home, self._settings, listens=True)
@@ -277,7 +281,14 @@ class Run:
         ]
         resting = {name: agentuid for name, agentuid in self._home.agents().items() if name not in self._agents}
         base = str(self._workspace)
-        return self._spec(cycles=self._cycles, agents=agents, resting=resting, workspace=base, alone=self._alone)
+        return self._spec(
+            cycles=self._cycles,
+            agents=agents,
+            resting=resting,
+            workspace=base,
+            alone=self._alone,
+            values=self._values.model_dump(mode="json"),
+        )
 
     @property
     def _workspace(self) -> Path:

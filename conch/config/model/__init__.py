@@ -1,7 +1,7 @@
 """The settings: one frozen model, a unit in every field's sentence. Nothing is read here; `load` reads."""
 
 from conch.config.model.address import HOST_AND_PORT, host_and_port, is_loopback
-from conch.config.model.agent import CycleSettings, MindSettings, ToolSettings
+from conch.config.model.agent import CycleSettings, MindSettings, ToolSettings, ValuesSettings
 from conch.config.model.bus import BusSettings, KeepSettings
 from conch.config.model.edge import MOST_SENSES, ActuatorSettings, EdgeSettings, SenseSettings
 from conch.config.model.needs import NeedSettings, NeedsSettings
@@ -44,6 +44,7 @@ __all__ = [
     "Settings",
     "ToolSettings",
     "UiSettings",
+    "ValuesSettings",
     "WatchSettings",
     "host_and_port",
     "is_loopback",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import base64
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from conch.config.model.section import Section
 
@@ -56,3 +57,29 @@ class ToolSettings(Section):
     """KiB of output that are read from a program; more of it ends the program."""
     file_mib: Annotated[int, Field(gt=0)] = 64
     """MiB that one file may have, written by a tool."""
+
+
+class ValuesSettings(Section):
+    """What the agent stands for and never does."""
+
+    file: str | None = None
+    """File of the values and guardrails, relative to conch.yaml, signed; none: those that Conch brings."""
+    key: str | None = None
+    """Public key that the file was signed for, base64: conch values sign prints it."""
+
+    @field_validator("key")
+    @classmethod
+    def _is_a_key(cls, key: str | None) -> str | None:
+        try:
+            fits = key is None or len(base64.b64decode(key, validate=True)) == 32
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ValueError("a public key is 32 bytes in base64, 44 characters: conch values sign prints it")
+        return key
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> Self:
+        if (self.file is None) != (self.key is None):
+            raise ValueError("values.file and values.key go together: conch values sign FILE prints both")
+        return self

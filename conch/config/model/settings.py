@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from conch.config.model.agent import CycleSettings, MindSettings, ToolSettings
+from conch.config.model.agent import CycleSettings, MindSettings, ToolSettings, ValuesSettings
 from conch.config.model.bus import BusSettings
 from conch.config.model.edge import EdgeSettings
 from conch.config.model.needs import NeedsSettings
@@ -39,6 +39,8 @@ class Settings(Section):
     """The rhythm of the cycle."""
     tools: ToolSettings = ToolSettings()
     """What the agent may do."""
+    values: ValuesSettings = ValuesSettings()
+    """What the agent stands for and never does."""
     rewards: RewardSettings = RewardSettings()
     """How scores become a total."""
     constitution: ConstitutionSettings = ConstitutionSettings()

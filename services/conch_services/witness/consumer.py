@@ -8,8 +8,16 @@ from conch.consumer.follow import envelope_after
 from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.models import made_of
-from conch.witness import CONSUMER, VERSION, ChainState, Witnessed, seal
-from conch_schemas import ActionTaken, AlarmRaised, MarkWitnessed, NeedsChanged, NoveltyMeasured, RewardAssigned
+from conch.witness import CONSUMER, VERSION, ChainState, Witnessed, seal, under
+from conch_schemas import (
+    ActionTaken,
+    AlarmRaised,
+    MarkWitnessed,
+    NeedsChanged,
+    NoveltyMeasured,
+    PolicySet,
+    RewardAssigned,
+)
 
 LINGER = 0.03
 """Hashing and chaining four facts a cycle is the most work of all consumers, and no score waits for it."""
@@ -20,7 +28,7 @@ def witness_consumer(_context: ServiceContext) -> ConsumerSpec:
     return ConsumerSpec(
         name=CONSUMER,
         version=VERSION,
-        kinds=(ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured, AlarmRaised),
+        kinds=(ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured, AlarmRaised, PolicySet),
         handle=_witness,
         state=ChainState,
         initial=ChainState,
@@ -29,7 +37,9 @@ def witness_consumer(_context: ServiceContext) -> ConsumerSpec:
     )
 
 
-def _witness(state: ChainState, fact: Witnessed) -> tuple[ChainState, MarkWitnessed | None]:
+def _witness(state: ChainState, fact: Witnessed | PolicySet) -> tuple[ChainState, MarkWitnessed | None]:
+    if isinstance(fact, PolicySet):
+        return under(state, fact), None
     state, mark = seal(state, fact)
     if mark is None:
         return state, None

@@ -1,0 +1,89 @@
+"""`conch values show | new | sign`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from conch.cli.common import Common, emit, say, tell
+from conch.cli.options import COMMON
+from conch.errors import UsageError
+from conch.home import write_whole
+from conch.values import BUILTIN, in_force, read_values
+
+app = App(name="values", help="What the agent stands for and never does; the file of it is signed.")
+
+
+@app.command
+def show(*, common: Common = COMMON) -> None:
+    """The values and guardrails that the next run goes by, and their digest, which stands in every mark."""
+    settings = common.settings().values
+    values = in_force(settings)
+    if common.json:
+        said = {"schema": "conch.v1.values", "file": settings.file, "key": settings.key}
+        emit(said | values.model_dump(mode="json"))
+        return
+    tell(f"{settings.file or 'those that Conch brings'}, digest {values.digest}")
+    for name, meaning in values.values.items():
+        tell(f"  {name}: {meaning}")
+    for one in values.guardrails:
+        says = f" that says {' | '.join(one.says)}" if one.says else ""
+        tell(f"  never, {one.name}: {one.why} ({', '.join(one.skills)}{says})")
+
+
+@app.command
+def new(file: Path, /, *, common: Common = COMMON) -> None:
+    """Write the values that Conch brings into a new file, to be edited and then signed.
+
+    Parameters
+    ----------
+    file
+        The file to write; one that is there is left alone.
+    """
+    if os.path.lexists(file):
+        raise UsageError(f"{file} is there already: name a new file, or edit that one and sign it")
+    try:
+        write_whole(file, BUILTIN.read_text(), 0o644)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written ({error.strerror}): name another file") from None
+    if common.json:
+        emit({"schema": "conch.v1.values-new", "file": str(file)})
+    else:
+        say(f"wrote {file}: edit it, then: conch values sign {file}")
+
+
+@app.command
+def sign(
+    file: Path,
+    /,
+    *,
+    key: Annotated[Path | None, Parameter(help="The secret key, made where there is none; not in the home.")] = None,
+    common: Common = COMMON,
+) -> None:
+    """Sign a file of values as it is now, and print what conch.yaml has to say of it. Runs take it from their start on.
+
+    Parameters
+    ----------
+    file
+        The file; its signature is written beside it.
+    """
+    from conch.values.signing import sign, signature_of
+
+    values = read_values(file)
+    secret = key or _secret()
+    public = sign(file, secret)
+    if common.json:
+        said = {"file": str(file.absolute()), "signature": str(signature_of(file.absolute())), "secret": str(secret)}
+        emit({"schema": "conch.v1.values-signed", **said, "key": public, "digest": values.digest})
+        return
+    say(f"signed {file} with {secret}; in conch.yaml:")
+    tell(f"values:\n  file: {file.absolute()}\n  key: {public}")
+
+
+def _secret() -> Path:
+    """Where a person's own secret key is, by the XDG base directories."""
+    config = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(config) if Path(config).is_absolute() else Path.home() / ".config") / "conch" / "values.key"

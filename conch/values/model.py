@@ -1,0 +1,86 @@
+"""Values and guardrails, and whether a decision goes against one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from conch_schemas import Action
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+Sentence = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000)]
+Skill = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_.*?-]{1,100}$")]
+Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Guardrail(_Part):
+    """Something that is never done."""
+
+    name: Name
+    why: Sentence
+    """For the mind and for people."""
+    skills: Annotated[tuple[Skill, ...], Field(min_length=1)]
+    """`tool` or `tool.operation`, with * and ?; a tool alone means all its operations."""
+    says: tuple[Words, ...] = ()
+    """Any of these in any argument, whatever its case and blanks; empty: every use of the skills."""
+
+    def blocks(self, action: Action) -> bool:
+        """Whether this decision goes against it."""
+        skill, tool = action.skill.casefold(), action.tool or ""
+        if not any(fnmatchcase(skill, wanted) or fnmatchcase(tool, wanted) for wanted in self.skills):
+            return False
+        said = [_plain(text) for text in _texts(action.args)]
+        return not self.says or any(_plain(words) in text for words in self.says for text in said)
+
+
+class Values(_Part):
+    """What an agent stands for. The one without anything has no digest and blocks nothing."""
+
+    values: dict[Words, Sentence] = Field(default_factory=dict)
+    guardrails: tuple[Guardrail, ...] = ()
+    digest: str = ""
+    """SHA-256 of the file that says so, hexadecimal: it stands in every mark."""
+
+    @model_validator(mode="after")
+    def _named_once(self) -> Self:
+        names = [one.name for one in self.guardrails]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"there are two guardrails {twice[0]}: give each a name of its own")
+        return self
+
+    def guard(self, action: Action) -> str | None:
+        """Why this decision must not be carried out, in a sentence; None: nothing is against it. Never raises.
+
+        Words are compared as they stand: what is spelt otherwise (encoded, put together by a program) is not seen. What
+        confines an act is the sandbox.
+        """
+        if action.kind != "TOOL" or not action.valid:
+            return None
+        for one in self.guardrails:
+            if one.blocks(action):
+                return f"the guardrail {one.name} forbids it: {one.why}"
+        return None
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text within a JSON value; depth and size are bounded by the parser of replies."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield key
+            yield from _texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one)
+    elif value is not None:
+        yield str(value)

@@ -1,0 +1,82 @@
+"""Signatures over the file of the values: Ed25519, beside it in a file of its own that ends in `.sig`.
+
+Whoever can change the file, its signature and the key in the settings alike is not kept from it: keep the secret key
+elsewhere than the home. What was in force when stands in the marks either way.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+from pathlib import Path
+
+from nacl.exceptions import BadSignatureError
+from nacl.signing import SigningKey, VerifyKey
+
+from conch.errors import ConfigError, UsageError
+from conch.home import write_whole
+
+MOST_BYTES = 1024
+"""Of a key or a signature in base64: 44 and 88 characters."""
+
+
+def signature_of(file: Path) -> Path:
+    """Where the signature of a file is."""
+    return file.with_name(file.name + ".sig")
+
+
+def check(data: bytes, file: Path, key: str) -> None:
+    """Hold the signature beside `file` against its bytes. Raises ConfigError where it does not hold."""
+    beside = signature_of(file)
+    sign = f"whoever stands for it signs it anew: conch values sign {file}"
+    try:
+        signature = base64.b64decode(_text(beside), validate=True)
+        VerifyKey(base64.b64decode(key, validate=True)).verify(data, signature)
+    except OSError as error:
+        raise ConfigError(f"values.file: the signature {beside} cannot be read ({error.strerror}): {sign}") from None
+    except (BadSignatureError, ValueError):  # ValueError: no base64, another length
+        raise ConfigError(
+            f"values.file: {file} is not what was signed with the secret part of values.key: put back the file that "
+            f"was, or {sign}"
+        ) from None
+
+
+def sign(file: Path, secret: Path) -> str:
+    """Write the signature of `file` beside it with the key in `secret`, which is made where there is none.
+
+    Returns the public key, base64. Twice writes the same. Raises UsageError where the secret key or the signature
+    cannot be read or written.
+    """
+    key = _secret(secret)
+    beside = signature_of(file)
+    try:
+        write_whole(beside, base64.b64encode(key.sign(file.read_bytes()).signature).decode() + "\n")
+    except OSError as error:
+        raise UsageError(f"the signature {beside} cannot be written ({error.strerror}): sign where it can") from None
+    return base64.b64encode(bytes(key.verify_key)).decode()
+
+
+def _secret(file: Path) -> SigningKey:
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            return SigningKey(base64.b64decode(_text(file), validate=True))
+        made = SigningKey.generate()
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(handle, "w") as stream:
+            stream.write(base64.b64encode(bytes(made)).decode() + "\n")
+            stream.flush()
+            os.fsync(handle)
+    except OSError as error:
+        raise UsageError(
+            f"the secret key {file} cannot be read or made ({error.strerror}): name another --key"
+        ) from None
+    except ValueError:
+        raise UsageError(f"{file} holds no secret key (32 bytes in base64): name another --key") from None
+    return made
+
+
+def _text(file: Path) -> bytes:
+    with file.open("rb") as stream:
+        return stream.read(MOST_BYTES).strip()

@@ -26,6 +26,9 @@ LINK_SECONDS = 24 * 3600.0
 SESSION_SECONDS = 7 * 24 * 3600.0
 """For so long a browser that came in by a link need not show another one."""
 
+MOST_ENDED = 10_000
+"""Sessions that were ended before their time and are remembered until it: one more is not ended, and that is said."""
+
 _DRAWN = re.compile(r"[A-Za-z0-9_-]{43}")
 """What `secrets.token_urlsafe(32)` draws."""
 _SESSION = re.compile(r"(\d{1,12})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})", re.ASCII)
@@ -37,6 +40,7 @@ class Passes:
     def __init__(self, home: Home) -> None:
         self._room = home.path / "ui"
         self._links = self._room / "links"
+        self._ended = self._room / "ended"
 
     # -- links -------------------------------------------------------------------------------------------------------
 
@@ -74,7 +78,44 @@ class Passes:
 
     def _file(self, token: str) -> Path:
         """Named by its digest: whoever reads the home's backup has no token."""
-        return self._links / hashlib.sha256(token.encode()).hexdigest()
+        return self._links / _digest(token)
+
+    # -- sessions that were ended --------------------------------------------------------------------------------------
+
+    def end(self, session: str, now: float) -> None:
+        """Have this session, which we have signed, let nobody in any more: in no process of this home, also after a
+        restart. Twice is once. Those whose time is over anyway are forgotten meanwhile.
+
+        Raises HomeError where it cannot be written down.
+        """
+        with self._writing():
+            self._ended.mkdir(mode=0o700, exist_ok=True)
+            kept = 0
+            for old in self._ended.iterdir():
+                with contextlib.suppress(FileNotFoundError):  # somebody else's hand was faster
+                    if old.stat().st_mtime <= now:
+                        old.unlink()
+                    else:
+                        kept += 1
+            if kept >= MOST_ENDED:
+                raise HomeError(
+                    f"{MOST_ENDED} sessions were ended within a week, and no more are remembered: remove key and ended "
+                    f"in {self._room} and start the dashboard again, which ends all that there are"
+                )
+            until, file = float(session.partition(".")[0]), self._ended / _digest(session)
+            os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
+            os.utime(file, (until, until))
+            _sync(self._ended)
+
+    def is_ended(self, session: str) -> bool:
+        """Whether it was ended before its time. Raises HomeError where that cannot be looked up."""
+        try:
+            (self._ended / _digest(session)).stat()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise HomeError(self._sentence(error)) from error
+        return True
 
     # -- sessions and the token of programs --------------------------------------------------------------------------
 
@@ -155,7 +196,7 @@ class Passes:
         """In the room, which is made and has to be the owner's. What goes wrong is one sentence."""
         try:
             self._room.mkdir(parents=True, exist_ok=True, mode=0o700)
-            for directory in (self._room, self._links):
+            for directory in (self._room, self._links, self._ended):
                 with contextlib.suppress(FileNotFoundError):
                     _refuse_shared(directory, 0o755)
             yield
@@ -167,6 +208,19 @@ class Passes:
             f"{self._room} cannot be used ({error.strerror}), and without it nobody can be let in to the dashboard: "
             "make room, mend its permissions, or choose another --home"
         )
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _sync(directory: Path) -> None:
+    """What was written into it outlives a power cut."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _refuse_shared(path: Path, widest: int) -> None:

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conch import passes as passes_module
 from conch.config import UiSettings
 from conch.errors import HomeError
 from conch.home import Home
@@ -261,3 +262,58 @@ def test_open_to_all_it_is_called_by_this_machines_own_number() -> None:
     settings = UiSettings(host="0.0.0.0", unsafe_allow_unauthenticated=True)
 
     assert called(settings, "http://0.0.0.0:26624") == "http://127.0.0.1:26624"
+
+
+# -- sessions that were ended ------------------------------------------------------------------------------------------
+
+
+def test_an_ended_session_is_ended_in_every_process_and_no_other_is(home: Home) -> None:
+    """Twice is once; what is written down lets nobody in."""
+    one, other = signed_session(KEY, NAME, NOW), signed_session(KEY, NAME, NOW)
+    assert not Passes(home).is_ended(one)
+
+    for _ in range(2):
+        Passes(home).end(one, NOW + 1)
+
+    assert Passes(home).is_ended(one)
+    assert not Passes(home).is_ended(other)
+    [kept] = (home.path / "ui" / "ended").iterdir()
+    assert kept.name not in one
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+
+
+def test_an_ended_session_is_remembered_until_its_time_is_over(home: Home, passes: Passes) -> None:
+    """To the second: for so long its signature would let in."""
+    first, second, third = (signed_session(KEY, NAME, NOW + number) for number in range(3))
+    passes.end(first, NOW)
+
+    passes.end(second, NOW + SESSION_SECONDS - 1)
+    assert passes.is_ended(first)
+    assert admits(KEY, NAME, first, NOW + SESSION_SECONDS - 1)
+    passes.end(third, NOW + SESSION_SECONDS)
+
+    assert not admits(KEY, NAME, first, NOW + SESSION_SECONDS)
+    assert len(list((home.path / "ui" / "ended").iterdir())) == 2
+
+
+def test_so_many_ended_sessions_are_remembered(passes: Passes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more goes on, and that is said with what to do; none that was ended comes back."""
+    monkeypatch.setattr(passes_module, "MOST_ENDED", 3)
+    sessions = [signed_session(KEY, NAME, NOW) for _ in range(4)]
+    for one in sessions[:3]:
+        passes.end(one, NOW)
+
+    with pytest.raises(HomeError, match="remove key and ended in"):
+        passes.end(sessions[3], NOW)
+
+    assert [passes.is_ended(one) for one in sessions] == [True, True, True, False]
+
+
+def test_where_nobody_can_see_what_was_ended_nobody_is_let_in(home: Home, passes: Passes) -> None:
+    """A sentence, not a guess."""
+    passes.key()
+    (home.path / "ui" / "ended").write_text("in the way")
+
+    with pytest.raises(HomeError, match="cannot be used"):
+        passes.is_ended(signed_session(KEY, NAME, NOW))

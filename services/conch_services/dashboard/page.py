@@ -103,6 +103,7 @@ async def surroundings(request: Request) -> dict[str, Any]:
         "agent": agent,
         "of_agent": f"?agent={agent}" if len(agents) > 1 else "",
         "bus_state": world.hub.state,
+        "guarded": not world.settings.ui.unsafe_allow_unauthenticated,
         "history_broken": looked.why if looked.broken else "",
     }
 

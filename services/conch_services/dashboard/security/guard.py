@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from urllib.parse import parse_qsl, quote, urlencode
 
 import structlog
@@ -14,10 +13,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from conch.config import UiSettings
 from conch.errors import ConchError
-from conch.passes import SESSION_SECONDS, Passes, admits, same, signed_session
+from conch.passes import SESSION_SECONDS, Passes, same, signed_session
 from conch_services.dashboard.security import refusals
 from conch_services.dashboard.security.places import CHANGES, Places, is_part_of_another, named_by
 from conch_services.dashboard.security.refusals import is_for_programs, refusal
+from conch_services.dashboard.security.sessions import Sessions
 from conch_services.dashboard.security.tries import Tries
 
 log = structlog.get_logger(__name__)
@@ -32,7 +32,7 @@ MOST_PATH = 2000
 """Characters of the place that one goes on to after logging in."""
 HEALTH = frozenset({"/healthz", "/readyz"})
 """What tells nothing but that it is there."""
-LOGIN = "/login"
+LOGIN, LOGOUT = "/login", "/logout"
 ONCE = ("host", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-purpose", "authorization")
 """Headers that decide who is let in: of two that differ, one would not be looked at."""
 
@@ -63,6 +63,7 @@ class Guard:
         own = settings.token
         self._token = passes.token() if own is None else own.get_secret_value()
         self._cookie = f"conch_session_{port}"
+        self._sessions = Sessions(passes, self._key, self._cookie)
         self._tries = Tries()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -84,9 +85,11 @@ class Guard:
             answer = await self._refused(scope, receive)
             if answer is None:
                 body = await _body(scope, receive)
-                answer = await self._login(scope, body or b"") if _is_login(scope) else None
-                receive = _again(body, receive)
+                answer = await self._login(scope, body or b"") if _is_login(scope) else await self._logout(scope)
+                receive = self._sessions.watched(scope, _again(body, receive))
             await (answer or self._app)(scope, receive, guarded)
+            if begun and not ended:  # a stream whose session was ended
+                await guarded({"type": "http.response.body"})
         except _RefusedError as refused:
             await refusal(path, refused.status, str(refused), headers=refused.headers)(scope, receive, guarded)
         except Exception as error:
@@ -124,6 +127,8 @@ class Guard:
             return await self._by_link(scope, shown)
         if self._open or self._is_known(scope, headers):
             return None
+        if path == LOGOUT:  # where one comes to who is out
+            return refusal(path, 200, refusals.LOGGED_OUT, form="/")
         challenge = {"WWW-Authenticate": "Bearer"} if is_for_programs(path) else None
         return refusal(path, 401, refusals.LOG_IN, headers=challenge, form=_onward(scope))
 
@@ -131,10 +136,7 @@ class Guard:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return self._is_token(scope, token.strip())
-        return self._has_session(headers)
-
-    def _has_session(self, headers: Headers) -> bool:
-        return any(admits(self._key, self._cookie, one, time.time()) for one in _cookies(headers, self._cookie))
+        return self._sessions.shown(headers) is not None
 
     def _is_token(self, scope: Scope, shown: str) -> bool:
         """Raises what refuses whoever is wrong too often; who is right is let in, however many others were wrong."""
@@ -158,7 +160,9 @@ class Guard:
             raise _RefusedError(403, refusals.CROSS_SITE)
         if await asyncio.to_thread(self._passes.redeem, token, time.time()):
             return self._admitted(headers, _onward(scope))
-        if self._open or self._has_session(headers):  # one's own link, clicked again: the session is as it was
+        if (
+            self._open or self._sessions.shown(headers) is not None
+        ):  # one's own link, clicked again: the session is as it was
             return RedirectResponse(_onward(scope), 303)
         self._note_wrong(scope)
         return refusal(scope["path"], 401, refusals.SPENT, form=_onward(scope))
@@ -170,6 +174,19 @@ class Guard:
         if self._is_token(scope, said.get("token", "")):
             return self._admitted(Headers(scope=scope), onward)
         return refusal(LOGIN, 401, refusals.WRONG, form=onward)
+
+    async def _logout(self, scope: Scope) -> Response | None:
+        """What the button sends: each session that came with it ends. None: it is another request."""
+        headers = Headers(scope=scope)
+        if self._open or scope["path"] != LOGOUT or scope["method"] != "POST":
+            return None
+        while session := self._sessions.shown(headers):
+            await self._sessions.end(session)
+        answer = RedirectResponse(LOGOUT, 303)
+        answer.delete_cookie(
+            self._cookie, "/", secure=self._places.is_secure(headers["host"]), httponly=True, samesite="strict"
+        )
+        return answer
 
     def _admitted(self, headers: Headers, onward: str) -> Response:
         answer = RedirectResponse(onward, 303)
@@ -216,16 +233,7 @@ def _local(place: str) -> str:
     """`place` where it is one of ours, a path, and no longer than MOST_PATH; else the overview."""
     path = f"/{place.lstrip('/')}"
     plain = place.startswith("/") and len(place) <= MOST_PATH and place.isascii() and place.isprintable()
-    return path if plain and "\\" not in place and path != LOGIN else "/"
-
-
-def _cookies(headers: Headers, name: str) -> Iterator[str]:
-    """Every cookie of this name: another server on this machine may have set one beside ours."""
-    for line in headers.getlist("cookie"):
-        for part in line.split(";"):
-            key, _, value = part.strip().partition("=")
-            if key == name:
-                yield value
+    return path if plain and "\\" not in place and path not in (LOGIN, LOGOUT) else "/"
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes | None:

@@ -16,6 +16,10 @@ SPENT = (
     "so does the next conch run."
 )
 WRONG = "That is not the token. It stands in the file ui/token of the home directory, or is the one set as ui.token."
+LOGGED_OUT = (
+    "This browser has no session any more, in any of its windows; the run, and sessions of other browsers, go on. "
+    "conch ui --link prints a link that lets in again."
+)
 FOREIGN_HOST = (
     "This address is not known as the dashboard's. Open it by the address that conch run has printed, or name this one "
     "in ui.origins."
@@ -44,6 +48,7 @@ NOT_AHEAD = "A link that lets in once is not opened ahead of its time."
 BROKEN = "The dashboard has met an error of its own. The log has it; nothing of the agent is harmed. Try again."
 
 TITLES = {
+    200: "Logged out",
     400: "Not understood",
     401: "Log in first",
     403: "Nothing was done",
@@ -78,7 +83,7 @@ def refusal(
     headers: dict[str, str] | None = None,
     form: str | None = None,
 ) -> Response:
-    """Why the request for `path` is refused.
+    """Why the request for `path` is refused, or that one is out, which is no refusal (200).
 
     `form`: the page has one that takes the token and then goes to this place.
     """

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from conch.bus.access import Access, access_to
 from conch.config import MindSettings, Settings, ToolSettings
 from conch.config.mask import masked
-from conch.config.model import METRICS_PORT, MetricsSettings
+from conch.config.model import METRICS_PORT, MetricsSettings, ValuesSettings
 from conch.consumer.endpoint import listen
 from conch.errors import ConchError, ConfigError, HomeError
 from conch.home import Home
@@ -247,6 +247,18 @@ def _judge(home: Home, settings: Settings, name: str) -> Finding:
     return Finding(f"judge-{name}", "ok", f"{model} at {url} judges by {own.rubric}")
 
 
+def values(settings: ValuesSettings) -> Finding:
+    """Whether the values hold: their file is there, says them, and is what was signed."""
+    from conch.values import in_force
+
+    try:
+        found = in_force(settings)
+    except ConfigError as error:
+        return Finding("values", "problem", str(error), "a run is refused until that is mended")
+    whose = f"those of {settings.file}, signed" if settings.file is not None else "those that Conch brings"
+    return Finding("values", "ok", f"{whose}: {len(found.guardrails)} guardrails, digest {found.digest[:12]}")
+
+
 def metrics_port(home: Home, settings: MetricsSettings) -> Finding:
     """Where the run in progress has /metrics; without one, whether the port is free, had as the run would have it. One
     that was not named is replaced by a free one."""
@@ -276,6 +288,7 @@ async def everything(settings: Settings, of: Home) -> list[Finding]:
         await bus(of, settings),
         await asyncio.to_thread(sandbox, settings.tools),
         await mind(settings.mind),
+        await asyncio.to_thread(values, settings.values),
         *await asyncio.to_thread(judges, of, settings),
         await asyncio.to_thread(metrics_port, of, settings.metrics),
     ]

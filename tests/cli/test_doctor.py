@@ -21,7 +21,7 @@ from conch.bus.server import EmbeddedServer
 from conch.cli import doctor
 from conch.cli.common import Common
 from conch.config import MindSettings, Settings, ToolSettings
-from conch.config.model import MetricsSettings
+from conch.config.model import MetricsSettings, ValuesSettings
 from conch.home import Home, write_whole
 from conch.views import checks
 from conch.views.checks import Finding
@@ -329,6 +329,19 @@ def taken() -> Iterator[int]:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         yield listener.getsockname()[1]
+
+
+def test_the_values_are_held_against_their_signature(tmp_path: Path) -> None:
+    """Those that come along hold; a file without its signature is a problem, as it would be at the next start."""
+    (tmp_path / "values.yaml").write_text("values: {}")
+
+    holds = checks.values(ValuesSettings())
+    broken = checks.values(ValuesSettings(file=str(tmp_path / "values.yaml"), key="A" * 43 + "="))
+
+    assert holds.status == "ok"
+    assert holds.says.startswith("those that Conch brings: 3 guardrails, digest ")
+    assert (broken.name, broken.status) == ("values", "problem")
+    assert "values.yaml.sig cannot be read" in broken.says
 
 
 def test_each_judge_is_looked_at_and_not_asked(tmp_path: Path) -> None:

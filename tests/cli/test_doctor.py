@@ -85,7 +85,7 @@ def test_a_machine_that_is_fit_has_no_problem(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert report["schema"] == "conch.v1.doctor"
     assert [check["name"] for check in report["checks"]] == [
-        "python", "config", "home", "disk", "fsync", "bus", "sandbox", "mind", "port",
+        "python", "config", "home", "disk", "fsync", "bus", "sandbox", "mind", "values", "port",
     ]  # fmt: skip
     assert not (tmp_path / "h").exists()
 

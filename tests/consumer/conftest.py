@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from conch.bus import Bus, feeding
+from conch.bus import Bus, Feed, feeding
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
 from conch.consumer import run as run_module
+from conch.consumer.snapshot import state_key
 from conch_schemas import ActionTaken, CycleReflected, Event, decode, encode, subject_filter, subject_of
 
 
@@ -35,6 +37,28 @@ def count(state: Seen, action: ActionTaken) -> tuple[Seen, Event]:
         action, CycleReflected, consumer="count", version="1", reflection=str(len(after.cycles)), sleep=0.0, ms=0.0
     )
     return after, said
+
+
+class Alone(ConsumerRuntime):
+    """A runtime with a feed of its own."""
+
+    def __init__(self, bus: Any, spec: ConsumerSpec) -> None:
+        super().__init__(Feed(bus, 0), spec)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        async with feeding(self._bus) as self._feed:
+            await super().run(stop)
+
+
+async def seen(bus: Any, agent: str = "echo") -> list[int]:
+    """What stands in the fold's snapshot."""
+    entry = await bus.get(state_key("count", agent))
+    return list(json.loads(entry.value)["state"]["cycles"]) if entry is not None and entry.value else []
+
+
+async def has(bus: Any, count: int) -> bool:
+    """Whether so many cycles stand there."""
+    return len(await seen(bus)) >= count
 
 
 @pytest.fixture

@@ -1,0 +1,106 @@
+"""Two copies of a consumer: one of them works, the other stops."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from conch.consumer import run as run_module
+from conch.consumer.place import holder_of, take_place
+from conch.consumer.snapshot import state_key
+from conch.errors import FencedError
+from conch_schemas import CycleReflected
+from tests.consumer.conftest import Alone, has, seen
+
+
+async def test_two_copies_of_a_fold_never_fork_its_state(
+    world: Any, act: Any, fold: Any, publish: Any, facts: Any, until: Any
+) -> None:
+    """The copy that was taken over stops with FencedError; the state is that of one."""
+    async with world.bus() as bus:
+        first = asyncio.create_task(Alone(bus, fold()).run(asyncio.Event()))
+        for cycle in range(1, 11):
+            await publish(bus, act(cycle))
+        await until(lambda: has(bus, 5))
+        stop, runtime = asyncio.Event(), Alone(bus, fold())
+        second = asyncio.create_task(runtime.run(stop))
+        await until(lambda: runtime.handled >= 10)
+        for cycle in range(11, 21):
+            await publish(bus, act(cycle))
+        with pytest.raises(FencedError):
+            async with asyncio.timeout(30):
+                await first
+        await until(lambda: has(bus, 20))
+        stop.set()
+        await second
+
+        assert await seen(bus) == list(range(1, 21))
+        assert [int(event.reflection) for event in await facts(bus, CycleReflected)] == list(range(1, 21))
+
+
+async def test_a_copy_that_took_over_goes_on_from_the_last_write_of_the_other(
+    bus: Any, act: Any, fold: Any, run: Any, publish: Any, facts: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other was just writing its states: this one begins again from those, and is not fenced itself."""
+    async with run(bus, fold()) as first:
+        await publish(bus, act(1))
+        await until(lambda: first.tally.handled == 1)
+    second = Alone(bus, fold())
+    monkeypatch.setattr(second, "_snapshot", _meanwhile(bus, second._snapshot))
+    stop = asyncio.Event()
+    task = asyncio.create_task(second.run(stop))
+    await publish(bus, act(2))
+    await until(lambda: has(bus, 2))
+    stop.set()
+    await task
+
+    assert await seen(bus) == [1, 2]
+    assert [event.reflection for event in await facts(bus, CycleReflected)] == ["1", "2"]
+
+
+def _meanwhile(bus: Any, call: Any) -> Any:
+    """Between its reading and its first write, once, the other copy writes its state again."""
+    written = False
+
+    async def called(*arguments: Any) -> Any:
+        nonlocal written
+        if not written:
+            written, entry = True, await bus.get(state_key("count", "echo"))
+            await bus.put(state_key("count", "echo"), entry.value, revision=entry.revision)
+        return await call(*arguments)
+
+    return called
+
+
+async def test_a_write_of_another_copy_stops_this_one(bus: Any, act: Any, fold: Any, publish: Any, until: Any) -> None:
+    """The bucket's compare-and-set is the fence, whoever reads."""
+    task = asyncio.create_task(Alone(bus, fold()).run(asyncio.Event()))
+    await publish(bus, act(1))
+    await until(lambda: has(bus, 1))
+    taken = await take_place(bus, fold())
+    await publish(bus, act(2))
+
+    with pytest.raises(FencedError):
+        async with asyncio.timeout(30):
+            await task
+    assert await taken.is_held()
+
+
+async def test_a_worker_that_stood_still_says_nothing_once_its_place_is_taken(
+    bus: Any, act: Any, fold: Any, publish: Any, facts: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks before it says anything, when it has not been sure of its place for a while."""
+    monkeypatch.setattr(run_module, "SURE_SECONDS", -1.0)
+    monkeypatch.setattr(run_module, "SNAPSHOT_SECONDS", 3600.0)
+    task = asyncio.create_task(Alone(bus, fold()).run(asyncio.Event()))
+    await publish(bus, act(1))
+    await until(lambda: holder_of(bus, "count", "echo"))
+    await take_place(bus, fold())
+    await publish(bus, act(2))
+
+    with pytest.raises(FencedError):
+        async with asyncio.timeout(30):
+            await task
+    assert [event.reflection for event in await facts(bus, CycleReflected)] in ([], ["1"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import httpx2
@@ -90,7 +91,8 @@ async def test_a_stream_of_an_ended_session_ends_whole(dashboard: Dashboard, unt
         await until(lambda: dashboard.world.hub.pages == 2)
         assert (await dashboard.client.post("/logout")).headers["location"] == "/logout"
 
-        assert b"retry:" in await mine.aread()
+        async with asyncio.timeout(30):
+            assert b"retry:" in await mine.aread()
         await until(lambda: dashboard.world.hub.pages == 1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 from prometheus_client.samples import Sample
 
-from conch.bus import feeding
 from conch.bus.memory import MemoryBus
 from conch.config import Settings
 from conch.consumer import ServiceContext
@@ -33,6 +32,7 @@ from conch_schemas import (
 from conch_services.metrics.counting import Counting, Seen
 from conch_services.metrics.instruments import Instruments
 from conch_services.metrics.service import MetricsService, metrics_service
+from tests.hosted import hosted
 
 UID = "6f3f0d1e-56a0-4a3f-9c6b-0a8f3f1f1c11"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -174,17 +174,8 @@ Running = Callable[..., AbstractAsyncContextManager[MetricsService]]
 def running(bus: MemoryBus, tmp_path: Path) -> Running:
     """Runs the service on the bus while entered; on a free port unless one is named."""
 
-    @asynccontextmanager
-    async def run(port: int | None = 0, **sections: Any) -> AsyncIterator[MetricsService]:
+    def run(port: int | None = 0, **sections: Any) -> AbstractAsyncContextManager[MetricsService]:
         settings = Settings.model_validate({"metrics": {"port": port}} | sections)
-        service, stop = metrics_service(ServiceContext(settings, tmp_path)), asyncio.Event()
-        async with feeding(bus) as feed, asyncio.TaskGroup() as group:
-            task = group.create_task(service.run(feed, stop))
-            async with asyncio.timeout(30):
-                await service.started.wait()
-            yield service
-            stop.set()
-            async with asyncio.timeout(30):
-                await task
+        return hosted(metrics_service(ServiceContext(settings, tmp_path)), bus)
 
     return run

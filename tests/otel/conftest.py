@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from conch.bus import feeding
 from conch.bus.memory import MemoryBus
 from conch.config import Settings
 from conch.consumer import ServiceContext, exporting, follow
@@ -37,6 +35,7 @@ from conch_schemas import (
 )
 from conch_services.otel import service as module
 from conch_services.otel.service import OtelService, otel_service
+from tests.hosted import hosted
 
 UID = str(uuid.uuid5(uuid.NAMESPACE_URL, "otel"))
 SECRET = "what was said in confidence"
@@ -198,19 +197,10 @@ def running(bus: MemoryBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(exporting, "REST_SECONDS", 0.001)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.5")
 
-    @asynccontextmanager
-    async def run(
+    def run(
         endpoint: str, report: Callable[..., None] = lambda **_: None, **otel: Any
-    ) -> AsyncIterator[OtelService]:
+    ) -> AbstractAsyncContextManager[OtelService]:
         settings = Settings.model_validate({"otel": {"endpoint": endpoint} | otel, "mind": {"kind": "openai"}})
-        service, stop = otel_service(ServiceContext(settings, tmp_path, report)), asyncio.Event()
-        async with feeding(bus) as feed, asyncio.TaskGroup() as group:
-            task = group.create_task(service.run(feed, stop))
-            async with asyncio.timeout(30):
-                await service.started.wait()
-            yield service
-            stop.set()
-            async with asyncio.timeout(30):
-                await task
+        return hosted(otel_service(ServiceContext(settings, tmp_path, report)), bus)
 
     return run

@@ -8,10 +8,9 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-import psutil
 import uvicorn
 from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
@@ -23,27 +22,16 @@ from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer
 from conch_schemas import ActionTaken, decode
-from ui.shown import PATIENCE, Shown, answers, free_port
+from ui.shown import Shown, free_port, shown
 
 MOST_WAITING = 100
 """Messages that wait for one page."""
 
 
-@asynccontextmanager
-async def peer(nats: EmbeddedServer) -> AsyncIterator[Shown]:
+def peer(nats: EmbeddedServer) -> AbstractAsyncContextManager[Shown]:
     """It answers while entered."""
     port = free_port()
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "ui.peer", str(port), nats.access.address, nats.access.token or ""
-    )
-    try:
-        async with asyncio.timeout(PATIENCE):
-            while not await answers(port):
-                await asyncio.sleep(0.05)
-        yield Shown(port, psutil.Process(process.pid))
-    finally:
-        process.terminate()
-        await process.wait()
+    return shown(port, sys.executable, "-m", "ui.peer", str(port), nats.access.address, nats.access.token or "")
 
 
 async def _main(port: int, url: str, token: str) -> None:

@@ -1,12 +1,12 @@
-"""A dashboard to be measured: `conch ui` in a process of its own, over a home and a nats-server of the bench's."""
+"""A page to be measured, in a process of its own: `conch ui` over a home and a nats-server, or its like."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ PATIENCE = 30.0
 
 @dataclass(frozen=True)
 class Shown:
-    """A dashboard that answers."""
+    """A page that answers."""
 
     port: int
     process: psutil.Process
@@ -56,8 +56,7 @@ async def server(directory: Path) -> AsyncIterator[EmbeddedServer]:
         await made.stop()
 
 
-@asynccontextmanager
-async def dashboard(home: Path, bus: EmbeddedServer | None) -> AsyncIterator[Shown]:
+def dashboard(home: Path, bus: EmbeddedServer | None) -> AbstractAsyncContextManager[Shown]:
     """`conch ui` over this home; `bus` None: of the run in progress, or without one."""
     Home(home).make()
     port = free_port()
@@ -65,12 +64,19 @@ async def dashboard(home: Path, bus: EmbeddedServer | None) -> AsyncIterator[Sho
     if bus is not None:
         environment |= {"CONCH_BUS__URL": bus.access.address, "CONCH_BUS__DURABILITY": "fast"}
         environment |= {"CONCH_BUS__TOKEN": bus.access.token or ""}
-    process = await asyncio.create_subprocess_exec(
-        str(CONCH), "ui", "--home", str(home), "--port", str(port), env=environment, stdout=asyncio.subprocess.DEVNULL
-    )
+    return shown(port, str(CONCH), "ui", "--home", str(home), "--port", str(port), env=environment)
+
+
+@asynccontextmanager
+async def shown(port: int, *command: str, env: Mapping[str, str] | None = None) -> AsyncIterator[Shown]:
+    """A process of this command, which serves pages at the port, while entered; given once it answers.
+
+    `env` None: the environment of this process. Raises TimeoutError when it does not answer within PATIENCE.
+    """
+    process = await asyncio.create_subprocess_exec(*command, env=env, stdout=asyncio.subprocess.DEVNULL)
     try:
         async with asyncio.timeout(PATIENCE):
-            while not await answers(port):
+            while not await _answers(port):
                 await asyncio.sleep(0.05)
         yield Shown(port, psutil.Process(process.pid))
     finally:
@@ -78,7 +84,7 @@ async def dashboard(home: Path, bus: EmbeddedServer | None) -> AsyncIterator[Sho
         await process.wait()
 
 
-async def answers(port: int) -> bool:
+async def _answers(port: int) -> bool:
     """Whether somebody is ready there."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
 import structlog
 
-from conch.bus import Arrived, Feed, Stored
+from conch.bus import Arrived, Feed
 from conch.cycle.control import Control
 from conch.cycle.memory import CYCLE_KINDS, OWN_KINDS, remember
 from conch.cycle.recover import Recovered, refuse_stranger, take
+from conch.cycle.turns import Turns
 from conch.errors import BusError, FencedError
 from conch_schemas import (
     ContractViolationError,
@@ -30,8 +30,6 @@ from conch_schemas import (
 log = structlog.get_logger(__name__)
 E = TypeVar("E", bound=Event)
 
-SILENCE_SECONDS = 8.0
-"""How long a fact may take to be stored before that is said; a bus that is gone is said at once."""
 RETURNED = 100
 """Own facts that the reader handed back lately: one that the stream has twice is still ours."""
 
@@ -41,7 +39,8 @@ class Facts:
 
     def __init__(self, feed: Feed, agent: str, agentuid: str, at: Recovered, control: Control, policy: str) -> None:
         self._feed, self._bus, self.agent, self.agentuid = feed, feed.bus, agent, agentuid
-        self._at, self._control, self._policy = at, control, policy
+        self._at, self._policy = at, policy
+        self._turns = Turns(feed, control)
         self._said: set[str] = set()
         """Ids that the reader has still to hand back to us."""
         self._returned: deque[str] = deque(maxlen=RETURNED)
@@ -74,31 +73,15 @@ class Facts:
         """
         data = encode(event)
         if not self._bus.connected:
-            why = self._bus.refusal or "the bus is gone"
-            self._control.trouble("bus", f"{why}; the agent waits for it before it goes on")
+            self._turns.gone()
         self._said.add(event.id)  # before: the reader may hand it back before the bus has acknowledged it
         self._feed.expect(data, event)
-        stored = await self._stored(subject_of(event), data, event.id)
-        self._control.over("bus")
+        with self._turns.waiting():
+            stored = await self._bus.publish(subject_of(event), data, id=event.id)
         if stored.duplicate:
             await self._agree(event, stored.seq)
         log.info(event.TYPE, cycle=event.cycle, seq=stored.seq)
         self._at.memory = remember(self._at.memory, event)
-
-    async def _stored(self, subject: str, data: bytes, id: str) -> Stored:
-        """What the bus says of it; that it says nothing for SILENCE_SECONDS (a full disk) is told."""
-        late = asyncio.get_running_loop().call_later(SILENCE_SECONDS, self._say_silent)
-        try:
-            return await self._bus.publish(subject, data, id=id)
-        finally:
-            late.cancel()
-
-    def _say_silent(self) -> None:
-        silent = (
-            f"the bus has stored nothing for {SILENCE_SECONDS:g} s: is its disk full, or the machine too busy? "
-            "The agent waits for it"
-        )
-        self._control.trouble("bus", self._bus.refusal or silent)
 
     def heard(self, arrived: Arrived) -> None:
         """Take what the reader brings: what others said, or came while nobody listened, is remembered now; and what

@@ -42,7 +42,7 @@ class Line:
         self.on_denied: set[Any] = set()
         self.acknowledged: Callable[[bytes, bytes, bytes], None]
         self.sent: list[str] = []
-        self._tokens: dict[str, bytes] = {}
+        self._tokens: dict[str, list[bytes]] = {}
 
     def admit(self, subject: str, size: int) -> None:
         """Everything."""
@@ -51,15 +51,15 @@ class Line:
         """Take note."""
         for _, token, data in SENT.findall(frames):
             self.sent.append(data.decode())
-            self._tokens[data.decode()] = token
+            self._tokens.setdefault(data.decode(), []).append(token)
 
-    def answer(self, name: str, data: bytes = b"", header: bytes = b"") -> None:
-        """To the latest try of this event."""
-        self.acknowledged(self._tokens[name], header, data)
+    def answer(self, name: str, data: bytes = b"", header: bytes = b"", attempt: int = -1) -> None:
+        """To the latest try of this event, or to another."""
+        self.acknowledged(self._tokens[name][attempt], header, data)
 
-    def store(self, name: str, seq: int) -> None:
+    def store(self, name: str, seq: int, attempt: int = -1) -> None:
         """It stands there now."""
-        self.answer(name, b'{"stream":"CONCH","seq":%d}' % seq)
+        self.answer(name, b'{"stream":"CONCH","seq":%d}' % seq, attempt=attempt)
 
 
 @pytest.fixture
@@ -86,10 +86,8 @@ async def test_what_is_refused_for_now_does_not_overtake_what_is_unanswered(
     line: Line, publish: Any, until: Any
 ) -> None:
     """The stream's leader died with the first, the second found nobody: they are sent again together, in order."""
-    first = publish("first")
-    await until(lambda: line.sent == ["first"])
-    second = publish("second")
-    await until(lambda: line.sent == ["first", "second"])
+    first, second = publish("first"), publish("second")
+    await until(lambda: line.sent)
     line.answer("second", header=NOBODY)
 
     await until(lambda: len(line.sent) >= 4)
@@ -113,6 +111,25 @@ async def test_nothing_overtakes_what_has_been_unanswered_for_long(line: Line, p
 
     assert line.sent == ["first", "first", "second"]
     await asyncio.gather(first, second)
+
+
+async def test_a_try_that_was_given_up_is_good_for_its_answer(line: Line, publish: Any, until: Any) -> None:
+    """A flooded server answers the first try after the second was sent: neither is waited for any longer."""
+    first = publish("first")
+    await until(lambda: len(line.sent) >= 2)
+    await asyncio.wait([first], timeout=0.03)
+    tries = len(line.sent)
+    line.answer("first", IN_PROCESS, attempt=0)
+    line.store("first", 7, attempt=0)
+
+    async with asyncio.timeout(30):
+        assert await first == [Stored(7, False)]
+    second = publish("second")
+    for _ in range(5):  # turns of the loop, in which it is sent
+        await asyncio.sleep(0)
+    assert line.sent[tries:] == ["second"]
+    line.store("second", 8)
+    assert await second == [Stored(8, False)]
 
 
 async def test_an_event_that_is_on_its_way_is_asked_for_again(line: Line, publish: Any, until: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -11,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Bus, MemoryBus, MemoryJournal, feeding
+from conch.bus import Bus, MemoryBus, MemoryJournal, Message, feeding
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer
-from conch.cycle import facts as facts_module
+from conch.cycle import turns
 from conch.cycle.host import Host
 from conch.tools import Notes, tool
 from conch_schemas import (
@@ -63,7 +64,9 @@ class Acting:
 @pytest.fixture
 def acting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Acting]:
     """The agent; what takes long to be stored is told soon."""
-    monkeypatch.setattr(facts_module, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(turns, "SLOW_SECONDS", 0.1)
+    monkeypatch.setattr(turns, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(turns, "CALM_SECONDS", 0.5)
     (tmp_path / "workspace").mkdir()
     with Notes(tmp_path / "notes.db") as notes:
         made = Acting(Life(tmp_path / "workspace", notes))
@@ -140,6 +143,40 @@ async def test_room_that_is_made_by_trimming_is_enough(
 
     assert set(acting.done.values()) == {1}
     assert all(cycles == list(range(len(cycles))) for cycles in seen.values())
+
+
+async def test_an_agent_that_waits_behind_a_flood_says_so(
+    acting: Acting, tmp_path: Path, until: Callable[..., Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program publishes more single events than the disk takes: the agent says that it waits its turn, which
+    is no full disk; it goes on by itself, and when the flood is over it says so."""
+    monkeypatch.setattr(turns, "SLOW_SECONDS", 0.02)
+    monkeypatch.setattr(turns, "SILENCE_SECONDS", 60.0)
+    server = EmbeddedServer(tmp_path / "strict", token=TOKEN, strict=True, max_bytes=2**32)
+    await server.start()
+    access = Access(server.url, token=TOKEN)
+    async with JetStreamBus(access, strict=True) as bus, JetStreamBus(access) as other, acting.on(bus):
+        await until(lambda: acting.done)
+
+        async def flood() -> None:
+            """Thousands always on their way, each for itself."""
+            while True:
+                events = [Message("conch.v1.flood.goal.set", b"x" * 300, str(uuid.uuid4())) for _ in range(4000)]
+                await other.publish_many(events)
+
+        flooding = asyncio.create_task(flood())
+        await until(lambda: acting.state == "bus" or flooding.done())
+        assert not flooding.done()
+        assert "behind hundreds of others" in acting.life.said[-1][1]
+        before = acting.done.total()
+        await until(lambda: acting.done.total() > before)
+        flooding.cancel()
+        await asyncio.gather(flooding, return_exceptions=True)
+        await until(lambda: acting.state == "running")
+
+    async with JetStreamBus(access) as bus:
+        await assert_whole(acting, bus)
+    await server.stop()
 
 
 @pytest.mark.parametrize("fault", ["server", "network"])

@@ -4,7 +4,8 @@ Under strict durability every message costs the server a write to disk; so what 
 sent as one atomic batch, which costs six, however large (measured on nats-server 2.15.1; below GROUP it does not pay).
 What a lost connection leaves unanswered is sent again in its order, under the same ids: the server tells the doubles,
 and beyond its memory of ids we look into the stream first. In a cluster the connection may stay while the stream's
-leader dies: what it took with it is unanswered, so nothing is sent that would overtake it.
+leader dies: what it took with it is unanswered, so nothing is sent that would overtake it. And a server that has much
+to store answers late: a try that was given up is good for its answer still, or each next try would be late as well.
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ class Publisher:
         self._returned: list[_Item] = []
         """What the server had no room for: before all that waits, once it is asked again."""
         self._flights: dict[bytes, _Flight] = {}
+        self._given_up: dict[bytes, _Flight] = {}
+        """Tries that were not answered in time, and may be yet."""
         self._events = self._bytes = 0
         self._numbers = itertools.count(1)
         self._held = 0
@@ -227,8 +230,11 @@ class Publisher:
 
     def _acknowledged(self, token: bytes, header: bytes, data: bytes) -> None:
         flight = self._flights.get(token)
-        if flight is None or not (data or header):
-            return  # of a try that was given up; or a batch has begun
+        if flight is None:
+            self._answered_late(token, header, data)
+            return
+        if not (data or header):
+            return  # a batch has begun
         if not header and data.startswith(self._plain) and (seq := data[len(self._plain) : -1]).isdigit():
             self._land(token, flight)
             self._settle(flight.items[0], Stored(int(seq), False))
@@ -253,9 +259,31 @@ class Publisher:
             self._refused(flight, code, str(error.get("description")), temporary=temporary)
         else:
             self._held = 0
-            first = int(reply["seq"]) - len(flight.items) + 1
-            for place, item in enumerate(flight.items):
-                self._settle(item, Stored(first + place, bool(reply.get("duplicate", False))))
+            self._settle_all(flight, reply)
+
+    def _answered_late(self, token: bytes, header: bytes, data: bytes) -> None:
+        """A try that was given up: where it is stored after all, the tries after it are not waited for."""
+        flight = self._given_up.get(token)
+        if flight is None or header or not data:
+            return
+        try:
+            reply: dict[str, Any] = json.loads(data)
+        except ValueError:
+            return
+        if "error" in reply:
+            return  # a later try tells
+        del self._given_up[token]
+        self._settle_all(flight, reply)
+        self._waiting = deque(item for item in self._waiting if not _is_settled(item))
+        for later, again in tuple(self._flights.items()):
+            if all(_is_settled(item) for item in again.items):
+                self._land(later, again)
+        self._kick()
+
+    def _settle_all(self, flight: _Flight, reply: dict[str, Any]) -> None:
+        first = int(reply["seq"]) - len(flight.items) + 1
+        for place, item in enumerate(flight.items):
+            self._settle(item, Stored(first + place, bool(reply.get("duplicate", False))))
 
     def _refused(self, flight: _Flight, code: int, why: str, *, temporary: bool) -> None:
         if temporary:
@@ -330,6 +358,7 @@ class Publisher:
 
     def _lost(self) -> None:
         self._take_back()
+        self._given_up.clear()
         if self._resuming is not None:
             self._resuming.cancel()
             self._resuming = None
@@ -376,7 +405,7 @@ class Publisher:
             order.since = now
             if (seq := found.get(order.messages[place].id)) is not None:
                 self._settle((order, place), Stored(seq, True))
-        self._waiting = deque(item for item in self._waiting if item[0].answers[item[1]] is None)
+        self._waiting = deque(item for item in self._waiting if not _is_settled(item))
 
     def _lose(self, why: str) -> None:
         """What stands on that stream now is not what we spoke to: nothing more is said."""
@@ -393,13 +422,21 @@ class Publisher:
             await asyncio.sleep(REPLY_TIMEOUT / 5)
             if self._is_silent(REPLY_TIMEOUT) and self._connection.connected:
                 log.warning("bus.publish_retried", events=self._events, why=f"no answer within {REPLY_TIMEOUT:g} s")
+                tried = {**self._given_up, **self._flights}
                 self._lost()
+                # What is older will be looked for on the stream.
+                oldest = self._loop.time() - DEDUPE_SECONDS / 2
+                self._given_up = {token: flight for token, flight in tried.items() if flight.sent > oldest}
                 self._resume()
 
     def _is_silent(self, seconds: float) -> bool:
         """Whether something has been unanswered for so long."""
         oldest = next(iter(self._flights.values()), None)
         return oldest is not None and self._loop.time() - oldest.sent > seconds
+
+
+def _is_settled(item: _Item) -> bool:
+    return item[0].answers[item[1]] is not None
 
 
 def _turn(item: _Item) -> tuple[int, int]:

@@ -1,0 +1,87 @@
+"""How long the bus takes to store what the agent says: that the agent waits is said once, and when that is over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from conch.bus import Feed
+from conch.cycle.control import Control
+
+SLOW_SECONDS = 2.0
+"""How long a fact may wait behind a flood of others' before that is said, and between two looks at it; an fsync takes
+some milliseconds, a stalled disk rarely a second."""
+FLOOD = 200
+"""Others' events, stored while one fact waits, that are a flood. Fewer: the disk is slow, and SILENCE_SECONDS hold."""
+SILENCE_SECONDS = 8.0
+"""How long a fact may take to be stored, whatever the cause, before that is said."""
+QUICK_SECONDS = 0.5
+"""What a fact takes at most to be stored where nothing is slow."""
+CALM_SECONDS = 5.0
+"""How long there must have been only quick facts for a flood to be over: one comes in bursts."""
+
+
+class Turns:
+    """One agent's turns on the bus. What is said is the state `bus`."""
+
+    def __init__(self, feed: Feed, control: Control) -> None:
+        self._feed, self._control = feed, control
+        self._said = ""
+        """What was said last and is not over, in a word, or the server's refusal."""
+        self._slow = 0.0
+        """When a fact that was not quick was stored last."""
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """While one fact is being stored. Cancelled or failed, what was said stands until facts are stored again."""
+        loop, before = asyncio.get_running_loop(), self._feed.seq
+        begun = loop.time()
+        timer: asyncio.TimerHandle
+
+        def look() -> None:
+            nonlocal timer
+            self._look(loop.time() - begun, before)
+            timer = loop.call_later(SLOW_SECONDS, look)
+
+        timer = loop.call_later(SLOW_SECONDS, look)
+        try:
+            yield
+        finally:
+            timer.cancel()
+        self._stored(begun, loop.time())
+
+    def gone(self) -> None:
+        """There is no connection."""
+        self._say("gone", "the bus is gone; the agent waits for it before it goes on")
+
+    def _look(self, waited: float, before: int) -> None:
+        """A fact has waited so many seconds; the reader stood at `before` when it was sent."""
+        if not self._feed.bus.connected:
+            self.gone()
+        elif self._feed.seq - before >= FLOOD:
+            self._say(
+                "flood",
+                f"an event of this agent has waited {waited:.0f} s to be stored, behind hundreds of others: more is "
+                "published than the disk takes. The agent waits its turn; let who publishes so much send batches, or "
+                "less (conch bus tail shows who)",
+            )
+        elif waited >= SILENCE_SECONDS:
+            self._say(
+                "silence",
+                f"the bus has stored nothing of this agent for {waited:.0f} s: is its disk full, or the machine too "
+                "busy? The agent waits for it",
+            )
+
+    def _say(self, what: str, sentence: str) -> None:
+        refusal = self._feed.bus.refusal
+        if (refusal or what) != self._said:
+            self._said = refusal or what
+            self._control.trouble("bus", refusal or sentence)
+
+    def _stored(self, begun: float, now: float) -> None:
+        if now - begun > QUICK_SECONDS:
+            self._slow = now
+        if self._said != "flood" or now - self._slow >= CALM_SECONDS:
+            self._said = ""
+            self._control.over("bus")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
@@ -41,8 +41,9 @@ ROUTES = 65536
 """Subjects whose readers are remembered; subjects are anybody's to invent."""
 
 EXPECTED = 32768
-"""Events of our own that are remembered until they come back; one that does not is forgotten in time. With fewer, a
-burst of acts brings more than that at once, and half of it is decoded after all."""
+"""Events of our own that are remembered until they come back, or until all who read by themselves are level again; one
+that does not come is forgotten in time. With fewer, a burst of acts brings more than that at once, and half of it is
+decoded after all."""
 
 Mine = Callable[[str], bool]
 """Whether an agent's events are ours."""
@@ -107,7 +108,7 @@ class Feed:
         self.broken: BaseException | None = None
         self._taps: set[Tap] = set()
         self._routes: dict[str, tuple[str, tuple[Tap, ...]]] = {}
-        self._expected: dict[bytes, Event] = {}
+        self._expected: OrderedDict[bytes, Event] = OrderedDict()
         self._eased = asyncio.Event()
 
     @asynccontextmanager
@@ -126,17 +127,28 @@ class Feed:
         finally:
             self._taps.discard(tap)
             self._routes.clear()
+            self._forget_what_came()
             await tap._close()
 
     def expect(self, data: bytes, event: Event) -> None:
         """`event`, encoded as `data`, is about to be published by us: when it comes it need not be decoded."""
         if len(self._expected) >= EXPECTED:
-            del self._expected[next(iter(self._expected))]
+            self._expected.popitem(last=False)
         self._expected[data] = event
 
     def reroute(self) -> None:
         """Ask every tap's `mine` anew: agents have changed hands."""
         self._routes.clear()
+
+    def _said(self, delivery: Delivery) -> Event | None:
+        """The event, where we have said it; it stays for those who are behind."""
+        event = self._expected.get(delivery.data)
+        return event if event is not None and subject_of(event) == delivery.subject else None
+
+    def _forget_what_came(self) -> None:
+        """Once nobody is behind. What is on its way meanwhile is decoded after all."""
+        if all(tap._level for tap in self._taps):
+            self._expected.clear()
 
     def _route(self, subject: str) -> tuple[str, tuple[Tap, ...]]:
         if len(self._routes) >= ROUTES:
@@ -174,7 +186,9 @@ class Feed:
             subject = delivery.subject
             agent, taps = routes.get(subject) or self._route(subject)
             if taps:
-                arrived = Arrived(delivery, agent, self._expected.pop(delivery.data, None))
+                arrived = Arrived(delivery, agent, self._said(delivery))
+                if all(tap._level for tap in taps):
+                    self._expected.pop(delivery.data, None)
                 for tap in taps:
                     tap._offer(arrived)
         self.seq = deliveries[-1].seq
@@ -272,6 +286,7 @@ class Tap:
         if self._past is None:
             if self._feed.seq <= self._last:
                 self._level = True
+                self._feed._forget_what_came()
                 return ()
             self._end = self._feed.seq
             self._past = cast(AsyncGenerator[Delivery, None], self._feed.bus.read(self._filters, after=self._last))
@@ -282,7 +297,7 @@ class Tap:
             last = delivery.seq
             agent = agent_of(delivery.subject) or ""
             if self._mine is None or self._mine(agent):
-                found.append(Arrived(delivery, agent))
+                found.append(Arrived(delivery, agent, self._feed._said(delivery)))
                 if len(found) >= most:
                     self._past = past
                     break

@@ -117,6 +117,32 @@ async def test_a_tap_that_stands_still_holds_up_nobody_and_misses_nothing(
         assert cycles(await taken(still, 1)) == [41]
 
 
+async def test_one_that_reads_by_itself_is_given_what_was_said_here_undecoded(
+    bus: Any, act: Any, publish: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those are who keep up; what stands on another's subject is decoded, and refused, all the same."""
+    monkeypatch.setattr(feed_module, "QUEUE_EVENTS", 4)
+    monkeypatch.setattr(feed_module, "PATIENCE", 0.01)
+    said = [act(cycle) for cycle in range(2, 41)]
+    async with feeding(bus) as feed, feed.tap(None, after=feed.seq) as still, feed.tap(None, after=feed.seq) as quick:
+        await anext_of(still, bus, publish)
+        await taken(quick, 1)
+        for event in said:
+            feed.expect(encode(event), event)
+            await bus.publish(subject_of(event), encode(event), id=event.id)
+            await taken(quick, 1)
+        await bus.publish("conch.v1.delta.action.taken", encode(said[-1]), id="elsewhere")
+        await taken(quick, 1)
+        assert not still.level
+
+        *found, elsewhere = await taken(still, 40, most=3)
+
+        assert [arrived.event for arrived in found] == said
+        assert all(arrived.event is event for arrived, event in zip(found, said, strict=True))
+        with pytest.raises(ContractViolationError, match="stands on"):
+            _ = elsewhere.event
+
+
 async def anext_of(tap: Any, bus: Any, publish: Any) -> Arrived:
     """The first event, so that the tap is level."""
     await publish(bus, 1)

@@ -41,6 +41,29 @@ async def test_what_the_agent_waits_for_is_said_on_every_page(tab: Page, dashboa
         await expect(tab.locator("#state")).to_have_text("waiting: the mind does not answer")
 
 
+async def test_an_act_of_an_agent_that_waits_does_not_end_its_waiting(tab: Page, dashboard: Dashboard) -> None:
+    """Behind a flood it acts, slowly: only what it says itself tells that this is over, and is asked for at once."""
+    said = {"ok": True, "state": "bus", "why": "it waits its turn"}
+    watch = "() => { window.texts = []; new MutationObserver(() => texts.push(document.getElementById('state')"
+    watch += ".textContent)).observe(document.getElementById('state'), { childList: true }); }"
+
+    async def answer(_subject: str, _data: bytes) -> bytes:
+        return json.dumps(said).encode()
+
+    async with dashboard.bus.serve(control_subject("echo", "*"), answer):
+        await tab.goto("/")
+        await expect(tab.locator("#state")).to_have_text("waiting: it waits its turn")
+        await tab.evaluate(watch)
+        async with tab.expect_response(lambda one: "/state?" in one.url):
+            await dashboard.live()
+        await expect(tab.locator("#state")).to_have_text("waiting: it waits its turn")
+        said |= {"state": "running", "why": ""}
+        await expect(tab.locator("#state")).to_have_text("live")
+        texts = await tab.evaluate("() => texts")
+        assert texts[-1] == "live"
+        assert "live" not in texts[:-1]
+
+
 async def test_a_run_that_has_gone_is_said_until_it_is_back(seeded: Seeded, browser: Browser, until: Until) -> None:
     """The banner stays through every further try, with the time from which on figures are old; no button works."""
     async with MemoryBus(seeded.journal) as bus:

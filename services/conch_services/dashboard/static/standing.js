@@ -14,6 +14,7 @@ let state = null; // of the agent, as it says it itself
 let why = "";
 let since = null; // when the connection was lost
 let away = null; // the timer from the loss to the banner
+let asking = false;
 let met = stream.live; // whether anything came live on this page
 
 const WORDS = { paused: "paused", stopping: "stopping", starting: "starting", ended: "ended", silent: "live; the agent does not answer" };
@@ -62,12 +63,14 @@ export function agentIs(told, because = "") {
   tell("agent", { state });
 }
 
-on("action.taken", () => { if (state !== "paused" && state !== "running") agentIs("running"); });
+on("action.taken", () => { if (state !== "paused" && state !== "running") ask(); }); // it may be slow still
 
 async function ask() {
-  if (document.hidden || since !== null) return;
+  if (document.hidden || since !== null || asking) return;
   const before = state;
+  asking = true;
   const answer = await fetch(`/state?agent=${encodeURIComponent(agent)}`).catch(() => null);
+  asking = false;
   if (!answer?.ok || before !== state) return; // a person was faster
   const now = await answer.json();
   if (now.state !== state || now.why !== why) agentIs(now.state, now.why);

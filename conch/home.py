@@ -80,6 +80,8 @@ class Home:
             found = (self.path / "format").read_text(errors="replace").strip()
         except OSError as error:
             raise HomeError(_sentence(self.path, error)) from error
+        if not found:
+            raise HomeError(f"{self.path / 'format'} is empty: it was damaged; write {FORMAT} into it")
         if not found.isdigit() or int(found) > FORMAT:
             raise HomeError(
                 f"{self.path} was made by a newer version (format {found[:20]!r}, this one knows {FORMAT}): "

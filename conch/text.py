@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 
 from conch_schemas import Cut
@@ -28,6 +29,23 @@ def safe_text(text: str, *, one_line: bool = False) -> str:
     if one_line:
         return _SHOWN_BADLY.sub("�", " ".join(text.split()))
     return _SHOWN_BADLY.sub("�", _LINE_ENDS.sub("\n", text))
+
+
+NEAR = 0.5
+"""Likeness, 0 to 1, from which a name may be what was meant."""
+NAMED = 20
+"""Names that are listed at most."""
+
+
+def instead(name: str, known: Iterable[str]) -> str:
+    """What a name that there is not may have meant, for the end of a sentence: the nearest one, else all there are."""
+    import difflib  # only where something is wrong
+
+    there = sorted(set(known))
+    if near := difflib.get_close_matches(name, there, n=1, cutoff=NEAR):
+        return f"the nearest name is {near[0]}"
+    listed = ", ".join(there[:NAMED]) + (", …" if len(there) > NAMED else "")
+    return f"there is {listed}" if listed else "there is none"
 
 
 _ESCAPES = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]{0,512}(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import re
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -35,6 +34,7 @@ from conch.errors import ConchError, UsageError
 from conch.home import Home
 from conch.process import run_loop
 from conch.supervisor import GRACE_SECONDS
+from conch.text import instead
 
 Health = Annotated[str | None, Parameter(help="HOST:PORT that answers /healthz and /readyz.")]
 
@@ -65,9 +65,8 @@ def consume(
         warn(f"set aside: {broken.origin}: {broken.why}")
     plugins = {known: one for one in found.plugins for known in _names(one)}
     if name not in plugins and name not in builtin_names(settings):
-        known = sorted({*plugins, *builtin_names(settings)})
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-        raise UsageError(f"there is no consumer {name}; the nearest name is {near[0]} (--rules names plug-ins)")
+        there = instead(name, {*plugins, *builtin_names(settings)})
+        raise UsageError(f"there is no consumer {name}; {there} (--rules names plug-ins)")
     configure(settings.log, None, process=name)
     context, running = ServiceContext(settings, home.path, _report), home.running()
     if name not in plugins and not isinstance(builtin_services([name])[name](context), ConsumerSpec):

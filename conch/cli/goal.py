@@ -36,7 +36,7 @@ async def list_(*, agent: AgentName = None, common: Common = COMMON) -> None:
         table(
             ("goal", "best", "priority", "statement", "check"),
             [_cells(active) for active in goals],
-            wraps=["statement"],
+            wraps=["goal", "statement"],
         )
 
 

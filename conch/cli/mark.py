@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
@@ -52,7 +52,16 @@ def show(sequence: int, /, *, agent: AgentName = None, common: Common = COMMON) 
         return
     for field, value in mark.model_dump(mode="json").items():
         if value not in (None, "", [], {}):
-            say(f"{field:<10} {safe_text(str(value), one_line=True)}")
+            say(f"{field:<10} {safe_text(_words(value), one_line=True)}")
+
+
+def _words(value: Any) -> str:
+    """A field's value for a person."""
+    if isinstance(value, dict):
+        return ", ".join(
+            f"{name} {one:g}" if isinstance(one, float) else f"{name} {one}" for name, one in value.items()
+        )
+    return "; ".join(map(_words, value)) if isinstance(value, list) else str(value)
 
 
 @dataclass(frozen=True)

@@ -30,19 +30,27 @@ def reading(common: Common, agent: str | None) -> Iterator[tuple[ExperienceReade
     Raises StoreError when there are none yet, UsageError for an agent that is not there, or where one of several must
     be named.
     """
-    with reading_all(common, agent) as (store, name):
+    home, settings = common.existing(), common.settings()
+    store = open_store(home, settings)
+    try:
+        there, usual = store.agents(), names_in(home, settings)
+        name = meant(agent, there, usual)
         if name is None:
-            raise several(store.agents() or names_in(common.where(), common.settings()))
+            raise several(there or usual)
         yield store, name
+    finally:
+        store.close()
 
 
 @contextmanager
 def reading_all(common: Common, agent: str | None) -> Iterator[tuple[ExperienceReader, str | None]]:
-    """The same, where all agents may be meant: None."""
+    """The same, where all agents are meant unless one is named, or there is only one: None."""
     home, settings = common.existing(), common.settings()
     store = open_store(home, settings)
     try:
-        yield store, meant(agent, store.agents(), names_in(home, settings))
+        there = store.agents()
+        name = meant(agent, there, names_in(home, settings))
+        yield store, None if agent is None and len(there) > 1 else name
     finally:
         store.close()
 

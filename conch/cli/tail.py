@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import difflib
 import json
 import re
 import sys
@@ -19,7 +18,7 @@ from conch.cli.common import Common, emit, open_bus, say
 from conch.cli.facts import following
 from conch.cli.options import COMMON
 from conch.errors import BusUnreachableError, UsageError
-from conch.text import safe_text
+from conch.text import instead, safe_text
 from conch.views.line import action_words, signed
 from conch_schemas import (
     EVENTS,
@@ -88,8 +87,7 @@ def _known(kinds: Sequence[str] | None) -> Sequence[str]:
     there = [kind.TYPE for kind in EVENTS]
     for kind in kinds or ():
         if kind not in there:
-            near = difflib.get_close_matches(kind, there, n=1, cutoff=0.0)
-            raise UsageError(f"there are no facts {kind!r}; the nearest kind is {near[0]} (--kind)")
+            raise UsageError(f"there are no facts {kind!r}; {instead(kind, there)} (--kind)")
     return kinds or [">"]
 
 

@@ -150,4 +150,4 @@ def _problem(error: yaml.MarkedYAMLError) -> str:
         return "there is a tab where blanks are wanted; indent with blanks"
     if "mapping values are not allowed" in problem:
         return "a second colon, or an indentation that does not fit; put a value with ': ' in quotes"
-    return re.sub(r"'(?!<)[^']{4,}'", "…", problem)
+    return re.sub(r"'([^']*)'", lambda quoted: quoted[0] if len(quoted[1]) < 4 or quoted[1][0] == "<" else "…", problem)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,17 @@ from conch.consumer.letters import dead_letter
 from conch.consumer.snapshot import before_key, encode_state
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ContractError
-from conch_schemas import STREAM_SUBJECTS, ConsumerFailed, Event, encode, subject_filter, subject_of
+from conch_schemas import (
+    STREAM_SUBJECTS,
+    ConsumerFailed,
+    Event,
+    NeedsChanged,
+    NoveltyMeasured,
+    RewardAssigned,
+    encode,
+    subject_filter,
+    subject_of,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -46,6 +56,8 @@ class Output:
 
     def __init__(self, feed: Feed, spec: ConsumerSpec, tally: Tally) -> None:
         self._feed, self._bus, self._spec, self._tally = feed, feed.bus, spec, tally
+        self._own = spec.scorer or spec.name
+        """Under which name it scores: nobody says another's scores."""
         self.known: set[str] = set()
         """Ids of its own that stand on the stream behind its place: a run before this one published them."""
 
@@ -58,6 +70,10 @@ class Output:
         for fact in (facts,) if isinstance(facts, Event) else facts:
             if not isinstance(fact, Event):
                 raise ContractError(f"consumer {self._spec.name} returned {type(fact).__name__}, not an event")
+            if stranger := next((name for name in _scorers(fact) if name != self._own), None):
+                raise ContractError(
+                    f"consumer {self._spec.name} scored as {stranger[:100]!r}: a score bears the name of who says it"
+                )
             if fact.id in known:
                 self._tally.duplicates += 1
                 continue
@@ -114,3 +130,14 @@ class Output:
             except (ValueError, LookupError, TypeError, RecursionError):
                 continue  # not an event: nobody published it here
         return found
+
+
+def _scorers(fact: Event) -> Iterator[str]:
+    """In whose name a fact scores."""
+    if isinstance(fact, RewardAssigned):
+        yield fact.scorer
+        yield from (score.scorer for score in fact.scores)
+    elif isinstance(fact, NoveltyMeasured):
+        yield from (score.scorer for score in (fact.score, *fact.beside))
+    elif isinstance(fact, NeedsChanged) and fact.score is not None:
+        yield fact.score.scorer

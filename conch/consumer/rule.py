@@ -290,6 +290,7 @@ def rule_consumer(
         state=carried,
         initial=None if carried is None else lambda: carried.model_validate(at_first(plugin)),
         emits=(RewardAssigned,),
+        scorer=plugin.name,
         begin=begin,
     )
     return spec, worker

@@ -39,6 +39,8 @@ class ConsumerSpec:
     """The state of an agent not met before."""
     emits: tuple[type[Event], ...] = ()
     """The events it publishes; empty: not known. After a crash only these are looked through for its own."""
+    scorer: str | None = None
+    """Under which name it scores, and under no other; None: its own."""
     begin: int = 0
     """Sequence behind which it begins when it has no place yet: 0, the start of the stream."""
     linger: float = 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -10,6 +9,7 @@ from typing import Final, Literal
 
 from conch.config import NeedSettings, NeedsSettings
 from conch.errors import ConfigError
+from conch.text import instead
 from conch_schemas import NeedChange
 
 _PRESETS: Final = {
@@ -76,8 +76,8 @@ def needs_of(settings: NeedsSettings) -> Mapping[str, NeedSettings]:
     for name, need in settings.own.items():
         for event in need.events:
             if event not in EVENTS:
-                near = difflib.get_close_matches(event, EVENTS, n=1, cutoff=0.0)[0]
-                raise ConfigError(f"needs.own.{name}.events names {event}, which never happens; did you mean {near}?")
+                there = instead(event, EVENTS)
+                raise ConfigError(f"needs.own.{name}.events names {event}, which never happens; {there}")
     return dict(settings.own)
 
 

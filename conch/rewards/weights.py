@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ import rfc8785
 from conch.config import BUILTIN_COMPONENTS, BUILTIN_WEIGHTS, WATCHED_COMPONENTS, ConstitutionSettings, RewardSettings
 from conch.errors import ConfigError
 from conch.rewards.rules import EXECUTION_RANGE, FORMAT_RANGE, GOAL_RANGE
+from conch.text import instead
 from conch_schemas import BUILTIN_SCORER, Part
 
 TOLERANCE: Final = 1e-6
@@ -169,10 +169,9 @@ def _refuse_paid(held_out: Sequence[PluginPart], weights: Mapping[str, float]) -
 def _refuse_mismatch(weights: Mapping[str, float], known: Iterable[str]) -> None:
     known = set(known)
     for name in sorted(set(weights) - known - set(WATCHED_COMPONENTS)):
-        near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.0)
         raise ConfigError(
-            f"rewards.weights names {name}, which nothing scores; the nearest known name is {near[0]} "
-            "(--rules names the file of a rule; conch reward weights --reset takes the table out)"
+            f"rewards.weights names {name}, which nothing scores; {instead(name, known)} (a rule in a file: name that "
+            "with --rules, or install it; conch reward weights --reset takes the table out)"
         )
     missing = sorted(known - set(weights))
     if missing:

@@ -113,6 +113,11 @@ _SET_USER = {
 """System calls that fail with EPERM for a mode with set-user-id or set-group-id, and which argument the mode is: a
 file made so in the workspace of a root would make a root of everybody on the machine."""
 
+_SOCKET = (41, 198)
+_FAMILIES = (1, 2, 10, 16)
+"""Kinds of sockets that there are: unix, IPv4, IPv6, netlink. A network namespace does not hold them all: by vsock a
+program in a virtual machine reaches its host."""
+
 _LOAD, _EQUAL, _AT_LEAST, _SHARES, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _FAIL = 0x7FFF0000, 0x00050000
 _AT_NUMBER, _AT_ARCHITECTURE, _AT_ARGUMENTS = 0, 4, 16
@@ -134,9 +139,13 @@ def seccomp_filter() -> bytes | None:
     program += [(_LOAD, 0, 0, _AT_NUMBER), (_AT_LEAST, 0, 1, _OTHER_CONVENTION), absent]
     for numbers in _REFUSED.values():
         program += [(_EQUAL, 0, 1, numbers[column]), absent]
+    allowed, strange = (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _FAIL | errno.EAFNOSUPPORT)
+    kinds = [(_EQUAL, len(_FAMILIES) - place, 0, family) for place, family in enumerate(_FAMILIES)]
+    family = (_LOAD, 0, 0, _AT_ARGUMENTS)
+    program += [(_EQUAL, 0, len(kinds) + 3, _SOCKET[column]), family, *kinds, strange, allowed]
     for x86_64, aarch64, argument in _SET_USER.values():
         number = (x86_64, aarch64)[column]
         if number is not None:
             mode = (_LOAD, 0, 0, _AT_ARGUMENTS + 8 * argument)
-            program += [(_EQUAL, 0, 4, number), mode, (_SHARES, 0, 1, 0o6000), denied, (_RETURN, 0, 0, _ALLOW)]
-    return b"".join(struct.pack("HBBI", *line) for line in [*program, (_RETURN, 0, 0, _ALLOW)])
+            program += [(_EQUAL, 0, 4, number), mode, (_SHARES, 0, 1, 0o6000), denied, allowed]
+    return b"".join(struct.pack("HBBI", *line) for line in [*program, allowed])

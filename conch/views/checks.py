@@ -244,7 +244,7 @@ def _judge(home: Home, settings: Settings, name: str) -> Finding:
         says = f"judge {name} asks {url}, the default, for the model {model}"
         key = f"rewards.judges.{name}"
         return Finding(f"judge-{name}", "warning", says, f"set {key}.base_url and {key}.model")
-    return Finding(f"judge-{name}", "ok", f"{model} at {url} judges by {own.rubric}")
+    return Finding(f"judge-{name}", "ok", f"{model} at {url} judges by {own.rubric} (not asked: it may cost)")
 
 
 def values(settings: ValuesSettings) -> Finding:

@@ -354,7 +354,7 @@ def test_each_judge_is_looked_at_and_not_asked(tmp_path: Path) -> None:
     tone, depth = checks.judges(Home(tmp_path), settings)
 
     assert (tone.name, tone.status) == ("judge-tone", "ok")
-    assert tone.says == f"tiny at http://***@models.local/v1 judges by {tmp_path / 'tone.md'}"
+    assert tone.says == f"tiny at http://***@models.local/v1 judges by {tmp_path / 'tone.md'} (not asked: it may cost)"
     assert (depth.name, depth.status) == ("judge-depth", "problem")
     assert "depth.md cannot be read" in depth.says
 

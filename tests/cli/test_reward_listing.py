@@ -151,7 +151,7 @@ async def test_the_file_of_a_running_rule_and_its_words_are_shown(
 
 async def test_a_component_that_is_not_there_is_a_sentence(ruled: Any, common: Common) -> None:
     """With the nearest name that there is."""
-    with pytest.raises(ConchError, match="nothing called 'brevty' is scored here; the nearest known name is brevity"):
+    with pytest.raises(ConchError, match="nothing called 'brevty' is scored here; the nearest name is brevity"):
         await show("brevty", common=common)
 
 

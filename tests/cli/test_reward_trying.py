@@ -230,7 +230,7 @@ async def test_a_rule_is_found_by_name_in_the_files_that_are_named(
     file = Path(rule(GOOD))
 
     [tested] = await tried(common, printed, "length", rules=[file], replay=recording(1))
-    with pytest.raises(UsageError, match=r"there is no rule 'lenght'; the nearest known is length"):
+    with pytest.raises(UsageError, match=r"there is no rule 'lenght'; the nearest name is length"):
         await try_("lenght", rules=[file], replay=recording(1), common=common)
 
     assert tested["origin"] == str(file)

@@ -152,10 +152,10 @@ async def test_a_home_that_never_ran_shows_what_it_begins_with(home: Home, commo
     [
         (["format=0.2"], r"would sum to 0.9, 0.1 is missing: format 0.2, execution 0.25"),
         (["format=0.5"], r"would sum to 1.2, 0.2 too much"),
-        (["fromat=0.3"], r"--set fromat: nothing scores it that can be paid; the nearest known name is format"),
+        (["fromat=0.3"], r"--set fromat: nothing scores it that can be paid; the nearest name is format"),
         (
             ["zzz=0.3"],
-            r"can be paid; what can be is alignment, execution, exploration, format, goal, intrinsic, needs, ",
+            r"can be paid; there is alignment, execution, exploration, format, goal, intrinsic, needs, ",
         ),
         (["ethical=0.3"], r"--set ethical: ethical is a gate: it bears on the total without a weight"),
         (["diversity=0.3"], r"diversity is a boost: it bears"),
@@ -204,7 +204,7 @@ async def test_what_is_held_out_is_not_among_what_can_be_paid(began: Home, commo
         "rewards: {parts: {truth: {held_out: true}, kind: {}}, judges: {tact: {rubric: r.txt, held_out: true}}}\n"
     )
 
-    with pytest.raises(UsageError, match=r"what can be is alignment, .*intrinsic, kind, needs, progress \("):
+    with pytest.raises(UsageError, match=r"there is alignment, .*intrinsic, kind, needs, progress \("):
         await weights(set_=["zzz=0.1"], common=common)
     with pytest.raises(UsageError, match=r"with constitution\.gate off it is watched, it takes no weight"):
         await weights(set_=["ethical=0.1"], common=common)

@@ -107,7 +107,7 @@ async def test_a_line_is_a_line_whatever_it_says(
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"kind": ["action.taken", "action.token"]}, "the nearest kind is action.taken"),
+        ({"kind": ["action.taken", "action.token"]}, "the nearest name is action.taken"),
         ({"agent": "a b"}, "no agent can be called 'a b'"),
         ({"agent": "*"}, "no agent can be called"),
     ],

@@ -11,8 +11,32 @@ import pytest
 from conch.consumer import ConsumerSpec, follow
 from conch.consumer.place import position_key
 from conch.errors import BusError
-from conch_schemas import ActionTaken, ConsumerFailed, CycleReflected, Event, encode, subject_of
+from conch_schemas import (
+    ActionTaken,
+    ConsumerFailed,
+    CycleReflected,
+    Drives,
+    Event,
+    NoveltyMeasured,
+    RewardAssigned,
+    Score,
+    encode,
+    subject_of,
+)
 from tests.consumer.conftest import Alone, seen
+
+MEASURED = {
+    "fingerprint": "f",
+    "skill": "reflect",
+    "novelty": 1.0,
+    "new_information": False,
+    "learning_progress": 0.0,
+    "success_rate": 0.0,
+    "exploration_bonus": 0.0,
+    "drives": Drives(curiosity=0, competence=0, autonomy=0, social=0, intrinsic=0),
+    "entropy": 0.0,
+}
+"""What a measure says beside its score."""
 
 
 async def test_a_failing_event_is_tried_again_and_the_agents_next_one_waits(
@@ -58,6 +82,29 @@ async def test_after_the_last_try_there_is_a_letter_and_the_consumer_goes_on(
     assert letter.letter
     assert await seen(bus) == [1, 3]
     assert (runtime.tally.failures, runtime.tally.letters) == (3, 1)
+
+
+@pytest.mark.parametrize("whose", ["reward", "another", "rule-liar"])
+@pytest.mark.parametrize("kind", [RewardAssigned, NoveltyMeasured])
+async def test_a_score_in_anothers_name_becomes_a_letter(
+    whose: str, kind: Any, bus: Any, act: Any, run: Any, publish: Any, facts: Any, until: Any
+) -> None:
+    """Whoever scores says so: nobody buys a part that another one scores. In its own name it may."""
+
+    def handle(action: ActionTaken) -> Event:
+        name = whose if action.cycle == 1 else "liar"
+        score = Score(component="goal", value=1.0, range=(0, 2), status="scored", scorer=name, version="9")
+        said = {"scorer": name, "scores": (score,)} if kind is RewardAssigned else {"score": score} | MEASURED
+        return follow(action, kind, consumer="liar", version="9", **said)
+
+    async with run(bus, ConsumerSpec("liar", "9", (ActionTaken,), handle)) as runtime:
+        for cycle in (1, 2):
+            await publish(bus, act(cycle))
+        await until(lambda: runtime.tally.handled + runtime.tally.letters == 2)
+
+    [letter] = await facts(bus, ConsumerFailed)
+    assert f"consumer liar scored as '{whose}'" in letter.reason
+    assert [fact.cycle for fact in await facts(bus, kind)] == [2]
 
 
 @pytest.mark.parametrize("what", ["garbage", "empty", "NUL", "huge", "deep", "another's", "another kind", "no agent"])

@@ -135,7 +135,7 @@ def test_a_table_with_an_unknown_name_is_refused_with_the_nearest() -> None:
     """A typo names the part that was meant."""
     table = {"format": 0.5, "executoin": 0.5, "needs": 0.0, "goal": 0.0, "exploration": 0.0}
 
-    with pytest.raises(ConfigError, match=r"executoin.*nearest known name is execution"):
+    with pytest.raises(ConfigError, match=r"executoin.*nearest name is execution"):
         weight_set((), RewardSettings(weights=table))
 
 

@@ -73,11 +73,12 @@ def test_an_environment_variable_that_is_misspelt_is_refused(settled: Any) -> No
     assert "CONCH_MIND__MODEL" in sentence
 
 
-def test_a_named_port_that_is_taken_is_an_error(settled: Any) -> None:
-    """Whoever names a port relies on it: exit code 1."""
+@pytest.mark.parametrize("flag", ["--metrics-port", "--ui-port"])
+def test_a_named_port_that_is_taken_is_an_error(settled: Any, flag: str) -> None:
+    """Whoever names a port relies on it: exit code 1, however short the run."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        options = ("--cycles", "1", "--script", settled.endless(), "--metrics-port", port)
+        options = ("--cycles", "1", "--script", settled.endless(), flag, port)
         sentence = settled.refused("run", *options, status=1)
 
     assert port in sentence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shutil
 import subprocess
@@ -98,6 +99,23 @@ async def test_there_is_no_network(bwrap: Sandbox, workspace: Path) -> None:
     await server.wait_closed()
 
     assert done.output.count("refused") == 2, done.output
+
+
+async def test_only_known_kinds_of_sockets_can_be_made(bwrap: Sandbox, workspace: Path) -> None:
+    """No network namespace holds vsock, the way from a virtual machine to its host, and what else there is."""
+    script = (
+        "import socket\n"
+        "for family in (1, 2, 10, 16, 17, 21, 30, 38, 40, 44, 2**32 + 40):\n"
+        " try: socket.socket(family, socket.SOCK_DGRAM if family == 16 else 1).close()\n"
+        " except (OSError, OverflowError) as error: print(family, getattr(error, 'errno', None))\n"
+        " else: print(family, 'made')\n"
+    )
+
+    done = await bwrap.run(["python3", "-c", script], workspace=workspace, timeout=10)
+
+    told = dict(line.split() for line in done.output.splitlines())
+    assert [family for family, how in told.items() if how == "made"] == ["1", "2", "10", "16"]
+    assert {told[family] for family in ("17", "21", "30", "38", "40", "44")} == {str(errno.EAFNOSUPPORT)}
 
 
 async def test_the_environment_is_cleared(

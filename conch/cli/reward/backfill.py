@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import re
 import signal
 import time
@@ -33,6 +32,7 @@ from conch.experience import ExperienceReader, Since, Unscored
 from conch.home import Home
 from conch.process import innermost
 from conch.rewards.judge import Judge
+from conch.text import instead
 from conch_schemas import BUILTIN_SCORER, RewardAssigned
 
 if TYPE_CHECKING:
@@ -148,9 +148,8 @@ def find_source(name: str, files: Sequence[str], version: str | None, home: Home
             f"{name} cannot be scored again by itself: conch reward backfill {BUILTIN_SCORER} scores what goes by the "
             "act alone; what the services needs and curiosity say rests on everything before, and the agent lives by it"
         )
-    known = sorted({*rules, *judges, *judges.values(), BUILTIN_SCORER})
-    [near] = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-    raise UsageError(f"there is no rule {name[:100]}; the nearest name is {near} (--rules names files of rules)")
+    there = instead(name, {*rules, *judges, *judges.values(), BUILTIN_SCORER})
+    raise UsageError(f"there is no rule {name[:100]}; {there} (--rules names files of rules)")
 
 
 def _rules(files: Sequence[str], home: Home, settings: Settings) -> Mapping[str, Plugin]:

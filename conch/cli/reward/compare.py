@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +15,7 @@ from conch.cli.reward.history import When, since
 from conch.errors import UsageError
 from conch.experience import ExperienceReader, Said, Scorer, Since
 from conch.experience.assemble import precedence
+from conch.text import instead
 from conch.views.line import signed
 from conch.views.words import range_words
 
@@ -92,9 +92,8 @@ def _side(store: ExperienceReader, known: Sequence[Scorer], text: str, agent: st
         or [one for one in known if name == one.scorer]
     )
     if not meant:
-        names = sorted({one.component for one in known})
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-        raise UsageError(f"nothing was scored by {name[:100]!r}" + (f"; the nearest name is {near[0]}" if near else ""))
+        advice = instead(name, (one.component for one in known))
+        raise UsageError(f"nothing was scored by {name[:100]!r}; {advice}")
     pairs = sorted({(one.component, one.scorer) for one in meant})
     if len(pairs) > 1:
         names = [f"{scorer}/{component}" for component, scorer in pairs]

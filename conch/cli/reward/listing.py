@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from conch.config import BUILTIN_COMPONENTS
 from conch.errors import BusError, ConchError
 from conch.experience import Since
 from conch.needs.fold import HUMAN_SCORER
-from conch.text import safe_text
+from conch.text import instead, safe_text
 from conch.views.line import signed
 from conch.views.rewards import reward_rows, rewards_shown
 from conch.views.words import range_words, role_words, share_words
@@ -89,9 +88,7 @@ async def show(component: str, /, *, limit: Limit = 10, agent: AgentName = None,
         listed = reward_rows(store, name, LAST, await lags(common), [(one.component, one.scorer) for one in scorers])
         rows = {row["component"]: row for row in reversed(listed)}  # of several scorers the one in the set in force
         if component not in rows:
-            near = difflib.get_close_matches(component, sorted(rows), n=1, cutoff=0.0)
-            advice = f"; the nearest known name is {near[0]}" if near else ""
-            raise ConchError(f"nothing called {component!r} is scored here{advice}")
+            raise ConchError(f"nothing called {component!r} is scored here; {instead(component, rows)}")
         row = rows[component] | _whence(common, component, rows[component]["scorer"])
         row["history"] = _history(store.weight_sets(name), component)
         row["versions"] = [asdict(one) for one in scorers if one.component == component]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shutil
 import statistics
 import sys
@@ -23,7 +22,7 @@ from conch.consumer.recorded import recorded_acts
 from conch.consumer.rule import RuleWorker, own_words
 from conch.errors import CheckError, ContractError, UsageError
 from conch.experience import Since
-from conch.text import safe_text
+from conch.text import instead, safe_text
 from conch.views.line import ACTION_WIDTH, action_words, signed
 from conch.views.words import range_words
 from conch_schemas import ActionTaken, Score
@@ -163,10 +162,8 @@ def _meant(rule: str, files: Sequence[Path], settings: Settings) -> tuple[Plugin
     named = tuple(plugin for plugin in found.of("rule") if plugin.name == rule)
     if not named:
         _refuse_broken(found)
-        known = [plugin.name for plugin in found.of("rule")]
-        near = difflib.get_close_matches(rule, known, n=1, cutoff=0.0)
-        advice = f"the nearest known is {near[0]}" if near else "none is installed"
-        raise UsageError(f"there is no rule {rule!r}; {advice} (a rule's file is named by its path)")
+        there = instead(rule, (plugin.name for plugin in found.of("rule")))
+        raise UsageError(f"there is no rule {rule!r}; {there} (a rule's file is named by its path)")
     return named
 
 

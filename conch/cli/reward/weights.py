@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -20,6 +19,7 @@ from conch.consumer.parts import asked_weights, expected_parts, say_weights, wei
 from conch.errors import ConfigError, UsageError
 from conch.home import Home
 from conch.rewards import sums_to_one, weights_version
+from conch.text import instead
 from conch.views.words import range_words, role_words
 from conch_schemas import Part, WeightsSet
 
@@ -156,9 +156,7 @@ def _refuse_unpayable(settings: Settings, found: Found, in_force: WeightsSet | N
         if name in in_set:
             why = f"{name} is in the set in force, but nothing here scores it now"
             raise UsageError(f"--set {name}: {why}: name its file with --rules")
-        near = difflib.get_close_matches(name, sorted(known), n=1)
-        paid = ", ".join(sorted(known - _held_out(settings, found)))
-        advice = f"the nearest known name is {near[0]}" if near else f"what can be is {paid}"
+        advice = instead(name, known - _held_out(settings, found))
         raise UsageError(
             f"--set {name}: nothing scores it that can be paid; {advice} (--rules names the file of a rule)"
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from conch.consumer.discover import Found, builtin_names, looked_at, reserved, t
 from conch.consumer.rights import OWNER_KEY
 from conch.errors import BusError, ConchError, UsageError
 from conch.home import Home
+from conch.text import instead
 
 if TYPE_CHECKING:
     from conch.experience import SqliteStore
@@ -60,8 +60,7 @@ def found(rules: Sequence[str], skipped: frozenset[str], settings: Settings) -> 
     plugins = together(looked, taken=reserved(settings)).plugins
     known = {*builtin, *(name for plugin in plugins for name in (plugin.name, plugin.consumer))}
     for name in sorted(skipped - known):
-        near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.0)
-        raise UsageError(f"--without {name}: there is no such consumer; the nearest name is {near[0]}")
+        raise UsageError(f"--without {name}: there is no such consumer; {instead(name, known)}")
     return looked
 
 

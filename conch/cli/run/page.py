@@ -11,6 +11,7 @@ from conch.config import UiSettings
 from conch.config.environment import to_install
 from conch.config.model import UI_PORT
 from conch.consumer.discover import PAGE, page_installed
+from conch.consumer.endpoint import listen
 from conch.errors import HomeError
 from conch.home import Home
 from conch.passes import Passes, called, link_to
@@ -20,6 +21,12 @@ def tell_no_page(voice: Voice, settings: UiSettings, skipped: Container[str]) ->
     """That there is none, where one is wanted and its packages are not there."""
     if settings.enabled and PAGE not in skipped and not page_installed():
         voice.tell(f"no page: it needs some packages, {to_install('ui')} (ui.enabled: false wants none)")
+
+
+def refuse_taken(settings: UiSettings, skipped: Container[str]) -> None:
+    """Raises ConchError where the port that is named for the page cannot be had: whoever names one relies on it."""
+    if settings.port and settings.enabled and PAGE not in skipped and page_installed():
+        listen(settings.host, settings.port, "the page needs it: name another (--ui-port), or none").close()
 
 
 def tell_page(voice: Voice, settings: UiSettings, home: Home, address: str) -> None:

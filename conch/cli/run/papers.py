@@ -39,7 +39,14 @@ def introduce(
         who = f"as {LISTENER}" if listener.password is not None else "from this machine"
         voice.tell(f"{listener.address} · MQTT clients hear conch/v1/… there, {who}")
     for name, part in settings.rewards.parts.items():
-        voice.tell(f"part {name} (asks for weight {part.weight:g}) from outside, scored by {part.scorer or name}")
+        weighs = _weighs(settings, name, part.weight)
+        voice.tell(f"part {name} ({weighs}) from outside, scored by {part.scorer or name}")
+
+
+def _weighs(settings: Settings, name: str, asked: float) -> str:
+    """A table of weights decides for all."""
+    table = settings.rewards.weights
+    return f"asks for weight {asked:g}" if table is None else f"weight {table.get(name, 0.0):g}"
 
 
 def tell_judges(voice: Voice, settings: Settings, skipped: Container[str]) -> None:
@@ -47,13 +54,13 @@ def tell_judges(voice: Voice, settings: Settings, skipped: Container[str]) -> No
     for name, judge in settings.rewards.judges.items():
         if f"judge-{name}" not in skipped:
             url, model = judge.asks(settings.mind)
-            voice.tell(f"judge {name} (asks for weight {judge.weight:g}) by {model} at {masked(url)}")
+            voice.tell(f"judge {name} ({_weighs(settings, name, judge.weight)}) by {model} at {masked(url)}")
 
 
-def tell_plugins(voice: Voice, found: Found) -> None:
-    """The rules with what they ask for, and what was set aside."""
+def tell_plugins(voice: Voice, settings: Settings, found: Found) -> None:
+    """The rules with what they weigh, and what was set aside."""
     for rule in found.of("rule"):
-        voice.tell(f"rule {rule.name} (asks for weight {rule.weight:g}) from {rule.origin}")
+        voice.tell(f"rule {rule.name} ({_weighs(settings, rule.name, rule.weight)}) from {rule.origin}")
     for broken in found.broken:
         voice.warn(f"set aside: {broken.origin}: {broken.why}")
 

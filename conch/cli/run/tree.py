@@ -22,7 +22,7 @@ from conch.bus.server import EmbeddedServer
 from conch.cli.common import Common, embedded_server
 from conch.cli.run.crew import Member, members, workspace_of
 from conch.cli.run.opening import claim, found, ready, reconciled, refuse_judges, set_weights, without_strangers
-from conch.cli.run.page import tell_no_page, tell_page
+from conch.cli.run.page import refuse_taken, tell_no_page, tell_page
 from conch.cli.run.papers import address, introduce, plain, tell_judges, tell_plugins
 from conch.cli.run.reload import keep_reloading, taken_up
 from conch.cli.run.telling import all_told
@@ -104,6 +104,7 @@ class Run:
             discovering = asyncio.create_task(asyncio.to_thread(found, self._rules, self._skipped, self._settings))
             self._settings = ready(self._home, self._settings, common, several=len(self._agents) > 1)
             await asyncio.to_thread(refuse_judges, self._settings, self._home, self._skipped)
+            refuse_taken(self._settings.ui, self._skipped)
             self._values = await asyncio.to_thread(in_force, self._settings.values)
             end_stale_sandboxes(self._workspaces)
             if self._settings.bus.url is None:
@@ -153,7 +154,7 @@ class Run:
             base, listener, embedded = self._workspace, self._listener, self._embedded
             introduce(self._voice, self._settings, self._home, self._agents, base, listener, embedded=embedded)
             tell_judges(self._voice, self._settings, self._skipped)
-            tell_plugins(self._voice, self._found)
+            tell_plugins(self._voice, self._settings, self._found)
             tell_no_page(self._voice, self._settings.ui, self._skipped)
             end = (await bus.state()).last
             self._since = end

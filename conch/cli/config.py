@@ -44,7 +44,7 @@ def validate(
     if common.json:
         emit({"schema": "conch.v1.config_validated", "file": str(found) if found is not None else None, "valid": True})
     elif found is not None:
-        say(f"{found} is right")
+        say(f"{found} is right as it stands; whether what it names is there and fits: conch doctor")
     else:
         say(f"there is no {common.where().config_file}: the defaults are in force")
 

@@ -34,8 +34,10 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _no_logging_of_anothers() -> Iterator[None]:
-    """How one test had its lines logged is no part of the next."""
+def _no_logging_of_anothers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """How one test had its lines logged is no part of the next: no logger keeps what it was when it was first used."""
+    configure = structlog.configure
+    monkeypatch.setattr(structlog, "configure", lambda **how: configure(**how | {"cache_logger_on_first_use": False}))
     yield
     structlog.reset_defaults()
 

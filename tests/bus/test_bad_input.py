@@ -36,6 +36,7 @@ from conch_schemas import (
     MessageReceived,
     NeedsChanged,
     NoveltyMeasured,
+    PolicySet,
     RewardAssigned,
     TaskProgressed,
     WeightsSet,
@@ -54,7 +55,7 @@ READS: dict[str, tuple[type[Event], ...]] = {
     "needs": (ActionTaken, RewardAssigned),
     "curiosity": (ActionTaken, GoalSet, MessageReceived),
     "progress": (TaskProgressed, ActionTaken, WeightsSet),
-    "witness": (ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured, AlarmRaised),
+    "witness": (ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured, AlarmRaised, PolicySet),
     "store": FACTS,
     "watch": (ExperienceRecorded,),
 }

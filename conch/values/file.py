@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from conch.config.named import read_named
 from conch.config.source import KeyPath, dotted
 from conch.config.yaml_file import Document
 from conch.errors import ConfigError
@@ -45,15 +46,7 @@ def read_values(file: Path) -> Values:
 
 
 def _bytes(file: Path) -> bytes:
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(f"values.file: {file} cannot be read ({why}): name the file of the values") from None
-    if len(data) > MOST_BYTES:
-        raise ConfigError(f"values.file: {file} is longer than {MOST_BYTES // 1024} KiB: every prompt carries it along")
-    return data
+    return read_named("values.file", file, MOST_BYTES, holds="the values", why="every prompt carries it along")
 
 
 def _parsed(data: bytes, file: Path) -> Values:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from conch.config.named import read_named
 from conch.errors import ConfigError
 
 MOST_BYTES: Final = 64 * 1024
@@ -17,14 +18,7 @@ def read_rubric(name: str, file: str) -> str:
     Raises ConfigError, one sentence, for a file that is not there, is empty, is longer than 64 KiB, or is no text.
     """
     where, path = f"rewards.judges.{name}.rubric", Path(file)
-    try:
-        with path.open("rb") as stream:
-            found = stream.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(f"{where}: {file} cannot be read ({why}): name the file of the rubric") from None
-    if len(found) > MOST_BYTES:
-        raise ConfigError(f"{where}: {file} is longer than {MOST_BYTES // 1024} KiB: every question carries it along")
+    found = read_named(where, path, MOST_BYTES, holds="the rubric", why="every question carries it along")
     try:
         text = found.decode("utf-8-sig").strip()
     except UnicodeDecodeError:

@@ -30,27 +30,28 @@ def reading(common: Common, agent: str | None) -> Iterator[tuple[ExperienceReade
     Raises StoreError when there are none yet, UsageError for an agent that is not there, or where one of several must
     be named.
     """
-    home, settings = common.existing(), common.settings()
-    store = open_store(home, settings)
-    try:
-        there, usual = store.agents(), names_in(home, settings)
+    with _opened(common) as (store, there, usual):
         name = meant(agent, there, usual)
         if name is None:
             raise several(there or usual)
         yield store, name
-    finally:
-        store.close()
 
 
 @contextmanager
 def reading_all(common: Common, agent: str | None) -> Iterator[tuple[ExperienceReader, str | None]]:
     """The same, where all agents are meant unless one is named, or there is only one: None."""
+    with _opened(common) as (store, there, usual):
+        name = meant(agent, there, usual)
+        yield store, None if agent is None and len(there) > 1 else name
+
+
+@contextmanager
+def _opened(common: Common) -> Iterator[tuple[ExperienceReader, tuple[str, ...], Sequence[str]]]:
+    """The store, who has acted by it, and who runs or is to."""
     home, settings = common.existing(), common.settings()
     store = open_store(home, settings)
     try:
-        there = store.agents()
-        name = meant(agent, there, names_in(home, settings))
-        yield store, None if agent is None and len(there) > 1 else name
+        yield store, store.agents(), names_in(home, settings)
     finally:
         store.close()
 

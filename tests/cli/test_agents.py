@@ -135,6 +135,20 @@ def test_the_store_of_several_is_listed_with_their_names(
         cycle.show(0, common=common)
 
 
+def test_all_are_listed_though_one_is_the_settings_own(common: Common, kept: Any, life: Any, printed: Printed) -> None:
+    """What is about one cycle means that one."""
+    for name in ("echo", "echo-1"):
+        one = replace(life, agent=name)
+        kept(one.weights(), *one.cycle(0))
+
+    cycle.list_(common=common)
+    listed = [line.split()[0] for line in printed().splitlines()]
+    cycle.show(0, common=common)
+
+    assert listed == ["agent", "echo", "echo-1"]
+    assert printed().startswith("cycle 0 of echo,")
+
+
 @pytest.mark.parametrize("number", ["0", "-3", "10000000"])
 def test_a_number_of_agents_that_cannot_be_is_one_sentence(
     home: Home, conch: Callable[..., subprocess.CompletedProcess[str]], number: str

@@ -168,6 +168,16 @@ def test_a_home_of_a_newer_version_is_a_problem(tmp_path: Path) -> None:
     assert (found.status, "newer version" in found.says) == ("problem", True)
 
 
+def test_a_format_that_was_emptied_is_no_newer_version(tmp_path: Path) -> None:
+    """It is damaged, and that is said, with what belongs there."""
+    Home(tmp_path).make()
+    (tmp_path / "format").write_text("")
+
+    found = _by_name(checks.home(Home(tmp_path), Settings()))["home"]
+
+    assert (found.status, found.says) == ("problem", f"{tmp_path / 'format'} is empty: it was damaged; write 1 into it")
+
+
 def test_a_home_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
     """Here a file stands where a directory is to be made."""
     (tmp_path / "file").touch()

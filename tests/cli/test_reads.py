@@ -13,7 +13,7 @@ import pytest
 from conch.cli import cycle, mark, need
 from conch.cli.common import Common
 from conch.errors import ConchError, StoreError, UsageError
-from conch_schemas import trace_of, traceparent_of
+from conch_schemas import Principle, trace_of, traceparent_of
 
 Printed = Callable[[], str]
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -168,6 +168,26 @@ def test_marks_are_listed_from_the_end_of_the_chain(filled: Any, common: Common,
     mark.list_(limit=3, common=replace(common, json=True))
 
     assert [one["sequence"] for one in document(printed)["marks"]] == [9, 10, 11]
+
+
+def test_a_mark_is_shown_in_words(life: Any, kept: Any, common: Common, printed: Printed) -> None:
+    """Its principles by name, its links by what they mean."""
+    fact = life.scores(life.act(0))[0]
+    principles = tuple(Principle(name=name, score=score) for name, score in (("ethical", 0.5), ("tasteful", 1.0)))
+    act = life.act(0)
+    kept(
+        life.weights(),
+        act,
+        life.mark(act),
+        scored := fact.model_copy(update={"principles": principles}),
+        life.mark(scored),
+    )
+    mark.show(1, common=common)
+
+    text = printed()
+    assert "\nprinciples ethical 0.5, tasteful 1\n" in text
+    assert "relation CAUSES\n" in text
+    assert "{" not in text
 
 
 def test_a_mark_is_shown_whole_and_harmless(filled: Any, common: Common, printed: Printed) -> None:

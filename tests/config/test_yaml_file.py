@@ -62,6 +62,7 @@ def test_a_key_twice_is_refused_with_both_lines(refusal: Refusal) -> None:
     [
         ("mind:\n\tmodel: a\n", "line 2: there is a tab"),
         ("agent: echo\nmind: a: b\n", "line 2: a second colon"),
+        ("cycle: [1\n", "line 2: expected ',' or ']', but got '<stream end>'"),
         ("agent: 'echo\n", "line 2: found unexpected end of stream"),
         ("- agent\n", "must hold settings (key: value), but holds a list"),
         ("agent\n", "must hold settings (key: value), but holds a single value"),

@@ -7,7 +7,7 @@ import os
 import platform
 import struct
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 INSIDE = "/workspace"
@@ -15,6 +15,12 @@ INSIDE = "/workspace"
 
 USERS = "agent:x:1000:1000:agent:/workspace:/bin/sh\nroot:x:0:0:root:/:/bin/false\n"
 """The sandbox's own users: names of the machine's are nobody's business."""
+
+IDENTITY = {"NAME": "Conch agent", "EMAIL": "agent@conch.invalid"}
+"""Who commits."""
+
+GITCONFIG = f"[user]\n\tname = {IDENTITY['NAME']}\n\temail = {IDENTITY['EMAIL']}\n"
+"""git's settings in the sandbox, beneath those of the repository, which a program cannot change."""
 
 _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime")
@@ -28,23 +34,33 @@ def search_path() -> str:
 
 
 def arguments(
-    workspace: Path, environment: Mapping[str, str], *, tmp_bytes: int, passwd: int, status: int, seccomp: int | None
+    workspace: Path,
+    environment: Mapping[str, str],
+    *,
+    mounts: Sequence[str],
+    tmp_bytes: int,
+    passwd: int,
+    gitconfig: int,
+    status: int,
+    seccomp: int | None,
 ) -> list[str]:
     """The options of bubblewrap, up to the program.
 
-    `passwd` and `seccomp` are descriptors that bubblewrap reads, `status` is one that it writes JSON lines to. Needs
-    bubblewrap 0.8. What is mounted later hides what was mounted before, so the order counts. The root and /dev are
-    memory without a bound until they are read-only; so is /proc, because where we are root the files of /proc/sys
-    belong to the program, whatever user it seems to be and without any capability. No --new-session: the caller
-    starts bubblewrap in a session of its own, away from any terminal, and in its group the kill of that group reaches
-    the sandbox's first process at every moment (--die-with-parent takes effect too late for a kill during the start).
+    `mounts` are options for what lies over the workspace. `passwd`, `gitconfig` and `seccomp` are descriptors that
+    bubblewrap reads, `status` is one that it writes JSON lines to. Needs bubblewrap 0.8. What is mounted later hides
+    what was mounted before, so the order counts. The root and /dev are memory without a bound until they are read-only;
+    so is /proc, because where we are root the files of /proc/sys belong to the program, whatever user it seems to be
+    and without any capability. No --new-session: the caller starts bubblewrap in a session of its own, away from any
+    terminal, and in its group the kill of that group reaches the sandbox's first process at every moment
+    (--die-with-parent takes effect too late for a kill during the start).
     """
     alone = "--unshare-all --unshare-user --disable-userns --die-with-parent --hostname sandbox"
     found = [*alone.split(), "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", *_system(), *_python_binds()]
-    found += ["--ro-bind-data", str(passwd), "/etc/passwd", "--proc", "/proc", "--dev", "/dev"]
+    found += ["--ro-bind-data", str(passwd), "/etc/passwd", "--ro-bind-data", str(gitconfig), "/etc/gitconfig"]
+    found += ["--proc", "/proc", "--dev", "/dev"]
     for scratch in ("/dev/shm", "/tmp"):  # noqa: S108
         found += ["--perms", "1777", "--size", str(tmp_bytes), "--tmpfs", scratch]
-    found += ["--bind", str(workspace), INSIDE, "--chdir", INSIDE, *_read_only("/proc", "/dev", "/")]
+    found += ["--bind", str(workspace), INSIDE, *mounts, "--chdir", INSIDE, *_read_only("/proc", "/dev", "/")]
     found += ["--clearenv", *(word for name, value in environment.items() for word in ("--setenv", name, value))]
     found += ["--json-status-fd", str(status)]
     return [*found, "--seccomp", str(seccomp)] if seccomp is not None else found
@@ -85,6 +101,8 @@ _REFUSED = {
     "memfd_secret": (447, 447),
     "shmget": (29, 194),
     "mq_open": (240, 180),
+    "msgget": (68, 186),
+    "semget": (64, 190),
     # The person's keyrings, which no namespace hides.
     "add_key": (248, 217),
     "request_key": (249, 218),
@@ -94,6 +112,7 @@ _REFUSED = {
     "io_uring_setup": (425, 425),
     "perf_event_open": (298, 241),
     "userfaultfd": (323, 282),
+    "fanotify_init": (300, 262),
     # Its arguments lie in memory, where no filter sees the mode that it sets. Programs fall back to openat.
     "openat2": (437, 437),
 }
@@ -117,6 +136,16 @@ _SOCKET = (41, 198)
 _FAMILIES = (1, 2, 10, 16)
 """Kinds of sockets that there are: unix, IPv4, IPv6, netlink. A network namespace does not hold them all: by vsock a
 program in a virtual machine reaches its host."""
+
+_LARGER = {
+    # At level SOL_SOCKET: SO_SNDBUF, SO_RCVBUF, and both with FORCE.
+    "setsockopt": (54, 208, 2, (7, 8, 32, 33), 1),
+    # F_SETPIPE_SZ.
+    "fcntl": (72, 25, 1, (1031,), None),
+}
+"""System calls that fail with EPERM for an argument (which one, its values, and what the one before it must be) that
+makes the kernel's own buffers larger: they are memory of no process. What a socket or a pipe has by itself is bounded
+by how many there are."""
 
 _LOAD, _EQUAL, _AT_LEAST, _SHARES, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _FAIL = 0x7FFF0000, 0x00050000
@@ -148,4 +177,10 @@ def seccomp_filter() -> bytes | None:
         if number is not None:
             mode = (_LOAD, 0, 0, _AT_ARGUMENTS + 8 * argument)
             program += [(_EQUAL, 0, 4, number), mode, (_SHARES, 0, 1, 0o6000), denied, allowed]
+    for x86_64, aarch64, argument, values, level in _LARGER.values():
+        body = [(_LOAD, 0, 0, _AT_ARGUMENTS + 8 * argument)]
+        body += [(_EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
+        if level is not None:
+            body = [(_LOAD, 0, 0, _AT_ARGUMENTS + 8 * (argument - 1)), (_EQUAL, 0, len(body), level), *body]
+        program += [(_EQUAL, 0, len(body) + 2, (x86_64, aarch64)[column]), *body, allowed, denied]
     return b"".join(struct.pack("HBBI", *line) for line in [*program, allowed])

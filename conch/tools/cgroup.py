@@ -1,4 +1,4 @@
-"""A control group that bounds how many tasks a program has: the kernel's own limit, where this process may set one."""
+"""Control groups that bound a program's tasks and memory: the kernel's own limits, where this process may set them."""
 
 from __future__ import annotations
 
@@ -19,26 +19,33 @@ _NUMBERS = itertools.count()
 
 @dataclass(frozen=True)
 class Group:
-    """A control group of one program and everything it starts."""
+    """Control groups of one program and everything it starts: version 1 has one for tasks and one for memory."""
 
-    path: Path
+    tasks: Path | None
+    memory: Path | None
 
     @property
-    def door(self) -> Path:
-        """The file that a process writes its id to in order to join."""
-        return self.path / "cgroup.procs"
+    def doors(self) -> tuple[Path, ...]:
+        """The files that a process writes its id to in order to join."""
+        return tuple(path / "cgroup.procs" for path in dict.fromkeys((self.tasks, self.memory)) if path)
 
-    def members(self) -> frozenset[int]:
-        """Ids of its processes."""
-        return frozenset(int(line) for line in self.door.read_text().split())
+    def members(self) -> frozenset[int] | None:
+        """Ids of its processes; None where the kernel does not keep them together."""
+        return frozenset(int(line) for line in self.doors[0].read_text().split()) if self.doors else None
 
     def refused(self) -> bool:
         """Whether the kernel has refused it a task."""
-        words = (self.path / "pids.events").read_text().split()
-        return int(words[words.index("max") + 1]) > 0
+        return self.tasks is not None and _counted(self.tasks / "pids.events", "max") > 0
+
+    def starved(self) -> bool:
+        """Whether the kernel has ended one of its processes for want of memory."""
+        if self.memory is None:
+            return False
+        events = self.memory / "memory.events"
+        return _counted(events if events.exists() else self.memory / "memory.oom_control", "oom_kill") > 0
 
 
-def bases() -> tuple[Path, ...]:
+def bases(controller: str) -> tuple[Path, ...]:
     """Where groups might be made: beneath this process's own, or (version 2 allows no processes there) beside it."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
@@ -47,8 +54,8 @@ def bases() -> tuple[Path, ...]:
     found: list[Path] = []
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        if "pids" in controllers.split(","):
-            found.insert(0, _MOUNT / "pids" / path.lstrip("/"))
+        if controller in controllers.split(","):
+            found.insert(0, _MOUNT / controller / path.lstrip("/"))
         elif not controllers:
             own = _MOUNT / path.lstrip("/")
             found += [own, own.parent] if own != _MOUNT else [own]
@@ -56,34 +63,45 @@ def bases() -> tuple[Path, ...]:
 
 
 @contextlib.contextmanager
-def group(processes: int) -> Iterator[Group | None]:
-    """A group for a program with so many processes, removed afterwards; None where none can be made.
+def group(processes: int, memory_bytes: int) -> Iterator[Group]:
+    """Groups for a program with so many processes and so much memory, the kernel's for its sake included.
 
-    Empty groups that a killed run left behind are removed as well.
+    Removed afterwards; those that cannot be made are None. Empty groups that a killed run left behind are removed too.
     """
-    made = next((one for base in bases() if (one := _make(base, processes)) is not None), None)
+    name = f"conch-{os.getpid()}-{next(_NUMBERS)}"
+    tasks = _make("pids", name, {"pids.max": TASKS_PER_PROCESS * processes})
+    limits = ({"memory.max": memory_bytes}, {"memory.limit_in_bytes": memory_bytes})
+    memory = next((made for limit in limits if (made := _make("memory", name, limit))), None)
     try:
-        yield made
+        yield Group(tasks, memory)
     finally:
-        if made is not None:
-            _remove(made.path)
+        for path in {tasks, memory} - {None}:
+            assert path is not None
+            _remove(path)
 
 
-def _make(base: Path, processes: int) -> Group | None:
-    path = base / f"conch-{os.getpid()}-{next(_NUMBERS)}"
-    try:
-        path.mkdir()
-    except OSError:
-        return None
-    try:
-        (path / "pids.max").write_text(str(TASKS_PER_PROCESS * processes))
-    except OSError:
-        _remove(path)
-        return None
-    for old in base.glob("conch-*"):
-        if not Path("/proc", old.name.split("-")[1]).exists() and _age(old) > 60:
-            _remove(old)
-    return Group(path)
+def _make(controller: str, name: str, limits: dict[str, int]) -> Path | None:
+    for base in bases(controller):
+        path = base / name
+        try:
+            path.mkdir(exist_ok=True)  # the one for tasks may be the one for memory
+            for limit, value in limits.items():
+                if not (path / limit).exists():
+                    raise FileNotFoundError(limit)
+                (path / limit).write_text(str(value))
+        except OSError:
+            _remove(path)
+            continue
+        for old in base.glob("conch-*"):
+            if not Path("/proc", old.name.split("-")[1]).exists() and _age(old) > 60:
+                _remove(old)
+        return path
+    return None
+
+
+def _counted(file: Path, word: str) -> int:
+    words = file.read_text().split()
+    return int(words[words.index(word) + 1]) if word in words else 0
 
 
 def _age(path: Path) -> float:

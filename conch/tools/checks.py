@@ -10,12 +10,15 @@ from pathlib import Path
 
 from conch.errors import ToolError
 from conch.tools.sandbox import ProcessResult, Sandbox
+from conch.tools.suite import guarded
 from conch.tools.workspace import MissingError, Workspace
 from conch_schemas import Check, CommandCheck, FileCheck
 
 MAX_DETAIL = 200
 """Characters of a detail."""
 
+_ENVIRONMENT = {"PYTHONNOUSERSITE": "1"}
+"""The workspace is the program's home directory: what lies in its .local is not installed."""
 _UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
 _UNITTEST_END = re.compile(r"^(OK|FAILED|NO TESTS RAN)(?: \((.*)\))?[ \t]*$", re.MULTILINE)
 _PYTEST_END = re.compile(r"^(?:=+ )?((?:\d+ [a-z]+(?:, )?)+) in [0-9.]+s(?: \([0-9:]+\))?(?: =+)?[ \t]*$", re.MULTILINE)
@@ -50,11 +53,13 @@ class TestCounts:
 async def run_check(check: Check, workspace: Path, sandbox: Sandbox, timeout: float) -> CheckResult:
     """Run a goal's check against the workspace; never raises but for cancellation, which ends its program.
 
-    A check that is refused, that takes longer than `timeout` seconds or that reaches a limit has an error.
+    The test runner is the installed one; the tests, and what they import, are what the workspace holds. A check that is
+    refused, that takes longer than `timeout` seconds or that reaches a limit has an error.
     """
     if isinstance(check, FileCheck):
         return await asyncio.to_thread(_check_file, check, workspace, sandbox.settings.file_mib * 2**20)
-    done = await sandbox.run(["/bin/sh", "-c", check.command], workspace=workspace, timeout=timeout)
+    argv = ["/bin/sh", "-c", guarded(check.command)]
+    done = await sandbox.run(argv, workspace=workspace, timeout=timeout, env=_ENVIRONMENT)
     if done.exit_code is None:
         return CheckResult(0.0, False, "", error=done.error or "the check could not be run")
     return _check_command(check, done) if isinstance(check, CommandCheck) else check_tests(done.output, done.exit_code)

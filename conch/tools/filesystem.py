@@ -1,4 +1,4 @@
-"""The tool filesystem: files of the workspace, without a program."""
+"""The tool filesystem: files of the workspace, without a program of the agent's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Literal
 
 from conch.errors import ToolError
 from conch.tools.declare import ToolContext, ToolResult, tool
-from conch.tools.search import MAX_RESULTS, glob, grep
+from conch.tools.search import MAX_RESULTS, glob, grep, shown_name
 from conch.tools.workspace import Entry, MissingError, Workspace
 
 Operation = Literal["read", "write", "list", "exists", "info", "delete", "mkdir", "grep", "glob"]
@@ -25,16 +25,16 @@ async def filesystem(
 
     path: relative to the workspace; . is the workspace itself
     content: for write: the file's whole text
-    pattern: for grep: a regular expression; for glob: e.g. **/*.py
+    pattern: for grep: a POSIX extended regular expression, e.g. [0-9]+; for glob: e.g. **/*.py
     """
     workspace = Workspace(context.workspace, context.settings.file_mib * 2**20)
     if operation == "write":
         return await asyncio.to_thread(_write, workspace, path, _given(content, "write", "content"))
     if operation == "grep":
-        return await _grep(workspace, path, _given(pattern, "grep", "pattern"), context.settings.timeout)
+        return await _grep(context, workspace, path, _given(pattern, "grep", "pattern"))
     if operation == "glob":
         found = await asyncio.to_thread(glob, workspace, path, _given(pattern, "glob", "pattern"))
-        return _listed(found, "nothing has such a name")
+        return _listed([shown_name(name) for name in found], "nothing has such a name")
     return await asyncio.to_thread(_PLAIN[operation], workspace, path)
 
 
@@ -48,9 +48,10 @@ def _write(workspace: Workspace, path: str, content: str) -> str:
     return f"{workspace.write(path, content)} bytes written to {path}"
 
 
-async def _grep(workspace: Workspace, path: str, pattern: str, timeout: float) -> ToolResult | str:
+async def _grep(context: ToolContext, workspace: Workspace, path: str, pattern: str) -> ToolResult | str:
+    timeout = context.settings.timeout
     try:
-        found = await asyncio.to_thread(grep, workspace, path, pattern, timeout)
+        found = await grep(workspace, path, pattern, context.sandbox, timeout)
     except TimeoutError:
         return ToolResult(status="timeout", error=f"the search took longer than {timeout:g} seconds")
     return _listed(found, "no line matches")
@@ -93,9 +94,10 @@ _PLAIN: dict[str, Callable[[Workspace, str], str]] = {
 
 
 def _shown(entry: Entry) -> str:
+    name = shown_name(entry.path)
     if stat.S_ISDIR(entry.stat.st_mode):
-        return f"{entry.path}/"
-    return f"{entry.path} ({_kind(entry.stat)})" if not stat.S_ISREG(entry.stat.st_mode) else entry.path
+        return f"{name}/"
+    return f"{name} ({_kind(entry.stat)})" if not stat.S_ISREG(entry.stat.st_mode) else name
 
 
 def _kind(found: os.stat_result) -> str:

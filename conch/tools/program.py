@@ -15,7 +15,7 @@ from typing import Literal
 
 from conch.tools.cgroup import Group
 from conch.tools.pipes import Pipe
-from conch.tools.processes import Family, memory_of
+from conch.tools.processes import Family, kernel_memory_of, memory_of
 
 WATCH_SECONDS = 0.02
 """Least time from one look at the processes to the next; looking takes at most a tenth of the time."""
@@ -49,7 +49,7 @@ class Program:
     """
 
     def __init__(
-        self, process: subprocess.Popen[bytes], output: Pipe, status: Pipe, group: Group | None, limits: Limits
+        self, process: subprocess.Popen[bytes], output: Pipe, status: Pipe, group: Group, limits: Limits
     ) -> None:
         self.process = process
         self.report: dict[str, int] = {}
@@ -59,6 +59,7 @@ class Program:
         self._content = bytearray()
         self._news = asyncio.Event()
         self._tasks_before = _tasks()
+        self._too_much_memory = f"the program took more than {limits.memory_mib} MiB of memory and was ended"
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
 
@@ -96,7 +97,7 @@ class Program:
                 if self._flooded():
                     return "error", f"the program wrote more than {self._limits.output_kib} KiB and was ended"
                 if self.process.poll() is not None:
-                    return None
+                    return ("error", self._too_much_memory) if self._starved() else None
                 if clock() >= deadline:
                     return "timeout", f"the program took longer than {timeout:g} seconds and was ended"
                 began = clock()
@@ -108,15 +109,20 @@ class Program:
         members, refused = self._members()
         if refused or len(members) > self._limits.processes + OWN_PROCESSES:
             return f"the program had more than {self._limits.processes} processes and was ended"
-        if memory_of(members) > self._limits.memory_mib * 2**20:
-            return f"the program took more than {self._limits.memory_mib} MiB of memory and was ended"
+        if self._starved() or memory_of(members) + kernel_memory_of(members) > self._limits.memory_mib * 2**20:
+            return self._too_much_memory
         return None
+
+    def _starved(self) -> bool:
+        with contextlib.suppress(OSError):
+            return self._group.starved()
+        return False
 
     def _members(self) -> tuple[frozenset[int], bool]:
         """The processes, and whether the kernel refused one more."""
-        if self._group is not None:
-            with contextlib.suppress(OSError):
-                return self._group.members(), self._group.refused()
+        with contextlib.suppress(OSError):
+            if (members := self._group.members()) is not None:
+                return members, self._group.refused()
         if _tasks() - self._tasks_before <= self._limits.processes:
             return Family.of(self.process.pid).members, False
         # Somebody makes many processes. If it is this program, it would make more than can be counted: halt it first.
@@ -128,8 +134,6 @@ class Program:
 
     async def _emptied(self) -> None:
         """End what left the session, where there is a group to tell; a program in bubblewrap leaves nothing."""
-        if self._group is None:
-            return
         with contextlib.suppress(TimeoutError, OSError):
             async with asyncio.timeout(DEATH_SECONDS):
                 while left := self._group.members():

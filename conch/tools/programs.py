@@ -5,11 +5,9 @@ from __future__ import annotations
 import shlex
 from typing import Literal
 
+from conch.tools.bubblewrap import IDENTITY
 from conch.tools.declare import ToolContext, ToolResult, tool
 from conch.tools.sandbox import ProcessResult
-
-IDENTITY = {"NAME": "Conch agent", "EMAIL": "agent@conch.invalid"}
-"""Who commits."""
 
 
 @tool

@@ -1,18 +1,19 @@
-"""Bounded search: names by pattern, and lines by regular expression in a process that can be ended."""
+"""Bounded search: names by pattern, and lines by the program grep."""
 
 from __future__ import annotations
 
-import json
+import asyncio
 import re
 import stat
-import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from fnmatch import translate
 from pathlib import Path
 
 from conch.errors import ToolError
+from conch.text import safe_text
+from conch.tools.sandbox import ProcessResult, Sandbox
 from conch.tools.workspace import Entry, Workspace
 
 MAX_PATTERN = 1_000
@@ -27,8 +28,20 @@ MAX_ENTRIES = 50_000
 MAX_SEARCHED_BYTES = 16 * 2**20
 """Bytes of the files that lines are looked for in."""
 
-_MATCHER = Path(__file__).with_name("_matcher.py")
-_LITERAL = re.compile(r"[^\\^$.|?*+()\[\]{}]*")
+SYNTAX = "a pattern is a POSIX extended regular expression: [0-9] or [[:digit:]], [[:space:]], \\w, \\b, (a|b), {2,3}"
+"""What an error says of a pattern that is written for another language."""
+
+_GREP = f'{{ grep -nabE -m {MAX_RESULTS} -e "$1"; echo "status=$?"; }} | cut -d: -f1,2'
+"""Of each line its number and its offset: lines may be long."""
+
+_HIT = re.compile(r"^(\d+):(\d+)$", re.MULTILINE)
+_FOREIGN = re.compile(r"(\[\^?\]?(?:\[[:.=][^\]]*[:.=]\]|[^\]])*+\])|(\\[ac-rt-vx-zAC-RT-VX-Z0])|(\(\?)|\\.|.")
+"""Brackets, in which a backslash is a character; letters that no backslash goes before; groups with a question mark."""
+
+
+def shown_name(name: str) -> str:
+    """The name on one line, with nothing in it that a terminal obeys. Most names are shown as they are."""
+    return safe_text(name).replace("\n", "�")
 
 
 def glob(workspace: Workspace, path: str, pattern: str) -> list[str]:
@@ -43,55 +56,85 @@ def glob(workspace: Workspace, path: str, pattern: str) -> list[str]:
     return found
 
 
-def grep(workspace: Workspace, path: str, pattern: str, timeout: float) -> list[str]:
+async def grep(workspace: Workspace, path: str, pattern: str, sandbox: Sandbox, timeout: float) -> list[str]:
     """`path:line number:line` for the lines in a file, or in those beneath a directory, that `pattern` is found in.
 
-    Files that cannot be read, or that hold a NUL in their beginning, are passed over. Raises ToolError for a pattern
-    that is no regular expression of Python, and TimeoutError after `timeout` seconds.
+    Files that cannot be read, or that hold a NUL in their beginning, are passed over. The program grep does the
+    matching, on its standard input alone: it opens no file, and has the limits of every program. Raises ToolError for
+    a pattern that is no extended regular expression of POSIX or reaches a limit, and TimeoutError after `timeout`
+    seconds.
     """
+    _check(pattern)
+    deadline = time.monotonic() + timeout
+    texts = await asyncio.to_thread(_texts, workspace, path, deadline)
+    with tempfile.TemporaryFile() as whole, tempfile.TemporaryDirectory(prefix="conch-") as nothing:
+        whole.writelines(texts.values())
+        whole.seek(0)
+        # What is not confined here would be refused: this program, which is given all it reads, may run all the same.
+        able = sandbox if await asyncio.to_thread(sandbox.detect) is None else sandbox.unconfined()
+        left = max(0.01, deadline - time.monotonic())
+        found = await able.run(
+            ["/bin/sh", "-c", _GREP, "sh", pattern], workspace=Path(nothing), timeout=left, stdin=whole
+        )
+    if found.status == "timeout":
+        raise TimeoutError
+    last = found.output.rstrip("\n").rsplit("\n", 1)[-1]
+    if found.status != "success" or last not in ("status=0", "status=1"):
+        raise ToolError(f"the pattern is no extended regular expression, or too large a one: {_reason(found)}")
+    hits = [tuple(map(int, hit)) for hit in _HIT.findall(found.output)]
+    return list(_lines(texts, hits))
+
+
+def _check(pattern: str) -> None:
+    """What other kinds of expressions know and this one takes for something else is refused, not misread."""
     if len(pattern) > MAX_PATTERN:
         raise ToolError(f"a pattern has at most {MAX_PATTERN} characters")
-    deadline = time.monotonic() + timeout
-    texts = _texts(workspace, path, deadline)
-    if _LITERAL.fullmatch(pattern):
-        return [line for name, text in texts for line in _lines(name, text, pattern)][:MAX_RESULTS]
-    return _match_apart(pattern, list(texts), deadline)
+    if "\n" in pattern or "\0" in pattern:
+        raise ToolError("a pattern is one line of text")
+    for brackets, escape, group in _FOREIGN.findall(pattern):
+        if odd := escape or group or ("\\" if "\\" in brackets else ""):
+            raise ToolError(f"the pattern has {odd}{' in [...]' if brackets else ''}, and {SYNTAX}")
 
 
-def _match_apart(pattern: str, texts: list[tuple[str, str]], deadline: float) -> list[str]:
-    """Matching with backtracking may take for ever and cannot be interrupted: it is done by a process of its own."""
-    job = json.dumps({"pattern": pattern, "texts": texts, "most": MAX_RESULTS})
-    program = [sys.executable, "-I", "-S", str(_MATCHER)]
-    try:
-        left = max(0.01, deadline - time.monotonic())
-        done = subprocess.run(program, input=job.encode(), capture_output=True, timeout=left, env={}, check=False)
-    except subprocess.TimeoutExpired:
-        raise TimeoutError from None
-    if done.returncode:
-        raise ToolError(f"the search failed: {done.stderr.decode(errors='replace')[-200:]}")
-    answer = json.loads(done.stdout)
-    if "error" in answer:
-        raise ToolError(f"the pattern is no regular expression: {answer['error']}")
-    found: list[str] = answer["found"]
-    return found
+def _reason(found: ProcessResult) -> str:
+    said = [line.partition(": ")[2] for line in found.output.splitlines() if line.startswith("grep: ")]
+    return said[-1] if said else (found.error or "grep failed")
 
 
-def _texts(workspace: Workspace, path: str, deadline: float) -> Iterator[tuple[str, str]]:
-    left = MAX_SEARCHED_BYTES
+def _lines(texts: dict[str, bytes], hits: list[tuple[int, ...]]) -> Iterator[str]:
+    """The lines at these numbers (from 1) and offsets in all the texts together, both growing."""
+    waiting = iter(hits)
+    hit = next(waiting, None)
+    lines = size = 0
+    for name, text in texts.items():
+        end = size + len(text)
+        while hit is not None and hit[1] < end:
+            number, start = hit[0] - lines, hit[1] - size
+            line = text[start : text.index(b"\n", start)].decode(errors="replace")
+            yield f"{shown_name(name)}:{number}:{line}"
+            hit = next(waiting, None)
+        lines, size = lines + text.count(b"\n"), end
+
+
+def _texts(workspace: Workspace, path: str, deadline: float) -> dict[str, bytes]:
+    """What is searched, by path: each text ends with a line's end."""
+    left, found = MAX_SEARCHED_BYTES, {}
     for name in _files(workspace, path):
         if time.monotonic() > deadline:
             raise TimeoutError
         try:
-            text = workspace.read(name)
+            data = workspace.read_bytes(name)
         except ToolError:
             if name == path:
                 raise
             continue
-        left -= len(text)
+        left -= len(data)
         if left < 0:
-            return
-        if "\0" not in text[:1024]:
-            yield name, text
+            break
+        if data and b"\0" not in data[:1024]:
+            text = data.replace(b"\r\n", b"\n")
+            found[name] = text if text.endswith(b"\n") else text + b"\n"
+    return found
 
 
 def _files(workspace: Workspace, path: str) -> Iterator[str]:
@@ -110,12 +153,6 @@ def _entries(workspace: Workspace, path: str) -> Iterator[Entry]:
         if count >= MAX_ENTRIES:
             return
         yield entry
-
-
-def _lines(name: str, text: str, literal: str) -> Iterator[str]:
-    for number, line in enumerate(text.splitlines(), 1):
-        if literal in line:
-            yield f"{name}:{number}:{line}"
 
 
 def _names(pattern: str) -> list[re.Pattern[str] | None]:

@@ -15,8 +15,16 @@ from conch.errors import ToolError
 MAX_DEPTH = 50
 """Directories inside each other that a walk goes down."""
 
+BARE = frozenset({"HEAD", "objects", "refs"})
+"""A directory with these in it is a repository to git, whatever its name: it runs what its config and hooks say."""
+
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def is_git(name: str) -> bool:
+    """Whether a file system, also one that ignores case, takes the name for `.git`."""
+    return name.casefold() == ".git"
 
 
 class OutsideError(ToolError):
@@ -47,14 +55,20 @@ class Workspace:
 
     def read(self, path: str) -> str:
         """The file's text; bytes that are no UTF-8 become `�`."""
+        return self.read_bytes(path).decode(errors="replace")
+
+    def read_bytes(self, path: str) -> bytes:
+        """What is in the file."""
         with self._parent(path) as (parent, name), _told(path):
             return self._read(parent, name, path)
 
     def write(self, path: str, content: str) -> int:
         """Make the file, or replace it whole, with the directories that are missing; returns the bytes written.
 
-        Through a new file beside it: a reader sees the old or the new content, never a part.
+        Through a new file beside it: a reader sees the old or the new content, never a part. Raises OutsideError for
+        what would be part of a git repository: git runs what its config and hooks say.
         """
+        self._check_no_repository(path)
         data = content.encode(errors="replace")
         if len(data) > self.max_file_bytes:
             raise ToolError(f"{path} would have {len(data)} bytes, more than {self.max_file_bytes}")
@@ -82,7 +96,7 @@ class Workspace:
 
     def entries(self, path: str) -> list[Entry]:
         """What is in the directory, by name."""
-        with self._directory(path) as descriptor, _told(path):
+        with self.directory(path) as descriptor, _told(path):
             found = []
             for name in sorted(os.listdir(descriptor)):
                 with contextlib.suppress(FileNotFoundError):
@@ -90,14 +104,19 @@ class Workspace:
             return found
 
     def make_directory(self, path: str) -> None:
-        """Make the directory and those on the way; one that is there already is left as it is."""
-        with self._directory(path, make=True):
+        """Make the directory and those on the way; one that is there already is left as it is.
+
+        Raises OutsideError as `write` does.
+        """
+        self._check_no_repository(path)
+        with self.directory(path, make=True):
             pass
 
     def delete(self, path: str) -> None:
-        """Delete a file, a link, or an empty directory; never the workspace itself."""
+        """Delete a file, a link, or an empty directory; never the workspace itself, nor anything of a `.git`."""
         if not self._names(path):
             raise OutsideError("the workspace itself cannot be deleted")
+        self._check_no_repository(path)
         with self._parent(path) as (parent, name), _told(path):
             if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
                 os.rmdir(name, dir_fd=parent)
@@ -106,10 +125,22 @@ class Workspace:
 
     def walk(self, path: str) -> Iterator[Entry]:
         """Everything beneath the directory, MAX_DEPTH deep, not what is in `.git`; a directory before its content."""
-        with self._directory(path) as descriptor:
+        with self.directory(path) as descriptor:
             yield from _walk(descriptor, "", MAX_DEPTH)
 
-    def _read(self, parent: int, name: str, path: str) -> str:
+    def _check_no_repository(self, path: str) -> None:
+        """`.git` in any spelling, and a directory that git takes for a repository by what is in it."""
+        names = self._names(path)
+        if any(is_git(name) for name in names):
+            raise OutsideError(f"{path} is refused: what is in .git is changed by git alone (the tools git and shell)")
+        for place, name in enumerate(names):
+            with contextlib.suppress(MissingError), self.directory("/".join(names[:place])) as descriptor:
+                if BARE - {name} <= set(os.listdir(descriptor)):
+                    raise OutsideError(
+                        f"{path} is refused: it would be part of a git repository, which git runs code of"
+                    )
+
+    def _read(self, parent: int, name: str, path: str) -> bytes:
         _check_regular(os.stat(name, dir_fd=parent, follow_symlinks=False), path)
         descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
         with open(descriptor, "rb") as file:
@@ -118,7 +149,7 @@ class Workspace:
             data = file.read(self.max_file_bytes + 1)
         if len(data) > self.max_file_bytes:
             raise ToolError(f"{path} has more than {self.max_file_bytes} bytes")
-        return data.decode(errors="replace")
+        return data
 
     def _replaceable(self, parent: int, name: str, path: str) -> int:
         """The mode that a written file gets: that of the one it replaces, which must be a plain file."""
@@ -144,7 +175,8 @@ class Workspace:
         return names
 
     @contextlib.contextmanager
-    def _directory(self, path: str, *, make: bool = False) -> Iterator[int]:
+    def directory(self, path: str, *, make: bool = False) -> Iterator[int]:
+        """The directory, opened; made before where `make` says so."""
         with contextlib.ExitStack() as stack:
             with _told(path):
                 descriptor = self._open_root(stack)
@@ -158,7 +190,7 @@ class Workspace:
         names = self._names(path)
         if not names and not root:
             raise ToolError(f"{path!r} is a directory")
-        with self._directory("/".join(names[:-1]), make=make) as descriptor:
+        with self.directory("/".join(names[:-1]), make=make) as descriptor:
             yield descriptor, names[-1] if names else "."
 
     def _open_root(self, stack: contextlib.ExitStack) -> int:

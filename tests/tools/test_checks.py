@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from conch.config import ToolSettings
 from conch.tools import CheckResult, Sandbox, run_check
 from conch.tools.checks import check_tests, count_tests
+from conch.tools.suite import guarded
 from conch_schemas import CommandCheck, FileCheck, TestsCheck
 
 TESTS = """
@@ -117,3 +119,105 @@ def test_a_good_word_alone_achieves_nothing(output: str, exit_code: int) -> None
     result = check_tests(output, exit_code)
 
     assert (result.measure, result.achieved) == (0.0, False)
+
+
+FAKE = 'import os\nprint("Ran 10 tests in 0.001s\\n\\nOK", flush=True)\nos._exit(0)\n'
+"""A module that says what a good run of tests says, and ends the process before there is one."""
+
+
+@pytest.mark.parametrize(
+    "command", ["python3 -m unittest", "cd . && PYTHONPATH=. timeout 15 python3 -B -m unittest -q"]
+)
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "unittest.py",
+        "unittest/__init__.py",
+        "unittest/__main__.py",
+        "argparse.py",
+        "pkgutil.py",
+        "runpy.py",
+        "os.py",
+        ".local/lib/python{0}/site-packages/usercustomize.py",
+        ".local/lib/python{0}/site-packages/unittest.py",
+    ],
+)
+async def test_a_file_in_the_workspace_does_not_stand_in_for_the_test_runner(
+    workspace: Path, bwrap: Sandbox, planted: str, command: str
+) -> None:
+    """A module by the name of unittest, or of what it imports, is not run in its place: of the tests one fails."""
+    place = workspace / planted.format(".".join(map(str, sys.version_info[:2])))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(FAKE)
+    (workspace / "test_it.py").write_text(TESTS.format(b=2))
+
+    result = await run_check(TestsCheck(command=command), workspace, bwrap, 20)
+
+    # Discovery looks into a package of that name, which is one more error.
+    assert result.detail == ("1 of 3 tests pass" if planted == "unittest/__init__.py" else "1 of 2 tests pass")
+    assert not result.achieved
+
+
+async def test_a_planted_pytest_is_not_run(workspace: Path, bwrap: Sandbox, off: Sandbox) -> None:
+    """Where pytest is installed that one runs; where it is not, the check says so."""
+    (workspace / "pytest.py").write_text(FAKE)
+    (workspace / "test_it.py").write_text("def test_a():\n    assert 0\n")
+    bare = await run_check(TestsCheck(command="python3 -S -m pytest; python3 -m pytest"), workspace, bwrap, 20)
+
+    installed = await run_check(TestsCheck(command=f"{sys.executable} -m pytest -q"), workspace, off, 20)
+
+    assert not bare.achieved
+    assert installed == CheckResult(0.0, False, "0 of 1 tests pass")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 -m unittest tests.test_it",
+        "python3 -m unittest discover -s tests -t .",
+        "PYTHONPATH=src python3 -W error -m unittest discover tests",
+        "cd src && exec python3 -m unittest helper.Suite",
+        "python3 -m unittest tests/test_it.py >log 2>&1; cat log",
+    ],
+)
+async def test_the_tests_import_what_they_are_made_of(workspace: Path, bwrap: Sandbox, command: str) -> None:
+    """The workspace's own modules are found as ever, also by the name of one of Python's that came first as ever."""
+    for path, text in {
+        "calendar.py": "mine = True\n",
+        "src/helper.py": "import unittest\nclass Suite(unittest.TestCase):\n    def test_a(self): pass\n",
+        "src/calendar.py": "mine = True\n",
+        "tests/__init__.py": "",
+        "tests/test_it.py": """
+import calendar, os, subprocess, sys, unittest
+class T(unittest.TestCase):
+    def test_mine(self): self.assertTrue(calendar.mine)
+    def test_child(self): subprocess.run([sys.executable, "src/main.py"], check=True)
+""",
+        "src/main.py": "import helper\n",
+    }.items():
+        (workspace / path).parent.mkdir(exist_ok=True)
+        (workspace / path).write_text(text)
+
+    result = await run_check(TestsCheck(command=command), workspace, bwrap, 20)
+
+    assert result.achieved, result
+
+
+@pytest.mark.parametrize(
+    ("command", "times"),
+    [
+        ("python3 -m unittest", 1),
+        ("/usr/bin/python3.12 -X dev -Wd -m pytest -x && python -m unittest;python3 -m unittest|cat", 3),
+        ("( python3 -m pytest )", 1),
+        ("echo 'python3 -m unittest' \"python3 -m pytest\"", 0),
+        ("sh -c 'x; python3 -m unittest'", 0),
+        ("python3 -m unittest2; python3 -c x -m unittest; mypython3 -m pytest; python3 run.py -m pytest", 0),
+        ("make test", 0),
+    ],
+)
+def test_only_a_run_of_tests_is_written_anew(command: str, times: int) -> None:
+    """Each one that is not quoted; the rest of the command stays as it is."""
+    written = guarded(command)
+
+    assert written.count(" -c '\nimport os, sys\n") == times
+    assert (written == command) is (times == 0)

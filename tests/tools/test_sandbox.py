@@ -19,11 +19,22 @@ import pytest
 import conch.tools.sandbox
 from conch.config import ToolSettings
 from conch.tools import ProcessResult, Sandbox
+from conch.tools.cgroup import Group
 from conch.tools.processes import Family
 
 BOMB = "bomb() { bomb | bomb & }; bomb; sleep 30"
 # Ends by itself after 512 processes: for where the kernel sets no limit.
 SMALL_BOMB = 'f() { [ $1 -gt 8 ] && exec sleep 30; f $(($1+1)) | f $(($1+1)) & }; f 0; sleep 30'  # fmt: skip
+
+PLANTED = (
+    "chmod 555 .",
+    "chmod 755 . && git init -q . && git config core.fsmonitor x",
+    "git init -q sub && git -C sub config core.fsmonitor x && chmod 111 sub",
+)
+"""What somebody who is not root does so that a repository is made where none is looked for."""
+
+SLOW = r"(a|b)*(.*)\2b\2a\2b$"
+"""What grep matches by trying: other expressions take it no longer than reading."""
 
 
 async def sh(sandbox: Sandbox, workspace: Path, command: str, timeout: float = 10) -> ProcessResult:
@@ -249,7 +260,7 @@ async def test_a_daemon_is_ended_too(bwrap: Sandbox, workspace: Path) -> None:
 async def test_a_fork_bomb_is_ended(bwrap: Sandbox, workspace: Path) -> None:
     """A program that forks without end is ended within a second, as root too."""
     with contextlib.ExitStack() as stack:
-        made = stack.enter_context(conch.tools.sandbox.group(8))
+        made = stack.enter_context(conch.tools.sandbox.group(8, 2**26)).tasks
     began = time.monotonic()
 
     done = await sh(bwrap, workspace, BOMB if made else SMALL_BOMB)
@@ -265,8 +276,8 @@ async def test_a_fork_bomb_is_ended_where_the_kernel_sets_no_limit(
     """Without a control group the processes are counted, and halted to be counted."""
 
     @contextlib.contextmanager
-    def no_group(processes: int) -> Iterator[None]:
-        yield None
+    def no_group(processes: int, memory_bytes: int) -> Iterator[Group]:
+        yield Group(None, None)
 
     monkeypatch.setattr(conch.tools.sandbox, "group", no_group)
 
@@ -320,14 +331,17 @@ async def test_cancelling_leaves_nothing(bwrap: Sandbox, workspace: Path) -> Non
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-async def test_a_killed_agent_leaves_nothing(bwrap: Sandbox, workspace: Path) -> None:
-    """When the agent itself is killed, what it runs dies with it."""
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("mode", ["bwrap", "off"])
+async def test_a_killed_agent_leaves_nothing(mode: str, workspace: Path, request: pytest.FixtureRequest) -> None:
+    """When the agent itself is killed, what it runs dies with it, and what that started."""
+    request.getfixturevalue(mode)
     script = f"""
 import asyncio
 from pathlib import Path
 from conch.config import ToolSettings
 from conch.tools import Sandbox
-asyncio.run(Sandbox(ToolSettings()).run(
+asyncio.run(Sandbox(ToolSettings(sandbox={mode!r})).run(
     ["sh", "-c", "touch begun; sleep 96.5 & sleep 96.5"], workspace=Path({str(workspace)!r}), timeout=30))
 """
     agent = await asyncio.create_subprocess_exec(sys.executable, "-c", script)
@@ -341,6 +355,33 @@ asyncio.run(Sandbox(ToolSettings()).run(
         await asyncio.sleep(0.01)
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("mode", ["bwrap", "off"])
+async def test_a_killed_agent_leaves_no_search(mode: str, workspace: Path, request: pytest.FixtureRequest) -> None:
+    """Nor does a search live on that takes long."""
+    request.getfixturevalue(mode)
+    (workspace / "f").write_text("ab" * 20_000)
+    script = f"""
+import asyncio
+from pathlib import Path
+from conch.config import ToolSettings
+from conch.tools import Sandbox
+from conch.tools.search import grep
+from conch.tools.workspace import Workspace
+files, sandbox = Workspace(Path({str(workspace)!r}), 2**20), Sandbox(ToolSettings(sandbox={mode!r}))
+asyncio.run(grep(files, ".", {SLOW!r}, sandbox, 60))
+"""
+    agent = await asyncio.create_subprocess_exec(sys.executable, "-c", script)
+    while not running(f"-e {SLOW}"):
+        await asyncio.sleep(0.01)
+
+    agent.kill()
+    await agent.wait()
+
+    while running(f"-e {SLOW}"):
+        await asyncio.sleep(0.01)
+
+
 async def test_many_run_side_by_side(bwrap: Sandbox, workspace: Path) -> None:
     """Calls that overlap do not mix."""
     done = await asyncio.gather(*(sh(bwrap, workspace, f"echo {n}") for n in range(8)))
@@ -349,13 +390,17 @@ async def test_many_run_side_by_side(bwrap: Sandbox, workspace: Path) -> None:
 
 
 async def test_a_workspace_may_be_emptied_but_not_removed(bwrap: Sandbox, workspace: Path) -> None:
-    """`rm -rf` in the workspace takes what is in it, and the next command still runs."""
+    """`rm -rf` in the workspace takes what is in it, and the next command still runs.
+
+    A program always finds a `.git`, an empty one where there is none.
+    """
     (workspace / "file").write_text("x")
 
     await sh(bwrap, workspace, "rm -rf /workspace; rm -rf *")
     done = await sh(bwrap, workspace, "ls -A; pwd")
 
-    assert (done.status, done.output) == ("success", "/workspace\n")
+    assert (done.status, done.output) == ("success", ".git\n/workspace\n")
+    assert list(workspace.iterdir()) == []
 
 
 async def test_a_workspace_that_is_gone_is_named(off: Sandbox, bwrap: Sandbox, workspace: Path) -> None:
@@ -434,7 +479,7 @@ from conch.tools import Sandbox
 sandbox = Sandbox(ToolSettings(processes=24))
 print("detect:", sandbox.detect())
 async def main():
-    for command in ("id -u; echo mine > file; ls -A / /tmp", {SMALL_BOMB!r}, "sleep 95.5 & sleep 95.5"):
+    for command in ("id -u; echo mine > file; ls -A / /tmp", {SMALL_BOMB!r}, "sleep 95.5 & sleep 95.5", *{PLANTED!r}):
         done = await sandbox.run(["sh", "-c", command], workspace=Path({str(workspace)!r}), timeout=1)
         print(done.status, done.exit_code, done.error, done.output)
 asyncio.run(main())
@@ -445,6 +490,8 @@ asyncio.run(main())
 
     done = subprocess.run([*nobody, script], capture_output=True, text=True, check=False, timeout=60)
     written = (workspace / "file").read_text()
+    config = workspace / ".git/config"
+    orders = [config.exists() and "fsmonitor" in config.read_text(), (workspace / "sub/.git/HEAD").exists()]
     shutil.rmtree(workspace)
 
     assert "detect: None" in done.stdout, done.stdout + done.stderr
@@ -452,6 +499,7 @@ asyncio.run(main())
     assert "the program had more than 24 processes and was ended" in done.stdout
     assert "timeout None" in done.stdout
     assert written == "mine\n"
+    assert orders == [False, False]
     assert running("sleep 95.5") == []
 
 

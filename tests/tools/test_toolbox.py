@@ -260,6 +260,7 @@ async def test_hooks_of_the_workspace_stay_in_the_sandbox(act: Act, context: Too
     target = context.workspace.parent / "escaped"
     await act('TOOL: shell(command="git init -q . && echo one > a && git add a")', confined)
     hook = context.workspace / ".git/hooks/pre-commit"
+    hook.parent.mkdir()
     hook.write_text(f"#!/bin/sh\necho x > {target} || echo x > hooked\n")
     hook.chmod(0o755)
 

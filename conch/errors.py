@@ -7,6 +7,7 @@
     │   └── HomeBusyError              another process owns it
     ├── BusError              exit 3   the bus
     │   ├── BusUnreachableError        no server, or it refused us
+    │   │   └── ServerDiedError        our own server died as it started: another start may succeed
     │   └── FencedError       exit 1   another copy of this consumer has written since
     ├── ModelError            exit 3   the mind's endpoint
     ├── JudgeError            exit 1   a judge gave no score
@@ -54,6 +55,10 @@ class BusError(ConchError):
 
 class BusUnreachableError(BusError):
     """There is no bus at the address, or it let nobody in."""
+
+
+class ServerDiedError(BusUnreachableError):
+    """The embedded nats-server died as it started and did not say why: another start may succeed."""
 
 
 class FencedError(BusError):

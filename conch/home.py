@@ -74,6 +74,17 @@ class Home:
             raise HomeError(_sentence(self.path, error)) from error
         self.refuse_newer()
 
+    def close_to_others(self) -> str | None:
+        """Let nobody but its owner into a home that everybody could read. What was done, or is to do, in a sentence."""
+        found = self.path.stat()
+        if not found.st_mode & 0o007:
+            return None
+        open_to = f"{self.path} could be read by everybody (mode {found.st_mode & 0o777:o})"
+        if found.st_uid != os.geteuid():
+            return f"{open_to} and belongs to another user: its owner should chmod 700 it"
+        self.path.chmod(0o700)
+        return f"{open_to}: its mode is 700 now"
+
     def refuse_newer(self) -> None:
         """Raises HomeError when the home was made by a newer version, or its format's mark cannot be read."""
         try:
@@ -114,7 +125,7 @@ class Home:
     def running(self) -> dict[str, Any] | None:
         """What the run in progress says of itself, or None when there is none."""
         try:
-            handle = os.open(self.path / "lock", os.O_RDWR)
+            handle = os.open(self.path / "lock", os.O_RDONLY)
         except OSError:
             return None
         try:

@@ -3,6 +3,7 @@ outlive the process that gave them out, and hold in every process of that home."
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import fcntl
 import hashlib
@@ -21,6 +22,8 @@ from conch.home import Home, locked
 
 KEY_BYTES = 32
 """As many as the digest of SHA-256 has."""
+PREFIX_CHARACTERS = 22
+"""Of the path of sessions, six random bits each."""
 LINK_SECONDS = 24 * 3600.0
 """For so long a link lets in, once: whoever starts a run in the evening opens its page in the morning."""
 SESSION_SECONDS = 7 * 24 * 3600.0
@@ -238,8 +241,28 @@ def _refuse_shared(path: Path, widest: int) -> None:
     raise HomeError(f"nobody is let in to the dashboard, as {path} {wrong}")
 
 
+def session_cookie(port: int) -> str:
+    """The name of the cookie that holds a session of the page at this port."""
+    return f"conch_session_{port}"
+
+
+def session_prefix(key: bytes, port: int) -> str:
+    """The path that the pages of sessions stand under, `/~…`, secret and the same for as long as the key is.
+
+    Browsers send a cookie to every port of a host, so another server at 127.0.0.1 would get the session of whoever
+    opens it. They do not send it outside of the cookie's path, and nobody but the page knows this one.
+    """
+    digest = hmac.new(key, f"path of the sessions at port {port}".encode(), hashlib.sha256).digest()
+    return f"/~{base64.urlsafe_b64encode(digest)[:PREFIX_CHARACTERS].decode()}"
+
+
+def session_audience(key: bytes, port: int) -> str:
+    """What the sessions of the page at this port are signed for: a cookie, and the path that it is shown under."""
+    return f"{session_cookie(port)} {session_prefix(key, port)}"
+
+
 def signed_session(key: bytes, audience: str, now: float) -> str:
-    """A session until SESSION_SECONDS from `now`, for one `audience` (the cookie's name) alone."""
+    """A session until SESSION_SECONDS from `now`, for one `audience` alone."""
     said = f"{int(now + SESSION_SECONDS)}.{secrets.token_urlsafe(16)}"
     return f"{said}.{_signature(key, audience, said)}"
 

@@ -7,6 +7,7 @@ import contextlib
 import gc
 import json
 import os
+import select
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
@@ -19,6 +20,11 @@ from conch.telemetry import configure
 
 FATAL_REPORTED = 70
 """Exit status of a child that has said why it cannot go on."""
+HEARTBEAT_SECONDS = 2.0
+"""Between two lines by which the supervisor knows that the event loop of a child runs."""
+BUS_SECONDS = 600.0
+"""Time that a child waits for the bus as it starts. The supervisor has been there before: it says that the bus is away,
+and ends the run where its own server does not come back."""
 ORDER_LIMIT = 64 * 1024 * 1024
 """Bytes of an order: rules come with the text of their files."""
 
@@ -59,6 +65,13 @@ class Child:
         except OSError:
             pass
 
+    async def beat(self) -> None:
+        """Report that the event loop runs, for ever. A supervisor that does not read is not waited for."""
+        while True:
+            if select.select([], [sys.stdout], [], 0)[1]:
+                self.report(alive=True)
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
     async def obey(self) -> None:
         """Take orders until the supervisor is gone; then this process ends at once: it was killed, so are we."""
         reader = asyncio.StreamReader(limit=ORDER_LIMIT)
@@ -89,6 +102,7 @@ def run_child(name: str, live: Callable[[Child], Awaitable[None]]) -> None:
     configure(child.settings.log, child.home / "logs" / f"{name}.log", process=name)
     try:
         run_loop(_live(child, live))
+        child.report(done=True)
     except (ConchError, ExceptionGroup) as raised:
         error = innermost(raised)
         if not isinstance(error, ConchError):
@@ -120,8 +134,12 @@ def innermost(error: BaseException) -> BaseException:
 
 
 async def _live(child: Child, live: Callable[[Child], Awaitable[None]]) -> None:
-    obeying = asyncio.create_task(child.obey(), name="conch.orders")
+    beside = [
+        asyncio.create_task(child.obey(), name="conch.orders"),
+        asyncio.create_task(child.beat(), name="conch.heartbeat"),
+    ]
     try:
         await live(child)
     finally:
-        obeying.cancel()
+        for task in beside:
+            task.cancel()

@@ -143,11 +143,12 @@ def pages(link: str, cycle: int) -> None:
         sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = player.chromium.launch(executable_path=chromium, args=sandbox)
         first = browser.new_context()
-        first.new_page().goto(link)
+        overview = first.new_page()
+        overview.goto(link)
         session = first.storage_state()
-        origin = link.partition("/?")[0]
+        inside = overview.url.rstrip("/")
         for name, path, colours, size in PAGES:
-            picture(browser, session, f"{origin}{path.format(cycle=cycle)}", name, colours, size)
+            picture(browser, session, f"{inside}{path.format(cycle=cycle)}", name, colours, size)
         browser.close()
 
 

@@ -14,17 +14,18 @@ if [ -z "$python" ]; then
 fi
 
 venv=$root/.venv
-stamp=$("$python" - "$root" "$extras" <<'PY'
+stamp=$("$python" - "$root" <<'PY'
 import hashlib, pathlib, sys
 root = pathlib.Path(sys.argv[1])
-digest = hashlib.sha256(sys.argv[2].encode() + sys.version.encode() + str(root).encode())
+digest = hashlib.sha256(sys.version.encode() + str(root).encode())
 for name in ("pyproject.toml", "requirements.lock"):
     digest.update((root / name).read_bytes())
 print(digest.hexdigest()[:16])
 PY
 )
+wanted=$stamp-$(printf %s "$extras" | tr , -)
 
-if [ ! -e "$venv/.conch-$stamp" ]; then
+if [ ! -e "$venv/.conch-$wanted" ]; then
     echo "conch: setting up $venv, once: some 50 packages are installed, which takes half a minute to two minutes" >&2
     if ! "$venv/bin/python" -c '' 2>/dev/null; then
         rm -rf "$venv"
@@ -58,6 +59,8 @@ if [ ! -e "$venv/.conch-$stamp" ]; then
     installed "$extras,fast" || installed "$extras"
     # An editable install is compiled when first imported, which a first start would wait for.
     "$venv/bin/python" -m compileall -q "$root/conch" "$root/services" "$root/schemas" >/dev/null || true
-    rm -f "$venv"/.conch-*
-    : >"$venv/.conch-$stamp"
+    for old in "$venv"/.conch-*; do # of another pyproject.toml; what other extras installed stays
+        case $old in "$venv/.conch-$stamp-"*) ;; *) rm -f "$old" ;; esac
+    done
+    : >"$venv/.conch-$wanted"
 fi

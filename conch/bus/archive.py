@@ -19,6 +19,7 @@ from typing import IO, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from conch.errors import ConchError
+from conch.files import open_plain
 from conch_schemas.envelope import AGENT_PATTERN
 
 FORMAT = 1
@@ -146,8 +147,10 @@ def chunks_of(file: Path, stream: str) -> Iterator[Iterator[bytes]]:
         yield iter(lambda: member.read(CHUNK), b"")
 
 
-def _reading(file: Path) -> zipfile.ZipFile:
-    return zipfile.ZipFile(file)
+@contextlib.contextmanager
+def _reading(file: Path) -> Iterator[zipfile.ZipFile]:
+    with open_plain(file) as stream, zipfile.ZipFile(stream) as archive:
+        yield archive
 
 
 def _manifest(file: Path, archive: zipfile.ZipFile) -> Manifest:
@@ -171,6 +174,8 @@ def _check(file: Path, archive: zipfile.ZipFile, part: Part, told: Told) -> None
         while chunk := _read(member):
             digest.update(chunk)
             size += len(chunk)
+            if size > part.size:  # packed, it may go on for ever
+                break
             told(f"checking {part.name}", size, part.size)
     if (size, digest.hexdigest()) != (part.size, part.sha256):
         raise ConchError(f"{file} is damaged: {part.name} is not what was written into it; name another one")

@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from conch.errors import BusUnreachableError, ConfigError
+from conch.files import read_plain
 
+MOST_BYTES = 2**20
+"""Of a file of keys or credentials."""
 _JWT = re.compile(r"BEGIN NATS USER JWT-+\s+(\S+)")
 _SEED = re.compile(r"BEGIN USER NKEY SEED-+\s+(\S+)")
 
@@ -84,7 +87,7 @@ def _claims(jwt: str, place: str) -> dict[str, Any]:
 
 def _text(file: str, setting: str) -> str:
     try:
-        return Path(file).expanduser().read_text()
+        return read_plain(Path(file).expanduser(), MOST_BYTES).decode()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
         raise ConfigError(f"{setting}: {file} cannot be read ({why})") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ KEPT = ("position/", "state/", "agent/")
 """Keys of the bucket whose values name a place in the stream."""
 AT_ONCE = 64
 """Keys looked at side by side."""
+TRIMMED = "trimmed"
+"""Key of the bucket: before which event the stream was trimmed. What is gone behind that was not trimmed."""
 _PLACES = ("seq", "read")
 
 
@@ -35,6 +38,8 @@ class Reconciled:
     """Events that are gone before the store has read them: at the stream's beginning."""
     missing: int
     """Events that are gone between the stream's first and last."""
+    untrimmed: int
+    """Events that are gone at the stream's beginning and were not trimmed, whoever has read them."""
     taken_back: tuple[str, ...]
     """Keys of the bucket that led the stream and were taken back to its end."""
 
@@ -46,7 +51,7 @@ class Reconciled:
     @property
     def whole(self) -> bool:
         """Whether nothing is amiss."""
-        return not (self.another or self.lost or self.unread or self.missing)
+        return not (self.another or self.lost or self.unread or self.missing or self.untrimmed)
 
     @property
     def sentence(self) -> str:
@@ -59,13 +64,16 @@ class Reconciled:
         said = []
         if self.lost:
             said.append(f"its last {self.lost} events are gone (the store has read up to {self.store_position})")
+        if self.untrimmed:
+            said.append(f"its first {self.untrimmed} events are gone and were not trimmed")
         if self.unread:
             said.append(f"{self.unread} events are gone that the store had not read")
         if self.missing:
             said.append(f"{self.missing} events between {self.stream.first} and {self.stream.last} are damaged or gone")
         if not said:
             return ""
-        return f"the stream ends at {self.stream.last} and is damaged: " + ", ".join(said)
+        kept = "; what the store has joined of them is kept" if self.untrimmed or self.missing else ""
+        return f"the stream ends at {self.stream.last} and is damaged: " + ", ".join(said) + kept
 
 
 async def reconcile(bus: Bus, store_position: int, store_epoch: str) -> Reconciled:
@@ -90,11 +98,34 @@ async def reconcile(bus: Bus, store_position: int, store_epoch: str) -> Reconcil
         lost=max(0, store_position - stream.last) if same else 0,
         unread=max(0, stream.first - 1 - store_position) if same else 0,
         missing=stream.missing,
+        untrimmed=await _untrimmed(bus, stream),
         taken_back=tuple(taken_back),
     )
     if not found.whole:
         log.error("bus.stream_damaged", why=found.sentence, taken_back=found.taken_back)
     return found
+
+
+async def say_trimmed(bus: Bus, before: int, epoch: str) -> None:
+    """Write down that the events before this one go, before they do."""
+    entry = await bus.get(TRIMMED)
+    value = json.dumps({"before": before, "epoch": epoch}).encode()
+    if entry is None or entry.value != value:
+        await bus.put(TRIMMED, value, revision=entry.revision if entry is not None else 0)
+
+
+async def _untrimmed(bus: Bus, stream: StreamState) -> int:
+    """Events at the beginning that went by themselves since this was asked last: said once, it is how it stands."""
+    entry = await bus.get(TRIMMED)
+    try:
+        told: Any = json.loads(entry.value) if entry is not None else {}
+        before = int(told["before"]) if told["epoch"] == stream.epoch else stream.first
+    except (ValueError, LookupError, TypeError):
+        before = stream.first  # a stream of before this was written down
+    if before <= stream.first:
+        with suppress(FencedError):  # somebody who looked at the same moment wrote it down
+            await say_trimmed(bus, stream.first, stream.epoch)
+    return max(0, stream.first - before)
 
 
 async def _take_back(bus: Bus, key: str, stream: StreamState) -> bool:

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -22,7 +23,8 @@ import structlog
 
 from conch.bus.access import Access
 from conch.bus.listener import OWNER, Listener, quoted
-from conch.errors import BusUnreachableError, HomeError
+from conch.bus.server_end import ServerEnd, cannot_run, server_end
+from conch.errors import BusUnreachableError, HomeError, ServerDiedError
 
 log = structlog.get_logger(__name__)
 
@@ -49,8 +51,12 @@ def find_binary() -> str:
 
 
 def version_of(binary: str) -> str:
-    """What the nats-server at this path says that it is: `v2.15.1`. Raises OSError, SubprocessError."""
-    said = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
+    """What the nats-server at this path says that it is: `v2.15.1`. Raises BusUnreachableError when it cannot be run,
+    SubprocessError."""
+    try:
+        said = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
+    except OSError as error:
+        raise BusUnreachableError(cannot_run(binary, error)) from error
     return said.strip().rpartition(" ")[2]
 
 
@@ -62,7 +68,7 @@ class EmbeddedServer:
         self, directory: Path, *, token: str, strict: bool, max_bytes: int, listener: Listener | None = None
     ) -> None:
         """`listener`: for MQTT clients, beside."""
-        self.directory, self.token, self.listener = directory, token, listener
+        self.directory, self.token, self.listener = directory.absolute(), token, listener
         self._strict, self._max_bytes = strict, max_bytes
         self._process: asyncio.subprocess.Process | None = None
         self._port = -1
@@ -87,8 +93,8 @@ class EmbeddedServer:
         return self.directory / "nats-server.log"
 
     async def start(self) -> None:
-        """Start it, ending a stale one first. Raises BusUnreachableError with the end of its log when it will not,
-        ConchError when the listener's port cannot be had."""
+        """Start it, ending a stale one first. Raises BusUnreachableError with its reason when it says that it cannot
+        start, ServerDiedError when it died without one, ConchError when the listener's port cannot be had."""
         binary = find_binary()
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -104,22 +110,42 @@ class EmbeddedServer:
                 f"{self.directory} cannot be written ({error.strerror}): mend that or name another --home"
             ) from error
         with complaints:
-            self._process = await asyncio.create_subprocess_exec(
-                binary,
-                "-c",
-                str(self._config_file),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=complaints,
-                start_new_session=True,  # Ctrl-C on the terminal is ours to pass on, in order
-                preexec_fn=lambda: die_with_parent(signal.SIGTERM),
-            )
+            try:
+                self._process = await asyncio.create_subprocess_exec(
+                    binary,
+                    "-c",
+                    str(self._config_file),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=complaints,
+                    cwd="/",  # ours may be an agent's
+                    start_new_session=True,  # Ctrl-C on the terminal is ours to pass on, in order
+                    preexec_fn=lambda: die_with_parent(signal.SIGTERM),
+                )
+            except OSError as error:
+                raise BusUnreachableError(cannot_run(binary, error)) from error
         await self._ready()
 
     async def wait(self) -> int:
         """Until it ends; its exit status."""
         assert self._process is not None
         return await self._process.wait()
+
+    def end(self) -> ServerEnd:
+        """How it ended, once it has."""
+        assert self._process is not None
+        assert self._process.returncode is not None
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        return server_end(
+            self._process.returncode,
+            _read(self.log_file)[self._said :].decode(errors="replace").splitlines(),
+            _read(self._error_file).decode(errors="replace").splitlines(),
+            None if limit == resource.RLIM_INFINITY else limit,
+        )
+
+    def told_in(self, end: ServerEnd) -> Path:
+        """The file that tells more of it."""
+        return self._error_file if end.crashed else self.log_file
 
     async def stop(self) -> None:
         """End it in order (it writes its state down), by force after STOP_SECONDS. Twice is once."""
@@ -170,7 +196,10 @@ class EmbeddedServer:
             async with asyncio.timeout(START_SECONDS):
                 while True:
                     if self._process.returncode is not None:
-                        raise BusUnreachableError(f"nats-server did not start: {self._last_words()} ({self.log_file})")
+                        end = self.end()
+                        if end.final:
+                            raise BusUnreachableError(f"nats-server did not start: {end.why} ({self.told_in(end)})")
+                        raise ServerDiedError(f"nats-server died as it started ({end.why}): see {self.told_in(end)}")
                     with contextlib.suppress(OSError, ValueError, LookupError):
                         self.url = json.loads(ports.read_text())["nats"][0]
                         self._port = int(self.url.rsplit(":", 1)[1])
@@ -181,12 +210,6 @@ class EmbeddedServer:
             raise BusUnreachableError(
                 f"nats-server did not answer within {START_SECONDS:g} s: see {self.log_file}"
             ) from None
-
-    def _last_words(self) -> str:
-        log_lines = _read(self.log_file)[self._said :].decode(errors="replace").splitlines()
-        said = [line.split("] ", 2)[-1] for line in log_lines if "[FTL]" in line or "[ERR]" in line]
-        said += _read(self._error_file).decode(errors="replace").splitlines()
-        return said[-1] if said else "it did not say why"
 
 
 def _read(path: Path) -> bytes:

@@ -6,6 +6,7 @@ import ssl
 from pathlib import Path
 
 from conch.errors import ConfigError
+from conch.files import open_plain
 
 
 def context(ca: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext:
@@ -36,7 +37,7 @@ def _complaint(error: ssl.SSLError, certificate: str, key: str | None) -> str:
 def _readable(file: str, setting: str) -> str:
     path = Path(file).expanduser()
     try:
-        path.open("rb").close()
+        open_plain(path).close()
     except OSError as error:
         raise ConfigError(f"{setting}: {file} cannot be read ({error.strerror})") from None
     return str(path)

@@ -43,8 +43,7 @@ async def snapshot(file: File, /, *, common: Common = COMMON) -> None:
     from conch.bus.archive import writing
     from conch.bus.jetstream.connection import Connection
 
-    if file.is_dir():
-        raise UsageError(f"{file} is a directory: name a file in it")
+    _refuse_odd(file)
     home, settings = common.existing(), common.settings()
     async with reach(home, settings) as access, Connection(access, name="conch-snapshot") as connection:
         with (
@@ -56,6 +55,14 @@ async def snapshot(file: File, /, *, common: Common = COMMON) -> None:
             for stream in (BUCKET, STREAM):
                 await _take(connection, writer, stream, told)
     _tell(common, "snapshot", file, writer.parts[1].state)
+
+
+def _refuse_odd(file: Path) -> None:
+    """Raises UsageError for a pipe or a device, which would be waited for, and for a directory."""
+    if file.is_dir():
+        raise UsageError(f"{file} is a directory: name a file in it")
+    if file.exists() and not file.is_file():
+        raise UsageError(f"{file} is a pipe or a device, no plain file: name another one")
 
 
 async def _take(connection: Connection, writer: Writer, stream: str, told: Told) -> None:
@@ -93,6 +100,7 @@ async def restore(
     from conch.bus.archive import read_manifest
 
     quiet()
+    _refuse_odd(file)
     home, settings = common.where(), common.settings()
     if home.running() is not None:
         raise ConchError(f"{home.path} has a run in progress: conch stop, then restore")
@@ -198,15 +206,12 @@ async def _restore_own(home: Home, settings: Settings, file: Path, manifest: Man
 async def _server(directory: Path, home: Home, settings: Settings) -> AsyncIterator[Connection]:
     """An embedded server over the store in `directory`, while entered."""
     from conch.bus.jetstream.connection import Connection
+    from conch.supervisor import served
 
     server = embedded_server(home, settings)
     server.directory = directory
-    await server.start()
-    try:
-        async with Connection(server.access, name="conch-restore") as connection:
-            yield connection
-    finally:
-        await server.stop()
+    async with served(server), Connection(server.access, name="conch-restore") as connection:
+        yield connection
 
 
 async def _refuse_existing(connection: Connection, where: str) -> None:

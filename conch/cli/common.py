@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from conch.config import Settings
-from conch.errors import HomeBusyError, StoreError, UsageError
+from conch.errors import HomeBusyError, HomeError, StoreError, UsageError
 from conch.home import Home
 from conch.text import safe_text
 
@@ -92,6 +92,7 @@ async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
 async def reach(home: Home, settings: Settings) -> AsyncIterator[Access]:
     """How the bus of this home is reached, see `open_bus`, while it is there."""
     from conch.bus.access import access_to
+    from conch.supervisor import served
 
     quiet()
     until = asyncio.get_running_loop().time() + BUSY_SECONDS
@@ -103,16 +104,15 @@ async def reach(home: Home, settings: Settings) -> AsyncIterator[Access]:
             except HomeBusyError:
                 if asyncio.get_running_loop().time() > until:
                     raise
+            except HomeError as error:
+                raise HomeError(f"the stream is read through a server that writes in the home, but {error}") from error
             await asyncio.sleep(BUSY_POLL_SECONDS)
         if access is not None:
             yield access
             return
         server = embedded_server(home, settings)
-        await server.start()
-        try:
+        async with served(server):
             yield server.access
-        finally:
-            await server.stop()
 
 
 def quiet(*, least: str = "error") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -20,6 +21,7 @@ from conch.cli.facts import names_in
 from conch.cli.options import COMMON
 from conch.cli.run.opening import claim
 from conch.cli.workers import run_workers
+from conch.config.load import chosen_file
 from conch.config.model import HOST_AND_PORT, host_and_port
 from conch.consumer import ConsumerSpec
 from conch.consumer.changing import weighed
@@ -33,8 +35,10 @@ from conch.consumer.service import ServiceContext
 from conch.errors import ConchError, UsageError
 from conch.home import Home
 from conch.process import run_loop
+from conch.python_child import environment
 from conch.supervisor import GRACE_SECONDS
 from conch.text import instead
+from conch.trusted import refuse_writable, without_writable_programs
 
 Health = Annotated[str | None, Parameter(help="HOST:PORT that answers /healthz and /readyz.")]
 
@@ -60,7 +64,10 @@ def consume(
         raise UsageError("--health tells of one process: run it without --workers, as often as you need it")
 
     home, settings = common.where(), common.settings()
-    found = discover([str(rule) for rule in rules or ()], taken=reserved(settings))
+    files = [str(rule) for rule in rules or ()]
+    refuse_writable(home, settings, chosen_file(common.config, home), files)
+    os.environ["PATH"] = without_writable_programs(home, settings, os.environ.get("PATH", os.defpath))
+    found = discover(files, taken=reserved(settings))
     for broken in found.broken:
         warn(f"set aside: {broken.origin}: {broken.why}")
     plugins = {known: one for one in found.plugins for known in _names(one)}
@@ -134,6 +141,9 @@ async def _alone(
             begin = await weighed(bus, names_in(home, settings)[0])
             context = replace(context, begin=begin)
             if found is not None:
+                kept = environment()
+                os.environ.clear()
+                os.environ.update(kept)  # a plug-in consumer runs in this process
                 running = plugin(found, context, members, stack, begin=begin)
             else:
                 [running] = builtin(context, [name], members)
@@ -168,7 +178,8 @@ async def _told(address: tuple[str, int] | None, ready: Callable[[], bool]) -> A
     def answer(request: Request) -> Response:
         return health_of(request.path, ready()) or Response(b"there are /healthz and /readyz\n", 404)
 
-    async with Endpoint(listen(*address, "name another one (--health)"), answer) as endpoint:
+    listening = listen(*address, "name another one (--health)")
+    async with Endpoint(listening, answer, named=address[0]) as endpoint:
         say(f"health at {endpoint.address}/healthz and {endpoint.address}/readyz")
         yield
 

@@ -9,6 +9,7 @@ from cyclopts import App
 from conch.cli.common import QUOTED, Common, emit, table, tell
 from conch.cli.options import COMMON, AgentName, Limit, reading, reading_all
 from conch.errors import ConchError
+from conch.experience import removed_words
 from conch.text import safe_text
 from conch.views.line import action_words, scored_words, signed, total_ms, urgent_need
 from conch_schemas import ActionTaken, ExperienceRecorded, Mark, ScoredPart, trace_id
@@ -48,7 +49,10 @@ def show(cycle: int, /, *, agent: AgentName = None, common: Common = COMMON) -> 
     with reading(common, agent) as (store, name):
         experience = store.cycle(name, cycle)
         if experience is None:
-            raise ConchError(f"there is no recorded cycle {cycle} of {name}: conch cycle list shows the last ones")
+            missing = (
+                removed_words(store.removals(name), name, cycle) or f"there is no recorded cycle {cycle} of {name}"
+            )
+            raise ConchError(f"{missing}: conch cycle list shows the last ones")
         marks, act = store.marks_of(name, str(experience.action_id)), store.act(name, cycle)
     if common.json:
         from conch.views.cycles import whole_row

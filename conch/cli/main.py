@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import sys
+import warnings
 
 from cyclopts import App
 
@@ -37,6 +40,20 @@ COMMANDS = {
 """Name -> where its function or group stands, and its line in the help (nothing is imported for that)."""
 
 
+LIMITS = {
+    errno.EMFILE: ("too many open files", "raise the limit (ulimit -n, now {files})"),
+    errno.ENFILE: ("the machine has too many open files", "end other programs, or raise fs.file-max"),
+    errno.EAGAIN: (
+        "no further process or thread may be started",
+        "raise the limit (ulimit -u or -d, a container's limit of pids or memory)",
+    ),
+    errno.ENOMEM: ("there is not enough memory", "raise the limit (ulimit -v), or give the machine or container more"),
+    errno.ENOSPC: ("there is no room left on the device", "make room"),
+    errno.EFBIG: ("a file would be larger than the limit", "raise it (ulimit -f)"),
+}
+"""What a limit of the system is called, and what to do."""
+
+
 def make_app() -> App:
     """The whole command line."""
     from importlib.metadata import version
@@ -54,6 +71,7 @@ def make_app() -> App:
 
 def main() -> None:
     """Run the command; every failure is one sentence on stderr and its exit code."""
+    _open_streams()
     try:
         make_app()(exit_on_error=False, print_error=False)
     except ConchError as error:
@@ -62,12 +80,49 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         # Whoever read us went (`conch watch | head`): that is no failure, and Python must not complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _lead_nowhere(sys.stdout.fileno())
         sys.exit(0)
+    except (MemoryError, OSError, RuntimeError) as error:
+        if (number := _limit(error)) is None:
+            raise
+        sys.unraisablehook = lambda _: None  # what is left half made complains as well
+        warnings.simplefilter("ignore")
+        what, mend = LIMITS[number]
+        where = f" ({name})" if (name := getattr(error, "filename", None)) else ""
+        _fail(f"{what}{where}: {mend.format(files=resource.getrlimit(resource.RLIMIT_NOFILE)[0])}", 1)
     except Exception as error:
         if type(error).__module__.startswith("cyclopts"):
             _fail(f"{error} (conch --help)", 2)
         raise
+
+
+def _limit(error: Exception) -> int | None:
+    """Which of LIMITS an error tells of."""
+    if isinstance(error, MemoryError):
+        return errno.ENOMEM
+    if isinstance(error, OSError):
+        return error.errno if error.errno in LIMITS else None
+    return errno.EAGAIN if "can't start new thread" in str(error) else None
+
+
+def _open_streams() -> None:
+    """Have stdin, stdout and stderr that were closed (`conch run >&-`) lead nowhere, here and in children: else the
+    next file or socket that is opened gets the number of one, and what is said goes there."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            _lead_nowhere(number)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - for as long as the process lives
+
+
+def _lead_nowhere(number: int) -> None:
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    if nowhere != number:
+        os.dup2(nowhere, number)
+        os.close(nowhere)
+    os.set_inheritable(number, True)
 
 
 def _fail(sentence: str, code: int) -> None:

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
 from conch.cli.common import Common, emit, open_bus, say, table
 from conch.cli.options import COMMON, AgentName, Limit, reading
-from conch.errors import CheckError, ConchError
+from conch.errors import CheckError, ConchError, HomeBusyError, HomeError
+from conch.experience import Removal
 from conch.text import safe_text
 from conch.views.marks import last_marks, marks_shown
-from conch.views.verification import unmarked_yet, verification
+from conch.views.verification import chain_start, removed_marks_words, unmarked_yet, verification
 from conch_schemas import Mark
 
 if TYPE_CHECKING:
+    from conch.experience import Loss
     from conch.witness import Problem
 
 app = App(name="mark", help="The witness's chain of marks: what was done and scored, and that it was not changed.")
+
+
+LOST = frozenset({"missing", "unwitnessed"})
+"""Kinds of problems that a copy of what was lost mends."""
+REMEDY = (
+    "marks that are missing may stand in a snapshot of the bus (conch bus restore FILE) or in an older copy of the "
+    "store; without one, nothing tells a mark that was lost from one that was taken away"
+)
 
 
 @app.command(name="list")
@@ -45,8 +55,14 @@ def show(sequence: int, /, *, agent: AgentName = None, common: Common = COMMON) 
     """
     with reading(common, agent) as (store, name):
         mark = next(iter(store.marks(name, sequence)), None)
+        removals = store.removals(name)
     if mark is None or mark.sequence != sequence:
-        raise ConchError(f"there is no mark {sequence} of {name}: conch mark list shows the last ones")
+        start = chain_start(removals)
+        gone = start is not None and start.first <= sequence < start.sequence
+        what = (
+            f"mark {sequence} of {name} was removed by store.keep" if gone else f"there is no mark {sequence} of {name}"
+        )
+        raise ConchError(f"{what}: conch mark list shows the last ones")
     if common.json:
         emit({"schema": "conch.v1.mark", "mark": mark.model_dump(mode="json")})
         return
@@ -74,6 +90,8 @@ class Kept:
     scored: Sequence[tuple[str, str]]
     """(action, scorer)."""
     marks: Sequence[Mark]
+    losses: Sequence[Loss]
+    removals: Sequence[Removal]
 
 
 @app.command
@@ -84,26 +102,44 @@ async def verify(*, agent: AgentName = None, common: Common = COMMON) -> None:
     with reading(common, agent) as (store, name):
         position, epoch = store.position(), store.epoch()
         acts, scored = tuple(action for action, _ in store.acts(name)), store.score_sets(name)
-        kept = Kept(position, epoch, acts, scored, list(store.marks(name)))
-    problems: Sequence[Problem] = verify(kept.marks, kept.acts, kept.scored)
+        marks, removals, losses = list(store.marks(name)), store.removals(name), store.losses(name)
+        there = {action for action, _ in store.acts(name)}  # what was removed meanwhile is not missed
+    acts, scored = tuple(act for act in acts if act in there), [one for one in scored if one[0] in there]
+    kept = Kept(position, epoch, acts, scored, marks, losses, removals)
+    starts = {name: start} if (start := chain_start(kept.removals)) is not None else {}
+    problems: Sequence[Problem] = verify(kept.marks, kept.acts, kept.scored, starts)
     waiting: set[str] = set()
+    unasked = ""
     if any(problem.kind == "unwitnessed" for problem in problems):
-        async with open_bus(common.existing(), common.settings()) as bus:
-            waiting = await unmarked_yet(bus, name, kept.position, kept.epoch)
+        try:
+            async with open_bus(common.existing(), common.settings()) as bus:
+                waiting = await unmarked_yet(bus, name, kept.position, kept.epoch)
+        except HomeBusyError:
+            raise
+        except HomeError as error:
+            unasked = f"; the stream, where marks may still wait, could not be looked at: {error}"
         acts = tuple(act for act in kept.acts if act not in waiting)
-        problems = verify(kept.marks, acts, [one for one in kept.scored if one[0] not in waiting])
+        problems = verify(kept.marks, acts, [one for one in kept.scored if one[0] not in waiting], starts)
     _tell(common, name, kept, problems, len(waiting & set(kept.acts)))
     if problems:
-        raise CheckError(f"the marks of {name} do not hold: {len(problems)} found wrong")
+        what = f"the marks of {name} do not hold: {len(problems)} found wrong"
+        raise CheckError((f"{what}; {REMEDY}" if any(one.kind in LOST for one in problems) else what) + unasked)
 
 
 def _tell(common: Common, name: str, kept: Kept, problems: Sequence[Problem], waiting: int) -> None:
     acts, marks = len(kept.acts), len(kept.marks)
     if common.json:
-        emit(verification(name, problems, acts=acts, marks=marks, waiting=waiting))
+        found = verification(name, problems, acts=acts, marks=marks, waiting=waiting, removals=kept.removals)
+        emit(found | {"lost": [asdict(loss) for loss in kept.losses]})
         return
+    for loss in kept.losses:
+        cycle = "before its first cycle" if loss.cycle is None else f"after cycle {loss.cycle}"
+        mark = "with no mark before" if loss.mark is None else f"the chain goes on behind mark {loss.mark}"
+        say(f"lost: {cycle} the stream was made anew, what stood on it alone is gone; {mark}")
     for problem in problems:
         say(f"{problem.kind}: {safe_text(problem.what, one_line=True)}")
     if not problems:
         later = f"; {waiting} {'waits for its' if waiting == 1 else 'wait for their'} mark" if waiting else ""
         say(f"{marks} marks of {acts} acts of {name} hold{later}")
+    if removed := removed_marks_words(kept.removals):
+        say(removed)

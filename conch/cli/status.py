@@ -85,6 +85,7 @@ def screen(found: Mapping[str, Any]) -> Iterator[str]:
         yield "needs        " + "  ".join(f"{_short(need)} {level:.2f}" for need, level in needs.items())
     yield from _goals(agent.get("goals") or ())
     yield from _stream(found)
+    yield from _kept(found)
     if found["ui"]:
         yield f"page         {found['ui']} (conch ui --link prints a way in)"
     if found["metrics"]:
@@ -176,6 +177,16 @@ def _stream(found: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"  trimming   {safe_text(sentence, one_line=True)}" for sentence in found["held"][:SHOWN])
     if found["dead_letters"]:
         yield f"  letters    {found['dead_letters']} dead letters: conch dlq list"
+
+
+def _kept(found: Mapping[str, Any]) -> Iterator[str]:
+    if found["store"]:
+        removed, late = found["store"]["removed"], found["store"]["came_late"]
+        gone = f", {removed} acts were removed by store.keep (sums over them stay)" if removed else ""
+        came = f", {late} events came for removed acts" if late else ""
+        yield f"store        {found['store']['bytes'] / 2**20:.1f} MiB{gone}{came}"
+    if found["disk"] and found["disk"]["warning"]:
+        yield f"disk         {safe_text(found['disk']['warning'], one_line=True)}"
 
 
 def fitted(lines: Sequence[str], columns: int, rows: int) -> list[str]:

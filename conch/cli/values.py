@@ -12,6 +12,7 @@ from conch.cli.common import Common, emit, say, tell
 from conch.cli.options import COMMON
 from conch.errors import UsageError
 from conch.home import write_whole
+from conch.trusted import keys_directory
 from conch.values import BUILTIN, in_force, read_values
 
 app = App(name="values", help="What the agent stands for and never does; the file of it is signed.")
@@ -85,5 +86,4 @@ def sign(
 
 def _secret() -> Path:
     """Where a person's own secret key is, by the XDG base directories."""
-    config = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(config) if Path(config).is_absolute() else Path.home() / ".config") / "conch" / "values.key"
+    return keys_directory() / "values.key"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from conch.bus.server import die_with_parent
 from conch.cli.common import Common, open_bus, say, warn
 from conch.consumer.members import own_name
 from conch.errors import ConchError
+from conch.python_child import environment, python_command
 from conch.supervisor import DEATHS, Watched
 
 
@@ -22,7 +22,7 @@ def run_workers(name: str, workers: int, common: Common, rules: Sequence[Path]) 
     Raises BusUnreachableError where there is no bus, ConchError when a worker cannot run, dies again and again, or
     does not end in order: the others are ended in order then.
     """
-    command = [sys.executable, "-m", "conch.cli.main", "consume", name, "--home", str(common.where().path)]
+    command = python_command("conch.cli.main", "consume", name, "--home", str(common.where().path))
     if common.config is not None:
         command += ["--config", str(common.config)]
     for rule in rules:
@@ -61,6 +61,7 @@ async def _worker(name: str, command: Sequence[str], stop: asyncio.Event, hurry:
             *command,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
+            env=environment(settings=True, secrets=True),  # in our directory: paths in its settings are relative to it
             start_new_session=True,  # Ctrl-C on the terminal is ours to pass on
             preexec_fn=_dies_with_us,
         )

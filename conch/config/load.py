@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from conch.config.environment import read_environment, read_standard
 from conch.config.explain import explain
 from conch.config.model import Settings
+from conch.config.model.section import Section
 from conch.config.source import Source, dotted, leaves, merged
 from conch.config.yaml_file import read_file
 from conch.home import Home
@@ -69,12 +70,23 @@ def read(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> Loaded:
 
 
 def _anchored(settings: Settings, file: Path) -> Settings:
-    """The settings with the files that they name relative to their own file."""
+    """The settings with every path in them absolute: children have another current directory than we.
+
+    The files of rewards.judges and of `values` are named relative to the settings' own file, all others to our
+    directory.
+    """
 
     def at(named: str) -> str:
         return str(file.absolute().parent / Path(named).expanduser())
 
-    changed: dict[str, Any] = {}
+    changed: dict[str, Any] = {
+        "workspace": _absolute(settings.workspace),
+        "mind": _with_absolute(settings.mind, "script"),
+        "bus": _with_absolute(settings.bus, "nkey", "credentials").model_copy(
+            update={"tls": _with_absolute(settings.bus.tls, "ca", "certificate", "key")}
+        ),
+        "edge": settings.edge.model_copy(update={"tls": _with_absolute(settings.edge.tls, "ca", "certificate", "key")}),
+    }
     if settings.rewards.judges:
         judges = {
             name: judge.model_copy(update={"rubric": at(judge.rubric)})
@@ -84,6 +96,14 @@ def _anchored(settings: Settings, file: Path) -> Settings:
     if settings.values.file is not None:
         changed["values"] = settings.values.model_copy(update={"file": at(settings.values.file)})
     return settings.model_copy(update=changed)
+
+
+def _with_absolute(section: Section, *names: str) -> Any:
+    return section.model_copy(update={name: _absolute(getattr(section, name)) for name in names})
+
+
+def _absolute(named: str | None) -> str | None:
+    return None if named is None else str(Path(os.path.expanduser(named)).absolute())
 
 
 def chosen_file(file: Path | None, home: Home) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from conch.errors import ConfigError
+from conch.files import open_plain
 
 
 def read_named(setting: str, file: Path, most: int, *, holds: str, why: str) -> bytes:
@@ -13,7 +14,7 @@ def read_named(setting: str, file: Path, most: int, *, holds: str, why: str) -> 
     Raises ConfigError where it cannot be read or is longer.
     """
     try:
-        with file.open("rb") as stream:
+        with open_plain(file) as stream:
             found = stream.read(most + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         problem = error.strerror if isinstance(error, OSError) else str(error)

@@ -16,6 +16,7 @@ import yaml
 
 from conch.config.source import KeyPath, Source, dotted
 from conch.errors import ConfigError
+from conch.files import open_plain
 
 MAX_BYTES = 1024 * 1024
 """A file larger than this is no configuration."""
@@ -30,7 +31,7 @@ _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 def read_file(file: Path) -> Source:
     """What a file says. An empty one says nothing. Raises ConfigError with the line."""
     try:
-        with file.open("rb") as stream:
+        with open_plain(file) as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from error

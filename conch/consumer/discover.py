@@ -28,8 +28,11 @@ from conch.config import BUILTIN_COMPONENTS, Settings
 from conch.config.environment import OTLP_EXPORTER, is_installed, to_install
 from conch.consumer.declare import spec_of
 from conch.consumer.emitted import emitted
+from conch.consumer.namespace import exit_status, own_namespace
 from conch.consumer.spec import ConsumerSpec, RuleSpec
 from conch.errors import ContractError, UsageError
+from conch.files import read_plain
+from conch.python_child import DIRECTORY, environment, python_command
 
 BUILTIN_GROUP = "conch.builtin"
 """Entry points of the services that come with Conch: `(ServiceContext) -> ConsumerSpec | Service`."""
@@ -51,6 +54,8 @@ PLACELESS = frozenset({"metrics", OTEL, PAGE})
 """Those that begin at the end of the stream and keep no place: several may run beside one another."""
 PLUGIN_GROUPS = ("conch.rules", "conch.consumers")
 """Entry points of plug-ins: a decorated function, or a module of them."""
+MOST_BYTES = 4 * 2**20
+"""Of a file of plug-ins."""
 LOOK_SECONDS = 20.0
 LOOKERS = 4
 """Plug-ins that are looked at side by side: one that hangs keeps no other waiting."""
@@ -253,10 +258,12 @@ def look(origin: str) -> Found:
     """What one file or entry point brings, loaded in a process of its own."""
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", "conch.consumer.discover", origin],
+            [*(own_namespace() or ()), *python_command("conch.consumer.discover", origin)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            env=environment(),
+            cwd=DIRECTORY,
             start_new_session=True,
         )
     except OSError as error:
@@ -271,7 +278,8 @@ def look(origin: str) -> Found:
         answer = json.loads(output)
         found, why, text = [Plugin(**plugin) for plugin in answer["plugins"]], answer["why"], answer["text"]
     except (LookupError, ValueError, TypeError):
-        return Found(broken=(Broken(origin, f"importing it ended its process with status {process.returncode}"),))
+        status = exit_status(process.returncode)
+        return Found(broken=(Broken(origin, f"importing it ended its process with status {status}"),))
     return Found(tuple(found), (Broken(origin, why, text),) if why else ())
 
 
@@ -308,7 +316,7 @@ def text_of(file: str) -> str:
     """What a plug-in file says. Raises OSError, and ContractError for what is no Python file."""
     if not file.endswith(".py"):
         raise ContractError("it is no Python file (its name must end in .py)")
-    return importlib.util.decode_source(Path(file).read_bytes())
+    return importlib.util.decode_source(read_plain(Path(file), MOST_BYTES))
 
 
 def _module_of(path: Path, text: str) -> ModuleType:

@@ -1,12 +1,14 @@
 """A small HTTP server for programs that ask one thing: GET and HEAD, one request a connection, no body.
 
 Everything that a stranger could stretch is bounded: the head of a request, the time of an exchange, the connections.
+On loopback it answers only who names this machine in Host.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import re
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from typing import Self
 
 import structlog
 
+from conch.config.model import is_loopback
 from conch.errors import ConchError
 
 log = structlog.get_logger(__name__)
@@ -26,6 +29,10 @@ MOST_CONNECTIONS = 64
 """At once; one more, and the oldest is closed."""
 EXCHANGE_SECONDS = 5.0
 """From the connection to its end; then it is closed as it is."""
+FOREIGN_HOST = b"this address is not known here: ask by 127.0.0.1 or localhost, or by the host that the settings name\n"
+
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::\d{1,5})?")
+"""A host, perhaps a port, and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,8 @@ class Request:
     path: str
     """Without the query."""
     accept: str = ""
+    host: str | None = None
+    """The header Host, in small letters; None where there is none, which browsers always send."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +57,23 @@ class Response:
 
 
 def parse(head: bytes) -> Request | None:
-    """The request whose head this is, or None where it is no HTTP/1 request."""
+    """The request whose head this is, or None where it is no HTTP/1 request, or one to two hosts."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
         return None
-    headers = {name.strip().lower(): value for name, _, value in (line.partition(":") for line in lines)}
-    return Request(words[0], words[1].partition("?")[0], headers.get("accept", ""))
+    named = [(name.strip().lower(), value) for name, _, value in (line.partition(":") for line in lines)]
+    headers = dict(named)
+    if sum(name == "host" for name, _ in named) > 1:
+        return None
+    host = headers["host"].strip().lower() if "host" in headers else None
+    return Request(words[0], words[1].partition("?")[0], headers.get("accept", ""), host)
+
+
+def names_loopback(host: str) -> bool:
+    """Whether this header Host, a name or an address and perhaps a port, is of this machine and cannot be another's."""
+    found = _HOST.fullmatch(host)
+    return found is not None and is_loopback(found[1] or found[2])
 
 
 def listen(host: str, port: int, advice: str) -> socket.socket:
@@ -82,9 +101,11 @@ def health_of(path: str, ready: bool) -> Response | None:
 class Endpoint:
     """The server. Entered, it answers with `answer`; left, every connection and `listening` are closed."""
 
-    def __init__(self, listening: socket.socket, answer: Callable[[Request], Response]) -> None:
-        self._listening, self._answer = listening, answer
+    def __init__(self, listening: socket.socket, answer: Callable[[Request], Response], *, named: str) -> None:
+        """`named`: what the settings call the host that it listens at, which requests may name as well."""
+        self._listening, self._answer, self._named = listening, answer, named.lower()
         host, port = listening.getsockname()[:2]
+        self._is_open = not is_loopback(host)
         self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         self._open: dict[asyncio.Task[None], None] = {}
         """One task a connection, the oldest first."""
@@ -132,6 +153,8 @@ class Endpoint:
             return render(None, Response(b"the head of the request is too long\n", 431))
         if request is None:
             return render(None, Response(b"this is no HTTP/1 request\n", 400))
+        if not self._is_meant(request.host):
+            return render(request, Response(FOREIGN_HOST, 421))
         if request.method not in ("GET", "HEAD"):
             return render(request, Response(b"GET or HEAD\n", 405))
         try:
@@ -139,6 +162,16 @@ class Endpoint:
         except Exception:
             log.exception("endpoint.answer_failed")
             return render(request, Response(b"this failed here; the log says why\n", 500))
+
+    def _is_meant(self, host: str | None) -> bool:
+        """Whether a request with this Host is meant for us.
+
+        On loopback it has to name this machine: a page of somebody else's whose name suddenly leads here (DNS
+        rebinding) names itself. Open to other machines, all that reach it may ask, by whatever name they know.
+        """
+        if host is None or self._is_open:
+            return True
+        return names_loopback(host) or re.sub(r":\d{1,5}$", "", host) == self._named
 
 
 async def _linger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

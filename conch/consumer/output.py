@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import structlog
 from conch.bus import Delivery, Feed, Message
 from conch.consumer.letters import dead_letter
 from conch.consumer.snapshot import before_key, encode_state
-from conch.consumer.spec import ConsumerSpec
+from conch.consumer.spec import ConsumerSpec, Facts
 from conch.errors import ContractError
 from conch_schemas import (
     STREAM_SUBJECTS,
@@ -21,6 +21,7 @@ from conch_schemas import (
     NeedsChanged,
     NoveltyMeasured,
     RewardAssigned,
+    decode,
     encode,
     subject_filter,
     subject_of,
@@ -58,10 +59,10 @@ class Output:
         self._feed, self._bus, self._spec, self._tally = feed, feed.bus, spec, tally
         self._own = spec.scorer or spec.name
         """Under which name it scores: nobody says another's scores."""
-        self.known: set[str] = set()
-        """Ids of its own that stand on the stream behind its place: a run before this one published them."""
+        self.known: dict[str, int] = {}
+        """Ids of its own that stand on the stream behind its place, and where: a run before this one published them."""
 
-    def messages(self, facts: Event | Sequence[Event] | None, known: set[str] | None = None) -> list[Message]:
+    def messages(self, facts: Facts, known: Container[str] | None = None) -> list[Message]:
         """What is to be published of `facts`. Raises ContractError for what is no event, or too large a one."""
         if facts is None:
             return []
@@ -82,11 +83,39 @@ class Output:
             messages.append(Message(subject_of(fact), data, fact.id))
         return messages
 
-    async def publish(self, messages: Sequence[Message]) -> None:
-        """All of them; returns when the stream has them."""
-        if messages:
-            stored = await self._bus.publish_many(messages)
-            self._tally.duplicates += sum(one.duplicate for one in stored)
+    async def publish(self, messages: Sequence[Message]) -> dict[str, int]:
+        """All of them; returns when the stream has them: the ids that it had before, and where."""
+        stored = await self._bus.publish_many(messages) if messages else ()
+        before = {message.id: one.seq for message, one in zip(messages, stored, strict=True) if one.duplicate}
+        self._tally.duplicates += len(before)
+        return before
+
+    async def conclude(
+        self, before: Any, event: Event, result: tuple[Any, Facts], known: Mapping[str, int] | None = None
+    ) -> Any:
+        """Publish what a fold said of an event; the state after it.
+
+        Where the stream has another fact under the same id (from before a crash, or of another copy), the state follows
+        that one: what was published counts. Raises what the fold's `again` raises.
+        """
+        state, facts = result
+        known = self.known if known is None else known
+        standing = {**known, **await self.publish(self.messages(facts, known))}
+        if self._spec.again is None:
+            return state
+        for fact in (facts,) if isinstance(facts, Event) else facts or ():
+            published = await self._other(fact, standing.get(fact.id))
+            if published is not None:
+                state = await self._spec.again(before, event, published)
+        return state
+
+    async def _other(self, fact: Event, seq: int | None) -> Event | None:
+        """The fact at that place, where it is not this one said at another time."""
+        delivery = await self._bus.at(seq) if seq is not None else None
+        if delivery is None:
+            return None
+        there = decode(delivery.data)
+        return there if there != fact.model_copy(update={"time": there.time}) else None
 
     async def give_up(self, delivery: Delivery, reason: str, tries: int, before: Before | None = None) -> None:
         """The dead letter; a fold's state before it is kept, for the retry."""
@@ -114,19 +143,19 @@ class Output:
 
     async def look(self, after: int) -> None:
         """Find out what a run before this one may have published already: behind the first event still to handle."""
-        self.known = set()
+        self.known = {}
         async for delivery in self._bus.read([subject_filter(kind) for kind in self._spec.kinds], after=after):
             self.known = await self.published_since(delivery.seq)
             return
 
-    async def published_since(self, seq: int) -> set[str]:
-        """Ids of what may be its own behind `seq`."""
+    async def published_since(self, seq: int) -> dict[str, int]:
+        """Ids of what may be its own behind `seq`, and where each stands first."""
         emits = [subject_filter(kind) for kind in self._spec.emits]
         filters = [*emits, subject_filter(ConsumerFailed)] if emits else STREAM_SUBJECTS
-        found = set()
+        found: dict[str, int] = {}
         async for delivery in self._bus.read(filters, after=seq):
             try:
-                found.add(str(json.loads(delivery.data)["id"]))
+                found.setdefault(str(json.loads(delivery.data)["id"]), delivery.seq)
             except (ValueError, LookupError, TypeError, RecursionError):
                 continue  # not an event: nobody published it here
         return found

@@ -82,10 +82,6 @@ class Place:
         """Up to where that agent's events were handled when we took them."""
         return self.floors[partition_of(agent)]
 
-    def begin_again(self) -> None:
-        """From what is written: what was handled since is handled once more."""
-        self.floors = {number: max(floor, self.seq) for number, floor in self.floors.items()}
-
     def remember(self, id: str) -> None:
         """Put `id` among the recent ones."""
         self.recent[id] = None
@@ -131,15 +127,24 @@ async def take_place(
 ) -> Place:
     """Put our name on those of the partitions `mine` that are nobody's, or whose worker `is_gone` (by default: all).
 
-    Who held one is fenced from here on, whenever he writes next. Raises ContractError for a place that cannot be read.
+    What else a process before this one held under the worker's name is let go of: as long as the worker lives, no other
+    would take it. Whoever held one is fenced from here on, at the next write. Raises ContractError for a place that
+    cannot be read.
     """
     holder = f"{worker}.{uuid.uuid4().hex[:8]}"
     while True:
         record = await _load(bus, spec)
         free = [number for number in mine if is_free(record.shares[number].holder, worker, is_gone)]
+        left = [
+            number
+            for number in record.shares
+            if number not in mine and _worker_of(record.shares[number].holder) == worker
+        ]
         for number in free:
             record.shares[number].holder = holder
-        if not free or await _stored(bus, spec, record):
+        for number in left:
+            record.shares[number].holder = ""
+        if not (free or left) or await _stored(bus, spec, record):
             break
     floors = {number: record.shares[number].seq for number in free}
     recent = dict.fromkeys(id for ids in record.recent.values() for id in ids)
@@ -148,8 +153,12 @@ async def take_place(
 
 def is_free(holder: str, worker: str, is_gone: Callable[[str], bool]) -> bool:
     """Whether a partition that bears this name may be taken by `worker`: what a process before it held is its own."""
-    name = holder.rpartition(".")[0]
+    name = _worker_of(holder)
     return not name or name == worker or is_gone(name)
+
+
+def _worker_of(holder: str) -> str:
+    return holder.rpartition(".")[0]
 
 
 async def free(

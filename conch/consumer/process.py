@@ -23,7 +23,7 @@ from conch.consumer.service import Exporter, Service, ServiceContext
 from conch.consumer.share import SharedConsumer
 from conch.consumer.spec import ConsumerSpec
 from conch.experience import store_path
-from conch.process import Child, run_child
+from conch.process import BUS_SECONDS, Child, run_child
 from conch_schemas import STREAM_SUBJECTS
 
 SWITCH_SECONDS = 0.0005
@@ -100,7 +100,7 @@ async def live(child: Child) -> None:
     child.on("stop", lambda _: stop.set())
     child.on("finish", lambda _: finish.set())
     async with (
-        JetStreamBus(child.access, name=child.spec["name"], strict=child.strict) as bus,
+        JetStreamBus(child.access, name=child.spec["name"], strict=child.strict, connect_timeout=BUS_SECONDS) as bus,
         feeding(bus) as feed,
         joined(bus, _names(child), _worker(child)) as members,
         AsyncExitStack() as stack,

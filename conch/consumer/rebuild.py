@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+from collections.abc import Mapping
 from typing import Any
 
-from conch.bus import Bus, Delivery, Message
+from conch.bus import Bus, Delivery
 from conch.bus.feed import decoded
 from conch.consumer.letters import dead_letter, settled_key
 from conch.consumer.output import Before, Output
 from conch.consumer.snapshot import before_key
 from conch.consumer.spec import ConsumerSpec
-from conch.errors import ContractError
+from conch.errors import BusError, ContractError
 from conch_schemas import ContractViolationError, Event, subject_filter
 
 RETRY_SECONDS = 0.1
@@ -60,26 +61,26 @@ class Rebuilding:
             if delivery.seq in letters:
                 await self._output.keep(delivery.seq, before)
             try:
-                state, messages = await self._folded(state, event, known)
-            except Exception:
-                if delivery.seq == seq or not await self._is_open(delivery):
+                state = await self._folded(state, event, known)
+            except Exception as error:
+                if isinstance(error, BusError) or delivery.seq == seq or not await self._is_open(delivery):
                     raise
-            else:
-                await self._output.publish(messages)
         return state, upto
 
-    async def _folded(self, state: Any, event: Event, known: set[str]) -> tuple[Any, list[Message]]:
+    async def _folded(self, state: Any, event: Event, known: Mapping[str, int]) -> Any:
         for _ in range(self._spec.tries - 1):
             try:
                 return await self._once(state, event, known)
+            except BusError:
+                raise
             except Exception:
                 await asyncio.sleep(RETRY_SECONDS)
         return await self._once(state, event, known)
 
-    async def _once(self, state: Any, event: Event, known: set[str]) -> tuple[Any, list[Message]]:
+    async def _once(self, state: Any, event: Event, known: Mapping[str, int]) -> Any:
         result = self._spec.handle(state, event)
-        after, facts = self._spec.folded(await result if inspect.isawaitable(result) else result)
-        return after, self._output.messages(facts, known)
+        folded = self._spec.folded(await result if inspect.isawaitable(result) else result)
+        return await self._output.conclude(state, event, folded, known)
 
     async def _is_open(self, delivery: Delivery) -> bool:
         """Whether this event has a letter that nobody has retried with success."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from conch.errors import UsageError
+from conch.files import open_plain
 from conch_schemas import MAX_EVENT_BYTES, ActionTaken, ContractViolationError, decode, encode
 
 LINE_BYTES = 4 * MAX_EVENT_BYTES
@@ -21,7 +22,7 @@ def recorded_acts(file: Path) -> list[ActionTaken]:
     """
     acts = []
     try:
-        with file.open("rb") as stream:
+        with open_plain(file) as stream:
             for number, line in enumerate(iter(lambda: stream.readline(LINE_BYTES + 1), b""), start=1):
                 event = _event(line, f"{file} line {number}") if line.strip() else None
                 if isinstance(event, ActionTaken):

@@ -11,6 +11,7 @@ import structlog
 
 from conch.bus import Bus, StreamState
 from conch.bus.keep import beyond, older_than
+from conch.bus.reconcile import say_trimmed
 from conch.config.model import KeepSettings
 from conch.consumer.standing import standings
 from conch.errors import BusError, StoreError
@@ -81,6 +82,7 @@ async def trim(bus: Bus, settings: KeepSettings, store: Path | None, *, now: flo
     stream = await bus.state()
     found = await look(bus, settings, store, now=now)
     if found.before > stream.first:
+        await say_trimmed(bus, found.before, stream.epoch)
         await bus.trim(found.before)
         log.info("bus.trimmed", before=found.before, events=stream.messages - (await bus.state()).messages)
     return found

@@ -15,7 +15,6 @@ import json
 import math
 import os
 import signal
-import sys
 import uuid
 from pathlib import Path
 from typing import Any
@@ -27,8 +26,10 @@ from conch.bus.server import die_with_parent
 from conch.consumer.carried import Own, Trajectory, after_act, at_first, carried_by
 from conch.consumer.discover import Plugin
 from conch.consumer.follow import follow
+from conch.consumer.namespace import exit_status, own_namespace, why_none
 from conch.consumer.snapshot import UnreadableStateError
 from conch.consumer.spec import ConsumerSpec
+from conch.python_child import DIRECTORY, environment, python_command
 from conch.text import safe_text
 from conch_schemas import ActionTaken, Event, RewardAssigned, Score, encode
 
@@ -44,6 +45,10 @@ WORDS = 500
 """Characters of an explanation that are kept."""
 HEARD = 50
 """Pieces of what a rule's process prints that are logged; the rest is not."""
+AFRESH = 5
+"""Times the rule's time that it has for an act that it answered before a crash, and did not answer now."""
+ANSWERED = ("scored", "not_applicable")
+"""Statuses of an act that is in the rule's state."""
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """numpy reserves memory for a thread per processor: on a large machine more than the rule's limit."""
 _MARK = "RULE_PROCESS_OF_CONCH"
@@ -64,6 +69,8 @@ class RuleWorker:
         self._process: asyncio.subprocess.Process | None = None
         self._hearing: asyncio.Task[None] | None = None
         self._mark = ""
+        self._walls: tuple[str, ...] | None = None
+        """What makes the process's own namespace; None: there is none."""
         self._lock = asyncio.Lock()
 
     @property
@@ -79,21 +86,25 @@ class RuleWorker:
         """The rule's score of this act, the first of its agent for a rule that carries something; see `fold`."""
         return (await self.fold(at_first(self._plugin), action))[1]
 
-    async def fold(self, before: BaseModel | None, action: ActionTaken) -> tuple[BaseModel | None, Score]:
+    async def fold(
+        self, before: BaseModel | None, action: ActionTaken, *, afresh: bool = False
+    ) -> tuple[BaseModel | None, Score]:
         """(what the rule carries after this act, its score of it), given what it carried, from `at_first` on.
 
         Whatever the rule does, a Score comes back. What is neither scored nor not applicable leaves a state as it was;
-        a trajectory is one of acts, however they are scored. Cancelled, the process is ended. Raises
+        a trajectory is one of acts, however they are scored. `afresh`: by a new process, in AFRESH times the time.
+        Cancelled, the process is ended. Raises
         UnreadableStateError where the rule cannot read its state.
         """
         async with self._lock:
             try:
-                if self._process is not None and (self._process.returncode is not None or self._plugin != self._next):
+                ended = self._process is not None and self._process.returncode is not None
+                if afresh or ended or self._plugin != self._next:
                     await self.close()  # it ended between two acts: this one is not to blame
                 self._plugin = self._next
                 if self._process is None:
                     await self._start()
-                async with asyncio.timeout(self._seconds):
+                async with asyncio.timeout(self._seconds * (AFRESH if afresh else 1)):
                     answer = await self._ask(before, action)
                 if answer.get("anew"):
                     await self.close()
@@ -114,7 +125,7 @@ class RuleWorker:
         after = before
         if isinstance(before, Trajectory) and self._plugin.window is not None:
             after = after_act(before.acts, action, self._plugin.window)
-        elif score.status in ("scored", "not_applicable") and isinstance(text := answer.get("state"), str):
+        elif score.status in ANSWERED and isinstance(text := answer.get("state"), str):
             after = Own(text=text)
         return after, score
 
@@ -150,15 +161,17 @@ class RuleWorker:
         return self._score("timeout", why=f"no value within {self._seconds:g} s")
 
     async def _start(self) -> None:
-        self._mark = uuid.uuid4().hex
+        self._mark, self._walls = uuid.uuid4().hex, await asyncio.to_thread(own_namespace)
+        if self._walls is None:
+            log.warning("reward.rule_not_alone", rule=self._plugin.name, why=why_none())
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "conch.consumer.worker",
+            *(self._walls or ()),
+            *python_command("conch.consumer.worker"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, **dict.fromkeys(_ONE_THREAD, "1"), _MARK: self._mark},
+            env={**environment(), **dict.fromkeys(_ONE_THREAD, "1"), _MARK: self._mark},
+            cwd=DIRECTORY,
             start_new_session=True,
             limit=LINE_LIMIT,
             preexec_fn=lambda: die_with_parent(signal.SIGKILL),
@@ -209,7 +222,7 @@ class RuleWorker:
         except ValueError:
             raise WorkerGoneError("its process wrote something else than a score") from None
         if not isinstance(answer, dict):
-            status = await self._process.wait()
+            status = exit_status(await self._process.wait())
             how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
             raise WorkerGoneError(f"the rule ended its process ({how})")
         return answer
@@ -234,7 +247,8 @@ class RuleWorker:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        await asyncio.to_thread(_end_marked, self._mark)
+        if self._walls is None:
+            await asyncio.to_thread(_end_marked, self._mark)
         for number in range(3):
             if (pipe := process._transport.get_pipe_transport(number)) is not None:  # type: ignore[attr-defined]
                 pipe.close()  # should anybody else still hold it, the end would not be seen
@@ -242,8 +256,8 @@ class RuleWorker:
 
 
 def _end_marked(mark: str) -> None:
-    """End what the rule's process started, in whatever session, and what that has left behind. Elsewhere than on Linux:
-    nothing."""
+    """End what the rule's process started, in whatever session, and what that has left behind, where it has no
+    namespace of its own. What has emptied its environment is not found. Elsewhere than on Linux: nothing."""
     wanted, rounds = f"{_MARK}={mark}".encode(), 3
     for _ in range(rounds):  # one that forks while it is looked for leaves a child for the next round
         found = [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if wanted in _environment(entry)]
@@ -259,6 +273,10 @@ def _environment(entry: Path) -> list[bytes]:
         return (entry / "environ").read_bytes().split(b"\0")
     except OSError:
         return []  # it is gone, or not ours
+
+
+class NotAsPublishedError(Exception):
+    """A rule's answer stands on the stream, and the rule does not answer any more: its state would lack the act."""
 
 
 class WorkerGoneError(Exception):
@@ -282,6 +300,18 @@ def rule_consumer(
         after, score = await worker.fold(before, action)
         return after, assigned(action, score)
 
+    async def again(before: BaseModel, action: ActionTaken, published: Event) -> BaseModel | None:
+        assert isinstance(published, RewardAssigned)
+        if any(score.status not in ANSWERED for score in published.scores):
+            return before
+        after, score = await worker.fold(before, action, afresh=True)
+        if score.status not in ANSWERED:
+            raise NotAsPublishedError(
+                f"rule {plugin.name} answered this act before ({published.id}) and does not now, {score.status}: "
+                f"{score.explanation}. Its state lacks the act until the rule answers: conch dlq retry"
+            )
+        return after
+
     spec = ConsumerSpec(
         name,
         plugin.version,
@@ -292,6 +322,7 @@ def rule_consumer(
         emits=(RewardAssigned,),
         scorer=plugin.name,
         begin=begin,
+        again=again if carried is Own else None,
     )
     return spec, worker
 

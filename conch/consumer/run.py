@@ -33,6 +33,7 @@ from conch.consumer.snapshot import Held, UnreadableStateError, load_state, save
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import BusError, ConchError, FencedError
 from conch.telemetry import handling
+from conch.uptime import uptime
 from conch_schemas import ContractViolationError, Event, trace_id
 
 log = structlog.get_logger(__name__)
@@ -90,7 +91,9 @@ class ConsumerRuntime:
         """Ids of what is handled, and not yet published."""
         self._parked = self._dealt = 0
         self._sure = math.inf
-        """When the place was last known to be ours, by the monotonic clock; of one that does not run, always."""
+        """When the place was last known to be ours, by `uptime`; of one that does not run, always."""
+        self._looking = asyncio.Lock()
+        """In turn: what waits for a look first is published first."""
         self._getting = self._stopping = False
         self._slow = inspect.iscoroutinefunction(spec.handle)
         self._room = asyncio.Event()
@@ -102,18 +105,20 @@ class ConsumerRuntime:
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set: then what is in hand is finished and written down.
 
-        Raises FencedError when another copy took over, ContractError for a position or state that cannot be read,
-        BusError when the bus refuses for good. Cancelled, it lets go at once; the next run does again what was not
-        written down.
+        Raises FencedError when another copy took over, or wrote a state after this one had read it and the place was
+        given: it is to be taken anew. Raises ContractError for a position or state that cannot be read, BusError when
+        the bus refuses for good. Cancelled, it lets go at once; the next run does again what was not written down.
         """
         while True:
             try:
                 await self._run(stop)
                 break
+            except* _OvertakenError as overtaken:
+                if self._given is not None:
+                    raise overtaken.exceptions[0] from None
+                self._log.info("consumer.begins_again")
             except* ConchError as failed:
                 raise failed.exceptions[0] from None
-            except* _OvertakenError:
-                self._log.info("consumer.begins_again")
         self._log.info("consumer.stopped", at=self._place.seq, **vars(self.tally))
 
     async def _run(self, stop: asyncio.Event) -> None:
@@ -122,10 +127,9 @@ class ConsumerRuntime:
         self._parked, self._stopping = 0, False
         self._stream = await self._bus.state()
         self._place = self._given or await take_place(self._bus, self.spec)
-        self._place.begin_again()
         self._highest = max(self._place.floors.values())
         self._dealt = self._place.seq
-        self._sure = time.monotonic()
+        self._sure = uptime()
         await self._output.look(self._place.seq)
         mine = self._place.holds if len(self._place.floors) < len(EVERYTHING) else None
         async with (
@@ -354,6 +358,7 @@ class ConsumerRuntime:
         else:
             held = lane.held
             before = Before(lane.agent, held.state, held.seq, self._stream.epoch) if held is not None else None
+            await self._be_sure()
             await self._output.give_up(arrived.delivery, self._why, most, before)
 
     async def _stumbled(self, error: BaseException, seq: int, tries: int, most: int) -> None:
@@ -374,8 +379,9 @@ class ConsumerRuntime:
             await self._output.publish(self._output.messages(facts))
         else:
             assert lane.held is not None
-            state, facts = self.spec.folded(await _awaited(self.spec.handle(lane.held.state, event)))
-            await self._output.publish(self._output.messages(facts))
+            result = self.spec.folded(await _awaited(self.spec.handle(lane.held.state, event)))
+            await self._be_sure()
+            state = await self._output.conclude(lane.held.state, event, result)
             lane.held.state, lane.held.seq = state, seq
         self.tally.handled += 1
 
@@ -396,10 +402,12 @@ class ConsumerRuntime:
 
     async def _be_sure(self) -> None:
         """That its place was not taken while this process stood still: two would say the same. Raises FencedError."""
-        if time.monotonic() - self._sure > SURE_SECONDS:
-            if not await self._place.is_held():
-                raise FencedError(f"another copy of {self.spec.name} has taken over from this one; this one stops")
-            self._sure = time.monotonic()
+        async with self._looking:
+            now = uptime()  # not once it is answered: this process may stand still before it reads the answer
+            if now - self._sure > SURE_SECONDS:
+                if not await self._place.is_held():
+                    raise FencedError(f"another copy of {self.spec.name} has taken over from this one; this one stops")
+                self._sure = now
 
     async def _landed(self) -> bool:
         """Wait until what is handled as of now is published; whether it all was."""
@@ -458,11 +466,13 @@ class ConsumerRuntime:
                     await asyncio.gather(*(self._save(*one) for one in states[first : first + STATES_AT_ONCE]))
             except FencedError:
                 if await self._place.is_held():
-                    # The copy that we took over from was just writing its states: begin again from those.
-                    raise _OvertakenError from None
+                    raise _OvertakenError(
+                        f"a state of {self.spec.name} was written by another copy meanwhile"
+                    ) from None
                 raise
+            now = uptime()
             await self._place.save(done, recent)
-            self._sure = time.monotonic()
+            self._sure = now
             if len(self._lanes) > LANES:
                 self._forget_lanes()
 
@@ -517,8 +527,9 @@ def control_of(consumer: str, holder: str) -> str:
     return f"conch.ctl._consumer.{consumer}.{holder}.retry"
 
 
-class _OvertakenError(Exception):
-    """Another copy wrote after we had read: begin again from there."""
+class _OvertakenError(FencedError):
+    """The copy that we took over from wrote a state after we had read it: begin again from what is written. With the
+    place as it is written, too: whoever keeps its own `recent` passes over what the state that it reads lacks."""
 
 
 def _cancelled(error: BaseException) -> bool:

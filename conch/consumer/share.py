@@ -66,7 +66,15 @@ class SharedConsumer:
         await self._members.show()
         try:
             while not stop.is_set():
-                await self._hold(stop)
+                # In a task of its own: a task group that fails as it is cancelled tells of the failure alone.
+                holding = asyncio.create_task(self._hold(stop), name=f"conch.{self.name}.hold")
+                try:
+                    await asyncio.wait([holding])
+                except asyncio.CancelledError:
+                    holding.cancel()
+                    await asyncio.gather(holding, return_exceptions=True)
+                    raise
+                await holding
         finally:
             self._members.consumers.discard(self.name)
             if self.spec.close is not None:

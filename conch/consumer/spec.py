@@ -52,6 +52,10 @@ class ConsumerSpec:
     published when it is there; for a stateless consumer that waits for others. None: an agent's one after another."""
     tries: int = 5
     """How often a failing event is handled in all before it becomes a dead letter."""
+    again: Callable[[Any, Any, Event], Awaitable[Any]] | None = None
+    """Of a fold whose function may answer otherwise the next time: `(state, event, published) -> state`, the state
+    after an event of which the stream holds another fact than the function gave now. Raises where the state cannot be
+    brought to follow that fact: the event is tried again, then set aside with the state before it."""
     close: Callable[[], Awaitable[None]] | None = None
     """Lets go of what `handle` holds open, when the consumer ends; asked again it opens that again."""
 

@@ -201,6 +201,8 @@ class Agent:
                 ms=reply.ms,
             )
         )
+        if self._body.count is not None:
+            self._body.count.begun(number)
 
     async def _ground(self, number: int) -> None:
         assert self.memory.thought is not None
@@ -291,8 +293,9 @@ class Agent:
             situation = self._outlook.moment(self.memory, number).situation
             asked = reflect(self._body.mind, self._system, situation, settings.mind.max_tokens)
             try:
-                found = await self.control.unless_stopped(asked)
+                found = await self._patience.once(asked)
             except (ModelError, StoppedError) as error:  # the act is done: the cycle ends without
+                self.control.over("mind")
                 log.warning("cycle.not_reflected", error=str(error) or "told to stop")
         await self._facts.publish(
             self._facts.of_cycle(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from conch.bus import Bus, Feed
 from conch.config import Settings
+from conch.cycle.count import CycleCount
 from conch.minds import Mind
 from conch.tools import Notes, Sandbox, Toolbox, ToolContext
 from conch.values import Values
@@ -28,6 +29,8 @@ class Body:
     agentuid: str
     turns: asyncio.Semaphore
     """Held while tools and checks run: so many agents of a process at once."""
+    count: CycleCount | None = None
+    """Of its cycles, where there is a home to keep it in."""
 
     @property
     def bus(self) -> Bus:

@@ -13,7 +13,9 @@ from conch.config import Settings
 from conch.cycle.agent import Agent
 from conch.cycle.body import Body
 from conch.cycle.control import Control
+from conch.cycle.count import CycleCount
 from conch.cycle.hosted import Begun, Hosted
+from conch.cycle.patience import GIVE_UP_SECONDS
 from conch.cycle.recover import Origin, Recovered
 from conch.cycle.rhythm import Rhythm
 from conch.errors import HomeError
@@ -38,9 +40,11 @@ class Household:
         self._toolbox, self._sandbox = Toolbox((*BUILTIN_TOOLS, *devices)), Sandbox(child.settings.tools)
         self._values = Values.model_validate(child.spec["values"])
         self._turns = asyncio.Semaphore(ACTING_PER_CPU * (os.cpu_count() or 1))
-        self._made, self._shelf = Minds(child.settings.mind), Shelf()
+        first_word = None if child.spec["cycles"] is None else GIVE_UP_SECONDS
+        self._made, self._shelf = Minds(child.settings.mind, first_word), Shelf()
         self._minds: dict[str, Mind] = {}
         self._notes: list[Notes] = []
+        self._counts: list[CycleCount] = []
         self._copies: asyncio.Future[Copies] | None = None
         self.hosted = [self._host(number, spec) for number, spec in enumerate(child.spec["agents"])]
         self.resting = {name: Origin(agentuid, rests=True) for name, agentuid in child.spec["resting"].items()}
@@ -54,6 +58,8 @@ class Household:
                 await mind.close()
         for notes in self._notes:
             notes.close()
+        for count in self._counts:
+            count.close()
 
     def _host(self, number: int, spec: dict[str, Any]) -> Hosted:
         name, alone = str(spec["name"]), self._child.spec["alone"]
@@ -90,6 +96,8 @@ class Household:
             self._minds[settings.agent] = mind
         notes = Notes(own / "notes.db", shelf=None if self._child.spec["alone"] else self._shelf)
         self._notes.append(notes)
+        count = CycleCount(own)
+        self._counts.append(count)
         return Body(
             feed=self._feed,
             mind=mind,
@@ -101,6 +109,7 @@ class Household:
             values=self._values,
             agentuid=agentuid,
             turns=self._turns,
+            count=count,
         )
 
     async def _furnish(self, workspace: Path) -> None:

@@ -10,13 +10,13 @@ from conch.bus.jetstream import JetStreamBus
 from conch.cycle.host import Host
 from conch.cycle.hosted import said
 from conch.cycle.household import Household
-from conch.process import Child, run_child
+from conch.process import BUS_SECONDS, Child, run_child
 
 
 async def live(child: Child) -> None:
     """The agents, from their recovery to the last fact. Raises ConchError when they cannot begin."""
     async with (
-        JetStreamBus(child.access, name="conch-agents", strict=child.strict) as bus,
+        JetStreamBus(child.access, name="conch-agents", strict=child.strict, connect_timeout=BUS_SECONDS) as bus,
         feeding(bus) as feed,
         Household(child, feed) as household,
     ):

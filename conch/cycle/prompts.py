@@ -1,8 +1,13 @@
-"""What a mind is told, as text. Pure."""
+"""What a mind is told, as text. Pure.
+
+Only a line of this module's own begins a part of it. A text of the agent, a tool, a file, a sensor or a person stands
+behind `- ` on one line, or with `> ` before each of its lines.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 from conch.cycle.senses import in_words
 from conch.minds.protocol import Prompt, Purpose, Situation
@@ -49,12 +54,12 @@ def thinking(system: str, situation: Situation, max_tokens: int) -> Prompt:
 
 def deciding(system: str, situation: Situation, max_tokens: int) -> Prompt:
     """The question for an action."""
-    parts = [_state(situation), f"Your thought:\n{situation.thought}"]
+    parts = [_state(situation), f"Your thought:\n{_quoted(situation.thought)}"]
     if situation.claims:
-        checked = "\n".join(f"- {claim.verdict}: {claim.claim} ({claim.evidence})" for claim in situation.claims)
+        checked = _listed(f"{claim.verdict}: {claim.claim} ({claim.evidence})" for claim in situation.claims)
         parts.append(f"What checking it found:\n{checked}")
     if situation.memory:
-        parts.append("What you remember:\n" + "\n".join(f"- {note}" for note in situation.memory))
+        parts.append(f"What you remember:\n{_listed(situation.memory)}")
     parts.append("Decide. Answer with one action in the grammar, nothing else.")
     return _prompt("decide", system, situation, "\n\n".join(parts), max_tokens)
 
@@ -71,8 +76,18 @@ def _prompt(purpose: Purpose, system: str, situation: Situation, text: str, max_
 
 
 def _plain(name: str) -> str:
-    """A file's name on one line of its own: a name may hold line ends and say anything behind them."""
+    """A file's name; one that is not shown as it is, is quoted."""
     return name if name.isprintable() else json.dumps(name)
+
+
+def _listed(texts: Iterable[str]) -> str:
+    """Each text on one line, whatever it takes for a line end; each run of white space becomes one blank."""
+    return "\n".join(f"- {' '.join(text.split())}" for text in texts)
+
+
+def _quoted(text: str) -> str:
+    """`text` with a mark before each line, whatever it takes for a line end."""
+    return "\n".join(f"> {line}" for line in text.splitlines())
 
 
 def _state(situation: Situation) -> str:
@@ -82,18 +97,18 @@ def _state(situation: Situation) -> str:
     )
     parts = [f"Cycle {situation.cycle}.", f"Needs (0 starved, 1 satisfied):\n{needs}"]
     if situation.message is not None:
-        parts.append(f"A person says (answer with the tool reply):\n{situation.message}")
+        parts.append(f"A person says (answer with the tool reply):\n{_quoted(situation.message)}")
     if situation.goals:
-        parts.append("Goals:\n" + "\n".join(f"- {goal.statement}" for goal in situation.goals))
+        parts.append(f"Goals:\n{_listed(goal.statement for goal in situation.goals)}")
     if situation.senses:
-        parts.append("What sensors say:\n" + "\n".join(f"- {in_words(sense)}" for sense in situation.senses))
+        parts.append(f"What sensors say:\n{_listed(map(in_words, situation.senses))}")
     if situation.recent:
         acts = "\n".join(
-            f"- cycle {act.cycle}: {act.action.skill} -> {act.status}: {act.output[:SHOWN_OUTPUT]!r}"
+            f"- cycle {act.cycle}: {' '.join(act.action.skill.split())} -> {act.status}: {act.output[:SHOWN_OUTPUT]!r}"
             for act in situation.recent[-5:]
         )
         parts.append(f"Recent actions:\n{acts}")
     if situation.files:
-        shown = "\n".join(_plain(name) for name in situation.files[:SHOWN_FILES])
+        shown = "\n".join(f"- {_plain(name)}" for name in situation.files[:SHOWN_FILES])
         parts.append(f"Files in the workspace:\n{shown}")
     return "\n\n".join(parts)

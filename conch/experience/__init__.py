@@ -4,10 +4,12 @@ from conch.experience.bodies import ShownCheck, ShownLine, ShownScore
 from conch.experience.past import Recorded, Said, Scorer, Since, Unscored
 from conch.experience.place import store_path
 from conch.experience.points import Filters, Point, Tally
+from conch.experience.prune import Pruned, Retention
 from conch.experience.reader import SqliteReader
+from conch.experience.removed import Removal, removal_of, removed_words
 from conch.experience.rows import cycle_row
 from conch.experience.sqlite import MemoryStore, SqliteStore
-from conch.experience.store import FACTS, ComponentStats, ExperienceReader, ExperienceStore, Figures
+from conch.experience.store import FACTS, ComponentStats, ExperienceReader, ExperienceStore, Figures, Loss
 
 __all__ = [
     "FACTS",
@@ -16,9 +18,13 @@ __all__ = [
     "ExperienceStore",
     "Figures",
     "Filters",
+    "Loss",
     "MemoryStore",
     "Point",
+    "Pruned",
     "Recorded",
+    "Removal",
+    "Retention",
     "Said",
     "Scorer",
     "ShownCheck",
@@ -30,5 +36,7 @@ __all__ = [
     "Tally",
     "Unscored",
     "cycle_row",
+    "removal_of",
+    "removed_words",
     "store_path",
 ]

@@ -189,7 +189,7 @@ def assemble(
     The id follows from the act and the revision.
     """
     reflect = {} if context.reflect_ms is None else {"reflect": context.reflect_ms}
-    identity = consequence_id(act.id, "store", "1", ExperienceRecorded, index=revision - 1)
+    identity = revision_id(act, revision)
     return made_of(
         ExperienceRecorded,
         id=identity,
@@ -230,6 +230,11 @@ def assemble(
         episode=act.episode,
         terminal=act.terminal,
     )
+
+
+def revision_id(act: ActionTaken, revision: int) -> str:
+    """The id of the experience of `act` in this revision."""
+    return consequence_id(act.id, "store", "1", ExperienceRecorded, index=revision - 1)
 
 
 def fitting(experience: ExperienceRecorded) -> ExperienceRecorded:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from conch.experience.case import Case
@@ -61,6 +62,13 @@ class Known:
         for names in (self.numbers, self.last, self.force):
             if len(names) > NAMES:
                 names.clear()
+
+    def drop(self, actions: Iterable[str]) -> None:
+        """Forget these actions: their rows are gone."""
+        for action in actions:
+            self.numbers.pop(action, None)
+            case = self._open.pop(action, None) or self._closed.pop(action, None)
+            self._bytes -= 0 if case is None else case.counted
 
     def forget(self) -> None:
         """Know nothing: what is remembered may be of what was not written."""

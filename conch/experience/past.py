@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import TypeAdapter
 
-from conch.experience.opened import OpenStore, stored_event
+from conch.experience.opened import stored_event
+from conch.experience.removed import RemovedReader
 from conch_schemas import ActionTaken, PromptMessage
 
 PROMPT: Final = TypeAdapter(tuple[PromptMessage, ...])
@@ -38,6 +39,7 @@ _VERSIONS: Final = """
 _SCORERS: Final = """
     SELECT component, scorer, version, count(*), min(low), max(high) FROM scores
     GROUP BY component, scorer, version ORDER BY component, scorer, version"""
+_REMOVED_SCORERS: Final = "SELECT component, scorer, version, count, low, high FROM removed_scores"
 _SCORERS_OF: Final = """
     SELECT component, scorer, version, count(*), min(low), max(high) FROM acts a JOIN scores s ON s.act = a.act
     WHERE a.agent = ? AND a.cycle >= ? GROUP BY component, scorer, version ORDER BY component, scorer, version"""
@@ -81,6 +83,8 @@ class Unscored:
     """Of those, not scored."""
     upto: int
     """The place of the agent's last act: what comes later is left to whoever scores live."""
+    removed: int = 0
+    """Acts that retention removed: they are not scored. Of a day on which some of them were meant all are counted."""
 
 
 class Recorded(NamedTuple):
@@ -115,7 +119,7 @@ class Said(NamedTuple):
     value: float | None
 
 
-class PastReader(OpenStore):
+class PastReader(RemovedReader):
     """The part of `ExperienceReader` that scoring the past anew rests on."""
 
     def unscored(self, agent: str, scorer: str, version: str, since: Since) -> Unscored:
@@ -123,7 +127,8 @@ class PastReader(OpenStore):
             upto = self._row(_LAST, agent)[0]
             named = _names(agent, scorer, version, since, upto)
             [(acts, missing)] = self._named(_COUNTED, named)
-        return Unscored(agent, scorer, version, since, acts, missing, upto)
+            gone = [one for one in self.removals(agent) if one.last_cycle >= since.cycle and one.acted >= since.stamp]
+        return Unscored(agent, scorer, version, since, acts, missing, upto, sum(one.acts for one in gone))
 
     def past(self, what: Unscored, most: int, *, whole: bool = False) -> Iterator[list[Recorded]]:
         named = _names(what.agent, what.scorer, what.version, what.since, what.upto)
@@ -152,8 +157,19 @@ class PastReader(OpenStore):
         return [row[0] for row in self._rows(_VERSIONS, action_id, scorer, component)]
 
     def scorers(self, agent: str | None = None, since: int = 0) -> list[Scorer]:
-        rows = self._rows(_SCORERS) if agent is None else self._rows(_SCORERS_OF, agent, since)
-        return [Scorer(one, by, version, n, (low, high)) for one, by, version, n, low, high in rows]
+        with self._snapshot():
+            rows = self._rows(_SCORERS) if agent is None else self._rows(_SCORERS_OF, agent, since)
+            if agent is None:
+                rows += self._rows(_REMOVED_SCORERS)
+            elif since <= 0:
+                rows += self._rows(f"{_REMOVED_SCORERS} WHERE agent = ?", agent)
+        found: dict[tuple[str, str, str], list[tuple[int, float, float]]] = {}
+        for component, scorer, version, *counted in rows:
+            found.setdefault((component, scorer, version), []).append(counted)
+        return [
+            Scorer(*key, sum(n for n, _, _ in some), (min(low for _, low, _ in some), max(high for *_, high in some)))
+            for key, some in sorted(found.items())
+        ]
 
     def said(self, agent: str | None, component: str, scorer: str, version: str | None, since: Since) -> list[Said]:
         named = {

@@ -118,7 +118,7 @@ def portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
             at += size
 
 
-def among(db: sqlite3.Connection, statement: str, names: Iterable[str]) -> Iterator[Row]:
+def among(db: sqlite3.Connection, statement: str, names: Iterable[str | int]) -> Iterator[Row]:
     """The rows of `statement`, which ends in «IN», for all of these names."""
     for some in portions(list(names)):
         yield from db.execute(f"{statement} ({marks(len(some))})", some)

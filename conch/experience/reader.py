@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby, islice
+from math import fsum
 from operator import itemgetter
-from statistics import fmean
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
@@ -20,7 +20,8 @@ from conch.experience.case import Case
 from conch.experience.opened import stored_event
 from conch.experience.past import PROMPT
 from conch.experience.points import LARGEST, Filters, PointReader, in_64_bits
-from conch.experience.store import Awaited, ComponentStats, Figures
+from conch.experience.removed import RemovedComponent
+from conch.experience.store import Awaited, ComponentStats, Figures, Loss
 from conch_schemas import (
     ActionTaken,
     Claim,
@@ -63,6 +64,9 @@ _MARKS: Final = """
 _MARKS_OF: Final = """
     SELECT agent, id, hash, sequence, seq, body FROM marks
     WHERE act = (SELECT act FROM actions WHERE action_id = ?) AND +agent = ?"""
+_BEFORE: Final = """
+    SELECT (SELECT max(cycle) FROM acts WHERE agent = ?1 AND seq <= ?2),
+           (SELECT max(sequence) FROM marks WHERE agent = ?1 AND seq <= ?2)"""
 _WEIGHTS: Final = "SELECT body FROM weights WHERE agent = ? ORDER BY seq"
 _NEEDS: Final = "SELECT body FROM needs WHERE agent = ? ORDER BY seq DESC LIMIT ?"
 
@@ -172,6 +176,12 @@ class SqliteReader(PointReader):
         row = self._row("SELECT max(sequence) FROM marks WHERE agent = ?", agent)
         return row[0] if row else None
 
+    def losses(self, agent: str) -> list[Loss]:
+        base = int(self._meta("base") or 0)
+        ends = json.loads(self._meta("ends") or "null") or ([base] if base else [])
+        losses = [Loss(*self._row(_BEFORE, agent, end)) for end in ends]
+        return [loss for loss in losses if loss.cycle is not None or loss.mark is not None]
+
     def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:
         with self._intact():
             rows = self._rows(_NEEDS, agent, limit)
@@ -183,21 +193,31 @@ class SqliteReader(PointReader):
 
     def component_stats(self, agent: str | None = None, last: int = 1000) -> list[ComponentStats]:
         shown: dict[tuple[str, str], list[ShownScore]] = defaultdict(list)
-        with self._intact():
-            for (verdict,) in self._last(_VERDICTS, agent, last):
+        removed: dict[tuple[str, str], list[RemovedComponent]] = defaultdict(list)
+        with self._snapshot():
+            verdicts = self._last(_VERDICTS, agent, last)
+            for (verdict,) in verdicts:
                 for score in stored_verdict(verdict).scores:
                     shown[score.component, score.scorer].append(score)
-        stats = [_stats(scores) for scores in shown.values()]
+            for sums in self._removed_components(self._removed_sums(agent, last - len(verdicts))):
+                removed[sums.component, sums.scorer].append(sums)
+        stats = [_stats(key, shown[key], removed[key]) for key in {**shown, **removed}]
         return sorted(stats, key=lambda one: (-one.weight, one.component, one.scorer))
 
     def figures(self, agent: str | None = None, last: int = 100) -> Figures:
-        rows = self._last(_FIGURES, agent, last)
+        with self._snapshot():
+            rows = self._last(_FIGURES, agent, last)
+            removed = self._removed_sums(agent, last - len(rows))
+            outcomes = Counter(outcome for outcome, *_ in rows) + self._removed_outcomes(removed)
+        count = len(rows) + sum(sums.acts for sums in removed)
+        totals = [*(total for _, total, _, _ in rows), *(sums.total for sums in removed)]
+        coverages = [*(coverage for _, _, coverage, _ in rows), *(sums.coverage for sums in removed)]
         return Figures(
-            count=len(rows),
-            mean_total=fmean(total for _, total, _, _ in rows) if rows else None,
-            coverage=fmean(coverage for _, _, coverage, _ in rows) if rows else None,
-            incomplete=sum(not complete for *_, complete in rows),
-            outcomes=dict(Counter(outcome for outcome, *_ in rows).most_common()),
+            count=count,
+            mean_total=fsum(totals) / count if count else None,
+            coverage=fsum(coverages) / count if count else None,
+            incomplete=sum(not complete for *_, complete in rows) + sum(sums.incomplete for sums in removed),
+            outcomes=dict(outcomes.most_common()),
         )
 
     def _last(self, what: str, agent: str | None, last: int) -> list[Any]:
@@ -238,24 +258,27 @@ def _mark(row: Sequence[Any]) -> Mark:
     return mark
 
 
-def _stats(scores: Sequence[ShownScore]) -> ComponentStats:
-    """Of one component by one scorer, newest first, at least one."""
+def _stats(key: tuple[str, str], scores: Sequence[ShownScore], removed: Sequence[RemovedComponent]) -> ComponentStats:
+    """Of one component by one scorer, newest first, at least one; kept ones, and the sums over removed ones."""
     values = sorted(score.value for score in scores if score.value is not None)
     status = Counter(score.status for score in scores)
-    applicable = len(scores) - status["not_applicable"]
+    count = len(scores) + sum(sums.count for sums in removed)
+    scored = len(values) + sum(sums.scored for sums in removed)
+    applicable = count - status["not_applicable"] - sum(sums.unasked for sums in removed)
+    newest: list[ShownScore | RemovedComponent] = [*scores, *removed]
     return ComponentStats(
-        component=scores[0].component,
-        scorer=scores[0].scorer,
-        version=next((score.version for score in scores if score.version), ""),
-        weight=scores[0].weight,
-        count=len(scores),
-        scored=len(values),
-        mean=fmean(values) if values else None,
+        component=key[0],
+        scorer=key[1],
+        version=next((one.version for one in newest if one.version), ""),
+        weight=newest[0].weight,
+        count=count,
+        scored=scored,
+        mean=fsum([*values, *(sums.total for sums in removed)]) / scored if scored else None,
         p50=_rank(values, 50),
         p95=_rank(values, 95),
-        errors=status["error"],
-        timeouts=status["timeout"],
-        coverage=len(values) / applicable if applicable else 1.0,
+        errors=status["error"] + sum(sums.errors for sums in removed),
+        timeouts=status["timeout"] + sum(sums.timeouts for sums in removed),
+        coverage=scored / applicable if applicable else 1.0,
     )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import heapq
+import json
+import time
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -16,6 +19,7 @@ from conch.experience.case import Case
 from conch.experience.database import MEMORY, open_writer, told, transaction
 from conch.experience.known import Force, Known
 from conch.experience.opened import stored_event
+from conch.experience.prune import AGE, SIZE, Pruned, Retention, oldest, prune_agent
 from conch.experience.puts import among
 from conch.experience.reader import SqliteReader
 from conch.experience.store import FACTS
@@ -45,6 +49,9 @@ from conch_schemas import (
 AT_ONCE: Final = 500
 """Experiences that one call of `expire` or `unpublished` returns at most."""
 
+PRUNE_SECONDS: Final = 0.02
+"""Work of one call of `prune`, about."""
+
 _OF_AN_ACTION: Final = (ActionTaken, ActionDecided, ThoughtFormed, ThoughtGrounded, CycleReflected, RewardAssigned)
 _KINDS: Final = frozenset(FACTS)
 _LARGEST: Final = 2**63 - 1
@@ -64,6 +71,7 @@ _NEXT_IN_FORCE: Final = "SELECT min(seq) FROM weights WHERE agent = ? AND seq >=
 _GOVERNED: Final = """
     SELECT action_id FROM acts WHERE agent = ?1 AND seq > ?2
     AND seq < coalesce((SELECT min(seq) FROM weights WHERE agent = ?1 AND seq > ?2), 9223372036854775807)"""
+_REMOVED_UPTO: Final = "SELECT agent, max(last_cycle), coalesce(max(last_mark), -1) FROM removals GROUP BY agent"
 _DUE: Final = "SELECT action_id FROM acts WHERE due <= ? ORDER BY due LIMIT ?"
 
 
@@ -84,6 +92,11 @@ class SqliteStore(SqliteReader):
         self._db = open_writer(path, timeout)
         self.duplicates = 0
         self._known = Known()
+        self._removed: dict[str, tuple[int, int]] = self._removed_upto()
+        """Agent -> its last removed cycle and mark."""
+        self._agents_to_prune: list[tuple[float, str]] | None = None
+        """A heap of (time of its first act, agent); None: not looked for."""
+        self._unverified: set[str] = set()
 
     def set_position(self, seq: int) -> None:
         with self._writing():
@@ -95,7 +108,10 @@ class SqliteStore(SqliteReader):
             return
         with self._writing():
             if self.epoch() is not None:
-                self._set_meta("base", self._highest())
+                before, highest = self._base(), self._highest()
+                ends = json.loads(self._meta("ends") or "null") or ([before] if before else [])
+                self._set_meta("ends", json.dumps([*ends, highest]))
+                self._set_meta("base", highest)
                 self._set_meta("position", 0)
             self._set_meta("epoch", epoch)
 
@@ -104,20 +120,45 @@ class SqliteStore(SqliteReader):
     ) -> tuple[ExperienceRecorded, ...]:
         facts = [fact for fact in events if type(fact[1]) in _KINDS]
         _refuse_unplaceable(facts)
+        all_facts, removed = len(facts), self._removed_actions(facts)
+        facts = [fact for fact in facts if not self._is_removed(fact[1], removed)]
         last = self._refuse_leaps(facts)
         with self._writing():
-            work, base = Work(now), self._base()
+            work = Work(now)
             self._delete_published(published)
-            self._number(work, [event.mark.action_id for _, event in facts if type(event) is MarkWitnessed])
-            self._take_up(work, [event.action_id for _, event in facts if type(event) is not MarkWitnessed])
-            known = sum(not self._put(work, base + seq, event) for seq, event in facts)
+            known = self._put_all(work, facts, removed)
             clock = min(stamp(now), max((stamp(event.time) for _, event in facts), default=0.0))
             recorded = self._settle(work, self._due(clock), clock)
             known += self._write(work)
             self._set_meta("position", max(self.position(), upto))
+            self._count_late(all_facts - len(facts))
         self._known.remember(work, last)
         self.duplicates += known
         return recorded
+
+    def catch_up(self, events: Sequence[tuple[int, Event]], *, upto: int, now: datetime) -> None:
+        facts = [fact for fact in events if type(fact[1]) in _KINDS]
+        _refuse_unplaceable(facts)
+        all_facts, removed = len(facts), self._removed_actions(events)
+        facts = [fact for fact in facts if not self._is_removed(fact[1], removed)]
+        said = [
+            event for _, event in events if isinstance(event, ExperienceRecorded) and event.action_id not in removed
+        ]
+        last = self._refuse_leaps(facts)
+        with self._writing():
+            work = Work(now)
+            known = self._put_all(work, facts, removed, said)
+            for experience in said:
+                if experience.action_id is not None:
+                    work.adopt(work.cases[experience.action_id], experience)
+            for case in work.touched:
+                if case.act is not None:
+                    work.wait(case, case.started)  # `expire` closes it, or lets it wait for its scores
+            known += self._write(work)
+            self._set_meta("position", max(self.position(), upto))
+            self._count_late(all_facts - len(facts))
+        self._known.remember(work, last)
+        self.duplicates += known
 
     def expire(self, now: datetime) -> tuple[ExperienceRecorded, ...]:
         clock = stamp(now)
@@ -129,6 +170,52 @@ class SqliteStore(SqliteReader):
             self._write(work)
         self._known.remember(work, {})
         return recorded
+
+    def prune(self, keep: Retention, now: datetime) -> Pruned:
+        pruned = Pruned()
+        if self._agents_to_prune is None:
+            self._agents_to_prune = self._oldest_agents()
+        if self._next_to_prune(keep, now) is None:
+            self._agents_to_prune = None
+            return pruned
+        with self._writing(), self._intact():
+            ends = time.perf_counter() + PRUNE_SECONDS
+            while (due := self._next_to_prune(keep, now)) is not None:
+                if pruned.acts and time.perf_counter() >= ends:
+                    break
+                agent, before, why = due
+                with_marks = agent not in self._unverified
+                removed = prune_agent(self._db, agent, before, why, now, pruned, with_marks=with_marks)
+                first = oldest(self._db, agent) if removed else None
+                if first is None:
+                    heapq.heappop(self._agents_to_prune)
+                else:
+                    heapq.heapreplace(self._agents_to_prune, (first, agent))
+        self._unverified |= pruned.unverified
+        self._known.drop(pruned.actions)
+        self._removed = self._removed_upto()
+        return pruned
+
+    def _removed_upto(self) -> dict[str, tuple[int, int]]:
+        return {agent: (cycle, mark) for agent, cycle, mark in self._rows(_REMOVED_UPTO)}
+
+    def _oldest_agents(self) -> list[tuple[float, str]]:
+        found = [(first, agent) for agent in self.agents() if (first := oldest(self._db, agent)) is not None]
+        heapq.heapify(found)
+        return found
+
+    def _next_to_prune(self, keep: Retention, now: datetime) -> tuple[str, float, str] | None:
+        """(agent, time before which its acts may go, why); None: nothing is beyond what is kept."""
+        if not self._agents_to_prune:
+            return None
+        first, agent = self._agents_to_prune[0]
+        young = stamp(now) - keep.grace
+        old = float("-inf") if keep.seconds is None else min(young, stamp(now) - keep.seconds)
+        if first < old:
+            return agent, old, AGE
+        if keep.bytes is not None and first < young and self.bytes_used() > keep.bytes:
+            return agent, young, SIZE
+        return None
 
     def next_deadline(self) -> datetime | None:
         due = self._row("SELECT min(due) FROM acts WHERE due IS NOT NULL")[0]
@@ -148,6 +235,29 @@ class SqliteStore(SqliteReader):
     def _delete_published(self, ids: Sequence[str]) -> None:
         for _ in among(self._db, "DELETE FROM outbox WHERE id IN", ids):
             pass
+
+    def _removed_actions(self, facts: Iterable[tuple[int, Event]]) -> set[str]:
+        """Which of these facts' actions were removed: by their cycle, and because nothing is known of them."""
+        if not self._removed:
+            return set()
+        asked = {
+            action
+            for _, event in facts
+            if event.cycle is not None and event.cycle <= self._removed.get(event.agent, (-1, -1))[0]
+            if (action := event.mark.action_id if isinstance(event, MarkWitnessed) else event.action_id) is not None
+        }
+        with told(self._path):
+            return asked - {action for action, _ in among(self._db, _NUMBERS, asked)}
+
+    def _count_late(self, facts: int) -> None:
+        if facts:
+            self._set_meta("came_late", self.came_late() + facts)
+
+    def _is_removed(self, event: Event, actions: set[str]) -> bool:
+        """Whether the fact is about what was removed. A later mark about a removed act is not: the chain needs it."""
+        if isinstance(event, MarkWitnessed):
+            return event.mark.sequence <= self._removed.get(event.agent, (-1, -1))[1]
+        return event.action_id in actions
 
     def _refuse_leaps(self, facts: Iterable[tuple[int, Event]]) -> dict[str, int | None]:
         """The last cycle of each agent that acts in these facts.
@@ -220,6 +330,24 @@ class SqliteStore(SqliteReader):
         case.revision, case.verdict = self._row(_VERDICT, case.number) or (0, None)
         return self._fill_context(case)
 
+    def _put_all(
+        self,
+        work: Work,
+        facts: Sequence[tuple[int, Event]],
+        removed: Container[str],
+        said: Sequence[ExperienceRecorded] = (),
+    ) -> int:
+        """Put these facts into their cases, having those of `said` at hand too; how many are known for certain.
+
+        Actions in `removed` get no case, though a later mark may be about one.
+        """
+        base = self._base()
+        marked = [event.mark.action_id for _, event in facts if type(event) is MarkWitnessed]
+        self._number(work, [action for action in marked if action not in removed])
+        self._take_up(work, [event.action_id for _, event in facts if type(event) is not MarkWitnessed])
+        self._take_up(work, [event.action_id for event in said])
+        return sum(not self._put(work, base + seq, event) for seq, event in facts)
+
     def _put(self, work: Work, seq: int, event: Event) -> bool:
         """Put one fact into its case and among what is to be written: whether anything of it is new.
 
@@ -271,6 +399,8 @@ class SqliteStore(SqliteReader):
             work.wait(case, case.started + wait)
             return None
         work.wait(case, None)
+        if case.verdict is not None and not force.version and json.loads(case.verdict)["weights"]:
+            return None  # judged by a weight set that the stream no longer has: nothing here can judge better
         verdict = judge(force.version, force.parts, scores)
         body = json_of(verdict)
         return None if body == case.verdict else work.record(case, case.act, verdict, body)

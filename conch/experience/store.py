@@ -11,6 +11,8 @@ from typing import Protocol
 from conch.experience.bodies import ShownCheck
 from conch.experience.past import Recorded, Said, Scorer, Since, Unscored
 from conch.experience.points import Filters, Point, Tally
+from conch.experience.prune import Pruned, Retention
+from conch.experience.removed import Removal
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
@@ -57,8 +59,9 @@ class ComponentStats:
     """Experiences that show it."""
     scored: int
     mean: float | None
-    """Of the scored values, like p50 and p95 (nearest rank); None without any."""
+    """Of the scored values; None without any."""
     p50: float | None
+    """Nearest rank, like p95, of the values of kept experiences alone; None without any."""
     p95: float | None
     errors: int
     timeouts: int
@@ -89,6 +92,16 @@ class Awaited:
     """That wait for scores."""
     parts: tuple[str, ...]
     """Components that are missing, in the order of the weight set; none, where a weight set itself is."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The stream that the store read was replaced by another one: what stood on it and was not joined is gone."""
+
+    cycle: int | None
+    """The agent's last act of before; None: it had not acted."""
+    mark: int | None
+    """Sequence of its last mark of before; None: there was none."""
 
 
 class ExperienceReader(Protocol):
@@ -185,6 +198,10 @@ class ExperienceReader(Protocol):
         """The highest sequence of a mark stored."""
         ...
 
+    def losses(self, agent: str) -> list[Loss]:
+        """Each time that the stream was replaced since the agent first acted, in their order."""
+        ...
+
     def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:
         """The last `limit` changes of needs, oldest first."""
         ...
@@ -194,7 +211,11 @@ class ExperienceReader(Protocol):
         ...
 
     def component_stats(self, agent: str | None = None, last: int = 1000) -> list[ComponentStats]:
-        """Each component of each scorer over the last experiences, the heaviest first, then by name."""
+        """Each component of each scorer over the last experiences, the heaviest first, then by name.
+
+        Like `figures`: where fewer than `last` experiences are kept, sums over removed ones are added, newest blocks
+        of 100 cycles first, as many as fit into `last`.
+        """
         ...
 
     def figures(self, agent: str | None = None, last: int = 100) -> Figures:
@@ -232,7 +253,8 @@ class ExperienceReader(Protocol):
 
     def scorers(self, agent: str | None = None, since: int = 0) -> list[Scorer]:
         """Everybody who has scored anything, by component, scorer and version. Looks at every score there is; of a
-        named agent at those of its acts from the cycle `since` on."""
+        named agent at those of its acts from the cycle `since` on. Scores of removed acts count too, unless `since` is
+        above 0."""
         ...
 
     def said(self, agent: str | None, component: str, scorer: str, version: str | None, since: Since) -> list[Said]:
@@ -248,6 +270,18 @@ class ExperienceReader(Protocol):
 
     def explanation(self, said: Said, component: str, scorer: str) -> str:
         """The words that came with a score."""
+        ...
+
+    def removals(self, agent: str) -> list[Removal]:
+        """Which cycles and marks of an agent retention has removed, oldest first: a row for each day and reason."""
+        ...
+
+    def came_late(self) -> int:
+        """How many facts came for acts that had been removed. They change nothing."""
+        ...
+
+    def bytes_used(self) -> int:
+        """Bytes of the store that hold something; its file may be larger, what is free in it is used again."""
         ...
 
     def close(self) -> None:
@@ -290,8 +324,18 @@ class ExperienceStore(ExperienceReader, Protocol):
         when every part has come, or the longest deadline of what is missing has passed; its revision rises exactly when
         a verdict (scores, total, coverage, completeness) changes. It is complete once every part has come, late or not.
 
+        Facts of an act that was removed change nothing and are counted (`came_late`).
+
         Raises ContractError, with the offending `seq`, for a fact that cannot be placed (no action id, no cycle, a
         number beyond 64 bits, an act from far beyond its agent's last one): nothing of the batch is stored then.
+        """
+        ...
+
+    def catch_up(self, events: Sequence[tuple[int, Event]], *, upto: int, now: datetime) -> None:
+        """Like `apply`, for the part of the stream that was there before the store: nothing is recorded yet.
+
+        The `ExperienceRecorded` among the events are taken as recorded, so that no id is given to a second content.
+        Once that part is read to its end, `expire` closes what has nothing to wait for, and records what differs.
         """
         ...
 
@@ -299,6 +343,15 @@ class ExperienceStore(ExperienceReader, Protocol):
         """Record the acts whose deadline passed, incomplete, what is missing as timeout: at most 500 at a time.
 
         For when the stream is read to its end. Call again while `next_deadline` is past.
+        """
+        ...
+
+    def prune(self, keep: Retention, now: datetime) -> Pruned:
+        """Remove some of the oldest cycles that are beyond `keep`, in one transaction of some 20 ms; call again until
+        nothing was removed.
+
+        Sums over them stay. Never removed are the newest 100 cycles of each agent, acts that wait for scores, and what
+        an agent did after them. Marks are removed as far as they verify, with the hash that the next one follows.
         """
         ...
 

@@ -10,7 +10,7 @@ from conch.experience.bodies import stored_needs, stored_verdict
 from conch.experience.columns import act_columns, least_satisfied
 from conch_schemas import ActionTaken, ContractViolationError, decode
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 
 # Facts are kept as they came, one narrow table a kind: a primary key makes "twice is once" the database's own rule.
 # `seq` is a fact's place: the stream's sequence, plus the meta value `base` since the stream was replaced.
@@ -18,6 +18,32 @@ SCHEMA_VERSION: Final = 3
 # the rows of every fact would lie scattered over all of the file, and a fact would cost more the more there are. By
 # number all that is new stands at the end of its table; only the one row of `actions` is put somewhere in the middle.
 _ACTIONS: Final = "CREATE TABLE actions (action_id TEXT PRIMARY KEY, act INTEGER NOT NULL) WITHOUT ROWID"
+_REMOVAL_TABLES: Final = (
+    # What was removed of an agent on a day, for one reason, in one row; marks are removed as a prefix of their chain.
+    """CREATE TABLE removals (
+        agent TEXT, day TEXT, why TEXT, first_cycle INTEGER NOT NULL, last_cycle INTEGER NOT NULL,
+        acts INTEGER NOT NULL, acted REAL NOT NULL, time TEXT NOT NULL, first_mark INTEGER, last_mark INTEGER,
+        marks INTEGER NOT NULL, hash TEXT, PRIMARY KEY (agent, day, why)) WITHOUT ROWID""",
+    # Sums over removed experiences, by blocks of cycles. `seq` is the place of the newest one in the block.
+    """CREATE TABLE removed_totals (
+        agent TEXT, block INTEGER, seq INTEGER NOT NULL, acts INTEGER NOT NULL, total REAL NOT NULL,
+        squares REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL, coverage REAL NOT NULL,
+        incomplete INTEGER NOT NULL, PRIMARY KEY (agent, block)) WITHOUT ROWID""",
+    "CREATE INDEX removed_totals_by_seq ON removed_totals (seq)",
+    """CREATE TABLE removed_outcomes (
+        agent TEXT, block INTEGER, outcome TEXT, acts INTEGER NOT NULL,
+        PRIMARY KEY (agent, block, outcome)) WITHOUT ROWID""",
+    """CREATE TABLE removed_components (
+        agent TEXT, block INTEGER, component TEXT, scorer TEXT, version TEXT NOT NULL, weight REAL NOT NULL,
+        count INTEGER NOT NULL, scored INTEGER NOT NULL, total REAL NOT NULL, squares REAL NOT NULL, low REAL,
+        high REAL, errors INTEGER NOT NULL, timeouts INTEGER NOT NULL, unasked INTEGER NOT NULL,
+        PRIMARY KEY (agent, block, component, scorer)) WITHOUT ROWID""",
+    # Of every score, whether it counted or not.
+    """CREATE TABLE removed_scores (
+        agent TEXT, component TEXT, scorer TEXT, version TEXT, count INTEGER NOT NULL, low REAL NOT NULL,
+        high REAL NOT NULL, PRIMARY KEY (agent, component, scorer, version)) WITHOUT ROWID""",
+)
+"""New in version 4."""
 TABLES: Final = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
     _ACTIONS,
@@ -52,6 +78,7 @@ TABLES: Final = (
         agent, cycle, seq, outcome, kind, tool, skill, need, complete, total)""",
     "CREATE INDEX experiences_by_seq ON experiences (seq)",
     "CREATE TABLE outbox (place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, body BLOB NOT NULL)",
+    *_REMOVAL_TABLES,
 )
 
 _MOVED: Final = ("acts", "scores", "contexts", "needs", "marks", "experiences")
@@ -92,6 +119,10 @@ def bring_up(connection: sqlite3.Connection, version: int) -> None:
 
     Raises ContractViolationError or DecodeError where a row is not what was written.
     """
+    for statement in _REMOVAL_TABLES:
+        connection.execute(statement)
+    if version == 3:
+        return
     moved: tuple[str, ...] = _MOVED if version == 1 else ("experiences",)
     _renamed(connection, moved)
     if version == 1:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from conch.experience.assemble import Verdict, assemble, fitting
+from conch.experience.assemble import Context, Verdict, assemble, fitting, revision_id
 from conch.experience.case import Case, takes
 from conch.experience.columns import act_columns, least_satisfied
 from conch.experience.puts import Puts, Row
@@ -104,7 +104,7 @@ class Work:
     def mark(self, seq: int, event: MarkWitnessed) -> bool:
         """A mark. Known ones show when they are written."""
         mark = event.mark
-        act = None if mark.action_id is None else self.numbers[mark.action_id]
+        act = None if mark.action_id is None else self.numbers.get(mark.action_id)  # None too where the act was removed
         self.puts.marks.append((event.agent, mark.sequence, mark.id, mark.hash, seq, act, json_of(mark)))
         return True
 
@@ -119,11 +119,34 @@ class Work:
         case.revision, case.verdict = case.revision + 1, body
         context = case.context()
         experience = fitting(assemble(act, case.seq, verdict, context, revision=case.revision, recorded=self.now))
-        figures = (verdict.total, verdict.coverage, verdict.complete)
-        said = (case.revision, self.now.isoformat(), least_satisfied(context.needs_before), *figures, body)
-        self.puts.experiences.append((case.number, case.seq, act.agent, act.cycle, *act_columns(act), *said))
+        self._put_experience(case, act, context, verdict, self.now)
         self.puts.outbox.append((experience.id, encode(experience)))
         return experience
+
+    def adopt(self, case: Case, said: ExperienceRecorded) -> None:
+        """Take a revision that stands on the stream as recorded, where it is later than what is known.
+
+        A case without its act is left alone: no row can be made of it.
+        """
+        if case.act is None or said.revision <= case.revision or said.id != revision_id(case.act, said.revision):
+            return
+        verdict = Verdict(
+            scores=said.scores,
+            total=said.total,
+            breakdown=said.breakdown,
+            coverage=said.coverage,
+            complete=said.complete,
+            weights=said.weights,
+        )
+        case.revision, case.verdict = said.revision, json_of(verdict)
+        self._put_experience(case, case.act, case.context(), verdict, said.time)
+
+    def _put_experience(
+        self, case: Case, act: ActionTaken, context: Context, verdict: Verdict, recorded: datetime
+    ) -> None:
+        figures = (verdict.total, verdict.coverage, verdict.complete, case.verdict)
+        known = (case.revision, recorded.isoformat(), least_satisfied(context.needs_before), *figures)
+        self.puts.experiences.append((case.number, case.seq, act.agent, act.cycle, *act_columns(act), *known))
 
     def place_acts(self) -> None:
         """The rows of the acts, as of the end: most have come and waited for nothing in between."""

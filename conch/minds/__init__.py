@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class Minds:
     """Makes the minds of a process; what they can share is made once. Entered as a context; left, it closes that."""
 
-    def __init__(self, settings: MindSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: MindSettings, first_word: float | None = None) -> None:
+        """`first_word`: seconds in which the first reply of a mind at an endpoint must begin; None: `mind.timeout`."""
+        self._settings, self._first_word = settings, first_word
         self._line: Line | None = None
         self._script: tuple[ScriptLine, ...] | None = None
 
@@ -44,7 +45,7 @@ class Minds:
             from conch.minds.openai import OpenAIMind
 
             self._line = self._line or Line()
-            return OpenAIMind(settings, seed=seed, line=self._line)
+            return OpenAIMind(settings, seed=seed, line=self._line, first_word=self._first_word)
         if settings.kind == "scripted":
             return self._scripted(decided)
         # The matrices are small: threads that wait for each other would take ten times as long on a busy machine.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ipaddress
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from http.cookiejar import DefaultCookiePolicy
+from typing import Any, cast
 
 import httpx2
 from pydantic import SecretStr
@@ -21,6 +24,12 @@ MAX_REPLY = 1024 * 1024
 """Most characters of a reply."""
 MAX_BODY = 4 * MAX_REPLY
 """Most bytes that are read of a body that is not streamed."""
+MAX_STREAM = 64 * MAX_REPLY
+"""Most bytes of a stream: what holds a few characters each takes some hundred."""
+MAX_SILENT = 10_000
+"""Most line ends of a stream from one word to the next: comments, which keep a connection alive."""
+SHOWN_BODY = 4096
+"""Most bytes that are read of an answer that is no completion, to say how it begins."""
 CONNECT_SECONDS = 10.0
 """Longest wait for a connection; then the next try, which may reach another address."""
 CALLS = 64
@@ -108,8 +117,8 @@ class Line:
         self.turns = asyncio.Semaphore(CALLS)
         self._client: httpx2.AsyncClient | None = None
 
-    def client(self, key: str) -> httpx2.AsyncClient:
-        """The one client, made with the first mind's key."""
+    def client(self, url: httpx2.URL, key: str) -> httpx2.AsyncClient:
+        """The one client, made with the first mind's address and key. It keeps no cookies."""
         if self._client is None:
             headers = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
             if key:
@@ -117,7 +126,8 @@ class Line:
             # No limit on reading: a model may think for long before its first word. The deadline covers it.
             timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
             limits = httpx2.Limits(max_connections=CALLS, max_keepalive_connections=CALLS)
-            self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits)
+            self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits, mounts=direct(url))
+            self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
         return self._client
 
     async def close(self) -> None:
@@ -141,14 +151,17 @@ class Endpoint:
         self.where = f"{self._url.scheme}://{self._url.netloc.decode()}{self._url.path}"
         """The address, without secrets."""
 
-    async def once(self, body: bytes) -> Reply:
-        """The reply to one request, whole. Raises Passing for what may pass by itself, ModelError for all else."""
+    async def once(self, body: bytes, heard: Callable[[], None] = lambda: None) -> Reply:
+        """The reply to one request, whole. `heard` is called with every part of it.
+
+        Raises Passing for what may pass by itself, ModelError for all else.
+        """
         begun = False
         try:
-            async with self._line.client(self._key).stream("POST", self._url, content=body) as response:
+            async with self._line.client(self._url, self._key).stream("POST", self._url, content=body) as response:
                 await self._refuse(response)
                 begun = True
-                return await self._read(response)
+                return await self._read(response, heard)
         # `from None` throughout: httpx2's errors hold the request, and with it the key.
         except httpx2.UnsupportedProtocol:
             raise ModelError(f"{self.where} is no http:// or https:// address", fatal=True) from None
@@ -169,16 +182,22 @@ class Endpoint:
         advice = _ADVICE.get(status, "the endpoint cannot be used like this: check {0}.base_url").format(self._section)
         raise ModelError(f"{sentence} ({advice})", fatal=300 <= status < 500, status=status)
 
-    async def _read(self, response: httpx2.Response) -> Reply:
+    async def _read(self, response: httpx2.Response, heard: Callable[[], None]) -> Reply:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         reply = Reply()
         if kind == "text/event-stream":
-            async for data in _data(response):
+            async for data in _data(response, self.where):
+                heard()
                 self._take(reply, data, "delta")
         elif kind == "application/json":  # the endpoint does not stream
             self._take(reply, await _some(response, MAX_BODY), "message")
         else:
-            raise ModelError(f"{self.where} answered with {self._shown(kind) or 'something'}, not with a completion")
+            begins = self._shown(await _some(response, SHOWN_BODY))
+            raise ModelError(
+                f"{self.where} answered 200 with {self._shown(kind) or 'no content type'}, not with a completion; it "
+                f"begins: {begins or 'nothing'} (check {self._section}.base_url, up to and with /v1)",
+                fatal=True,
+            )
         if reply.finish_reason is None:
             raise ModelError(f"{self.where} ended its reply without a finish_reason: it is not whole")
         return reply
@@ -208,12 +227,45 @@ def _address(base_url: str, section: str) -> httpx2.URL:
     return url
 
 
-async def _data(response: httpx2.Response) -> AsyncIterator[str]:
-    """The data of each server-sent event, up to `[DONE]` or the end."""
-    async for event in httpx2.EventSource(response, max_event_size=MAX_BODY):
+def direct(url: httpx2.URL) -> dict[str, httpx2.AsyncBaseTransport | None]:
+    """What a client of httpx2 mounts, so that an address of this machine is reached without a proxy. A proxy of the
+    environment would be given what is not to leave the machine; for other machines it is as the environment says."""
+    host = url.host
+    pattern = f"all://{f'[{host}]' if ':' in host else host}"
+    with contextlib.suppress(ValueError):
+        address = ipaddress.ip_address(host)
+        return {pattern: None} if address.is_loopback or address.is_unspecified else {}
+    return {pattern: None} if host == "localhost" or host.endswith(".localhost") else {}
+
+
+class _Bounded:
+    """The text of a stream of events, so far as it goes: counted up to its end, and from one event to the next."""
+
+    def __init__(self, response: httpx2.Response, where: str) -> None:
+        self.headers, self.request = response.headers, response.request
+        self._response, self._where = response, where
+        self._size, self.silent = 0, 0
+
+    async def aiter_text(self) -> AsyncIterator[str]:
+        """The text as it comes. Raises ModelError where it is too much."""
+        async for text in self._response.aiter_text():
+            self._size += len(text)
+            self.silent += text.count("\n") + text.count("\r")
+            if self._size > MAX_STREAM:
+                raise ModelError(f"the reply of {self._where} goes on past {MAX_STREAM} bytes; it was left there")
+            yield text  # each event in it sets `silent` to 0
+            if self.silent > MAX_SILENT:
+                raise ModelError(f"{self._where} sent {self.silent} lines without a word; it was left there")
+
+
+async def _data(response: httpx2.Response, where: str) -> AsyncIterator[str]:
+    """The data of each server-sent event, up to `[DONE]` or the end. Raises ModelError for a stream without a bound."""
+    text = _Bounded(response, where)
+    async for event in httpx2.EventSource(cast(httpx2.Response, text), max_event_size=MAX_BODY):
         if event.data == "[DONE]":
             return
         if event.data:
+            text.silent = 0
             yield event.data
 
 

@@ -40,13 +40,16 @@ class OpenAIMind:
         seed: int = 0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         line: Line | None = None,
+        first_word: float | None = None,
     ) -> None:
         """Raises ConfigError for an address or a key that cannot be used. `sleep` waits between the tries; `line` is
-        shared with other minds, without it this one has its own."""
+        shared with other minds, without it this one has its own. `first_word`: seconds in which a mind that has not
+        replied yet must begin to, or it counts as unreachable; None: `settings.timeout` alone counts."""
         self._settings = settings
         self._line, self._shares = line or Line(), line is not None
         self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
         self._sleep = sleep
+        self._first_word = first_word
         self._endpoint = Endpoint(settings.base_url, settings.api_key, self._line, section="mind")
 
     @property
@@ -59,6 +62,7 @@ class OpenAIMind:
         started = time.monotonic()
         async with self._line.turns:  # waiting for a turn is not the endpoint's time
             reply = await self._in_time(prompt)
+        self._first_word = None
         return Completion(
             text=well_formed("".join(reply.parts)),  # a pair of surrogates may come in two chunks
             finish_reason=str(reply.finish_reason),
@@ -68,16 +72,23 @@ class OpenAIMind:
         )
 
     async def _in_time(self, prompt: Prompt) -> Reply:
-        deadline = asyncio.get_running_loop().time() + self._settings.timeout
+        began, timeout = asyncio.get_running_loop().time(), self._settings.timeout
+        deadline = began + timeout
+        first = deadline if self._first_word is None else min(deadline, began + self._first_word)
         last: list[str] = []
         try:
-            async with asyncio.timeout_at(deadline):
-                return await self._persistently(self._body(prompt), deadline, last)
+            async with asyncio.timeout_at(first) as limit:
+
+                def heard() -> None:
+                    if not limit.expired():  # nor about to
+                        limit.reschedule(deadline)
+
+                return await self._persistently(self._body(prompt), deadline, last, heard)
         except TimeoutError:
+            silent = limit.when() != deadline
+            whole, most = ("said nothing", self._first_word) if silent else ("gave no whole reply", timeout)
             before = f" (before that: {last[-1]})" if last else ""
-            raise ModelError(
-                f"{self._endpoint.where} gave no whole reply within {self._settings.timeout:g} s{before}"
-            ) from None
+            raise ModelError(f"{self._endpoint.where} {whole} within {most:g} s{before}", unreachable=silent) from None
 
     def learn(self, experience: ExperienceRecorded) -> None:
         """The endpoint's model does not learn here."""
@@ -99,15 +110,17 @@ class OpenAIMind:
         }
         return json.dumps(request).encode()
 
-    async def _persistently(self, body: bytes, deadline: float, last: list[str]) -> Reply:
+    async def _persistently(self, body: bytes, deadline: float, last: list[str], heard: Callable[[], None]) -> Reply:
         bound, most = BACKOFF
         loop = asyncio.get_running_loop()
         quiet_until = min(deadline, loop.time() + QUIET_SECONDS)
         while True:
             try:
-                return await self._endpoint.once(body)
+                return await self._endpoint.once(body, heard)
             except Passing as failure:
                 last.append(str(failure))
+                if not failure.unreachable:
+                    heard()
                 wait = failure.after
                 if wait is None:
                     wait = bound * self._random.uniform(0.5, 1.0)

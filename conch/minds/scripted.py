@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conch.errors import ConfigError
+from conch.files import read_plain
 from conch.minds.protocol import Completion, Prompt, ScriptEnded
 from conch_schemas import ExperienceRecorded, Usage
 
+MOST_BYTES = 64 * 2**20
+"""Of a script: all of it is held in memory."""
 DEFAULT_THOUGHT = "I follow my script."
 REFLECTION = "I did what my script says."
 
@@ -30,12 +33,13 @@ def read_script(path: Path) -> tuple[Line, ...]:
     because a reply may hold any other character; the last line's end is no further line.
     """
     try:
-        text = path.read_bytes().decode().removesuffix("\n")
+        data = read_plain(path, MOST_BYTES)
+        text = data.decode().removesuffix("\n")
     except UnicodeDecodeError as error:
         raise ConfigError(f"the script {path} is not UTF-8 (byte {error.start})") from error
     except OSError as error:
         raise ConfigError(f"the script {path} cannot be read: {error.strerror}") from error
-    if not text and path.stat().st_size == 0:
+    if not data:
         return ()
     lines = text.split("\n")
     if path.suffix != ".jsonl":

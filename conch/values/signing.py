@@ -15,6 +15,7 @@ from nacl.exceptions import BadSignatureError
 from nacl.signing import SigningKey, VerifyKey
 
 from conch.errors import ConfigError, UsageError
+from conch.files import open_plain
 from conch.home import write_whole
 
 MOST_BYTES = 1024
@@ -78,5 +79,5 @@ def _secret(file: Path) -> SigningKey:
 
 
 def _text(file: Path) -> bytes:
-    with file.open("rb") as stream:
+    with open_plain(file) as stream:
         return stream.read(MOST_BYTES).strip()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import shutil
 import statistics
 import subprocess
 import sys
@@ -21,7 +20,10 @@ from conch.config import MindSettings, Settings, ToolSettings
 from conch.config.mask import masked
 from conch.config.model import METRICS_PORT, MetricsSettings, ValuesSettings
 from conch.consumer.endpoint import listen
-from conch.errors import ConchError, ConfigError, HomeError
+from conch.cycle.count import cycles_begun
+from conch.disk import disk_use
+from conch.errors import ConchError, ConfigError, HomeError, UsageError
+from conch.experience import store_path
 from conch.home import Home
 
 ENOUGH_BYTES = 2**30
@@ -86,12 +88,28 @@ def _format(home: Home, says: str) -> Finding:
         return Finding("home", "problem", str(error), "conch run will be refused")
 
 
+def history(home: Home, settings: Settings) -> list[Finding]:
+    """Whether agents that have acted before are still known of; nothing where they are, or a server of yours knows."""
+    kept = (home.bus / "jetstream", store_path(settings.store.url, home.path))
+    if settings.bus.url is not None or any(one.exists() for one in kept):
+        return []
+    counted = {name: cycles_begun(home.agent_dir(name)) for name in home.agents()}
+    acted = [name for name, begun in counted.items() if begun or (home.agent_dir(name) / "reflex.npz").exists()]
+    if not acted:
+        return []
+    says = f"{', '.join(acted)} acted before, but neither the stream nor the store is there: the history is gone"
+    return [Finding("history", "warning", says, f"put back {home.bus} or {kept[1]} from a copy before the next run")]
+
+
 def _disk(place: Path) -> Finding:
-    free = shutil.disk_usage(place).free
-    says = f"{free / 2**30:.1f} GiB free at {place}"
-    if free >= ENOUGH_BYTES:
-        return Finding("disk", "ok", says)
-    return Finding("disk", "warning" if free >= ENOUGH_BYTES / 10 else "problem", says, "make room: a run fills it")
+    use = disk_use(place)
+    says = f"{use.free / 2**30:.1f} GiB free at {place}, {use.share:.0%} full"
+    if use.free < ENOUGH_BYTES:
+        status: Literal["warning", "problem"] = "warning" if use.free >= ENOUGH_BYTES / 10 else "problem"
+        return Finding("disk", status, says, "make room: a run fills it")
+    if use.warning:
+        return Finding("disk", "warning", says, "bound what is kept: store.keep and bus.keep, or make room")
+    return Finding("disk", "ok", says)
 
 
 def _fsync_ms(handle: int) -> float:
@@ -170,6 +188,27 @@ def sandbox(settings: ToolSettings) -> Finding:
     return Finding("sandbox", "ok", "bubblewrap works: shell and git are confined to the workspace")
 
 
+def workspace(of: Home, settings: Settings) -> Finding:
+    """Whether the agent may write to nothing that Conch reads or runs."""
+    from conch.trusted import refuse_writable, workspace_in
+
+    try:
+        refuse_writable(of, settings, None, ())
+    except UsageError as error:
+        return Finding("workspace", "problem", str(error), "conch run will be refused")
+    return Finding("workspace", "ok", f"{workspace_in(of, settings)} holds nothing that conch runs or trusts")
+
+
+def rules() -> Finding:
+    """Whether what a rule starts and signals can be held to itself."""
+    from conch.consumer.namespace import why_none
+
+    if (why := why_none()) is None:
+        return Finding("rules", "ok", "bubblewrap works: a rule sees and signals only its own processes")
+    says = f"a rule's process can signal yours, and what it leaves behind may live on ({why})"
+    return Finding("rules", "warning", says, "install bubblewrap and allow it user namespaces, if rules are others'")
+
+
 async def mind(settings: MindSettings) -> Finding:
     """Whether there is somebody to ask."""
     if settings.kind == "openai":
@@ -190,11 +229,14 @@ def _script(settings: MindSettings) -> Finding:
 async def _endpoint(settings: MindSettings) -> Finding:
     import httpx2
 
+    from conch.minds.endpoint import direct
+
     shown = masked(settings.base_url)
     headers = {"authorization": f"Bearer {settings.api_key.get_secret_value()}"} if settings.api_key else {}
     try:
-        async with httpx2.AsyncClient(timeout=REACH_SECONDS) as client:
-            response = await client.get(f"{settings.base_url.rstrip('/')}/models", headers=headers)
+        url = httpx2.URL(f"{settings.base_url.rstrip('/')}/models")
+        async with httpx2.AsyncClient(timeout=REACH_SECONDS, mounts=direct(url)) as client:
+            response = await client.get(url, headers=headers)
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         # An error's words may hold the request, and that the key.
         why = f"{shown} cannot be reached ({type(error).__name__})"
@@ -285,8 +327,11 @@ async def everything(settings: Settings, of: Home) -> list[Finding]:
     """Every check of a home and its settings, one after the other; what blocks does so in a thread."""
     return [
         *await asyncio.to_thread(home, of, settings),
+        *await asyncio.to_thread(history, of, settings),
         await bus(of, settings),
         await asyncio.to_thread(sandbox, settings.tools),
+        await asyncio.to_thread(workspace, of, settings),
+        await asyncio.to_thread(rules),
         await mind(settings.mind),
         await asyncio.to_thread(values, settings.values),
         *await asyncio.to_thread(judges, of, settings),

@@ -17,6 +17,7 @@ from conch.consumer.letters import open_letters
 from conch.consumer.members import signs
 from conch.consumer.retention import look
 from conch.consumer.standing import standings
+from conch.disk import disk_use
 from conch.errors import BusError
 from conch.experience import ExperienceReader, store_path
 from conch.home import Home
@@ -66,6 +67,8 @@ async def gather(
         "left_over": [],
         "dead_letters": None,
         "alarms": None,
+        "disk": await asyncio.to_thread(_disk, home),
+        "store": None,
     }
     if run is not None:
         try:
@@ -76,6 +79,15 @@ async def gather(
     if not store_path(settings.store.url, home.path).exists():
         return found | {"figures": None, "components": [], "last_cycle": None, "unscored": 0, "needs": {}}
     return found | await read(lambda store: _of_store(store, names, found["agents"]))
+
+
+def _disk(home: Home) -> dict[str, Any] | None:
+    """How full the disk of the home is, and what to do about it where that is too much."""
+    try:
+        use = disk_use(home.path)
+    except OSError:
+        return None
+    return {"used": use.used, "free": use.free, "share": use.share, "warning": use.warning}
 
 
 def _of_agents(rows: Sequence[dict[str, Any]], states: Mapping[str, int]) -> dict[str, Any]:
@@ -134,7 +146,13 @@ def _of_store(store: ExperienceReader, names: Sequence[str], rows: Sequence[dict
     needs = store.needs_history(agent, 1) if agent is not None else ()
     for row in rows:
         row |= {"last_cycle": store.last_cycle(row["agent"]), "mean": store.figures(row["agent"], LAST).mean_total}
+    removals = [removal for name in names for removal in store.removals(name)]
     return {
+        "store": {
+            "bytes": store.bytes_used(),
+            "removed": sum(removal.acts for removal in removals),
+            "came_late": store.came_late(),
+        },
         "figures": asdict(store.figures(agent, LAST)),
         "components": [asdict(one) for one in store.component_stats(agent, LAST)],
         "last_cycle": store.last_cycle(agent) if agent is not None else None,

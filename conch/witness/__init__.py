@@ -2,13 +2,15 @@
 
 from conch.witness.canonical import canonical, content_hash, mark_hash
 from conch.witness.chain import CONSUMER, GENESIS, VERSION, ChainState, seal, under
-from conch.witness.verify import Problem, Verification, verify
+from conch.witness.regained import regained
+from conch.witness.verify import ChainStart, Problem, Verification, verify
 from conch.witness.words import Witnessed
 
 __all__ = [
     "CONSUMER",
     "GENESIS",
     "VERSION",
+    "ChainStart",
     "ChainState",
     "Problem",
     "Verification",
@@ -16,6 +18,7 @@ __all__ = [
     "canonical",
     "content_hash",
     "mark_hash",
+    "regained",
     "seal",
     "under",
     "verify",

@@ -31,7 +31,7 @@ VERSION: Final = "1"
 GENESIS: Final = "0" * 64
 """The hash before the first mark."""
 
-_RING: Final = 512
+RING: Final = 512
 """Score sets remembered, so that a repeated one makes no second mark."""
 
 
@@ -61,7 +61,7 @@ def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
     own id: the chain stays whole.
     """
     words = words_for(fact)
-    digest = None if isinstance(fact, ActionTaken) else _digest(fact.id)
+    digest = None if isinstance(fact, ActionTaken) else fact_digest(fact.id)
     if words is None or _met(state, fact, digest):
         return state, None
     said: dict[str, Any] = {
@@ -134,9 +134,10 @@ def _advanced(state: ChainState, fact: Witnessed, mark: Mark, digest: str | None
         first = state.first or fact.place
         return evolve(state, sequence=sequence, previous=previous, first=first, place=fact.place)
     assert digest is not None
-    witnessed = with_new(state.witnessed, digest, _RING)
+    witnessed = with_new(state.witnessed, digest, RING)
     return evolve(state, sequence=sequence, previous=previous, witnessed=witnessed)
 
 
-def _digest(identity: str) -> str:
+def fact_digest(identity: str) -> str:
+    """What is remembered of a fact by its id."""
     return hashlib.sha256(identity.encode()).hexdigest()[:12]

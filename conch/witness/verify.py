@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from sys import intern
@@ -40,11 +40,27 @@ class _Row(NamedTuple):
     """(source, relation)."""
 
 
+@dataclass(frozen=True)
+class ChainStart:
+    """Where the kept part of a chain begins, by the record of the marks that were removed before it."""
+
+    first: int
+    """Sequence of the first mark that was removed: before it, marks are missing."""
+    sequence: int
+    """Of the first mark that must be there."""
+    previous: str
+    """The hash that this mark must name as the one before it."""
+
+
+_WHOLE = ChainStart(0, 0, GENESIS)
+
+
 class Verification:
     """The marks of one agent, taken one after the other in the order they are kept in; some 400 bytes of each stay."""
 
     def __init__(self, agent: str) -> None:
         self._agent = agent
+        self._start = _WHOLE
         self._rows: list[_Row] = []
         self._changed: list[Problem] = []
         self._swapped: list[Problem] = []
@@ -70,9 +86,14 @@ class Verification:
         elif mark.domain == "score":
             self._sets.add((act, intern(mark.origin)))
 
+    def begin_at(self, start: ChainStart | None) -> None:
+        """The record of removed marks, read after the marks: those before it may be gone, or be there still."""
+        self._start = start or _WHOLE
+
     def broken(self) -> list[Problem]:
         """Everything wrong with the chain itself."""
-        rows = sorted(self._rows, key=lambda row: row.sequence)
+        kept = (row for row in self._rows if row.sequence >= self._start.sequence)
+        rows = sorted(kept, key=lambda row: row.sequence)
         return [*self._changed, *self._swapped, *self._gaps(rows), *self._apart(rows), *self._unlinked(rows)]
 
     def unwitnessed(self, acts: Iterable[str], scored: Iterable[tuple[str, str]]) -> list[Problem]:
@@ -80,21 +101,30 @@ class Verification:
         return _unwitnessed(self._acts, self._sets, acts, scored)
 
     def _gaps(self, rows: Sequence[_Row]) -> Iterator[Problem]:
-        expected = 0
+        if self._start.first > 0:
+            yield self._missing(0, self._start.first - 1)
+        expected = self._start.sequence
         for row in rows:
             if row.sequence > expected:
-                last = row.sequence - 1
-                which = f"Mark {expected} is" if last == expected else f"Marks {expected} to {last} are"
-                yield self._problem("missing", expected, f"{which} missing.")
+                yield self._missing(expected, row.sequence - 1)
             if row.sequence < expected:
                 yield self._problem("duplicate", row.sequence, f"There are two marks {row.sequence}.")
             expected = row.sequence + 1
 
+    def _missing(self, first: int, last: int) -> Problem:
+        which = f"Mark {first} is" if last == first else f"Marks {first} to {last} are"
+        return self._problem("missing", first, f"{which} missing.")
+
     def _apart(self, rows: Sequence[_Row]) -> Iterator[Problem]:
         """A row whose own hash was made anew: the next one still has the hash of what stood there."""
-        if rows and rows[0].sequence == 0 and rows[0].previous != GENESIS:
-            what = "Mark 0 does not begin a chain: the hash before it is not 64 zeros."
-            yield self._problem("changed", 0, what)
+        first = next((row for row in rows if row.sequence == self._start.sequence), None)
+        if first is not None and first.previous != self._start.previous:
+            what = (
+                f"Mark {first.sequence} does not follow the last mark that was removed."
+                if first.sequence
+                else "Mark 0 does not begin a chain: the hash before it is not 64 zeros."
+            )
+            yield self._problem("changed", first.sequence, what)
         for earlier, later in pairwise(rows):
             if later.sequence == earlier.sequence + 1 and later.previous != earlier.hash:
                 what = f"Mark {later.sequence} follows another mark {earlier.sequence} than the one that stands there."
@@ -104,8 +134,8 @@ class Verification:
         place = {row.id: row.sequence for row in rows}
         for row in rows:
             for source, relation in row.links:
-                # A plan's path is no mark, and is not looked up.
-                if relation == "FULFILLS" and source not in place:
+                # A plan's path is no mark, and is not looked up; a mark that was removed cannot be.
+                if source not in place and (relation == "FULFILLS" or self._start.sequence):
                     continue
                 if place.get(source, row.sequence) >= row.sequence:
                     what = f"Mark {row.sequence} links to {source}, which is no earlier mark."
@@ -115,16 +145,22 @@ class Verification:
         return Problem(kind, self._agent, sequence, what)
 
 
-def verify(marks: Iterable[Mark], acts: Iterable[str], scored: Iterable[tuple[str, str]] = ()) -> list[Problem]:
+def verify(
+    marks: Iterable[Mark],
+    acts: Iterable[str],
+    scored: Iterable[tuple[str, str]] = (),
+    starts: Mapping[str, ChainStart] | None = None,
+) -> list[Problem]:
     """Everything wrong with `marks`, in the order they are kept in; empty: the chains hold.
 
     `acts` are the ids of the actions that must have a mark, `scored` the (action's id, scorer) of the score sets that
-    must have one. Each agent's marks are a chain of their own.
+    must have one. Each agent's marks are a chain of their own; `starts`: of agents of which marks were removed.
     """
     chains: dict[str, Verification] = {}
     for mark in marks:
         if mark.agent not in chains:
             chains[mark.agent] = Verification(mark.agent)
+            chains[mark.agent].begin_at((starts or {}).get(mark.agent))
         chains[mark.agent].take(mark)
     marked = {act for chain in chains.values() for act in chain._acts}
     sets = {one for chain in chains.values() for one in chain._sets}

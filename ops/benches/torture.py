@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -153,17 +153,23 @@ def _kill_server(home: Path) -> None:
 # -- what must hold ----------------------------------------------------------------------------------------------------
 
 
-def check(home: Path, report: Report) -> None:
-    """Add what does not hold to the report."""
-    rows = json.loads(_conch("cycle", "list", "--json", "--limit", "1000000", home=home))["cycles"]
+def rows_of(home: Path) -> list[dict]:
+    """Every cycle, as `conch cycle list` has it."""
+    return json.loads(_conch("cycle", "list", "--json", "--limit", "1000000", home=home))["cycles"]
+
+
+def check(home: Path, report: Report, scorers: Collection[str] = ()) -> None:
+    """Add what does not hold to the report. `scorers`: plug-ins, each with a score of its own for every act, whatever
+    its status."""
+    rows = rows_of(home)
     report.cycles = len(rows)
     report.unknown = sum(row["outcome"] == "unknown" for row in rows)
     _must(report, [row["cycle"] for row in rows] == list(range(len(rows))), "the cycles' numbers have a gap or repeat")
     _must(report, len({row["action_id"] for row in rows}) == len(rows), "an action id stands twice")
     for row in rows:
-        _check_scores(report, row)
+        _check_scores(report, row, scorers)
     _check_lines(report, home, rows)
-    _check_tables(report, home, len(rows))
+    _check_tables(report, home, len(rows), len(scorers))
     asyncio.run(_check_stream(report, home))
     try:
         _conch("mark", "verify", home=home)
@@ -180,12 +186,13 @@ def _must(report: Report, holds: bool, sentence: str) -> None:
         report.wrong.append(sentence)
 
 
-def _check_scores(report: Report, row: dict) -> None:
+def _check_scores(report: Report, row: dict, scorers: Collection[str]) -> None:
     states = {score["component"]: score["status"] for score in row["scores"]}
-    five = {"format", "execution", "needs", "goal", "exploration"}
+    expected = {"format", "execution", "needs", "goal", "exploration", *scorers}
+    built_in = {status for component, status in states.items() if component not in scorers}
     _must(
         report,
-        five <= states.keys() and set(states.values()) <= {"scored", "not_applicable"} and row["complete"],
+        expected <= states.keys() and built_in <= {"scored", "not_applicable"} and row["complete"],
         f"cycle {row['cycle']} ({row['outcome']}) is not scored: {states}",
     )
 
@@ -207,7 +214,7 @@ def _check_lines(report: Report, home: Path, rows: Sequence[dict]) -> None:
     _must(report, done.keys() <= asked.keys(), f"acts were never said: {sorted(done.keys() - asked.keys())[:5]}")
 
 
-def _check_tables(report: Report, home: Path, acts: int) -> None:
+def _check_tables(report: Report, home: Path, acts: int, more: int) -> None:
     """One score a component an act, one experience an act; every act has its mark."""
     with sqlite3.connect(home / "store.db") as store:
         many = store.execute(
@@ -217,7 +224,7 @@ def _check_tables(report: Report, home: Path, acts: int) -> None:
         scores = store.execute("SELECT count(*) FROM scores").fetchone()[0]
     store.close()
     _must(report, not many, f"components scored more than once: {many[:5]}")
-    parts = len(weight_set((), RewardSettings()))
+    parts = len(weight_set((), RewardSettings())) + more
     _must(report, (stored, scores) == (acts, parts * acts), f"{stored} acts and {scores} scores for {acts} experiences")
 
 

@@ -12,7 +12,7 @@ import pytest
 from conch.bus import Bus, MemoryBus, MemoryJournal
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
-from conch.bus.reconcile import reconcile
+from conch.bus.reconcile import reconcile, say_trimmed
 from conch.bus.server import EmbeddedServer
 
 SUBJECT = "conch.v1.echo.action.taken"
@@ -131,6 +131,23 @@ async def test_gaps_are_counted() -> None:
     assert "2 events between 1 and 10" in found.sentence
 
 
+async def test_events_that_went_without_being_trimmed_are_said_once(world: Any) -> None:
+    """Whoever has read them: only trimming takes away the stream's beginning."""
+    async with world.bus() as bus:
+        epoch = await fill(bus, 10)
+        assert (await reconcile(bus, 10, epoch)).whole
+        await say_trimmed(bus, 4, epoch)
+        await bus.trim(4)
+        assert (await reconcile(bus, 10, epoch)).whole
+        await bus.trim(7)  # by nobody who says so
+
+        found = await reconcile(bus, 10, epoch)
+
+        assert (found.untrimmed, found.whole) == (3, False)
+        assert "its first 3 events are gone and were not trimmed" in found.sentence
+        assert (await reconcile(bus, 10, epoch)).whole
+
+
 async def test_what_is_no_place_is_left_alone(bus: Bus) -> None:
     """Empty values, garbage, and keys of other kinds."""
     epoch = await fill(bus, 1)
@@ -169,6 +186,11 @@ def damage_middle(server: EmbeddedServer) -> None:
     oldest.with_name("index.db").unlink()
 
 
+def damage_beginning(server: EmbeddedServer) -> None:
+    """The oldest file of events is gone."""
+    blocks(server)[0].unlink()
+
+
 def damage_everything(server: EmbeddedServer) -> None:
     """All files of events are gone."""
     for path in blocks(server):
@@ -181,6 +203,7 @@ def damage_everything(server: EmbeddedServer) -> None:
         (damage_description, ""),
         (damage_end, "events are gone"),
         (damage_middle, "damaged or gone"),
+        (damage_beginning, "events are gone and were not trimmed"),
         (damage_everything, "the store had not read"),
     ],
 )
@@ -189,6 +212,7 @@ async def test_a_damaged_stream_is_found_out(damage: Any, says: str, nats_server
     async with JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus:
         await asyncio.gather(*(bus.publish(SUBJECT, b"x" * 7000, id=str(number)) for number in range(1300)))
         before = await bus.state()  # two files
+        assert (await reconcile(bus, 1300, before.epoch)).whole
         await put(bus, "position/needs", seq=1300, epoch=before.epoch, recent=[])
     await nats_server.stop()
     damage(nats_server)

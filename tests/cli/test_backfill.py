@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -182,29 +185,43 @@ async def test_during_a_run_the_runs_own_rules_are_known(common: Common, in_prog
     assert [event.cycle for event in found] == list(range(CYCLES - 5, CYCLES))
 
 
-KILLER = """
-def once(name, number):
+WAITING = """
+def once(name):
     if not Path(name).exists():
         Path(name).write_text("")
-        os.kill(os.getppid(), number)
         signal.pause()
-@rule(version='3', range=(-1, 1))
+@rule(version='3', range=(-1, 1), timeout=60.0)
 def tone(action):
     for cycle in CYCLES:
         if action.cycle == cycle:
-            once(f"DIRECTORY/{cycle}", NUMBER)
+            once(f"DIRECTORY/{cycle}")
     return 0.5
 """
 
 
+def ended_at(cycle: int, number: signal.Signals, file: Path, home: Home) -> subprocess.CompletedProcess[str]:
+    """A backfill of `tone` that is sent a signal when its rule has been given that cycle."""
+    command = [sys.executable, "-m", "conch.cli.main", "reward", "backfill", "tone", "--rules", str(file)]
+    process = subprocess.Popen(
+        [*command, "--home", str(home.path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    until = time.monotonic() + 60
+    while not (file.parent / str(cycle)).exists():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < until, f"the rule was not given cycle {cycle}"
+        time.sleep(0.01)
+    process.send_signal(number)
+    output, error = process.communicate(timeout=60)
+    return subprocess.CompletedProcess(command, process.returncode, output, error)
+
+
 @pytest.mark.usefixtures("past")
 async def test_killed_anywhere_it_goes_on_where_it_was(home: Home, rules: Any, conch: Any, tmp_path: Path) -> None:
-    """Twice killed by its own rule: in the end each act has one score, on the stream and in the store."""
+    """Twice killed while its rule scores: in the end each act has one score, on the stream and in the store."""
     cycles = (90, 450)
-    text = KILLER.replace("DIRECTORY", str(tmp_path)).replace("CYCLES", str(cycles)).replace("NUMBER", "signal.SIGKILL")
-    [file] = rules(HEAD + text)
+    [file] = rules(HEAD + WAITING.replace("DIRECTORY", str(tmp_path)).replace("CYCLES", str(cycles)))
 
-    statuses = [conch("reward", "backfill", "tone", "--rules", str(file)).returncode for _ in cycles]
+    statuses = [ended_at(cycle, signal.SIGKILL, file, home).returncode for cycle in cycles]
     last = conch("reward", "backfill", "tone", "--rules", str(file), "--json")
 
     assert statuses == [-signal.SIGKILL] * 2
@@ -219,12 +236,11 @@ async def test_killed_anywhere_it_goes_on_where_it_was(home: Home, rules: Any, c
 
 
 @pytest.mark.usefixtures("past")
-async def test_ctrl_c_ends_it_in_order(home: Home, rules: Any, conch: Any, tmp_path: Path) -> None:
+async def test_ctrl_c_ends_it_in_order(home: Home, rules: Any, tmp_path: Path) -> None:
     """It says how many are left and how to go on; what was published is published, nothing else is left running."""
-    text = KILLER.replace("DIRECTORY", str(tmp_path)).replace("CYCLES", "(400,)").replace("NUMBER", "signal.SIGINT")
-    [file] = rules(HEAD + text)
+    [file] = rules(HEAD + WAITING.replace("DIRECTORY", str(tmp_path)).replace("CYCLES", "(400,)"))
 
-    ended = conch("reward", "backfill", "tone", "--rules", str(file))
+    ended = ended_at(400, signal.SIGINT, file, home)
     events = await said(home)
 
     assert ended.returncode == 1, ended.stderr

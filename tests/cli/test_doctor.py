@@ -85,7 +85,7 @@ def test_a_machine_that_is_fit_has_no_problem(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert report["schema"] == "conch.v1.doctor"
     assert [check["name"] for check in report["checks"]] == [
-        "python", "config", "home", "disk", "fsync", "bus", "sandbox", "mind", "values", "port",
+        "python", "config", "home", "disk", "fsync", "bus", "sandbox", "workspace", "rules", "mind", "values", "port",
     ]  # fmt: skip
     assert not (tmp_path / "h").exists()
 
@@ -199,6 +199,19 @@ def test_little_room_is_a_warning_and_none_a_problem(tmp_path: Path, monkeypatch
     assert statuses == ["ok", "warning", "problem"]
 
 
+def test_a_disk_that_fills_up_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 80 % on, however much room that leaves; the advice names what bounds the growth."""
+    usage = shutil.disk_usage(tmp_path)
+    found = []
+    for used in (79, 80):
+        full = usage._replace(used=used * 2**40, free=(100 - used) * 2**40)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, full=full: full)
+        found.append(_by_name(checks.home(Home(tmp_path), Settings()))["disk"])
+
+    assert [one.status for one in found] == ["ok", "warning"]
+    assert "store.keep" in found[1].do
+
+
 def test_a_slow_disk_is_a_warning_while_durability_is_strict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `fast` nobody waits for it."""
     monkeypatch.setattr(checks, "SLOW_FSYNC_MS", -1.0)
@@ -296,6 +309,18 @@ async def test_the_mind_gets_its_key_and_nobody_else_does() -> None:
 
     assert seen == [("/v1/models", "Bearer hush")]
     assert "hush" not in f"{refused}{broken}"
+
+
+async def test_the_key_of_a_mind_on_this_machine_goes_through_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever proxy the environment names."""
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with _endpoint(502) as (proxy, passed), _endpoint(200, _MODELS) as (url, seen):
+        monkeypatch.setenv("HTTP_PROXY", proxy)
+        monkeypatch.setenv("http_proxy", proxy)
+        found = await checks.mind(_openai(url, model="small", api_key="hush"))
+
+    assert (found.status, len(seen), passed) == ("ok", 1, [])
 
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://host/v1", "http://[", "http://a:b:c/"])

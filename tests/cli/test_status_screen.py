@@ -48,6 +48,8 @@ def everything(count: int = 9) -> dict[str, Any]:
         "left_over": names,
         "held": [LONG * 2 for _ in several],
         "dead_letters": 12,
+        "disk": {"warning": LONG},
+        "store": {"bytes": 2**30, "removed": 123456, "came_late": 7},
         "ui": "http://127.0.0.1:26624",
         "metrics": "http://127.0.0.1:9464/metrics",
     }  # fmt: skip

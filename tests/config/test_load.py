@@ -231,3 +231,24 @@ def test_merging_loses_no_leaf_of_either(under: dict[str, object], over: dict[st
         assert value == upper.get(path, lower.get(path))
     for path in (*lower, *upper):
         assert any(path[: len(key)] == key or key[: len(path)] == path for key in result)
+
+
+@pytest.mark.parametrize(
+    "yaml",
+    [
+        'workspace: "\\0"',
+        'mind: {script: "a\\0b"}',
+        'store: {url: "sqlite:///\\0"}',
+        'bus: {nkey: "\\0"}',
+        'bus: {tls: {ca: "\\0"}}',
+        'edge: {tls: {ca: "\\0"}}',
+        f'values: {{file: "\\0", key: "{"A" * 43}="}}',
+        'rewards: {judges: {tone: {rubric: "\\0"}}}',
+    ],
+)
+def test_a_nul_is_refused_wherever_it_stands(refusal: Refusal, yaml: str) -> None:
+    """No file has it in its name: the sentence names the line."""
+    sentence = refusal(yaml)
+
+    assert "line 1" in sentence
+    assert "a NUL character cannot be in it" in sentence

@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+from conch.bus import feeding
+from conch.consumer import ConsumerRuntime
 from conch.consumer import run as run_module
+from conch.consumer.members import joined
 from conch.consumer.place import holder_of, take_place
+from conch.consumer.share import SharedConsumer
 from conch.consumer.snapshot import state_key
 from conch.errors import FencedError
 from conch_schemas import CycleReflected
@@ -58,6 +62,40 @@ async def test_a_copy_that_took_over_goes_on_from_the_last_write_of_the_other(
 
     assert await seen(bus) == [1, 2]
     assert [event.reflection for event in await facts(bus, CycleReflected)] == ["1", "2"]
+
+
+async def test_a_shared_consumer_that_was_overtaken_takes_its_place_anew_and_passes_over_nothing(
+    bus: Any, act: Any, fold: Any, run: Any, publish: Any, facts: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With two events handled that are in no written state: they are handled again from the state that is there."""
+    async with run(bus, fold()) as first:
+        await publish(bus, act(1))
+        await until(lambda: first.tally.handled == 1)
+    snapshot, done = ConsumerRuntime._snapshot, False
+
+    async def overtaken(runtime: ConsumerRuntime) -> None:
+        nonlocal done
+        if not done and runtime.tally.handled < 2:
+            return
+        if not done:
+            done, entry = True, await bus.get(state_key("count", "echo"))
+            await bus.put(state_key("count", "echo"), entry.value, revision=entry.revision)
+        await snapshot(runtime)
+
+    monkeypatch.setattr(ConsumerRuntime, "_snapshot", overtaken)
+    stop = asyncio.Event()
+    async with feeding(bus) as feed, joined(bus, ["count"], "one") as members:
+        task = asyncio.create_task(SharedConsumer(fold(), members).run(feed, stop))
+        await publish(bus, act(2))
+        await publish(bus, act(3))
+        await until(lambda: done)
+        await publish(bus, act(4))
+        await until(lambda: has(bus, 4), 20)
+        stop.set()
+        await task
+
+    assert await seen(bus) == [1, 2, 3, 4]
+    assert [event.reflection for event in await facts(bus, CycleReflected)] == ["1", "2", "3", "4"]
 
 
 def _meanwhile(bus: Any, call: Any) -> Any:

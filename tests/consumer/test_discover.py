@@ -129,7 +129,7 @@ def test_what_a_rule_carries_is_told(write: Write) -> None:
 def test_files_are_looked_at_side_by_side(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several that hang when they are imported take as long as one; in the order of their names all the same."""
     monkeypatch.setattr(discover_module, "LOOK_SECONDS", 30.0)
-    waits = "import os, pathlib, time\nhere = pathlib.Path(__file__).parent\n(here / f'{os.getpid()}.met').touch()\n"
+    waits = "import pathlib, time\nhere = pathlib.Path(__file__).parent\n(here / f'{time.time_ns()}.met').touch()\n"
     waits += "while len(list(here.glob('*.met'))) < 3: time.sleep(0.01)\n"
     files = [write(f"{waits}{HEAD}@rule()\ndef rule_{one}(action): ...\n", f"{one}.py") for one in "cab"]
 

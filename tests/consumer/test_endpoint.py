@@ -28,7 +28,7 @@ def _answer(request: Request) -> Response:
 @pytest.fixture
 async def endpoint() -> AsyncIterator[Endpoint]:
     """The server on a free port."""
-    async with Endpoint(listen(HOST, 0, ""), _answer) as endpoint:
+    async with Endpoint(listen(HOST, 0, ""), _answer, named=HOST) as endpoint:
         yield endpoint
 
 
@@ -54,7 +54,7 @@ async def _say(endpoint: Endpoint, *pieces: bytes) -> bytes:
 
 async def test_a_request_is_answered_and_the_connection_closed(endpoint: Endpoint) -> None:
     """One exchange: the head says what the body is, then the end."""
-    reply = await _say(endpoint, b"GET /metrics?x=1 HTTP/1.1\r\nHost: here\r\n\r\n")
+    reply = await _say(endpoint, b"GET /metrics?x=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
     head, _, body = reply.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200 OK\r\n")
@@ -174,7 +174,10 @@ async def test_who_is_slow_is_hung_up_on(endpoint: Endpoint, monkeypatch: pytest
 
 async def test_leaving_closes_every_connection_and_the_port() -> None:
     """Nobody who hangs on keeps the server open, not even for the time that an exchange may take."""
-    async with asyncio.timeout(module.EXCHANGE_SECONDS / 2), Endpoint(listen(HOST, 0, ""), _answer) as endpoint:
+    async with (
+        asyncio.timeout(module.EXCHANGE_SECONDS / 2),
+        Endpoint(listen(HOST, 0, ""), _answer, named=HOST) as endpoint,
+    ):
         reader, writer = await _open(endpoint)
         writer.write(b"GET /never")
         port = int(endpoint.address.rpartition(":")[2])
@@ -191,7 +194,7 @@ async def test_leaving_closes_every_connection_and_the_port() -> None:
 @pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1"), ("::1", "[::1]")])
 async def test_it_listens_where_it_is_told_and_says_where(host: str, shown: str) -> None:
     """By name, by either kind of address; and nowhere else."""
-    async with Endpoint(listen(host, 0, ""), _answer) as endpoint:
+    async with Endpoint(listen(host, 0, ""), _answer, named=host) as endpoint:
         assert endpoint.address.startswith(f"http://{shown}:")
         assert [bound.getsockname()[0] for bound in endpoint._server.sockets] == [shown.strip("[]")]
 
@@ -224,3 +227,48 @@ def test_a_host_that_is_not_of_this_machine_is_an_error() -> None:
     for host in ("192.0.2.1", "nowhere.invalid"):
         with pytest.raises(ConchError, match=f"port 0 of {host} cannot be had .*: have another"):
             listen(host, 0, "have another")
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:9464", "127.0.0.1", "localhost:1", "LOCALHOST", "[::1]:9464", "[::1]", "127.8.9.1:9464"]
+)
+async def test_who_names_this_machine_is_answered(endpoint: Endpoint, host: str) -> None:
+    """At whatever port: through a tunnel it is another one."""
+    assert b"HTTP/1.1 200 " in await _say(endpoint, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example:9464", "evil.example", "127.0.0.1.nip.io:9464", "localhost.evil.example", "10.1.2.3:9464", "0.0.0.0",
+     "me@127.0.0.1", "127.0.0.1:9464, evil.example", "localhost:80:80", "[::1", "[evil.example]", " x", "\xe4"],
+)  # fmt: skip
+async def test_who_names_another_is_told_nothing(endpoint: Endpoint, host: str) -> None:
+    """A page elsewhere has had its name lead to this machine, and reads what its own address answers."""
+    for line in ("GET /metrics", "HEAD /metrics", "GET /healthz", "GET /broken"):
+        reply = await _say(endpoint, f"{line} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode("latin-1"))
+
+        assert reply.startswith(b"HTTP/1.1 421 Misdirected Request\r\n"), line
+        assert b"you asked" not in reply
+
+
+async def test_of_two_hosts_neither_counts(endpoint: Endpoint) -> None:
+    """Whichever stands first."""
+    for hosts in (("127.0.0.1", "evil.example"), ("evil.example", "127.0.0.1")):
+        lines = "".join(f"Host: {host}\r\n" for host in hosts)
+
+        assert b"HTTP/1.1 400 " in await _say(endpoint, f"GET /metrics HTTP/1.1\r\n{lines}\r\n".encode())
+
+
+async def test_open_to_other_machines_it_goes_by_any_name() -> None:
+    """Prometheus scrapes a container by the name of its service, a probe by the number of its pod."""
+    async with Endpoint(listen("0.0.0.0", 0, ""), _answer, named="0.0.0.0") as endpoint:
+        for host in ("metrics:9464", "metrics.conch.svc:9464", "10.1.2.3:8080"):
+            assert b"HTTP/1.1 200 " in await _say(endpoint, f"GET /x HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+
+
+async def test_the_name_that_it_was_given_is_its_own() -> None:
+    """Also one of this machine that leads to loopback, as /etc/hosts often has it."""
+    async with Endpoint(listen(HOST, 0, ""), _answer, named="Agents-Box") as endpoint:
+        for host, status in (("agents-box:9464", 200), ("another-box:9464", 421)):
+            reply = await _say(endpoint, f"GET /x HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            assert reply.startswith(f"HTTP/1.1 {status} ".encode())

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from conch.bus import feeding
 from conch.consumer import members as members_module
 from conch.consumer.members import Members, dealt, joined
-from conch.consumer.place import EVERYTHING, PARTITIONS, partition_of
+from conch.consumer.place import EVERYTHING, PARTITIONS, Place, free, partition_of, take_place
 from conch.consumer.share import SharedConsumer
+from conch.errors import FencedError
 from conch_schemas import CycleReflected
 
 AGENTS = [f"agent-{number}" for number in range(12)]
@@ -174,6 +175,21 @@ async def test_a_worker_of_the_same_name_goes_on_at_once(
         await until(lambda: in_order(bus, facts, 4))
 
 
+async def test_a_worker_lets_go_of_what_a_process_before_it_held_and_that_is_anothers_now(bus: Any, fold: Any) -> None:
+    """It was killed with all of them; of the same name again it takes its half, and the other half waits for nobody."""
+    half = frozenset(range(PARTITIONS // 2))
+    await take_place(bus, fold(), mine=EVERYTHING, worker="one")
+
+    again = await take_place(bus, fold(), mine=half, worker="one", is_gone=_lives)
+
+    assert set(again.floors) == half
+    assert await free(bus, fold(), EVERYTHING - half, "two", _lives) == EVERYTHING - half
+
+
+def _lives(_: str) -> bool:
+    return False
+
+
 async def test_an_agents_partition_is_the_same_everywhere(bus: Any) -> None:
     """By its name alone; and every worker knows the same owner of it."""
     assert [partition_of(agent) for agent in ("echo", "echo-1", "echo-2")] == [2, 3, 9]
@@ -204,3 +220,22 @@ def test_few_partitions_change_hands_when_a_worker_joins() -> None:
         moved += sum(before[partition] != after[partition] for partition in EVERYTHING)
 
     assert 400 <= moved < 600
+
+
+async def test_a_worker_that_is_cancelled_as_it_is_fenced_ends(
+    bus: Any, act: Any, publish: Any, worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loss of its agents does not hide that it is to end: it does not begin again."""
+    one, save = worker(bus, "one"), Place.save
+
+    async def fenced(*_: Any) -> None:
+        monkeypatch.setattr(Place, "save", save)
+        one.task.cancel()
+        raise FencedError("another copy has taken over from this one")
+
+    monkeypatch.setattr(Place, "save", fenced)
+    await publish(bus, act(1, AGENTS[0]))
+    done, _ = await asyncio.wait([one.task], timeout=5.0)
+
+    assert done
+    assert one.task.cancelled()

@@ -54,7 +54,7 @@ def test_a_hostile_name_stays_on_its_line_of_the_prompt(tmp_path: Path, name: st
     said = thinking("system", situation, 10).messages[0].content
     assert situation.files == (name,)
     assert name not in said
-    assert any(line.startswith('"') for line in said.splitlines())
+    assert any(line.startswith('- "') for line in said.splitlines())
 
 
 def test_a_workspace_that_is_gone_or_closed_has_no_files(tmp_path: Path, monkeypatch: Any) -> None:

@@ -73,6 +73,61 @@ async def test_a_run_of_set_length_gives_a_failing_mind_up(life: Any, monkeypatc
         await life.run(1)
 
 
+async def test_a_mind_that_takes_its_time_is_said_to_be_waited_for(
+    life: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question that hangs is said within seconds, in a reflection too; the reply ends that."""
+    monkeypatch.setattr(patience, "SILENT_SECONDS", 0.01)
+    life.configured(cycle={"reflect_every": 1})
+    usual = life.mind.complete
+
+    async def slow(prompt: Any) -> Any:
+        if prompt.purpose != "decide":
+            before = len(life.said)
+            await until(lambda: len(life.said) > before)
+        return await usual(prompt)
+
+    life.mind.complete = slow
+    await life.run(1)
+
+    assert [state for state, _ in life.said] == ["running", "mind", "running", "mind", "running"]
+    assert life.said[1] == ("mind", "no reply for 0 s so far, it is waited for")
+
+
+async def test_a_slow_mind_is_not_said_to_be_waited_for_each_time(life: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reply may take twice as long as the slowest before it, without a word."""
+    control, said = Control(lambda state, _: said.append(state)), []
+    waiting = Patience(control, None)
+    monkeypatch.setattr(patience, "SILENT_SECONDS", 0.05)
+
+    for seconds in (0.2, 0.2, 0.2):
+        await waiting.once(asyncio.sleep(seconds))
+
+    assert said == ["mind", "running"]
+
+
+@pytest.mark.parametrize(("asked_for", "seconds"), [(None, 30.0), (40.0, 40.0)])
+async def test_a_run_of_set_length_ends_no_later_for_its_back_off(
+    monkeypatch: pytest.MonkeyPatch, asked_for: float | None, seconds: float
+) -> None:
+    """The last wait for a mind that never spoke is as short as the time that is left, unless the endpoint asked."""
+    control, now = Control(lambda *_: None, batch=True), 0.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    async def ask() -> str:
+        raise ModelError("cut", retry_after=asked_for)
+
+    monkeypatch.setattr(control, "sleep", sleep)
+    monkeypatch.setattr(patience, "monotonic", lambda: now)
+    with pytest.raises(ModelError, match="cut"):
+        await Patience(control, None).answer(ask)
+
+    assert now == pytest.approx(seconds)
+
+
 async def test_stop_ends_the_wait_for_a_mind_at_once(life: Any, start: Any, until: Any) -> None:
     """Told to stop while the mind is down for an hour, the run ends; the next one finishes the cycle."""
     life.mind.thinks = lambda _: life.mind.failures.append(ModelError("down", retry_after=3600)) or "Later."

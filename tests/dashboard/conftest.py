@@ -14,18 +14,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright, expect
 
 from conch.bus import Feed, MemoryBus, MemoryJournal, feeding
 from conch.config import Settings, UiSettings
 from conch.consumer import ServiceContext
 from conch.experience import SqliteStore
 from conch.home import Home
-from conch.passes import Passes, signed_session
+from conch.passes import Passes, session_audience, session_cookie, session_prefix, signed_session
 from conch_schemas import Event, ExperienceRecorded, encode, subject_of
 from conch_services.dashboard.service import DashboardService, dashboard_service
 from conch_services.dashboard.world import World
@@ -103,14 +104,16 @@ class Dashboard:
     address: str
     """`http://127.0.0.1:PORT`."""
     client: httpx2.AsyncClient
-    """Logged in; paths are enough: `await dashboard.client.get("/cycles")`."""
+    """Logged in, under the prefix; paths are enough: `await dashboard.client.get("/cycles")`."""
     service: DashboardService
     world: World
     bus: MemoryBus
     feed: Feed
     seeded: Seeded
+    prefix: str
+    """The path that the pages of sessions stand under."""
     cookies: dict[str, str] = field(default_factory=dict)
-    """What a browser that is logged in sends."""
+    """What a browser that is logged in sends, to what stands under the prefix."""
 
     @property
     def life(self) -> Life:
@@ -134,6 +137,21 @@ def settings() -> Settings:
     return Settings(ui=UiSettings(port=0))
 
 
+def logged_in(home: Home, port: int) -> dict[str, str]:
+    """The cookie of a session of the page that shows this home at this port."""
+    key = Passes(home).key()
+    return {session_cookie(port): signed_session(key, session_audience(key, port), time.time())}
+
+
+async def browser_logged_in(browser: Browser, home: Home, port: int, **options: Any) -> BrowserContext:
+    """A browser with a session of that page; addresses are relative to it: `await tab.goto("./cycles")`."""
+    prefix = session_prefix(Passes(home).key(), port)
+    context = await browser.new_context(base_url=f"http://127.0.0.1:{port}{prefix}/", **options)
+    for name, value in logged_in(home, port).items():
+        await context.add_cookies([{"name": name, "value": value, "domain": "127.0.0.1", "path": prefix}])
+    return context
+
+
 @pytest_asyncio.fixture(loop_scope="session")
 async def dashboard(
     seeded: Seeded, settings: Settings, until: Callable[..., Awaitable[None]]
@@ -147,10 +165,12 @@ async def dashboard(
         try:
             await until(lambda: serving.done() or (service.address and world.hub.state == "live"))
             assert service.address is not None, serving.result()
-            name = f"conch_session_{service.address.rpartition(':')[2]}"
-            cookies = {name: signed_session(Passes(seeded.home).key(), name, time.time())}
-            async with httpx2.AsyncClient(base_url=service.address, timeout=PATIENCE, cookies=cookies) as client:
-                yield Dashboard(service.address, client, service, world, bus, feed, seeded, cookies)
+            port = int(service.address.rpartition(":")[2])
+            key = Passes(seeded.home).key()
+            prefix, cookies = session_prefix(key, port), logged_in(seeded.home, port)
+            inside = f"{service.address}{prefix}"
+            async with httpx2.AsyncClient(base_url=inside, timeout=PATIENCE, cookies=cookies) as client:
+                yield Dashboard(service.address, client, service, world, bus, feed, seeded, prefix, cookies)
         finally:
             stop.set()
             await serving
@@ -194,11 +214,10 @@ def complaints() -> Complaints:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def tab(browser: Browser, dashboard: Dashboard, complaints: Complaints) -> AsyncIterator[Page]:
-    """A page of a browser that is logged in: `await tab.goto("/cycles")`. Its console must stay silent."""
-    context = await browser.new_context(base_url=dashboard.address, viewport={"width": 1440, "height": 900})
-    await context.add_cookies(
-        [{"name": name, "value": value, "url": dashboard.address} for name, value in dashboard.cookies.items()]
-    )
+    """A page of a browser that is logged in: `await tab.goto("./cycles")`. Its console must stay silent."""
+    port = int(dashboard.address.rpartition(":")[2])
+    size: ViewportSize = {"width": 1440, "height": 900}
+    context = await browser_logged_in(browser, dashboard.seeded.home, port, viewport=size)
     opened = await context.new_page()
     opened.set_default_timeout(PATIENCE * 1000)
     opened.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)

@@ -80,7 +80,7 @@ async def test_a_hostile_dead_letter_is_text_and_can_be_dropped(
     """Its reason is shown harmless; dropped, it is listed no more; a retry that nobody takes is a sentence."""
     await letter(dashboard, HOSTILE)
     await letter(dashboard, "another one")
-    await tab.goto("/bus")
+    await tab.goto("./bus")
     await expect(tab.locator("[data-letter]")).to_have_count(2)
     await expect(tab.locator("[data-letter]").last).to_contain_text("<script>alert(1)</script>")
     tab.on("dialog", lambda dialog: dialog.accept())
@@ -101,7 +101,7 @@ async def test_a_bus_that_is_away_is_said_and_comes_back(
     """The page asks again by itself."""
     with monkeypatch.context() as gone:
         gone.setattr(dashboard.world, "feed", None)
-        await tab.goto("/bus")
+        await tab.goto("./bus")
         await expect(tab.locator("main")).to_contain_text("The bus is away")
 
     await expect(tab.locator("main")).to_contain_text("events a second")

@@ -19,7 +19,7 @@ UNSCORED_CYCLE = 20
 
 async def test_a_cycle_is_told_from_thought_to_act(tab: Page) -> None:
     """Each phase with its milliseconds, the claims with their verdicts, the parsed action, the needs, the marks."""
-    await tab.goto("/cycles/7")
+    await tab.goto("./cycles/7")
 
     steps = tab.locator(".step")
     await expect(tab.locator("h1")).to_have_text(re.compile(r"Cycle 7\s+success"))
@@ -36,7 +36,7 @@ async def test_the_bars_of_the_waterfall_add_up(tab: Page, dashboard: Dashboard)
     """A row a part with raw × weight, a row a step, and the total that the store has."""
     (recorded,) = [one for one in dashboard.seeded.recorded if one.cycle == 8]
 
-    await tab.goto("/cycles/8")
+    await tab.goto("./cycles/8")
 
     parts = [one for one in recorded.scores if one.weight > 0]
     names = await tab.locator("#fall tbody th").all_inner_texts()
@@ -54,7 +54,7 @@ async def test_what_has_no_weight_is_watched_or_bears_on_the_total(tab: Page, da
     bearing = [one for one in beside if one.role in ("boost", "penalty", "gate")]
     assert 0 < len(bearing) < len(beside)
 
-    await tab.goto("/cycles/8")
+    await tab.goto("./cycles/8")
     said = tab.locator("#unweighted")
     await said.locator("summary").click()
 
@@ -69,7 +69,7 @@ async def test_what_has_no_weight_is_watched_or_bears_on_the_total(tab: Page, da
 
 async def test_a_principle_without_evidence_has_no_score(tab: Page) -> None:
     """Nothing to judge by is a dash without a bar, not the best score; what was judged keeps its bar."""
-    await tab.goto("/cycles/7")
+    await tab.goto("./cycles/7")
     rows = tab.locator("section[aria-labelledby=principles-title] tr")
 
     unseen = rows.filter(has_text="heterarchical")
@@ -83,7 +83,7 @@ async def test_a_principle_without_evidence_has_no_score(tab: Page) -> None:
 
 async def test_what_was_not_scored_is_said(tab: Page) -> None:
     """A part that never came stands there as timeout, without a bar, and the head says how many were scored."""
-    await tab.goto(f"/cycles/{UNSCORED_CYCLE}")
+    await tab.goto(f"./cycles/{UNSCORED_CYCLE}")
 
     await expect(tab.locator("#scored")).to_have_text(re.compile(r"^\d of \d scored$"))
     missing = tab.locator("#fall tr", has_text="exploration")
@@ -96,7 +96,7 @@ async def test_a_cycle_that_waits_for_its_scores_fills_when_they_come(tab: Page,
     facts = dashboard.life.cycle()
     place = next(at for at, one in enumerate(facts) if isinstance(one, ActionTaken))
     await dashboard.live(facts[: place + 1])
-    await tab.goto(f"/cycles/{CYCLES + 1}")
+    await tab.goto(f"./cycles/{CYCLES + 1}")
     await expect(tab.locator("#cycle .banner")).to_contain_text("not recorded yet")
     await tab.locator("#prompt > summary").click()
 
@@ -114,7 +114,7 @@ async def test_a_late_score_is_drawn_into_an_open_page(tab: Page, dashboard: Das
     await dashboard.live([one for one in facts if one not in late])
     for _ in range(7):
         await dashboard.live()
-    await tab.goto(f"/cycles/{CYCLES + 1}")
+    await tab.goto(f"./cycles/{CYCLES + 1}")
     await expect(tab.locator("#scored")).to_be_visible()
 
     await dashboard.live(late)
@@ -128,7 +128,7 @@ async def test_hostile_words_are_text_without_escape_sequences(tab: Page) -> Non
     asked: list[str] = []
     tab.on("dialog", lambda dialog: asked.append(dialog.message))
 
-    await tab.goto(f"/cycles/{HOSTILE_CYCLE}")
+    await tab.goto(f"./cycles/{HOSTILE_CYCLE}")
 
     output = tab.locator(".step[data-step=act] pre").first
     await expect(output).to_contain_text("<script>alert(1)</script>")
@@ -150,7 +150,7 @@ async def test_a_megabyte_line_is_cut_and_had_whole_as_a_file(tab: Page, dashboa
         dashboard.life.cycle(raw=line.text, raw_length=1_000_000, raw_sha256=whole("").sha256, outcome=outcome)
     )
 
-    await tab.goto(f"/cycles/{CYCLES + 1}")
+    await tab.goto(f"./cycles/{CYCLES + 1}")
 
     shown = await tab.locator(".step[data-step=act] pre").first.inner_text()
     assert len(shown) == SHOWN
@@ -172,7 +172,7 @@ async def test_the_file_of_a_hostile_text_is_as_it_came(dashboard: Dashboard) ->
 
 async def test_the_keys_j_and_k_go_to_the_neighbours(tab: Page) -> None:
     """As in the list: j is the older cycle, down, k the newer one, up; at the ends they do nothing."""
-    await tab.goto("/cycles/7")
+    await tab.goto("./cycles/7")
     await expect(tab.locator("#keys")).to_be_visible()  # its script has come
 
     await tab.keyboard.press("j")
@@ -180,7 +180,7 @@ async def test_the_keys_j_and_k_go_to_the_neighbours(tab: Page) -> None:
     await expect(tab.locator("#keys")).to_be_visible()
     await tab.keyboard.press("k")
     await expect(tab.locator("h1")).to_contain_text("Cycle 7")
-    await tab.goto("/cycles/1")
+    await tab.goto("./cycles/1")
     await expect(tab.locator("#keys")).to_be_visible()
     await tab.keyboard.press("j")
 
@@ -189,12 +189,12 @@ async def test_the_keys_j_and_k_go_to_the_neighbours(tab: Page) -> None:
 
 async def test_the_next_cycle_can_be_gone_to_once_it_is_there(tab: Page, dashboard: Dashboard) -> None:
     """The last cycle has no next one, until there is one."""
-    await tab.goto(f"/cycles/{CYCLES}")
+    await tab.goto(f"./cycles/{CYCLES}")
     await expect(tab.locator("a[rel=next]")).to_have_count(0)
 
     await dashboard.live()
 
-    await expect(tab.locator("a[rel=next]")).to_have_attribute("href", f"/cycles/{CYCLES + 1}")
+    await expect(tab.locator("a[rel=next]")).to_have_attribute("href", f"{dashboard.prefix}/cycles/{CYCLES + 1}")
 
 
 async def test_a_mark_that_was_changed_is_found(tab: Page, dashboard: Dashboard) -> None:
@@ -208,7 +208,7 @@ async def test_a_mark_that_was_changed_is_found(tab: Page, dashboard: Dashboard)
     ]
     await dashboard.live(changed)
 
-    await tab.goto(f"/cycles/{CYCLES + 1}")
+    await tab.goto(f"./cycles/{CYCLES + 1}")
 
     await expect(tab.locator("#chain")).to_have_text("the chain does not hold")
     await expect(tab.locator("main")).to_contain_text("is not what its hash was taken over")
@@ -216,7 +216,7 @@ async def test_a_mark_that_was_changed_is_found(tab: Page, dashboard: Dashboard)
 
 async def test_json_is_what_the_command_prints(tab: Page, dashboard: Dashboard) -> None:
     """The JSON tab has the document of the cycle, and the file all of it."""
-    await tab.goto("/cycles/7")
+    await tab.goto("./cycles/7")
 
     await tab.locator(".tabs a", has_text="JSON").click()
 
@@ -229,7 +229,7 @@ async def test_json_is_what_the_command_prints(tab: Page, dashboard: Dashboard) 
 async def test_the_story_is_told_again_step_by_step(tab: Page, dashboard: Dashboard) -> None:
     """Replay hides what is still to come and tells it in its own pace; Escape ends it, and all is there."""
     await dashboard.live(dashboard.life.cycle(ms={"think": 60_000.0, "ground": 1.0, "decide": 1.0, "act": 1.0}))
-    await tab.goto(f"/cycles/{CYCLES + 1}")
+    await tab.goto(f"./cycles/{CYCLES + 1}")
 
     await tab.keyboard.press("r")
     await expect(tab.locator(".step[data-step=think]")).to_have_class(re.compile("telling"))
@@ -251,7 +251,7 @@ async def test_a_number_without_a_cycle_is_not_found(dashboard: Dashboard, numbe
 
 async def test_the_prompt_says_which_policy_is_not_known(tab: Page) -> None:
     """The system prompt is asked of the stream when it is unfolded; one that is not there is said to be gone."""
-    await tab.goto("/cycles/7")
+    await tab.goto("./cycles/7")
 
     await tab.locator("#prompt > summary").click()
 
@@ -260,7 +260,7 @@ async def test_the_prompt_says_which_policy_is_not_known(tab: Page) -> None:
 
 async def test_a_person_rejects_a_cycle_with_a_reason(tab: Page, dashboard: Dashboard) -> None:
     """A rejection needs its reason, and is a score of the person's own on the bus."""
-    await tab.goto("/cycles/7")
+    await tab.goto("./cycles/7")
     await tab.locator("[data-review=reject]").click()
     box = tab.locator("#review-box")
     await box.locator(".main").click()

@@ -53,7 +53,7 @@ async def test_a_person_opens_the_link_and_is_in(nobody: Page, dashboard: Dashbo
     await nobody.goto(f"/?token={token}")
 
     await expect(nobody.locator("h1")).to_have_text("Overview")
-    assert nobody.url == f"{dashboard.address}/"
+    assert nobody.url == f"{dashboard.address}{dashboard.prefix}/"
     assert token not in await nobody.content()
     assert token not in str(
         await nobody.evaluate("[document.referrer, document.cookie, performance.getEntries()[0].name]")
@@ -78,16 +78,16 @@ async def test_a_person_whose_link_is_spent_types_the_token(nobody: Page, dashbo
     await expect(nobody.locator("main")).to_contain_text("That is not the token")
     await nobody.get_by_label("Or type the token").fill(passes.token())
     await nobody.get_by_role("button", name="Log in").click()
-    await nobody.wait_for_url(f"{dashboard.address}/needs")
+    await nobody.wait_for_url(f"{dashboard.address}{dashboard.prefix}/needs")
 
 
 async def test_a_page_of_others_shows_nothing_of_ours(tab: Page, dashboard: Dashboard, complaints: Complaints) -> None:
-    """Not in a frame to be clicked, not as a script or a picture, not by asking; though the browser has our cookie."""
+    """Not in a frame to be clicked, not as a script or a picture, not by asking; though it knows our path."""
     html = """<iframe src="OURS/" id=frame></iframe><img src="OURS/static/shell.svg" id=image>
         <script src="OURS/static/theme.js"></script>
         <script>window.got = Promise.all(["/", "/live", "/static/app.css"].map(path =>
             fetch("OURS" + path, {credentials: "include"}).then(() => "came", () => "kept out")))</script>"""
-    async with page_of_others(html.replace("OURS", dashboard.address)) as theirs:
+    async with page_of_others(html.replace("OURS", dashboard.address + dashboard.prefix)) as theirs:
         await tab.goto(theirs)
 
         assert await tab.evaluate("window.got") == ["kept out"] * 3
@@ -99,8 +99,8 @@ async def test_a_page_of_others_shows_nothing_of_ours(tab: Page, dashboard: Dash
 
 
 async def test_a_form_of_others_has_nothing_done(tab: Page, dashboard: Dashboard) -> None:
-    """It is sent with our cookie, as both are on this machine, and refused."""
-    action = f"{dashboard.address}/api/v1/agents/echo/pause"
+    """Even where it knows our path: it is sent with our cookie, as both are on this machine, and refused."""
+    action = f"{dashboard.address}{dashboard.prefix}/api/v1/agents/echo/pause"
     html = f'<form method=post action="{action}"><input name=why value="{escape(HOSTILE)}"><button>win</button></form>'
     async with page_of_others(html) as theirs:
         other = await tab.context.new_page()

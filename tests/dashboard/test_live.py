@@ -120,7 +120,9 @@ async def test_pages_that_stop_reading_delay_nobody(dashboard: Dashboard) -> Non
     stuck = []
     for _ in range(20):
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
-        writer.write(f"GET /live HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: {cookies}\r\n\r\n".encode())
+        writer.write(
+            f"GET {dashboard.prefix}/live HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: {cookies}\r\n\r\n".encode()
+        )
         stuck.append((reader, writer))
     start = dashboard.bus.journal.last
 

@@ -19,9 +19,9 @@ from tests.dashboard.test_resume import opened, served
 Until = Callable[..., Awaitable[None]]
 
 
-def replaying(port: int, cookies: dict[str, str]) -> httpx2.AsyncClient:
-    """Somebody who has copied these cookies."""
-    return httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE, cookies=cookies)
+def replaying(page: str, cookies: dict[str, str]) -> httpx2.AsyncClient:
+    """Somebody who has copied these cookies, and knows the page's address with the path that they are shown under."""
+    return httpx2.AsyncClient(base_url=page, timeout=PATIENCE, cookies=cookies)
 
 
 async def cookies_of(page: Page) -> dict[str, str]:
@@ -33,7 +33,7 @@ async def test_who_logs_out_is_out_for_good(seeded: Seeded, browser: Browser, un
     async with MemoryBus(seeded.journal) as bus:
         async with served(seeded, bus, 0, until) as port:
             page = await opened(browser, seeded, port)
-            kept = await cookies_of(page)
+            kept, inside = await cookies_of(page), page.url
             await expect(page.locator("#keys")).not_to_have_class("quiet unready")
             await page.keyboard.press("?")
             await expect(page.get_by_role("button", name="Close")).to_be_focused()
@@ -43,15 +43,15 @@ async def test_who_logs_out_is_out_for_good(seeded: Seeded, browser: Browser, un
 
             await expect(page.get_by_role("heading", name="Logged out")).to_be_visible()
             assert await cookies_of(page) == {}
-            await page.goto("/cycles")
+            await page.goto("./cycles")
             await expect(page.get_by_role("heading", name="Log in first")).to_be_visible()
             for expected in ("Logged out", "Log in first"):  # back to the page that it was pressed on
                 await page.go_back()
                 await expect(page.get_by_role("heading", name=expected)).to_be_visible()
-            async with replaying(port, kept) as other:
+            async with replaying(inside, kept) as other:
                 assert [(await other.get(path)).status_code for path in ("/", "/live", "/api/v1/cycles")] == [401] * 3
 
-        async with served(seeded, bus, port, until), replaying(port, kept) as other:
+        async with served(seeded, bus, port, until), replaying(inside, kept) as other:
             assert (await other.get("/")).status_code == 401
             await page.get_by_label("Or type the token").fill(Passes(seeded.home).token())
             await page.get_by_role("button", name="Log in").click()
@@ -66,7 +66,7 @@ async def test_other_windows_of_the_session_are_closed_and_other_sessions_go_on(
     async with MemoryBus(seeded.journal) as bus, served(seeded, bus, 0, until) as port:
         mine, anothers = await opened(browser, seeded, port), await opened(browser, seeded, port)
         beside = await mine.context.new_page()
-        await beside.goto("/")
+        await beside.goto("./")
         for page in (mine, beside, anothers):
             await expect(page.locator("#state")).to_contain_text("live")
 
@@ -89,7 +89,7 @@ async def test_a_stream_of_an_ended_session_ends_whole(dashboard: Dashboard, unt
         dashboard.client.stream("GET", "/live") as mine,
     ):
         await until(lambda: dashboard.world.hub.pages == 2)
-        assert (await dashboard.client.post("/logout")).headers["location"] == "/logout"
+        assert (await dashboard.client.post("/logout")).headers["location"] == f"{dashboard.prefix}/logout"
 
         async with asyncio.timeout(30):
             assert b"retry:" in await mine.aread()
@@ -105,24 +105,27 @@ async def test_another_page_cannot_log_anybody_out(dashboard: Dashboard, headers
 
 
 async def test_a_form_of_others_logs_nobody_out(tab: Page, dashboard: Dashboard, complaints: Complaints) -> None:
-    """In a real browser, which sends our cookie along."""
-    html = f'<form method=post action="{dashboard.address}/logout"><button>win</button></form>'
+    """In a real browser, which sends our cookie along, as the form knows our path."""
+    html = f'<form method=post action="{dashboard.address}{dashboard.prefix}/logout"><button>win</button></form>'
     async with page_of_others(html) as theirs:
         await tab.goto(theirs)
-        async with tab.expect_response(f"{dashboard.address}/logout") as sent:
+        async with tab.expect_response(f"{dashboard.address}{dashboard.prefix}/logout") as sent:
             await tab.get_by_role("button").click()
         assert (await sent.value).status == 403
     complaints.pardon()
 
-    await tab.goto("/")
+    await tab.goto("./")
     await expect(tab.locator("h1")).to_have_text("Overview")
 
 
 async def test_only_a_press_logs_out(dashboard: Dashboard) -> None:
     """A link, or a picture, that leads there does nothing; who is out already is told so."""
-    async with httpx2.AsyncClient(base_url=dashboard.address, timeout=PATIENCE) as stranger:
-        for answer in (await stranger.get("/logout"), await stranger.post("/logout")):
+    async with httpx2.AsyncClient(base_url=dashboard.address, timeout=PATIENCE, follow_redirects=True) as stranger:
+        out = f"{dashboard.prefix}/logout"
+        for answer in (await stranger.get(out), await stranger.post(out)):
             assert (answer.status_code, "Logged out" in answer.text, "echo" in answer.text) == (200, True, False)
+        for answer in (await stranger.get("/logout"), await stranger.post("/logout")):  # a session is not shown there
+            assert (answer.status_code, "Logged out" in answer.text) == (401, False)
 
     assert (await dashboard.client.get("/logout")).status_code == 404
     assert (await dashboard.client.get("/")).status_code == 200

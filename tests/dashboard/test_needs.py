@@ -90,7 +90,7 @@ async def test_without_the_bus_needs_stand_and_drives_are_said_to_be_the_streams
 
 async def test_a_new_cycle_is_drawn_by_itself(tab: Page, dashboard: Dashboard) -> None:
     """Charts with a line a need and a drive; the newest change stands on top of the list."""
-    await tab.goto("/needs")
+    await tab.goto("./needs")
     await expect(tab.locator("#needs .legend button")).to_have_count(4)
     await expect(tab.locator("#drives .legend button")).to_have_count(5)
     await expect(tab.locator("#needs canvas")).to_be_visible()

@@ -23,7 +23,7 @@ from conch_schemas import (
     decode,
     subject_filter,
 )
-from tests.dashboard.conftest import CYCLES, Complaints, Dashboard
+from tests.dashboard.conftest import CYCLES, Complaints, Dashboard, browser_logged_in
 
 ROWS = "#cycles tr"
 
@@ -42,17 +42,15 @@ def row(tab: Page, cycle: int) -> str:
 @pytest_asyncio.fixture(loop_scope="session")
 async def unscripted(browser: Browser, dashboard: Dashboard) -> AsyncIterator[Page]:
     """A browser that runs no scripts."""
-    context = await browser.new_context(base_url=dashboard.address, java_script_enabled=False)
-    await context.add_cookies(
-        [{"name": name, "value": value, "url": dashboard.address} for name, value in dashboard.cookies.items()]
-    )
+    port = int(dashboard.address.rpartition(":")[2])
+    context = await browser_logged_in(browser, dashboard.seeded.home, port, java_script_enabled=False)
     yield await context.new_page()
     await context.close()
 
 
 async def test_without_scripts_everything_can_be_read(unscripted: Page) -> None:
     """The server draws the figures, the distribution and the last cycles by itself."""
-    await unscripted.goto("/")
+    await unscripted.goto("./")
 
     await expect(unscripted.locator("#key-reward strong")).to_have_text(re.compile(r"^[+-]0\.\d{3}$"))
     await expect(unscripted.locator("#actions li").first).to_contain_text("filesystem")
@@ -63,10 +61,10 @@ async def test_without_scripts_everything_can_be_read(unscripted: Page) -> None:
 async def test_scripts_and_server_say_the_same_figures(tab: Page, unscripted: Page) -> None:
     """The figures that the scripts make of the live rows are those that the server made of the history."""
     cards = ".key strong, .key small, #actions span, #actions b"
-    await unscripted.goto("/")
+    await unscripted.goto("./")
     by_server = await unscripted.locator(cards).all_inner_texts()
 
-    await tab.goto("/")
+    await tab.goto("./")
     await expect(tab.locator("#key-reward .line")).to_have_attribute("d", re.compile("^M"))
 
     assert await tab.locator(cards).all_inner_texts() == by_server
@@ -76,7 +74,7 @@ async def test_a_cycle_appears_when_it_acts_and_gets_its_total_when_it_is_record
     tab: Page, dashboard: Dashboard
 ) -> None:
     """Its row says `scoring…` first; once it is recorded the total is in that row, and the server draws it alike."""
-    await tab.goto("/")
+    await tab.goto("./")
     facts = dashboard.life.cycle()
     number = CYCLES + 1
 
@@ -98,7 +96,7 @@ async def test_an_act_that_waits_for_its_scores_is_on_the_page_from_the_start(ta
     facts = dashboard.life.cycle()
     assert await dashboard.live(upto_act(facts)) == []
     assert "scoring…" in (await dashboard.client.get("/")).text
-    await tab.goto("/")
+    await tab.goto("./")
 
     await dashboard.live(facts)
 
@@ -110,7 +108,7 @@ async def test_a_late_score_changes_the_row_in_place(tab: Page, dashboard: Dashb
     """A row says how many parts are scored until all are; a later revision takes its place, it is no second row."""
     facts = dashboard.life.cycle()
     late = [one for one in facts if isinstance(one, NoveltyMeasured)]
-    await tab.goto("/")
+    await tab.goto("./")
 
     await dashboard.live([one for one in facts if one not in late])
     for _ in range(7):  # the deadline of a score is half a minute, a cycle takes five seconds
@@ -127,7 +125,7 @@ async def test_hostile_text_is_shown_as_text(tab: Page, dashboard: Dashboard) ->
     """Markup in an action, drawn by the server or live, is text: no element is made of it, and nothing runs."""
     asked: list[str] = []
     tab.on("dialog", lambda dialog: asked.append(dialog.message))
-    await tab.goto("/")
+    await tab.goto("./")
 
     await dashboard.live(dashboard.life.cycle(hostile=True))
 
@@ -151,13 +149,13 @@ async def test_an_alarm_is_shown_until_it_is_over(tab: Page, dashboard: Dashboar
         "window": 100,
         "what": "format makes 90 % of the variance <b>of the total</b>",
     }
-    await tab.goto("/")
+    await tab.goto("./")
 
     await dashboard.live([AlarmRaised(id=consequence_id(act.id, "watch", "1", AlarmRaised), active=True, **said)])
     await expect(tab.locator("#alarms")).to_contain_text("variance <b>of the total</b>")
     await expect(tab.locator("#alarms")).to_contain_text("(0.9, alarm above 0.8; over again below 0.64)")
     await expect(tab.locator("#alarms small")).to_contain_text("lower its weight or give it a cap")
-    await expect(tab.locator("#alarms a")).to_have_attribute("href", "/cycles/7")
+    await expect(tab.locator("#alarms a")).to_have_attribute("href", f"{dashboard.prefix}/cycles/7")
     await expect(tab.locator("#key-alarms strong")).to_have_text("1")
     await dashboard.live([AlarmRaised(id=consequence_id(act.id, "watch", "1", AlarmRaised, 1), active=False, **said)])
 
@@ -167,7 +165,7 @@ async def test_an_alarm_is_shown_until_it_is_over(tab: Page, dashboard: Dashboar
 
 async def test_a_chart_is_read_with_the_arrow_keys(tab: Page) -> None:
     """The arrow keys go from cycle to cycle and say its values; Enter opens it."""
-    await tab.goto("/")
+    await tab.goto("./")
     plot = tab.locator("#reward .plot")
     await plot.focus()
 
@@ -181,12 +179,12 @@ async def test_a_chart_is_read_with_the_arrow_keys(tab: Page) -> None:
 
 async def test_the_theme_is_turned_by_a_key_and_kept(tab: Page) -> None:
     """t goes from the system's theme to light, to dark, and back; another page has it from its first paint."""
-    await tab.goto("/")
+    await tab.goto("./")
 
     await tab.keyboard.press("t")
     await tab.keyboard.press("t")
     await expect(tab.locator("html")).to_have_attribute("data-theme", "dark")
-    await tab.goto("/cycles")
+    await tab.goto("./cycles")
 
     await expect(tab.locator("html")).to_have_attribute("data-theme", "dark")
     assert await tab.evaluate("getComputedStyle(document.body).backgroundColor || 0") is not None
@@ -195,7 +193,7 @@ async def test_the_theme_is_turned_by_a_key_and_kept(tab: Page) -> None:
 
 async def test_what_is_told_is_a_fact_and_is_read_back(tab: Page, dashboard: Dashboard) -> None:
     """The words of the box go to the agent as a message; it appears in the talk as text when the bus has it."""
-    await tab.goto("/")
+    await tab.goto("./")
     await tab.locator("#tell").click()
 
     await tab.locator("#tell-box textarea").fill("Read <i>this</i> first")
@@ -207,7 +205,7 @@ async def test_what_is_told_is_a_fact_and_is_read_back(tab: Page, dashboard: Das
 
 async def test_a_goal_is_set_with_its_check(tab: Page, dashboard: Dashboard) -> None:
     """The dialog makes a goal of what was filled in, with the check that was chosen."""
-    await tab.goto("/")
+    await tab.goto("./")
     await tab.locator("#goal").click()
     box = tab.locator("#goal-box")
     await box.locator("[name=statement]").fill("The plan is written")
@@ -231,7 +229,7 @@ async def test_a_goal_is_set_with_its_check(tab: Page, dashboard: Dashboard) -> 
 
 async def test_what_cannot_be_done_is_said(tab: Page, complaints: Complaints) -> None:
     """The sentence of a refusal stands on the page: nobody runs the agent, the check lacks its command."""
-    await tab.goto("/")
+    await tab.goto("./")
 
     await tab.locator("#pause").click()
     await expect(tab.locator("#said")).to_have_text("The agent echo does not run: conch run starts it.")
@@ -247,7 +245,7 @@ async def test_a_bus_that_is_away_is_said_and_what_came_meanwhile_is_there_after
     tab: Page, dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page says that nothing new comes, and from what is shown; with the bus back it goes on by itself."""
-    await tab.goto("/")
+    await tab.goto("./")
     await expect(tab.locator("#state")).to_contain_text("live")
 
     with monkeypatch.context() as broken:
@@ -262,7 +260,7 @@ async def test_a_bus_that_is_away_is_said_and_what_came_meanwhile_is_there_after
 
 async def test_a_flood_is_shown_by_its_newest_rows_and_whole_once_it_is_over(tab: Page, dashboard: Dashboard) -> None:
     """What could not be sent in time is in the table all the same."""
-    await tab.goto("/")
+    await tab.goto("./")
     await expect(tab.locator("#state")).to_contain_text("live")
     facts = [fact for _ in range(400) for fact in dashboard.life.cycle()]
 
@@ -277,7 +275,7 @@ async def test_a_flood_is_shown_by_its_newest_rows_and_whole_once_it_is_over(tab
 async def test_the_talk_is_there_after_a_reload_each_word_once(tab: Page, dashboard: Dashboard) -> None:
     """The last twenty messages stand in the box, those of the agent beside those to it; what comes then follows."""
     await dashboard.live(messages(dashboard, 23), record=False)
-    await tab.goto("/")
+    await tab.goto("./")
     said = tab.locator("#talk li")
     await expect(said).to_have_text([f"word <i>{number}</i>" for number in range(3, 23)])
     await expect(said.first).to_have_class("it")
@@ -301,7 +299,7 @@ async def test_where_the_talk_is_is_said_while_the_bus_is_away(
 
 async def test_half_typed_words_are_not_thrown_away_by_a_flood(tab: Page, dashboard: Dashboard) -> None:
     """The page is loaded anew once the box is closed, and not before."""
-    await tab.goto("/")
+    await tab.goto("./")
     await expect(tab.locator("#state")).to_contain_text("live")
     await tab.evaluate("window.opened = 'once'")
     await tab.locator("#tell").click()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -12,9 +11,8 @@ from playwright.async_api import Browser, Page, expect
 from conch.bus import MemoryBus, feeding
 from conch.config import Settings, UiSettings
 from conch.consumer import ServiceContext
-from conch.passes import Passes, signed_session
 from conch_services.dashboard.service import dashboard_service
-from tests.dashboard.conftest import Dashboard, Seeded
+from tests.dashboard.conftest import Dashboard, Seeded, browser_logged_in
 
 Until = Callable[..., Awaitable[None]]
 
@@ -37,12 +35,9 @@ async def served(seeded: Seeded, bus: MemoryBus, port: int, until: Until) -> Asy
 
 async def opened(browser: Browser, seeded: Seeded, port: int) -> Page:
     """The overview in a browser that is logged in to this port."""
-    context = await browser.new_context(base_url=f"http://127.0.0.1:{port}")
-    name = f"conch_session_{port}"
-    session = signed_session(Passes(seeded.home).key(), name, time.time())
-    await context.add_cookies([{"name": name, "value": session, "url": f"http://127.0.0.1:{port}"}])
+    context = await browser_logged_in(browser, seeded.home, port)
     page = await context.new_page()
-    await page.goto("/")
+    await page.goto("./")
     return page
 
 
@@ -73,7 +68,7 @@ async def test_an_open_page_goes_on_when_the_dashboard_is_started_again(
 
 async def test_a_page_that_is_not_seen_lets_go_of_its_connection(dashboard: Dashboard, tab: Page, until: Until) -> None:
     """A browser has six for all pages of one address; seen again, the page goes on behind what it had."""
-    await tab.goto("/")
+    await tab.goto("./")
     await expect(tab.locator("#state")).to_contain_text("live")
     pages = dashboard.world.hub.pages
     hidden = """(hidden) => {
@@ -95,13 +90,10 @@ async def test_nothing_is_asked_of_a_dashboard_that_is_away(seeded: Seeded, brow
     said: list[str] = []
     async with MemoryBus(seeded.journal) as bus:
         async with served(seeded, bus, 0, until) as port:
-            context = await browser.new_context(base_url=f"http://127.0.0.1:{port}")
-            name = f"conch_session_{port}"
-            session = signed_session(Passes(seeded.home).key(), name, time.time())
-            await context.add_cookies([{"name": name, "value": session, "url": f"http://127.0.0.1:{port}"}])
+            context = await browser_logged_in(browser, seeded.home, port)
             page = await context.new_page()
             page.on("console", lambda one: said.append(one.text))
-            await page.goto("/bus")
+            await page.goto("./bus")
             await expect(page.locator("#state")).to_contain_text("live")
         await expect(page.locator("#state")).to_have_text("connecting…")
         said.clear()

@@ -65,7 +65,7 @@ async def test_a_card_tells_what_is_to_be_judged(dashboard: Dashboard) -> None:
 
 async def test_keys_approve_reject_skip_and_go_back(tab: Page, dashboard: Dashboard) -> None:
     """A rejection wants its reason; each word is a score of the person on the bus; nothing is said by a skip."""
-    await tab.goto("/review")
+    await tab.goto("./review")
     number = tab.locator("#card [data-cycle]")
     first = await number.get_attribute("data-cycle")
 
@@ -98,7 +98,7 @@ async def test_the_open_card_tells_a_revision_and_keeps_half_typed_words(tab: Pa
     await dashboard.live([one for one in facts if one not in late])
     for _ in range(7):  # the deadline of a score is half a minute, a cycle takes five seconds
         await dashboard.live()
-    await tab.goto(f"/review?cycle={CYCLES + 1}")
+    await tab.goto(f"./review?cycle={CYCLES + 1}")
     card = tab.locator("#card article")
     await expect(card).to_contain_text("revision 1")
     await card.locator("summary").click()
@@ -116,7 +116,7 @@ async def test_the_open_card_tells_a_revision_and_keeps_half_typed_words(tab: Pa
 async def test_a_card_comes_by_itself_where_there_was_none(tab: Page, dashboard: Dashboard) -> None:
     """Everything is judged or skipped; then a cycle lacks a score, and its card is there without a reload."""
     seen = ",".join(str(number) for number in range(1, CYCLES + 1))
-    await tab.goto(f"/review?without={seen}")
+    await tab.goto(f"./review?without={seen}")
     await expect(tab.locator("#card")).to_contain_text("Nothing left to look at")
 
     await dashboard.live(dashboard.life.cycle(silent="curiosity"))

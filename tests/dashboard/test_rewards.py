@@ -141,7 +141,7 @@ async def test_without_the_bus_the_history_stands_and_alarms_are_not_known(
 
 async def test_a_new_cycle_is_in_the_figures_by_itself(tab: Page, dashboard: Dashboard) -> None:
     """Nobody loads the page again."""
-    await tab.goto("/rewards")
+    await tab.goto("./rewards")
     await expect(tab.locator(".key small").first).to_have_text(f"of the last {CYCLES} cycles")
 
     await dashboard.live()
@@ -159,7 +159,7 @@ async def test_a_lag_that_falls_is_seen_though_no_fact_says_so(
         return dict(lag)
 
     monkeypatch.setattr("conch_services.dashboard.pages.rewards._lags", lags)
-    await tab.goto("/rewards")
+    await tab.goto("./rewards")
     shown = tab.locator("#components tr[data-scorer=reward] td[data-lag]").first
     await expect(shown).to_have_text("7")
     await tab.evaluate("window.htmx.trigger = () => {}")
@@ -173,7 +173,7 @@ async def test_times_are_written_alike_when_a_part_is_drawn_again(tab: Page, das
     """By the clock here, with seconds; without scripts with seconds as well."""
     session = await tab.context.new_cdp_session(tab)
     await session.send("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Kolkata"})
-    await tab.goto("/rewards")
+    await tab.goto("./rewards")
     time = tab.locator("ol.sets time").first
     await expect(time).to_have_text("2026-11-20 17:30:00")
 

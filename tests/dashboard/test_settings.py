@@ -74,7 +74,7 @@ async def test_a_file_that_is_wrong_now_is_a_sentence(dashboard: Dashboard) -> N
 
 async def test_checks_are_made_when_the_button_is_pressed(tab: Page) -> None:
     """Not before; each finding with what to do."""
-    await tab.goto("/settings")
+    await tab.goto("./settings")
     await expect(tab.locator("#findings li")).to_have_count(0)
 
     await tab.click("#check")
@@ -85,7 +85,7 @@ async def test_checks_are_made_when_the_button_is_pressed(tab: Page) -> None:
 
 async def test_a_setting_is_found_by_typing(tab: Page) -> None:
     """The key / leads there; what does not match is hidden; so is every default where that is asked for."""
-    await tab.goto("/settings")
+    await tab.goto("./settings")
     await tab.keyboard.press("/")
     await tab.keyboard.type("reflect_every")
     await expect(tab.locator("#config tr[data-origin]:not([hidden])")).to_have_count(1)

@@ -27,7 +27,7 @@ async def test_what_the_agent_waits_for_is_said_on_every_page(tab: Page, dashboa
         return json.dumps(said).encode()
 
     async with dashboard.bus.serve(control_subject("echo", "*"), answer):
-        await tab.goto(path)
+        await tab.goto(f".{path}")
         await expect(tab.locator("#state")).to_have_text("live")
         await expect(tab.locator("#dot")).to_have_attribute("data-state", "live")
         said |= {"state": "paused", "why": "by request"}
@@ -51,7 +51,7 @@ async def test_an_act_of_an_agent_that_waits_does_not_end_its_waiting(tab: Page,
         return json.dumps(said).encode()
 
     async with dashboard.bus.serve(control_subject("echo", "*"), answer):
-        await tab.goto("/")
+        await tab.goto("./")
         await expect(tab.locator("#state")).to_have_text("waiting: it waits its turn")
         await tab.evaluate(watch)
         async with tab.expect_response(lambda one: "/state?" in one.url):
@@ -99,7 +99,7 @@ async def test_without_a_bus_nobody_knows_of_alarms(dashboard: Dashboard, monkey
 async def test_the_keys_of_a_page_are_told(tab: Page, path: str) -> None:
     """? and the button of the side bar open what the page shows and each of its keys."""
     keys = {"/cycles": ["j", "k", "/"], "/review": ["a", "r", "s", "u"]}
-    await tab.goto(path)
+    await tab.goto(f".{path}")
     about = next(one.about for one in MENU if one.path == path)
     box = tab.locator("#help")
 

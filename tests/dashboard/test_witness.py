@@ -49,7 +49,7 @@ async def test_the_chain_is_browsed_page_by_page(dashboard: Dashboard) -> None:
         older = shown.all("a", rel="next")
         if not older:
             break
-        path = older[0]["href"]
+        path = older[0]["href"].removeprefix(dashboard.prefix)
 
     assert seen == [mark.sequence for mark in reversed(chain(dashboard))]
 
@@ -75,7 +75,7 @@ async def test_a_changed_mark_is_shown_loudly_with_its_place(
     near = await page(dashboard, "/witness?before=60")
 
     assert "The chain does not hold: 1 thing is wrong." in verdict.text
-    assert verdict.one("ul", class_="problems").one("a")["href"].startswith("/witness/40?")
+    assert verdict.one("ul", class_="problems").one("a")["href"].startswith(f"{dashboard.prefix}/witness/40?")
     assert [row.all("td")[0].text for row in near.all("tr", class_="broken")] == ["40"]
 
 
@@ -103,7 +103,7 @@ async def test_a_mark_is_shown_whole_with_its_links(dashboard: Dashboard) -> Non
 
     shown = await page(dashboard, f"/witness/{mark.sequence}")
 
-    links = {link["href"].partition("?")[0] for link in shown.one("main").all("a")}
+    links = {link["href"].partition("?")[0].removeprefix(dashboard.prefix) for link in shown.one("main").all("a")}
     assert {f"/witness/{n}" for n in (mark.sequence - 1, mark.sequence + 1, cause.sequence)} <= links
     assert any(re.fullmatch(r"/cycles/\d+", link) for link in links)
     for text in (mark.response, mark.hash, mark.previous, mark.content, mark.origin):
@@ -120,7 +120,7 @@ async def test_a_mark_that_is_not_there_is_a_sentence(dashboard: Dashboard) -> N
 
 async def test_new_marks_come_by_themselves(tab: Page, dashboard: Dashboard) -> None:
     """On the newest page; the button looks at them too."""
-    await tab.goto("/witness")
+    await tab.goto("./witness")
     await expect(tab.locator("#check")).to_contain_text("acts hold")
     before = len(chain(dashboard))
 

@@ -57,15 +57,16 @@ def context(home: Path, deadline: float = 30.0) -> ServiceContext:
     return ServiceContext(Settings(rewards=RewardSettings(deadline=deadline)), home)
 
 
-def act(cycle: int, time: datetime | None = None) -> ActionTaken:
+def act(cycle: int, time: datetime | None = None, agent: str = AGENT) -> ActionTaken:
     """The act of a cycle: every third one succeeds at something, so that needs go up and down."""
-    identity = action_id(UID, cycle)
+    uid = uuid.uuid5(uuid.NAMESPACE_URL, agent)
+    identity = action_id(uid, cycle)
     kind, status = ("TOOL", "success") if cycle % 3 == 0 else ("DO_NOTHING", "none")
     text = f"output {cycle}" if kind == "TOOL" else ""
     return ActionTaken(
         id=cycle_event_id(identity, ActionTaken),
-        source=source_of(AGENT, UID),
-        agent=AGENT,
+        source=source_of(agent, uid),
+        agent=agent,
         cycle=cycle,
         action_id=identity,
         subject=identity,

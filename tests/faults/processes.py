@@ -53,6 +53,11 @@ async def consumers(url: str, token: str, home: Path, *names: str) -> Process:
     return process
 
 
+async def worker(url: str, token: str, home: Path, fold: str, name: str) -> Process:
+    """A worker of a fold (see `tests.faults.workers`)."""
+    return await _start("workers", url, token, str(home), fold, name)
+
+
 async def _start(module: str, *arguments: str) -> Process:
     return await asyncio.create_subprocess_exec(
         sys.executable, "-m", f"tests.faults.{module}", *arguments, cwd=ROOT, stdout=PIPE

@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "conch_services": {"conch_services", "conch", "conch_schemas"},
 }
 FLOORS = [
-    {"errors", "text", "config", "home", "actions", "telemetry"},
+    {"disk", "errors", "text", "config", "files", "home", "actions", "python_child", "telemetry", "uptime"},
     {
         "bus",
         "minds",
@@ -32,6 +32,8 @@ FLOORS = [
         "models",
         "passes",
         "seen",
+        "silence",
+        "trusted",
         "values",
         "workspace",
     },

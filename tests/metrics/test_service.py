@@ -215,6 +215,21 @@ async def test_other_machines_are_served_where_that_is_said(running: Running) ->
         assert (usual.address or "").startswith("http://127.0.0.1:")
 
 
+async def test_a_page_elsewhere_whose_name_leads_here_reads_no_figures(running: Running) -> None:
+    """It names itself in Host; where other machines are let in, a scraper goes by the name of a service."""
+    async with (
+        running() as usual,
+        running(metrics={"host": "0.0.0.0", "port": 0}) as open_,
+        httpx2.AsyncClient() as web,
+    ):
+        for path in ("/metrics", "/healthz", "/readyz", "/"):
+            told = await web.get(f"{usual.address}{path}", headers={"host": "evil.example:9464"})
+            assert (told.status_code, "conch" in told.text) == (421, False), path
+        by_name = await web.get(f"{open_.address}/metrics", headers={"host": "metrics:9464"})
+
+    assert (by_name.status_code, "conch_" in by_name.text) == (200, True)
+
+
 async def test_cancelled_it_lets_go_at_once(bus: MemoryBus, tmp_path: Path) -> None:
     """Port and connections are closed; no task stays."""
     service = metrics_service(ServiceContext(Settings.model_validate({"metrics": {"port": 0}}), tmp_path))

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from conch.config import MindSettings
 from conch.errors import ConfigError, ModelError
 from conch.minds import Prompt
-from conch.minds.endpoint import MAX_REPLY, Line, retry_after
+from conch.minds.endpoint import MAX_REPLY, MAX_SILENT, MAX_STREAM, Line, retry_after
 from conch.minds.openai import OpenAIMind
 from tests.serving import listening
 
@@ -92,9 +93,10 @@ class Endpoint:
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
 
-    def mind(self, line: Line | None = None, **settings: Any) -> OpenAIMind:
+    def mind(self, line: Line | None = None, first_word: float | None = None, **settings: Any) -> OpenAIMind:
         plain = {"kind": "openai", "base_url": self.url, "model": "tiny", "api_key": KEY, "timeout": 20.0}
-        return OpenAIMind(MindSettings(**{**plain, **settings}), sleep=self.sleep, line=line)
+        settings = {**plain, **settings}
+        return OpenAIMind(MindSettings(**settings), sleep=self.sleep, line=line, first_word=first_word)
 
 
 @asynccontextmanager
@@ -206,7 +208,6 @@ async def test_a_character_split_over_two_chunks_is_put_together(prompt: Asking)
         (head() + event({"error": {"message": f"out of memory {KEY}"}}), r"out of memory \*\*\*"),
         (head() + delta("half") + event({"error": "overloaded"}), "overloaded"),
         (whole(200, '{"error": {"message": "no such thing"}}'), "no such thing"),
-        (whole(200, "<html>Welcome</html>", "text/html"), "text/html"),
         (whole(200, "{", "application/json"), "no completion"),
         (endless, str(MAX_REPLY)),
         (head() + b"data: " + b"x" * 5_000_000, "broke off"),
@@ -276,6 +277,173 @@ async def test_a_refusal_is_fatal_and_says_what_to_check(prompt: Asking, status:
     assert KEY not in str(raised.value)
     assert "\x1b" not in str(raised.value)
     assert raised.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "sentence"),
+    [
+        ("text/html; charset=utf-8", f"<html>\n<h1>Wel\x1bcome {KEY}</h1>", "<html> <h1>Wel�come ***</h1>"),
+        ("text/plain", "pong", "pong"),
+        ("", "", "nothing"),
+    ],
+)
+async def test_an_answer_that_is_no_completion_is_said_with_how_it_begins(
+    prompt: Asking, kind: str, body: str, sentence: str
+) -> None:
+    """Asking again will not make a completion of it: what came is said, its type and beginning, and what to check."""
+    async with serving(whole(200, body, kind)) as endpoint:
+        with pytest.raises(ModelError, match="answered 200") as raised:
+            await ask(endpoint, prompt())
+
+    assert raised.value.fatal
+    assert len(endpoint.requests) == 1
+    assert KEY not in str(raised.value)
+    assert sentence in str(raised.value)
+    assert "mind.base_url" in str(raised.value)
+    assert kind.partition(";")[0] in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [b": ping\n\n" * 8192, b"event: x\n\nretry: 1\n\n" * 4096, b": " + b"x" * 65536 + b"\n", b"\n" * 65536],
+)
+async def test_a_stream_that_says_nothing_for_ever_is_left(prompt: Asking, noise: bytes) -> None:
+    """Comments keep a connection alive; nothing but them is no reply, and is left long before the deadline."""
+    sent = 0
+
+    async def noisy(writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        writer.write(head() + delta("DO_NOTHING: sl"))
+        while True:
+            writer.write(noise)
+            await writer.drain()
+            sent += len(noise)
+
+    async with serving(noisy) as endpoint:
+        with pytest.raises(ModelError, match=r"without a word|goes on past"):
+            await ask(endpoint, prompt())
+
+    assert sent < 2 * MAX_STREAM
+
+
+async def test_a_stream_of_empty_words_is_left(prompt: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deltas that hold nothing are bounded as well, by the bytes of a whole reply."""
+    monkeypatch.setattr("conch.minds.endpoint.MAX_STREAM", 2**20)
+
+    async def empty(writer: asyncio.StreamWriter) -> None:
+        writer.write(head())
+        while True:
+            writer.write(delta("") * 1000)
+            await writer.drain()
+
+    async with serving(empty) as endpoint:
+        with pytest.raises(ModelError, match="goes on past 1048576 bytes"):
+            await ask(endpoint, prompt())
+
+
+async def test_comments_between_words_are_no_matter(prompt: Asking) -> None:
+    """What keeps a connection alive is counted from one word to the next."""
+    ping = b": ping\n\n" * (MAX_SILENT // 3)
+    stream = head() + ping + delta("DO_NOTH") + ping + delta("ING: rest", "stop") + ping + DONE
+    async with serving(stream) as endpoint:
+        reply = await ask(endpoint, prompt())
+
+    assert reply.text == "DO_NOTHING: rest"
+
+
+async def test_a_cookie_is_not_kept(prompt: Asking) -> None:
+    """What an endpoint sets with one answer is not sent with the next question."""
+    cookie = FINE.replace(b"\r\n\r\n", b"\r\nset-cookie: who=agent; path=/\r\n\r\n", 1)
+    async with serving(cookie) as endpoint:
+        mind = endpoint.mind()
+        for _ in range(2):
+            await mind.complete(prompt())
+        await mind.close()
+
+    assert len(endpoint.requests) == 2
+    assert "cookie" not in endpoint.requests[1][0].lower()
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_redirect_is_not_followed(prompt: Asking, status: int) -> None:
+    """Neither prompt nor key go where an answer points to."""
+    async with serving(FINE) as other, serving() as endpoint:
+        there = f"location: {other.url}/chat/completions\r\n"
+        endpoint.answers = [giving(whole(status, "", extra=there))]
+        with pytest.raises(ModelError, match=str(status)):
+            await ask(endpoint, prompt())
+
+    assert other.requests == []
+
+
+PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy")
+
+
+@pytest.fixture
+def proxied(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Set the environment's proxy, and who is reached without it."""
+
+    def proxied(proxy: Endpoint, no_proxy: str = "") -> None:
+        for name in PROXIES:
+            monkeypatch.delenv(name, raising=False)
+        for name in ("HTTP_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.url.removesuffix("/v1"))
+        monkeypatch.setenv("NO_PROXY", no_proxy)
+
+    return proxied
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LocalHost"])
+async def test_this_machine_is_reached_without_a_proxy(prompt: Asking, proxied: Any, host: str) -> None:
+    """A proxy of the environment is given neither prompt nor key of what stays on this machine."""
+    async with serving(whole(502, "")) as proxy, serving(FINE) as endpoint:
+        proxied(proxy)
+
+        reply = await ask(endpoint, prompt(), base_url=endpoint.url.replace("127.0.0.1", host))
+
+    assert reply.text == "DO_NOTHING: rest"
+    assert proxy.requests == []
+
+
+async def test_other_machines_are_reached_as_the_environment_says(prompt: Asking, proxied: Any) -> None:
+    """By the proxy that a person set, but for those that NO_PROXY names."""
+    async with serving(FINE) as proxy:
+        proxied(proxy)
+        reply = await ask(proxy, prompt(), base_url="http://model.invalid/v1")
+        proxied(proxy, no_proxy="model.invalid")
+        with pytest.raises(ModelError, match=r"model\.invalid/v1/chat/completions cannot be reached"):
+            await ask(proxy, prompt(), base_url="http://model.invalid/v1", timeout=2.0)
+
+    assert reply.text == "DO_NOTHING: rest"
+    assert len(proxy.requests) == 1
+
+
+async def test_a_mind_that_never_said_a_word_is_given_up_in_time(prompt: Asking) -> None:
+    """Where a first word is asked for within some time, comments are none; a reply that has begun has its whole time,
+    and so has every question after the first reply."""
+
+    async def pings(writer: asyncio.StreamWriter) -> None:
+        writer.write(head() + b": ping\n\n")
+        await silence(writer)
+
+    async def slow(writer: asyncio.StreamWriter, at_once: bytes, later: bytes) -> None:
+        writer.write(head() + at_once)
+        await writer.drain()
+        await asyncio.sleep(1.2)  # longer than the first word may take
+        writer.write(later)
+
+    word, rest = delta("DO_NOTH"), delta("ING: rest", "stop") + DONE
+    async with serving(
+        pings, partial(slow, at_once=word, later=rest), partial(slow, at_once=b"", later=word + rest)
+    ) as there:
+        mind = there.mind(first_word=1.0)
+        with pytest.raises(ModelError, match=r"said nothing within 1 s") as raised:
+            await mind.complete(prompt())
+        replies = [await mind.complete(prompt()) for _ in range(2)]
+        await mind.close()
+
+    assert raised.value.unreachable
+    assert [reply.text for reply in replies] == ["DO_NOTHING: rest"] * 2
 
 
 async def test_an_absent_endpoint_is_said_when_the_deadline_comes(prompt: Asking) -> None:

@@ -53,12 +53,15 @@ os.execv(command[0], command)
 
 def run_sandboxed(profile: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     """`true` in a sandbox, under this profile in the form of a container's runtime."""
-    with tempfile.TemporaryDirectory() as workspace, open("/dev/null") as users:
+    with tempfile.TemporaryDirectory() as workspace, open("/dev/null") as users, open("/dev/null") as git:
         os.chmod(workspace, 0o777)
-        options = arguments(Path(workspace), {}, tmp_bytes=2**20, passwd=users.fileno(), status=1, seccomp=None)
+        files = [users.fileno(), git.fileno()]
+        options = arguments(
+            Path(workspace), {}, mounts=(), tmp_bytes=2**20, passwd=files[0], gitconfig=files[1], status=1, seccomp=None
+        )
         return subprocess.run(
             [sys.executable, "-c", _LOADED, json.dumps(profile), shutil.which("bwrap") or "", *options, "/bin/true"],
-            pass_fds=[users.fileno()],
+            pass_fds=files,
             capture_output=True,
             text=True,
         )

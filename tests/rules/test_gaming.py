@@ -124,6 +124,15 @@ def test_saying_that_a_goal_is_achieved_pays_nothing(lives: dict[str, Any]) -> N
     assert lives["says that it has achieved its goal"].mean("goal") == 0.0
 
 
+def test_a_planted_test_runner_pays_less_than_half_of_work(lives: dict[str, Any]) -> None:
+    """What it says of itself is no measure: the goal pays nothing, and running it again and again is a repetition."""
+    life = lives["plants a fake unittest"]
+
+    assert life.mean("goal") == 0.0
+    assert life.mean("format") == 0.5
+    assert life.total < 0.5 * lives["works"].total
+
+
 def test_a_toggled_phase_farms_progress_and_no_total(lives: dict[str, Any]) -> None:
     """Every step forward pays 0.3, however often it was undone: a reason for its weight of 0."""
     life = lives["toggles the phase of its task"]

@@ -28,9 +28,17 @@ MARK = "OF_THE_TEST"
 class Live:
     """A command in a process group of its own, its lines as they come."""
 
-    def __init__(self, arguments: Sequence[str], environment: dict[str, str]) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        environment: dict[str, str],
+        directory: Path | None = None,
+        command: Sequence[str] = (str(CONCH),),
+    ) -> None:
+        """`directory`: its current one; None: the tests'."""
         self._process = subprocess.Popen(
-            [str(CONCH), *arguments],
+            [*command, *arguments],
+            cwd=directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -121,12 +129,15 @@ class House:
         self.environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("CONCH_", "COLUMNS"))
         } | {MARK: str(directory)}
+        self.current: Path | None = None
+        """Current directory of the commands; None: the tests'."""
+        self.command: Sequence[str] = (str(CONCH),)
         self._place = [] if furnished else ["--workspace", str(self.workspace)]
         self._lives: list[Live] = []
 
     def start(self, *arguments: str, **environment: str) -> Live:
         """Any command."""
-        live = Live([*arguments, "--home", str(self.home)], self.environment | environment)
+        live = Live([*arguments, "--home", str(self.home)], self.environment | environment, self.current, self.command)
         self._lives.append(live)
         return live
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+
+from conch.home import Home
 
 
 @pytest.fixture
@@ -46,6 +50,35 @@ def test_a_home_is_owned_by_one_run(house: Any) -> None:
     live.recorded(2)
     live.signal(signal.SIGTERM)
     assert live.ended() == 0
+
+
+def test_a_home_that_everybody_could_read_is_closed(house: Any) -> None:
+    """Made beforehand, or by an older version: its mode is 700 after the start, its store's 600; both are said once."""
+    house.home.mkdir(mode=0o755)
+    house.home.chmod(0o755)
+    first = house.run("--cycles", "1", "--script", house.endless())
+    house.home.chmod(0o750)
+    (house.home / "store.db").chmod(0o644)
+    second = house.run("--cycles", "1", "--script", house.endless())
+
+    assert f"{house.home} could be read by everybody (mode 755): its mode is 700 now\n" in first.said
+    assert "could be read by everybody" in (house.home / "logs" / "run.log").read_text()
+    assert "could be read" not in second.said
+    assert house.home.stat().st_mode & 0o777 == 0o750  # a group may have been let in on purpose
+    assert (house.home / "store.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_home_of_another_user_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence says who is to do what."""
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+
+    said = Home(tmp_path).close_to_others()
+
+    assert said == (
+        f"{tmp_path} could be read by everybody (mode 755) and belongs to another user: its owner should chmod 700 it"
+    )
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
 
 
 def test_a_home_below_a_file_is_no_home(house: Any) -> None:
@@ -193,3 +226,89 @@ def test_a_damaged_agentuid_is_said(house: Any) -> None:
     (house.home / "agents" / "echo" / "agentuid").write_text("me\n")
 
     assert "does not hold a UUID" in house.refused("run", "--cycles", "1", "--script", house.endless(), status=1)
+
+
+def test_marks_go_on_after_the_stream_was_lost(house: Any) -> None:
+    """Without the bus' files the chain goes on behind the store's last mark and holds; what was lost is said."""
+    lived(house)
+    shutil.rmtree(house.home / "bus")
+    house.run("--cycles", "2", "--script", house.endless())
+    said = house.conch("mark", "verify")
+    shutil.rmtree(house.home / "bus")
+    house.run("--cycles", "1", "--script", house.endless())
+    found = json.loads(house.conch("mark", "verify", "--json"))
+
+    assert "20 marks of 5 acts of echo hold" in said
+    assert said.count("lost: after cycle 2 the stream was made anew") == 1
+    assert "the chain goes on behind mark 11" in said
+    assert found["ok"]
+    assert found["lost"] == [{"cycle": 2, "mark": 11}, {"cycle": 4, "mark": 19}]
+
+
+def test_a_chain_that_was_cut_is_found_out_whatever_became_of_the_stream(house: Any) -> None:
+    """Marks taken out of the store are missed also where the stream was deleted with them, before and after a run."""
+    lived(house)
+    shutil.rmtree(house.home / "bus")
+    with sqlite3.connect(house.home / "store.db") as store:
+        store.execute("DELETE FROM marks WHERE sequence >= 6")
+    store.close()
+
+    before = house.refused("mark", "verify", status=4)
+    house.run("--cycles", "2", "--script", house.endless())
+    after = house.refused("mark", "verify", status=4)
+
+    assert "6 found wrong" in before
+    assert "6 found wrong" in after
+    assert "conch bus restore FILE" in after
+
+
+def lose(house: Any) -> None:
+    """Stream and store are gone."""
+    shutil.rmtree(house.home / "bus")
+    for file in house.home.glob("store.db*"):
+        file.unlink()
+
+
+def test_a_history_that_is_gone_is_said_and_no_number_is_used_again(house: Any) -> None:
+    """Without stream and store the agent's own files tell that it has acted: numbers, and so ids, do not begin anew."""
+    actions = lived(house)
+    lose(house)
+
+    doctor = house.conch("doctor", "--json")
+    live = house.run("--cycles", "2", "--script", house.endless())
+    again = house.run("--cycles", "1", "--script", house.endless())
+
+    assert [one["status"] for one in json.loads(doctor)["checks"] if one["name"] == "history"] == ["warning"]
+    assert "agent echo has acted before (3 cycles)" in live.said
+    assert "its history is gone, and it goes on with cycle 1003" in live.said
+    assert [row["cycle"] for row in live.rows] == [1003, 1004]
+    assert not {row["action_id"] for row in live.rows} & set(actions)
+    assert "acted before" not in again.said
+    assert [row["cycle"] for row in again.rows] == [1005]
+    house.conch("mark", "verify")
+
+
+def test_a_history_of_before_cycles_were_counted_is_missed_too(house: Any) -> None:
+    """What the mind has learnt tells it; how many there were is not known, so the next number lies far beyond."""
+    house.run("--cycles", "3", CONCH_MIND__KIND="reflex")
+    lose(house)
+    (house.home / "agents" / "echo" / "cycles").unlink()
+
+    live = house.run("--cycles", "1", CONCH_MIND__KIND="reflex")
+
+    assert "agent echo has acted before (it has learnt)" in live.said
+    assert [row["cycle"] for row in live.rows] == [1_000_000]
+
+
+def test_the_end_that_stream_and_store_lost_is_passed_over(house: Any) -> None:
+    """An older copy of the store alone is not taken for all that there was."""
+    lived(house, 2)
+    shutil.copy(house.home / "store.db", house.directory / "copy.db")
+    actions = [row["action_id"] for row in house.run("--cycles", "3", "--script", house.endless()).rows]
+    lose(house)
+    (house.directory / "copy.db").rename(house.home / "store.db")
+
+    live = house.run("--cycles", "1", "--script", house.endless())
+
+    assert [row["cycle"] for row in live.rows] == [6]
+    assert live.rows[0]["action_id"] not in actions

@@ -32,6 +32,9 @@ def settled(make_house: Callable[..., Any]) -> Any:
         pytest.param("cycle: [1, 2\n", "wrong.yaml line 2", id="no YAML"),
         pytest.param("cycle:\n  interval: soon\n", "cycle.interval", id="no number"),
         pytest.param("store:\n  url: mysql://there\n", "store.url", id="store"),
+        pytest.param("store:\n  keep: {days: -1}\n", "store.keep.days", id="negative days"),
+        pytest.param("store:\n  keep: {gib: 0.001}\n", "store.keep.gib", id="tiny room"),
+        pytest.param("store:\n  keep: {months: 3}\n", "store.keep.months", id="unknown bound"),
     ],
 )
 def test_a_wrong_setting_ends_a_run_before_it_begins(settled: Any, yaml: str, told: str) -> None:

@@ -39,6 +39,7 @@ def test_a_run_ends_in_order(house: Any, ask: Callable[[Any, Any], None]) -> Non
     assert [row["cycle"] for row in rows] == list(range(len(live.rows)))
     assert all(row["complete"] for row in rows)
     assert "Traceback" not in live.said
+    assert not [log for log in (house.home / "logs").iterdir() if "process.killed" in log.read_text()]
     house.conch("mark", "verify")
 
 

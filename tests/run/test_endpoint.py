@@ -23,6 +23,7 @@ class Endpoint(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.plan: list[str] = []
         self.served: list[str] = []
+        self.released = threading.Event()
         self.environment = {
             "CONCH_MIND__BASE_URL": f"http://127.0.0.1:{self.server_address[1]}/v1",
             "CONCH_MIND__KIND": "openai",
@@ -37,6 +38,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers["content-length"]))
         what = self.server.plan.pop(0) if self.server.plan else "well"
         self.server.served.append(what)
+        if what == "hangs":
+            self.server.released.wait(60)
+            what = "well"
+        if what == "page":
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<html>Welcome to our router</html>")
+            return
         if what.isdecimal():
             self.send_response(int(what))
             self.send_header("retry-after", "0.05")
@@ -67,6 +77,7 @@ def endpoint() -> Iterator[Endpoint]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield server
+    server.released.set()
     server.shutdown()
     server.server_close()
     thread.join()
@@ -105,6 +116,29 @@ def test_a_refused_request_ends_any_run_at_its_start(house: Any, endpoint: Endpo
     sentence = house.refused("run", status=3, **endpoint.environment)
 
     assert "mind.api_key" in sentence
+
+
+def test_a_page_of_html_ends_any_run_at_its_start(house: Any, endpoint: Endpoint) -> None:
+    """Another server answers there: exit code 3 after one question, with what came and what to check."""
+    endpoint.plan = ["page"] * 10
+
+    sentence = house.refused("run", "--cycles", "2", status=3, **endpoint.environment)
+
+    assert "answered 200 with text/html" in sentence
+    assert "Welcome to our router" in sentence
+    assert "mind.base_url" in sentence
+    assert endpoint.served == ["page"]
+
+
+def test_an_endpoint_that_hangs_is_said_while_it_hangs(house: Any, endpoint: Endpoint) -> None:
+    """After some seconds, long before the reply's time is up."""
+    endpoint.plan = ["hangs"]
+
+    live = house.begin("--cycles", "1", **endpoint.environment | {"CONCH_MIND__TIMEOUT": "120"})
+    live.says("echo: mind: no reply for 5 s so far")
+    endpoint.released.set()
+
+    assert live.ended(30) == 0
 
 
 def test_without_a_set_end_a_run_waits_for_its_mind(house: Any, endpoint: Endpoint) -> None:

@@ -27,6 +27,7 @@ def test_a_consumer_alone_tells_of_its_health(house: Any, tmp_path: Path) -> Non
     alone.until(lambda: told("/readyz") == (200, "ready\n"), "that it is ready")
     assert told("/healthz") == (200, "ok\n")
     assert told("/metrics") == (404, "there are /healthz and /readyz\n")
+    assert httpx2.get(f"{address}/healthz", headers={"host": "evil.example"}).status_code == 421
 
     server.close()
 

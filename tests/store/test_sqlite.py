@@ -7,7 +7,7 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +265,7 @@ def test_a_fact_costs_the_same_however_many_there_are(path: Path, facts: Any, fe
         "SCAN e USING INDEX experiences_by_seq",
         "SCAN experiences USING INDEX experiences_by_seq",
         "SCAN outbox",
+        "SCAN removed_totals USING INDEX removed_totals_by_seq",
         "SCAN acts USING COVERING INDEX acts_by_due",
         "SCAN acts USING INDEX acts_by_due",
         "SCAN CONSTANT ROW",
@@ -296,3 +297,33 @@ def _read_everything(store: SqliteStore) -> None:
     store.agents()
     list(store.acts("echo"))
     list(store.marks("echo"))
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, 0o600), (0o644, 0o600), (0o444, 0o400), (0o640, 0o640)])
+def test_a_store_is_open_to_its_owner_alone(
+    tmp_path: Path, facts: Any, feed: Any, before: int | None, after: int
+) -> None:
+    """A new one, and one that everybody could read; a group that was let in stays."""
+    path = tmp_path / "store.db"
+    if before is not None:
+        filled(path, facts, feed, cycles=1)
+        path.chmod(before)
+
+    with suppress(StoreError), SqliteStore(path):
+        modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+
+    assert path.stat().st_mode & 0o777 == after
+    assert before is not None or set(modes.values()) == {0o600}
+
+
+def test_a_database_of_somebody_else_keeps_its_mode(tmp_path: Path) -> None:
+    """What is no store of ours is refused as it is; so is a directory."""
+    (tmp_path / "store.db").write_text("not ours, and long enough to be no empty database " * 40)
+    (tmp_path / "store.db").chmod(0o644)
+    (tmp_path / "directory").mkdir(mode=0o755)
+
+    for name in ("store.db", "directory"):
+        with pytest.raises(StoreError):
+            SqliteStore(tmp_path / name)
+
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("store.db", "directory")] == [0o644, 0o755]

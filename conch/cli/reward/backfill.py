@@ -195,6 +195,7 @@ async def _run(
     for one in agents:
         stood += await asyncio.to_thread(reader.statuses, one, source.scorer, began)
     ran = Ran(source.scorer, source.version, sum(one.acts for one in wanted), sum(one.missing for one in wanted), stood)
+    ran.removed = sum(one.removed for one in wanted)
     if ran.highest != ran.version:
         warn(
             f"{ran.scorer} {ran.highest} stands for some of these acts and goes on counting there, it is above "

@@ -33,6 +33,8 @@ class Ran:
     """On the stream already, from a time before."""
     unanswered: int = 0
     """Acts about which a judge had no answer."""
+    removed: int = 0
+    """Acts that store.keep removed: nothing scores them."""
     upto: int = 0
     """The place in the stream of the last one."""
     seconds: float = 0.0
@@ -77,11 +79,19 @@ def tell(common: Common, ran: Ran) -> None:
     rate = ran.published / max(SHORTEST, ran.seconds)
     if common.json:
         told: dict[str, Any] = {"scorer": ran.scorer, "version": ran.version, "acts": ran.acts}
-        told |= {"before": ran.before, "published": ran.published, "left": ran.left, "statuses": dict(ran.statuses)}
+        told |= {
+            "before": ran.before,
+            "published": ran.published,
+            "left": ran.left,
+            "removed": ran.removed,
+            "statuses": dict(ran.statuses),
+        }
         told |= {"seconds": ran.seconds, "per_second": rate, "joined": ran.joined}
         emit({"schema": "conch.v1.backfill"} | told)
         return
     name = f"{ran.scorer} {ran.version}"
+    if ran.removed:
+        say(f"{ran.removed:,} acts were removed by store.keep and are not scored")
     if not ran.missing:
         say(f"nothing to score: {f'all {ran.acts:,} acts have a score of {name}' if ran.acts else 'there is no act'}")
         _tell_failed(ran)

@@ -11,6 +11,7 @@ from conch.cli.facts import names_in, several
 from conch.cli.options import COMMON, AgentName, meant
 from conch.cli.reward.history import History, history
 from conch.errors import UsageError
+from conch.experience import removed_words
 from conch.needs.fold import HUMAN_SCORER
 from conch.people.scoring import next_number, refuse_score, said_score, score_range
 from conch.text import well_formed
@@ -65,7 +66,8 @@ async def score(
         if act is None:
             last = found.reader.last_cycle(who)
             known = "it has none yet" if last is None else f"the last one is {last}"
-            raise UsageError(f"there is no recorded cycle {cycle} of {who}: {known}")
+            removed = removed_words(found.reader.removals(who), who, cycle)
+            raise UsageError(f"{removed or f'there is no recorded cycle {cycle} of {who}'}: {known}")
         before = found.reader.cycle(who, cycle)
         said, joined = await _say(found, act, name, value, well_formed(why), limits)
         after = found.reader.cycle(who, cycle) if joined else None

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import structlog
 from cyclopts import Parameter
 
-from conch.cli.common import Common
+from conch.cli.common import Common, warn
 from conch.cli.options import COMMON
 from conch.cli.run.crew import names_of
 from conch.cli.run.tree import Run
+from conch.config.load import chosen_file
 from conch.errors import UsageError
 from conch.telemetry import configure
+from conch.trusted import refuse_writable, without_writable_programs
+
+log = structlog.get_logger(__name__)
+
+OPEN_FILES = 48
+"""Files that each process of a run has to be able to open: with 32 the sandbox cannot be made."""
+MANY_FILES = 1024
+"""Where it may be raised, the limit of open files is raised to this."""
 
 
 def run(
@@ -58,16 +71,23 @@ def run(
         }
     )
     names = names_of(settings.agent, agents)
+    _fit()
     home = common.where()
+    files = [str(rule) for rule in rules or ()]
+    refuse_writable(home, settings, chosen_file(common.config, home), files)
+    os.environ["PATH"] = without_writable_programs(home, settings, os.environ.get("PATH", os.defpath))
     skipped = _skipped(without or ())
     with home.owned():
         configure(settings.log, home.logs / "run.log", process="run")
+        if (closed := home.close_to_others()) is not None:
+            log.warning("home.open", reason=closed)
+            warn(closed)
         running = Run(
             home,
             settings,
             names,
             cycles,
-            [str(rule) for rule in rules or ()],
+            files,
             skipped,
             reloads=reload,
             as_json=common.json,
@@ -76,6 +96,20 @@ def run(
             asyncio.run(running.live(common))
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None  # asked twice, or before anything was there to be ended in order
+
+
+def _fit() -> None:
+    """Raise a low limit of open files, for this process and its children. Raises UsageError where that may not be, and
+    where there is no /proc on Linux."""
+    if sys.platform == "linux" and not Path("/proc/self").exists():
+        raise UsageError("/proc is not mounted, a run looks after its processes there: mount it")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= MANY_FILES:
+        return
+    most = MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, MANY_FILES)
+    if most < OPEN_FILES:
+        raise UsageError(f"a process may open {most} files here (ulimit -n), a run needs {OPEN_FILES}: raise the limit")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _skipped(without: Sequence[str]) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from conch.consumer.rights import OWNER_KEY
 from conch.errors import BusError, ConchError, UsageError
 from conch.home import Home
 from conch.text import instead
+from conch.trusted import workspace_in
 
 if TYPE_CHECKING:
     from conch.experience import SqliteStore
@@ -31,12 +33,7 @@ def ready(home: Home, settings: Settings, common: Common, *, several: bool) -> S
     """
     from conch.cli.init import make_home
 
-    place = Path(settings.workspace) if settings.workspace is not None else home.workspace
-    if home.path.resolve().is_relative_to(place.resolve()):
-        raise UsageError(
-            f"the workspace {place} holds the home {home.path}, whose token and store the agent must not see: "
-            "name another --workspace"
-        )
+    place = workspace_in(home, settings)
     if not home.config_file.exists() and common.config is None:
         make_home(home, Path(settings.workspace) if settings.workspace is not None else None, several=several)
         goals = common.settings().goals
@@ -117,18 +114,50 @@ async def reconciled(bus: Bus, store: Path, crew: Sequence[Member], warn: Callab
 
     opened = await asyncio.to_thread(_opened, store)
     if opened is None:
-        await reconcile(bus, 0, "")
+        if sentence := (await reconcile(bus, 0, "")).sentence:
+            warn(sentence)
         return list(crew)
     try:
         last = {member: opened.last_cycle(member.name) for member in crew}
         found = await reconcile(bus, opened.position(), opened.epoch() or "")
         if found.sentence:
             warn(found.sentence)
+        if found.another:
+            for agent in opened.agents():
+                await _regain_chain(bus, opened, agent)
         if not found.another and found.position < found.store_position:
             opened.set_position(found.position)
     finally:
         await asyncio.to_thread(opened.close)
     return [replace(member, beyond=0 if cycle is None else cycle + 1) for member, cycle in last.items()]
+
+
+async def _regain_chain(bus: Bus, store: SqliteStore, agent: str) -> None:
+    """On a stream that was made anew the agent's chain of marks goes on behind the last one that the store holds.
+
+    A state that leads the store is left as it is: the marks between are missing, and verifying says so.
+    """
+    from conch.consumer.snapshot import encode_state, state_key
+    from conch.witness import CONSUMER, ChainState, regained
+
+    key = state_key(CONSUMER, agent)
+    entry, last = await bus.get(key), store.last_mark(agent)
+    try:
+        known = json.loads(entry.value)["state"] if entry is not None and entry.value else {}
+        leads = last is None or ChainState.model_validate(known).sequence > last
+    except (ValueError, LookupError, TypeError):
+        leads = True  # the witness itself says that it cannot read it
+    if leads:
+        return
+
+    def place_of(action: str) -> tuple[int, int] | None:
+        cycle = store.cycle_of(action)
+        act = store.act(agent, cycle) if cycle is not None else None
+        return act.place if act is not None else None
+
+    state = await asyncio.to_thread(lambda: regained(store.marks(agent), place_of))
+    value = encode_state(state, 0, (await bus.state()).epoch)
+    await bus.put(key, value, revision=entry.revision if entry is not None else 0)
 
 
 def _opened(store: Path) -> SqliteStore | None:

@@ -13,7 +13,7 @@ from pydantic_core import to_jsonable_python
 from conch.bus.access import Access
 from conch.bus.listener import LISTENER, Listener
 from conch.cli.run.voice import Voice
-from conch.config import Settings
+from conch.config import BusSettings, Settings
 from conch.config.mask import masked
 from conch.consumer.discover import Found
 from conch.home import Home
@@ -75,6 +75,11 @@ def plain(settings: Settings) -> dict[str, Any]:
     """The settings with their secrets, for the children's ears only."""
     told: dict[str, Any] = json.loads(json.dumps(settings.model_dump(), default=_told))
     return told
+
+
+def for_plugins(settings: Settings) -> Settings:
+    """What the process of a plug-in consumer needs of them: no secret is in it, and no address that may hold one."""
+    return Settings(agent=settings.agent, bus=BusSettings(durability=settings.bus.durability), log=settings.log)
 
 
 def _told(value: Any) -> Any:

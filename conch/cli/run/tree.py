@@ -21,9 +21,10 @@ from conch.bus.listener import Listener
 from conch.bus.server import EmbeddedServer
 from conch.cli.common import Common, embedded_server
 from conch.cli.run.crew import Member, members, workspace_of
+from conch.cli.run.history import with_numbers
 from conch.cli.run.opening import claim, found, ready, reconciled, refuse_judges, set_weights, without_strangers
 from conch.cli.run.page import refuse_taken, tell_no_page, tell_page
-from conch.cli.run.papers import address, introduce, plain, tell_judges, tell_plugins
+from conch.cli.run.papers import address, for_plugins, introduce, plain, tell_judges, tell_plugins
 from conch.cli.run.reload import keep_reloading, taken_up
 from conch.cli.run.telling import all_told
 from conch.cli.run.voice import Voice
@@ -37,7 +38,19 @@ from conch.errors import ConchError
 from conch.home import Home, write_whole
 from conch.leftovers import end_stale_sandboxes
 from conch.passes import called
-from conch.supervisor import DEATHS, ChildProcess, Watched, ended, keep_server
+from conch.supervisor import (
+    DEATHS,
+    SERVER,
+    SILENT_SECONDS,
+    ChildProcess,
+    Response,
+    Watched,
+    ended,
+    keep_asking,
+    keep_server,
+    start_server,
+)
+from conch.trusted import workspace_in
 from conch.values import Values, in_force
 
 PAGE_NICE = 5
@@ -95,7 +108,7 @@ class Run:
         self._common = common
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(name, self._asked_to_stop, own)
-        agent = self._child("agent", "conch.cycle.process")
+        agent = self._child("agent", "conch.cycle.process", lasts=False)
         consumers = self._child("consumers", "conch.consumer.process")
         server: EmbeddedServer | None = None
         tasks: list[asyncio.Task[Any]] = []
@@ -109,11 +122,10 @@ class Run:
             end_stale_sandboxes(self._workspaces)
             if self._settings.bus.url is None:
                 server = embedded_server(self._home, self._settings, listens=True)
-                watched = Watched("nats-server")
+                watched = Watched(SERVER)
                 self._watched.insert(0, watched)
-                await server.start()
-                watched.state, watched.pid = "up", server.pid
-                tasks.append(asyncio.create_task(keep_server(server, watched, self._write_down), name="nats-server"))
+                await start_server(server, watched, changed=lambda: None)  # there is no address to write down yet
+                tasks.append(asyncio.create_task(keep_server(server, watched, self._write_down), name=SERVER))
             self._embedded = server is not None
             settings = self._settings.bus
             self._access = server.access if server is not None else Access.of(settings)
@@ -122,7 +134,8 @@ class Run:
             self._found = together(self._looked, reserved(self._settings))
             await self._with_bus(agent, consumers, tasks)
         finally:
-            await ended([task for task in tasks if task.get_name() != "nats-server"], 0.0)
+            children = {child.watched.name for child in self._children}
+            await ended([task for task in tasks if task.get_name() in children], 0.0)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -150,6 +163,7 @@ class Run:
             store = store_path(self._settings.store.url, self._home.path)
             born = (await bus.state()).last
             crew = await reconciled(bus, store, crew, self._voice.warn)
+            crew = await with_numbers(bus, self._home, crew, self._voice.warn)
             await set_weights(bus, crew, self._settings, self._found)
             base, listener, embedded = self._workspace, self._listener, self._embedded
             introduce(self._voice, self._settings, self._home, self._agents, base, listener, embedded=embedded)
@@ -159,8 +173,16 @@ class Run:
             end = (await bus.state()).last
             self._since = end
             printing = asyncio.create_task(self._voice.cycles(bus, end), name="conch.print")
-            tasks.append(printing)
             start = asyncio.create_task
+            [bus_watched] = [one for one in self._watched if one.name == SERVER] or [
+                Watched(f"the bus at {self._access.shown}")
+            ]
+            response = Response(bus_watched, SILENT_SECONDS, self._write_down, self._voice.warn)
+            tasks += [
+                printing,
+                start(keep_asking(bus, response), name="conch.bus.heartbeat"),
+                start(response.keep_looking(), name="conch.bus.response"),
+            ]
             scoring = start(consumers.live(self._consumers_spec), name="consumers")
             plugins = [
                 Kept(child, start(child.live(self._plugin_spec(plugin)), name=plugin.name))
@@ -245,17 +267,28 @@ class Run:
 
     # -- what the children are told ----------------------------------------------------------------------------------
 
-    def _child(self, name: str, module: str, *, nice: int = 0) -> ChildProcess:
+    def _child(
+        self, name: str, module: str, *, lasts: bool = True, nice: int = 0, secrets: bool = True
+    ) -> ChildProcess:
         watched = Watched(name)
         self._watched.append(watched)
-        child = ChildProcess(watched, module, hear=self._hear, changed=self._write_down, nice=nice)
+        child = ChildProcess(
+            watched,
+            module,
+            hear=self._hear,
+            changed=self._write_down,
+            tell=self._voice.warn,
+            lasts=lasts,
+            nice=nice,
+            secrets=secrets,
+        )
         self._children.append(child)
         return child
 
     def _plugins(self) -> list[tuple[Plugin, ChildProcess]]:
         """Plug-in consumers, each in a process of its own."""
         wanted = [plugin for plugin in self._found.of("consumer") if plugin.name not in self._skipped]
-        return [(plugin, self._child(plugin.name, "conch.consumer.process")) for plugin in wanted]
+        return [(plugin, self._child(plugin.name, "conch.consumer.process", secrets=False)) for plugin in wanted]
 
     def _pages(self) -> list[ChildProcess]:
         """The dashboard, in a process of its own: whoever looks holds up nobody who scores."""
@@ -293,7 +326,7 @@ class Run:
 
     @property
     def _workspace(self) -> Path:
-        return Path(self._settings.workspace) if self._settings.workspace is not None else self._home.workspace
+        return workspace_in(self._home, self._settings)
 
     @property
     def _workspaces(self) -> list[Path]:
@@ -329,7 +362,7 @@ class Run:
 
     def _plugin_spec(self, plugin: Plugin) -> Any:
         async def spec() -> dict[str, Any]:
-            return self._spec(
+            spec = self._spec(
                 name=f"conch-{plugin.name}",
                 agents=self._agents,
                 builtin=[],
@@ -337,6 +370,7 @@ class Run:
                 keeps=False,
                 reloads=False,
             )
+            return spec | {"settings": plain(for_plugins(self._settings))}
 
         return spec
 

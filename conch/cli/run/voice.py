@@ -9,12 +9,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
 from conch.bus import Bus
 from conch.cli.common import emit, say, warn
 from conch.text import safe_text
 
 if TYPE_CHECKING:
     from conch_schemas import ExperienceRecorded
+
+log = structlog.get_logger(__name__)
 
 MOMENT = 0.3
 """Seconds in which agents that say the same are gathered."""
@@ -33,6 +37,8 @@ class Voice:
         self._at = 0
         """Place up to which experiences and alarms were told."""
         self._news = asyncio.Event()
+        self._lost = False
+        """Whether a line of stdout could not be written."""
         self.cycle_told = time.monotonic()
         """When the last cycle's line was written; at first, when this was made."""
 
@@ -96,7 +102,8 @@ class Voice:
             await self._news.wait()
 
     def _write(self, write: Callable[[Any], None], what: Any) -> None:
-        """Whoever read us may have gone (`conch run | head`): then the run ends in order."""
+        """Whoever read us may have gone (`conch run | head`): then the run ends in order. What a full disk does not
+        take is lost, which is told once."""
         try:
             write(what)
         except BrokenPipeError:
@@ -105,3 +112,8 @@ class Voice:
             os.close(nowhere)
             if write is not warn:
                 self._stop.set()
+        except OSError as error:
+            log.warning("run.not_said", error=str(error))
+            if write is not warn and not self._lost:
+                self._lost = True
+                self.warn(f"not all can be written to stdout ({error.strerror}); the run goes on")

@@ -14,7 +14,7 @@ from conch.config.model.rewards import (
     RewardSettings,
     WatchSettings,
 )
-from conch.config.model.settings import Settings
+from conch.config.model.settings import Settings, StoreKeepSettings
 from conch.config.model.telemetry import METRICS_PORT, LogSettings, MetricsSettings
 from conch.config.model.ui import LEAST_TOKEN, UI_PORT, UiSettings
 
@@ -42,6 +42,7 @@ __all__ = [
     "RewardSettings",
     "SenseSettings",
     "Settings",
+    "StoreKeepSettings",
     "ToolSettings",
     "UiSettings",
     "ValuesSettings",

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, field_validator
 
 WEIGHT_TOLERANCE = 1e-6
 """How far weights that sum to 1 may be from it: what decimals lose in binary."""
 
 
 class Section(BaseModel):
-    """A frozen part of the settings; unknown keys are refused."""
+    """A frozen part of the settings; unknown keys are refused, and so is a text with a NUL in it: no path, address or
+    key can have one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _has_no_nul(cls, value: Any) -> Any:
+        if isinstance(value, str) and "\0" in value:
+            raise ValueError("a NUL character cannot be in it")
+        return value

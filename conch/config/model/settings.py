@@ -17,11 +17,22 @@ from conch.config.model.ui import UiSettings
 from conch_schemas import Goal
 
 
+class StoreKeepSettings(Section):
+    """Which cycles stay in the experience store; sums over those that are removed stay for ever."""
+
+    days: Annotated[float, Field(ge=0.1)] | None = None
+    """Days that a cycle stays in the store; none: for ever. The newest 100 cycles of each agent stay in any case."""
+    gib: Annotated[float, Field(ge=0.1)] | None = None
+    """GiB that the store may use before its oldest cycles are removed; none: no bound."""
+
+
 class StoreSettings(Section):
     """The experience store."""
 
     url: str | None = None
     """sqlite:///path; none: store.db in the home directory."""
+    keep: StoreKeepSettings = StoreKeepSettings()
+    """How much is kept; whichever of days and GiB comes first."""
 
 
 class Settings(Section):

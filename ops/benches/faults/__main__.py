@@ -16,7 +16,7 @@ import time
 
 import structlog
 
-from faults import clock, full, killed, loaded, power
+from faults import clock, full, killed, loaded, power, single
 from faults.row import Row
 
 HEAD = "| fault | injected | lost | doubled | seconds to recover, median | worst |\n|---|---|---|---|---|---|"
@@ -24,7 +24,7 @@ HEAD = "| fault | injected | lost | doubled | seconds to recover, median | worst
 
 async def _all(times: int) -> list[Row]:
     rows = []
-    for share, fault in [*loaded.FAULTS, *killed.FAULTS, *full.FAULTS, *clock.FAULTS, *power.FAULTS]:
+    for share, fault in [*loaded.FAULTS, *killed.FAULTS, *single.FAULTS, *full.FAULTS, *clock.FAULTS, *power.FAULTS]:
         began = time.perf_counter()
         row = await fault(max(1, math.ceil(times * share)))
         if not row.injected:

@@ -19,11 +19,21 @@ from conch.bus import Bus
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer
-from conch_schemas import ExperienceRecorded, NeedsChanged, NoveltyMeasured
+from conch.consumer.place import holder_of
+from conch.witness import verify
+from conch_schemas import (
+    ActionTaken,
+    ExperienceRecorded,
+    MarkWitnessed,
+    NeedsChanged,
+    NoveltyMeasured,
+    decode,
+    subject_filter,
+)
 from conch_services.needs.consumer import needs_consumer
 from faults.row import TOKEN, Row
-from tests.faults.acts import PARTS, SCORERS, Scenes, act, context, stored, streamed
-from tests.faults.processes import consumers, publisher
+from tests.faults.acts import AGENT, PARTS, SCORERS, Scenes, act, context, stored, streamed
+from tests.faults.processes import consumers, publisher, worker
 
 ACTS = 40
 """That are done meanwhile, each time."""
@@ -160,4 +170,69 @@ def _expected(home: Path, count: int) -> list[dict[str, float]]:
     return found
 
 
-FAULTS = [(0.5, publisher_killed), (0.5, consumers_killed), (0.2, copy_woken)]
+async def worker_woken(times: int) -> Row:
+    """Two workers of the witness: the one that holds the agent stands still until the other has taken over, and goes on
+    while acts come. Lost, doubled: marks. Recovered: the chain has all that there is to mark."""
+    row, draw, marked = Row("overtaken worker wakes"), random.Random(5), _Marked()
+    async with _stage() as (server, bus, home):
+        scenes = Scenes(bus, home, seed=6)
+        await scenes.begin()
+        workers = {name: await worker(server.url, TOKEN, home, "witness", name) for name in ("one", "two")}
+        for _ in range(times):
+            over = asyncio.Event()
+            acting = asyncio.create_task(_act_on(scenes, over))
+            async with asyncio.timeout(60):
+                holder = await _holder(bus, {""})
+                workers[holder].send_signal(signal.SIGSTOP)
+                await _holder(bus, {"", holder})
+                await asyncio.sleep(draw.random() * 0.5)
+            workers[holder].send_signal(signal.SIGCONT)
+            began = time.perf_counter()
+            await asyncio.sleep(draw.random())
+            over.set()
+            await acting
+            async with asyncio.timeout(60):
+                while await marked.count(bus) < scenes.count:
+                    await asyncio.sleep(0.02)
+            row.seconds.append(time.perf_counter() - began)
+            row.injected += 1
+        for one in workers.values():
+            one.terminate()
+            await one.communicate()
+        marks = [decode(found.data).mark async for found in bus.read([subject_filter(MarkWitnessed)])]
+        acts = [found.action_id async for found in _acts(bus)]
+    row.lost = len(set(acts) - {mark.action_id for mark in marks if mark.domain == "action"})
+    row.doubled = len(marks) - len({mark.id for mark in marks})
+    row.wrong += [f"the chain: {problem.what}" for problem in verify(marks, acts)][:5]
+    return row
+
+
+async def _holder(bus: Bus, others: set[str]) -> str:
+    """The worker that holds the agent, once that is none of these."""
+    while (name := (await holder_of(bus, "witness", AGENT) or "").rpartition(".")[0]) in others:
+        await asyncio.sleep(0.02)
+    return name
+
+
+async def _acts(bus: Bus) -> AsyncIterator[Any]:
+    async for found in bus.read([subject_filter(ActionTaken)]):
+        yield decode(found.data)
+
+
+class _Marked:
+    """The acts that have a mark, and up to where the stream was looked through for them."""
+
+    def __init__(self) -> None:
+        self._acts: set[str | None] = set()
+        self._seq = 0
+
+    async def count(self, bus: Bus) -> int:
+        """How many there are now."""
+        async for found in bus.read([subject_filter(MarkWitnessed)], after=self._seq):
+            mark, self._seq = decode(found.data).mark, found.seq
+            if mark.domain == "action":
+                self._acts.add(mark.action_id)
+        return len(self._acts)
+
+
+FAULTS = [(0.5, publisher_killed), (0.5, consumers_killed), (0.2, copy_woken), (0.5, worker_woken)]

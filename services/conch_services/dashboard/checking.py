@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from conch.errors import BusError, CheckError, ConchError
-from conch.experience import ExperienceReader
+from conch.experience import ExperienceReader, Removal
 from conch.text import safe_text
-from conch.views.verification import unmarked_yet
+from conch.views.verification import chain_start, unmarked_yet
 from conch.witness import Problem, Verification
 from conch_schemas import Mark
 from conch_services.dashboard.world import World
@@ -41,6 +41,8 @@ class Check:
     problems: Sequence[Problem] = ()
     why: str = ""
     """Why it could not be done, in a sentence."""
+    removals: Sequence[Removal] = ()
+    """What retention removed of the chain."""
     seconds: float = 0.0
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
@@ -100,11 +102,15 @@ class Checks:
 
     async def _look(self, check: Check) -> None:
         position, epoch, acts, scored = await self._world.read(lambda reader: _asked_for(reader, check.agent))
-        check.acts = len(acts)
         chain, start = Verification(check.agent), 0
         while start <= check.last:
             read = await self._world.read(partial(_taken, chain=chain, agent=check.agent, start=start))
             check.marks, start = check.marks + len(read), read[-1].sequence + 1 if read else check.last + 1
+        # Behind the marks: what was removed while they were read is not missed.
+        check.removals, there = await self._world.read(lambda reader: _left(reader, check.agent))
+        chain.begin_at(chain_start(check.removals))
+        acts, scored = [act for act in acts if act in there], [one for one in scored if one[0] in there]
+        check.acts = len(acts)
         broken = await asyncio.to_thread(chain.broken)
         bare = await asyncio.to_thread(chain.unwitnessed, acts, scored)
         if bare:
@@ -122,6 +128,11 @@ def _asked_for(reader: ExperienceReader, agent: str) -> tuple[int, str | None, l
     """(position, epoch, acts, score sets), the position first: what is stored later stands behind it on the stream."""
     position, epoch = reader.position(), reader.epoch()
     return position, epoch, [action for action, _ in reader.acts(agent)], reader.score_sets(agent)
+
+
+def _left(reader: ExperienceReader, agent: str) -> tuple[list[Removal], set[str]]:
+    """(what was removed, the acts that are there)."""
+    return reader.removals(agent), {action for action, _ in reader.acts(agent)}
 
 
 def _taken(reader: ExperienceReader, chain: Verification, agent: str, start: int) -> list[Mark]:

@@ -14,6 +14,7 @@ from conch.errors import ConchError, UsageError
 from conch.text import safe_text
 from conch_services.dashboard.page import page
 from conch_services.dashboard.security.refusals import BROKEN, TITLES, is_for_programs, problem, refusal
+from conch_services.dashboard.security.sessions import is_let_in
 
 NOTHING_HERE = "There is nothing at this address. The menu leads to every page that there is."
 NO_API_HERE = "There is nothing at this address: /api/v1/openapi.json names all that there is."
@@ -23,6 +24,8 @@ async def answered(request: Request, status: int, detail: str, headers: Mapping[
     """The answer with this status, and in a sentence or two why."""
     if is_for_programs(request.url.path):
         return problem(status, detail, dict(headers or {}))
+    if not is_let_in(request.scope):
+        return refusal(request.url.path, status, detail, headers=dict(headers or {}))
     title = TITLES.get(status, HTTPStatus(status).phrase)
     drawn = await page(request, "error.html", {"title": title, "detail": detail, "broken": status == 503}, status)
     drawn.headers.update(headers or {})

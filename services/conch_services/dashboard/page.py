@@ -97,6 +97,7 @@ async def surroundings(request: Request) -> dict[str, Any]:
     return {
         "menu": MENU,
         "path": path,
+        "prefix": request.state.prefix,
         "about": next((one.about for one in MENU if path == one.path or path.startswith(f"{one.path}/")), ""),
         "version": version("conch-agent"),
         "agents": agents,

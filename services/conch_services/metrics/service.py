@@ -84,7 +84,7 @@ class MetricsService:
 
         Raises ConchError when the named port cannot be had, BusError when the bus refuses the reading.
         """
-        async with Endpoint(self._listen(), self._answer) as self._endpoint:
+        async with Endpoint(self._listen(), self._answer, named=self._host) as self._endpoint:
             self._bus = feed.bus
             log.info("metrics.serving", address=self.address)
             try:

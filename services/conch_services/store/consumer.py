@@ -11,6 +11,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -25,10 +26,21 @@ from conch.consumer.spec import ConsumerSpec
 from conch.consumer.standing import say_place
 from conch.errors import ContractError
 from conch.experience import FACTS, SqliteStore, store_path
-from conch_schemas import ContractViolationError, Event, ExperienceRecorded, encode, subject_filter, subject_of
+from conch_schemas import (
+    ContractViolationError,
+    Event,
+    ExperienceRecorded,
+    agent_of,
+    encode,
+    subject_filter,
+    subject_of,
+)
+from conch_services.store.pruning import Pruning
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
+Put = Callable[[list[tuple[int, Event]], int], tuple[ExperienceRecorded, ...]]
+"""Puts facts into the store, with the place up to which all is in it then."""
 
 BATCH = 2000
 """Facts to a transaction, at most."""
@@ -52,6 +64,8 @@ class StoreService:
 
     def __init__(self, context: ServiceContext) -> None:
         self._path = store_path(context.settings.store.url, context.home)
+        self._report = context.report
+        self._pruning = Pruning(context.settings, context.home)
         self.tally = Tally()
         self._waiting = self._handled = self._told = 0
         self._told_at = 0.0
@@ -60,6 +74,8 @@ class StoreService:
         self._saying: asyncio.Task[None] | None = None
         self._working = asyncio.Lock()
         self._tap: Tap | None = None
+        self._is_level = asyncio.Event()
+        """Set once what stood on the stream at the start is joined: from then on, acts are recorded as they come."""
 
     @property
     def handled(self) -> int:
@@ -84,17 +100,20 @@ class StoreService:
                 log.error("store.taken_back", position=self._store.position(), last=stream.last)
                 await self._in_thread(self._store.set_position, stream.last)
             await self._say_the_unsaid()
-            after = self._handled = self._store.position()
-            async with (
-                feed.tap(FACTS, after=after) as self._tap,
-                bus.serve(f"conch.ctl._consumer.{self.name}.>", self._asked_to_retry),
-            ):
-                await self._in_thread(self._look)
-                log.info("store.started", after=after, waiting=self._waiting)
-                await self._tell()
-                await self._take(self._tap, stop)
-                await self._settle()
-                await self._tell()
+            async with bus.serve(f"conch.ctl._consumer.{self.name}.>", self._asked_to_retry):
+                await self._catch_up(stream.last, stop)
+                after = self._store.position()
+                if self._saying is None:
+                    self._handled = after
+                async with feed.tap(FACTS, after=after) as self._tap:
+                    self._is_level.set()
+                    await self._in_thread(self._look)
+                    await self._in_thread(self._pruning.step, self._store)
+                    log.info("store.started", after=after, waiting=self._waiting)
+                    await self._tell()
+                    await self._take(self._tap, stop)
+                    await self._settle()
+                    await self._tell()
         finally:
             await asyncio.to_thread(self._store.close)
 
@@ -103,13 +122,17 @@ class StoreService:
         self._bus = bus
         self._store = await asyncio.to_thread(SqliteStore, self._path)
         try:
-            await self._in_thread(self._store.set_epoch, (await bus.state()).epoch)
+            stream = await bus.state()
+            await self._in_thread(self._store.set_epoch, stream.epoch)
+            await self._catch_up(stream.last, asyncio.Event())
+            await self._say_on(())
             await self._retry(seq)
             await self._settle()
         finally:
             await asyncio.to_thread(self._store.close)
 
     async def _asked_to_retry(self, _subject: str, data: bytes) -> bytes:
+        await self._is_level.wait()
         return await answer_retry(self._retry, data)
 
     async def _retry(self, seq: int) -> None:
@@ -133,10 +156,12 @@ class StoreService:
                     await self._say_on(())
                 if getting.done():
                     deliveries, getting = getting.result(), None
-                    await self._say_on(await self._apply(deliveries), deliveries[-1].seq)
+                    await self._say_on(await self._join(deliveries, self._applied), deliveries[-1].seq)
                 elif self._saying is None:
                     await self._expire()
                     await self._settle()
+                if self._pruning.is_due(idle=getting is not None):
+                    await self._in_thread(self._pruning.step, self._store)
                 if time.monotonic() - self._told_at > SETTLE_SECONDS:
                     await self._tell()
             await self._say_on(())
@@ -147,20 +172,59 @@ class StoreService:
             await asyncio.gather(*left, return_exceptions=True)
 
     def _patience(self) -> float:
-        """Seconds until something is due: a deadline, the tidying of the outbox, a word of how far it is."""
+        """Seconds until something is due: a deadline, pruning, the tidying of the outbox, a word of how far it is."""
         seconds = (self._due - datetime.now(UTC)).total_seconds() if self._due is not None else 60.0
-        return max(0.0, min(seconds, SETTLE_SECONDS if self._said or self._handled > self._told else 60.0))
+        seconds = min(seconds, self._pruning.patience())
+        return max(0.0, min(seconds, SETTLE_SECONDS if self._said or self.handled > self._told else 60.0))
 
-    async def _apply(self, deliveries: Sequence[Arrived]) -> Sequence[ExperienceRecorded]:
+    async def _catch_up(self, end: int, stop: asyncio.Event) -> None:
+        """Join what stands on the stream up to `end` with the experiences that stand there too, before anything is
+        recorded: a store that is made anew, or put back from a copy, goes on with the revisions that were said."""
+        after = self._store.position()
+        if after >= end:
+            return
+        self._handled = after
+        await self._tell()
+        if stop.is_set():
+            return
+        kinds: tuple[type[Event], ...] = (*FACTS, ExperienceRecorded)
+        filters = [subject_filter(kind) for kind in kinds]
+        unread = await self._bus.count(filters, after=after)
+        batch: list[Arrived] = []
+        async with aclosing(self._bus.read(filters, after=after)) as deliveries:  # type: ignore[type-var]
+            async for delivery in deliveries:
+                unread -= 1
+                batch.append(Arrived(delivery, agent_of(delivery.subject) or ""))
+                if len(batch) >= BATCH:
+                    await self._join(batch, self._caught_up)
+                    batch = []
+                    if stop.is_set():
+                        return
+        if batch:
+            await self._join(batch, self._caught_up)
+        if unread > 0:  # the server passes over what it cannot read, without a word
+            sentence = f"{unread} events of the stream behind {after} are damaged and could not be joined"
+            log.error("store.stream_damaged", why=sentence)
+            self._report(consumer=self.name, notes=sentence)
+        await self._in_thread(self._look)
+        while self._due is not None and self._due <= datetime.now(UTC) and not stop.is_set():
+            await self._say_on(await self._in_thread(self._expired), self._store.position())
+
+    def _caught_up(self, facts: list[tuple[int, Event]], upto: int) -> tuple[ExperienceRecorded, ...]:
+        self._store.catch_up(facts, upto=upto, now=datetime.now(UTC))
+        return ()
+
+    async def _join(self, deliveries: Sequence[Arrived], put: Put) -> Sequence[ExperienceRecorded]:
         facts: list[tuple[int, Event]] = []
         for delivery in deliveries:
             try:
                 facts.append((delivery.seq, delivery.event))
             except ContractViolationError as error:
-                await self._give_up(delivery.delivery, str(error))
+                if not delivery.delivery.subject.endswith(f".{ExperienceRecorded.TYPE}"):  # no fact that is joined
+                    await self._give_up(delivery.delivery, str(error))
         while True:
             try:
-                recorded = await self._in_thread(self._applied, facts, deliveries[-1].seq)
+                recorded = await self._in_thread(put, facts, deliveries[-1].seq)
                 break
             except ContractError as error:
                 bad = next((one for one in deliveries if one.seq == getattr(error, "seq", None)), None)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, ExitStack
 
 import pytest
 
-from conch_services.dashboard.security import connection, guard
+from conch_services.dashboard.security import Impatient, connection, guard
 from conch_services.dashboard.security.guard import MOST_BODY, MOST_HEAD
 from tests.dashboard.conftest import Dashboard
 from tests.dashboard.guard.conftest import get, raw
@@ -40,6 +41,43 @@ async def test_a_head_that_is_too_large_is_refused(dashboard: Dashboard) -> None
         get("/", dashboard).replace(b"\r\n\r\n", f"\r\nCookie: {long}".encode()),
     ):
         assert (await raw(dashboard, request)).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 431 "))
+
+
+async def test_a_request_of_two_lengths_is_refused(dashboard: Dashboard) -> None:
+    """A proxy before us may go by the other one, and take what follows for a request of somebody else's."""
+    own = dashboard.address[7:]
+    inner = f"GET /healthz HTTP/1.1\r\nHost: {own}\r\n\r\n"
+    lengths = f"Content-Length: {5 + len(inner)}\r\nTransfer-Encoding: chunked\r\n"
+    head = f"POST /login HTTP/1.1\r\nHost: {own}\r\n{lengths}\r\n"
+
+    said = await raw(dashboard, f"{head}0\r\n\r\n{inner}".encode())
+
+    assert (said.count(b"HTTP/1.1 "), said[:13]) == (1, b"HTTP/1.1 400 ")
+
+
+async def test_who_reads_no_answer_is_hung_up_on(
+    dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch, until: Callable[..., Awaitable[None]]
+) -> None:
+    """However much was asked for; others are served meanwhile."""
+    lost: list[Impatient] = []
+    hear = Impatient.connection_lost
+
+    def told(connection: Impatient, error: Exception | None) -> None:
+        lost.append(connection)
+        hear(connection, error)
+
+    monkeypatch.setattr(Impatient, "connection_lost", told)
+    monkeypatch.setattr(connection, "UNREAD_SECONDS", 1.0)
+    asked = get("/static/vendor/uPlot.esm.js", dashboard).replace(b"Connection: close\r\n", b"") * 100
+    address = ("127.0.0.1", int(dashboard.address.rpartition(":")[2]))
+    with ExitStack() as opened:
+        for _ in range(20):
+            silent = opened.enter_context(socket.create_connection(address))
+            silent.setblocking(False)
+            silent.send(asked)
+
+        assert (await dashboard.client.get("/")).status_code == 200
+        await until(lambda: len(lost) >= 20, 30)
 
 
 async def test_who_says_half_a_request_holds_up_nobody(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ async def test_every_answer_is_under_the_policy(
     for answer in answers:
         told = {name: answer.headers.get(name) for name in HEADERS}
         assert told == HEADERS, answer.url
-        static = answer.url.path.startswith("/static/")
+        static = answer.url.path.removeprefix(dashboard.prefix).startswith("/static/")
         assert answer.headers["cache-control"] == ("no-cache" if static else "no-store"), answer.url
         assert "server" not in answer.headers
         assert not {"access-control-allow-origin", "x-powered-by"} & set(answer.headers)
@@ -97,7 +97,7 @@ async def test_what_is_not_there_is_said_in_words(dashboard: Dashboard) -> None:
 
     assert (page.status_code, api.status_code, method.status_code) == (404, 404, 405)
     assert "There is nothing at this address" in page.text
-    assert 'href="/cycles"' in page.text
+    assert f'href="{dashboard.prefix}/cycles"' in page.text
     assert "nothing<script>" not in page.text
     assert api.json() | {"detail": ""} == {
         "schema": "conch.v1.problem",
@@ -163,6 +163,7 @@ async def test_secrets_are_compared_in_the_same_time(
     name = next(iter(dashboard.cookies))
     forged = signed_session(bytes(32), name, time.time())
 
-    assert (await stranger.get("/", headers={"cookie": f"{name}={forged}"})).status_code == 200
+    inside = f"{dashboard.prefix}/"
+    assert (await stranger.get(inside, headers={"cookie": f"{name}={forged}"})).status_code == 200
     assert (await stranger.get("/", headers={"authorization": "Bearer wrong"})).status_code == 200
-    assert compared == [forged.rpartition(".")[2].encode(), b"wrong"]
+    assert compared == [dashboard.prefix.encode(), forged.rpartition(".")[2].encode(), b"/", b"wrong"]

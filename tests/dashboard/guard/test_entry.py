@@ -7,7 +7,7 @@ import time
 import httpx2
 import pytest
 
-from conch.passes import SESSION_SECONDS, Passes, signed_session
+from conch.passes import SESSION_SECONDS, Passes, session_audience, signed_session
 from conch_services.dashboard.security.tries import MOST_WRONG
 from tests.dashboard.conftest import Dashboard
 from tests.dashboard.guard.conftest import get, raw
@@ -46,14 +46,14 @@ async def test_a_link_lets_in_once(stranger: httpx2.AsyncClient, passes: Passes,
 
     came = await stranger.get("/cycles", params={"agent": "echo", "token": token, "limit": "5"})
 
-    assert (came.status_code, came.headers["location"]) == (303, "/cycles?agent=echo&limit=5")
+    assert (came.status_code, came.headers["location"]) == (303, f"{dashboard.prefix}/cycles?agent=echo&limit=5")
     cookie = came.headers["set-cookie"]
     name, _, rest = cookie.partition("=")
     assert name == f"conch_session_{port}"
     assert {part.strip().lower() for part in rest.split(";")[1:]} == {
-        "httponly", "samesite=strict", "path=/", f"max-age={int(SESSION_SECONDS)}"
+        "httponly", "samesite=strict", f"path={dashboard.prefix}".lower(), f"max-age={int(SESSION_SECONDS)}"
     }  # fmt: skip
-    assert (await stranger.get("/")).status_code == 200
+    assert (await stranger.get(f"{dashboard.prefix}/")).status_code == 200
     async with httpx2.AsyncClient(base_url=dashboard.address) as other:
         spent = await other.get("/", params={"token": token})
         assert spent.status_code == 401
@@ -71,9 +71,9 @@ async def test_who_is_in_and_shows_a_spent_link_again_goes_on(
     await stranger.get("/", params={"token": token})
 
     for _ in range(30):  # as often as one likes: it is no wrong try
-        again = await stranger.get("/needs", params={"agent": "echo", "token": token})
+        again = await stranger.get(f"{dashboard.prefix}/needs", params={"agent": "echo", "token": token})
 
-    assert (again.status_code, again.headers["location"]) == (303, "/needs?agent=echo")
+    assert (again.status_code, again.headers["location"]) == (303, f"{dashboard.prefix}/needs?agent=echo")
     assert "set-cookie" not in again.headers
     async with httpx2.AsyncClient(base_url=dashboard.address) as other:
         assert (await other.get("/needs", params={"token": token})).status_code == 401
@@ -109,20 +109,23 @@ async def test_a_link_leads_nowhere_else(dashboard: Dashboard, passes: Passes) -
 
 
 async def test_forged_expired_cut_and_foreign_sessions_are_none(dashboard: Dashboard) -> None:
-    """Nor does one of another page on this machine, whose cookies a browser sends here as well."""
+    """Nor does one of another page on this machine, nor one that was signed for the cookie alone, as they were once."""
     name, good = next(iter(dashboard.cookies.items()))
+    port = int(dashboard.address.rpartition(":")[2])
     key, now = Passes(dashboard.seeded.home).key(), time.time()
-    other = signed_session(key, "conch_session_1", now)
+    audience, another = session_audience(key, port), session_audience(key, 1)
+    other = signed_session(key, another, now)
     until, nonce, signature = good.split(".")
     bad = {
-        "forged": signed_session(bytes(32), name, now),
-        "expired": signed_session(key, name, now - SESSION_SECONDS - 1),
+        "forged": signed_session(bytes(32), audience, now),
+        "expired": signed_session(key, audience, now - SESSION_SECONDS - 1),
         "prolonged": f"{int(until) + 1}.{nonce}.{signature}",
         "cut": good[:-1],
         "empty": "",
         "another port's": other,
+        "the cookie's alone": signed_session(key, name, now),
     }
-    async with httpx2.AsyncClient(base_url=dashboard.address) as client:
+    async with httpx2.AsyncClient(base_url=f"{dashboard.address}{dashboard.prefix}") as client:
         for what, value in bad.items():
             answer = await client.get("/", headers={"cookie": f"{name}={value}"})
             assert answer.status_code == 401, what
@@ -149,7 +152,7 @@ async def test_a_wrong_token_outweighs_a_session(dashboard: Dashboard) -> None:
     assert answer.status_code == 401
 
 
-async def test_a_person_types_the_token(stranger: httpx2.AsyncClient, passes: Passes) -> None:
+async def test_a_person_types_the_token(stranger: httpx2.AsyncClient, dashboard: Dashboard, passes: Passes) -> None:
     """And goes on to where he wanted to go, never elsewhere; a wrong one brings the form again."""
     wrong = await stranger.post("/login", data={"token": "wrong", "next": "/needs?agent=echo"})
     right = await stranger.post("/login", data={"token": passes.token(), "next": "/needs?agent=echo"})
@@ -157,9 +160,9 @@ async def test_a_person_types_the_token(stranger: httpx2.AsyncClient, passes: Pa
 
     assert (wrong.status_code, "set-cookie" in wrong.headers) == (401, False)
     assert 'value="/needs?agent=echo"' in wrong.text
-    assert (right.status_code, right.headers["location"]) == (303, "/needs?agent=echo")
-    assert away.headers["location"] == "/"
-    assert (await stranger.get("/")).status_code == 200
+    assert (right.status_code, right.headers["location"]) == (303, f"{dashboard.prefix}/needs?agent=echo")
+    assert away.headers["location"] == f"{dashboard.prefix}/"
+    assert (await stranger.get(f"{dashboard.prefix}/")).status_code == 200
 
 
 async def test_guessing_is_over_after_ten(stranger: httpx2.AsyncClient, dashboard: Dashboard, passes: Passes) -> None:

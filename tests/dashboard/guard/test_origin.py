@@ -42,13 +42,14 @@ async def test_of_two_headers_that_let_in_neither_counts(
     """Whichever stands first; a cookie may stand there twice."""
     own = dashboard.address[7:]
     session = "".join(f"Cookie: {key}={value}\r\n" for key, value in dashboard.cookies.items())
+    inside = dashboard.prefix
     for order in (values, values[::-1]):
         twice = "".join(f"{name}: {value.format(own=own, token=passes.token())}\r\n" for value in order)
         host = "" if name == "Host" else f"Host: {own}\r\n"
-        for line in ("POST /nothing", "GET /"):
+        for line in (f"POST {inside}/nothing", f"GET {inside}/"):
             head = f"{line} HTTP/1.1\r\n{host}{session}{twice}Connection: close\r\n\r\n"
             assert (await raw(dashboard, head.encode())).startswith(b"HTTP/1.1 400 "), order
-    cookies = get("/", dashboard).replace(b"\r\n\r\n", f"\r\nCookie: a=b\r\n{session}\r\n".encode())
+    cookies = get(f"{inside}/", dashboard).replace(b"\r\n\r\n", f"\r\nCookie: a=b\r\n{session}\r\n".encode())
     assert (await raw(dashboard, cookies)).startswith(b"HTTP/1.1 200 ")
 
 

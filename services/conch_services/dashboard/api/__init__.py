@@ -21,18 +21,28 @@ PREFIX = "/api/v1"
 
 def make_api(world: World, checks: Checks) -> FastAPI:
     """The API over `world`, to be mounted at PREFIX. Its document is at PREFIX/openapi.json, for those let in alone."""
-    api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, exception_handlers=API_HANDLERS)
-    for part in (exports, history, live, actions):
-        api.include_router(part.router, dependencies=[Depends(clear_query)])
+    api = _routed()
     described = _described(api)
     answer = document(described)
 
-    async def openapi(_: Request) -> Response:
+    async def openapi_json(_: Request) -> Response:
         return answer
 
-    api.add_route("/openapi.json", openapi)
+    api.add_route("/openapi.json", openapi_json)
     api.state.world, api.state.checks = world, checks
     api.state.parameters = _parameters(described)
+    return api
+
+
+def openapi() -> dict[str, Any]:
+    """The OpenAPI 3.1 document of the API, without a dashboard."""
+    return _described(_routed())
+
+
+def _routed() -> FastAPI:
+    api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, exception_handlers=API_HANDLERS)
+    for part in (exports, history, live, actions):
+        api.include_router(part.router, dependencies=[Depends(clear_query)])
     return api
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from conch.config.load import read
 from conch.errors import BusError, StoreError
-from conch.experience import ExperienceReader, Filters
+from conch.experience import ExperienceReader, Filters, removed_words
 from conch.views.config import config_in_force
 from conch.views.consumers import standings
 from conch.views.cycles import cycles_shown, whole_row
@@ -74,13 +74,15 @@ async def cycle(world: TheWorld, cycle: CycleNumber, agent: AgentQuery = None) -
     """One cycle with everything that is known of it."""
     name = await the_agent(world, agent)
 
-    def whole(reader: ExperienceReader) -> dict[str, object] | None:
+    def whole(reader: ExperienceReader) -> dict[str, object] | str:
         found = reader.cycle(name, cycle)
-        return None if found is None else whole_row(found, reader.marks_of(name, str(found.action_id)))
+        if found is None:
+            return removed_words(reader.removals(name), name, cycle)
+        return whole_row(found, reader.marks_of(name, str(found.action_id)))
 
     row = await world.read(whole)
-    if row is None:
-        raise unknown(name, cycle)
+    if isinstance(row, str):
+        raise HTTPException(404, f"{row[0].upper()}{row[1:]}.") if row else unknown(name, cycle)
     return document({"schema": "conch.v1.cycle", "cycle": row})
 
 
@@ -144,7 +146,11 @@ async def verify(request: Request, world: TheWorld, agent: AgentQuery = None) ->
         await asyncio.shield(check.task)  # whoever goes away leaves it to the others
     if check.why or check.unknown:
         raise HTTPException(503, check.why or "The bus is away: which marks are still to come is not known.")
-    return document(verification(name, check.problems, acts=check.acts, marks=check.marks, waiting=check.waiting))
+    return document(
+        verification(
+            name, check.problems, acts=check.acts, marks=check.marks, waiting=check.waiting, removals=check.removals
+        )
+    )
 
 
 @router.get("/settings", response_model=shapes.Config, responses=responses())

@@ -127,6 +127,8 @@ class Status(BaseModel):
     left_over: list[str]
     dead_letters: int | None
     alarms: list[dict[str, Any]] | None
+    disk: dict[str, Any] | None
+    store: dict[str, int] | None
     figures: dict[str, Any] | None
     components: list[dict[str, Any]]
     last_cycle: int | None
@@ -231,6 +233,7 @@ class Verified(BaseModel):
     acts: int
     marks: int
     waiting: int
+    removed: dict[str, Any] | None
     problems: list[dict[str, Any]]
 
 

@@ -19,6 +19,7 @@ from conch.bus.jetstream.connection import Connection
 from conch.consumer.letters import open_letters
 from conch.consumer.retention import look
 from conch.consumer.standing import standings
+from conch.disk import disk_use
 from conch.errors import BusUnreachableError
 from conch.views.bus import survey
 from conch.views.letters import letter_row
@@ -113,7 +114,9 @@ async def _asked(world: World, bus: Bus, watching: Watching) -> dict[str, Any]:
         )
         for one in about["consumers"]
     ]
+    filling = (await asyncio.to_thread(disk_use, world.home.path)).warning
     return about | {
+        "warnings": [*about["warnings"], *([f"{filling[0].upper()}{filling[1:]}."] if filling else [])],
         "consumers": rows,
         "rate": watching.rate(about["stream"]["last"]),
         "letters": [letter_row(letter) for letter in letters[-MOST_LETTERS:]][::-1],

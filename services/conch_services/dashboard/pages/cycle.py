@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from conch.errors import NoStoreError
-from conch.experience import ExperienceReader
+from conch.experience import ExperienceReader, removed_words
 from conch.text import safe_text, without_escapes
 from conch.views.cycles import whole_row
 from conch.views.line import scored_of
@@ -71,6 +71,8 @@ class Found:
     experience: ExperienceRecorded | None
     act: ActionTaken | None
     """Of its last step, recorded or not."""
+    removed: str = ""
+    """A sentence, where it was removed."""
     marks: Sequence[Mark] = ()
     problems: Sequence[Problem] = ()
     """Of these marks and their links to the ones before."""
@@ -84,7 +86,8 @@ def look(reader: ExperienceReader, agent: str, number: int) -> Found:
     act = reader.act(agent, number)
     acted = experience or act
     marks = [] if acted is None else reader.marks_of(agent, str(acted.action_id))
-    return Found(place, last, before, behind, experience, act, marks, list(broken(reader, agent, marks)))
+    removed = "" if acted is not None else removed_words(reader.removals(agent), agent, number)
+    return Found(place, last, before, behind, experience, act, removed, marks, list(broken(reader, agent, marks)))
 
 
 def broken(reader: ExperienceReader, agent: str, marks: Sequence[Mark]) -> Iterator[Problem]:
@@ -123,7 +126,7 @@ async def cycle(request: Request) -> Response:
     except NoStoreError as none:
         return await _unknown(request, number, safe_text(str(none), one_line=True))
     if found.experience is None and found.act is None:
-        return await _unknown(request, number, "", found)
+        return await _unknown(request, number, f"{found.removed[:1].upper()}{found.removed[1:]}", found)
     if request.query_params.get("view") == "json" and found.experience is not None:
         whole = json.dumps(whole_row(found.experience, found.marks), indent=2, ensure_ascii=False)
         return await page(

@@ -120,7 +120,7 @@ async def _versions() -> list[tuple[str, str]]:
 def _server() -> str:
     try:
         return version_of(find_binary())
-    except (ConchError, OSError, subprocess.SubprocessError) as error:
+    except (ConchError, subprocess.SubprocessError) as error:
         return f"not known: {error}"
 
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.experience import ExperienceReader
+from conch.views.verification import removed_marks_words
 from conch_schemas import Mark
 from conch_services.dashboard.asking import after, asked
 from conch_services.dashboard.checking import Check
@@ -83,7 +84,9 @@ def _shown(check: Check | None, marks: Marks | None) -> dict[str, Any]:
     newer = 0 if check is None or marks is None or marks.last is None else max(0, marks.last - check.last)
     problems = () if check is None else tuple(check.problems[:MOST_PROBLEMS])
     broken = frozenset(one.sequence for one in problems)
-    return {"check": check, "newer": newer, "problems": problems, "broken": broken}
+    removed = removed_marks_words(() if check is None else check.removals)
+    words = removed and f"{removed[0].upper()}{removed[1:]}."
+    return {"check": check, "newer": newer, "problems": problems, "broken": broken, "removed": words}
 
 
 def _marks(reader: ExperienceReader, agent: str, before: int | None) -> Marks:

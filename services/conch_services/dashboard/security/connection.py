@@ -14,16 +14,23 @@ HEAD_SECONDS = 10.0
 """From a connection, or from the first byte of a further request on it, to the last header of the request."""
 
 
+UNREAD_SECONDS = 30.0
+"""For so long nothing of what was answered is taken; then the connection is cut."""
+
+
 class Impatient(H11Protocol):
-    """HTTP/1.1 whose requests have to come: one that stays half said is hung up on. Meanwhile it holds up nobody."""
+    """HTTP/1.1 whose requests have to come and whose answers have to be read: a connection on which a request stays
+    half said, or an answer unread, is hung up on. Meanwhile it holds up nobody."""
 
     _late: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn's own
         """Somebody is there: he has so long to say what he wants."""
         super().connection_made(transport)
         self.access_log = False  # a query holds a link's token: no line is written of it, whoever listens to the log
         self._late = self.loop.call_later(HEAD_SECONDS, transport.close)
+        transport.set_write_buffer_limits(high=0)  # writing is paused whenever the kernel takes no more
 
     def data_received(self, data: bytes) -> None:
         """He has said something; whether all of a request's head, is known when it was read."""
@@ -33,6 +40,16 @@ class Impatient(H11Protocol):
             self._on_time()
         elif self._late is None:
             self._late = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def pause_writing(self) -> None:
+        """The other side does not read just now."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It has read all that was kept for it."""
+        super().resume_writing()
+        self._is_read()
 
     def send_400_response(self, _: str) -> None:
         """What is no request never comes to the guard, and is answered as it would answer."""
@@ -45,7 +62,13 @@ class Impatient(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """He is gone."""
         self._on_time()
+        self._is_read()
         super().connection_lost(exc)
+
+    def _is_read(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _on_time(self) -> None:
         if self._late is not None:

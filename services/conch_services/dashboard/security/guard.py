@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
@@ -13,11 +14,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from conch.config import UiSettings
 from conch.errors import ConchError
-from conch.passes import SESSION_SECONDS, Passes, same, signed_session
+from conch.passes import SESSION_SECONDS, Passes, same, session_audience, signed_session
 from conch_services.dashboard.security import refusals
 from conch_services.dashboard.security.places import CHANGES, Places, is_part_of_another, named_by
 from conch_services.dashboard.security.refusals import is_for_programs, refusal
-from conch_services.dashboard.security.sessions import Sessions
+from conch_services.dashboard.security.sessions import Sessions, is_let_in, prefix_of
 from conch_services.dashboard.security.tries import Tries
 
 log = structlog.get_logger(__name__)
@@ -62,21 +63,22 @@ class Guard:
         self._key = passes.key()
         own = settings.token
         self._token = passes.token() if own is None else own.get_secret_value()
-        self._cookie = f"conch_session_{port}"
-        self._sessions = Sessions(passes, self._key, self._cookie)
+        self._audience = session_audience(self._key, port)
+        self._sessions = Sessions(passes, self._key, port)
         self._tries = Tries()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """An ASGI application."""
         if scope["type"] != "http":
             raise ConchError(f"the dashboard speaks HTTP alone, no {scope['type']}")
+        scope = self._sessions.within(scope)
         path, begun, ended = scope["path"], False, False
 
         async def guarded(message: Message) -> None:
             nonlocal begun, ended
             if message["type"] == "http.response.start":
                 begun = True
-                _put_headers(path, message)
+                _put_headers(scope, message)
             else:
                 ended = not message.get("more_body", False)
             await send(message)
@@ -99,6 +101,8 @@ class Guard:
             if begun:
                 raise
             status, said = (503, str(error)) if isinstance(error, ConchError) else (500, refusals.BROKEN)
+            if status == 503 and not is_let_in(scope):  # the sentence names files of the home
+                said = refusals.NOT_NOW
             await refusal(path, status, said)(scope, receive, guarded)
 
     # -- coming in ---------------------------------------------------------------------------------------------------
@@ -110,6 +114,8 @@ class Guard:
             raise _RefusedError(431, refusals.LONG_HEAD)
         if any(len(headers.getlist(name)) > 1 for name in ONCE):
             raise _RefusedError(400, refusals.TWICE)
+        if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may believe the other one
+            raise _RefusedError(400, refusals.TWO_LENGTHS, {"Connection": "close"})
         host = headers.get("host", "")
         if not host:
             raise _RefusedError(400, refusals.NO_HOST)
@@ -126,17 +132,19 @@ class Guard:
         if shown is not None:
             return await self._by_link(scope, shown)
         if self._open or self._is_known(scope, headers):
+            scope["state"]["let_in"] = True
             return None
-        if path == LOGOUT:  # where one comes to who is out
-            return refusal(path, 200, refusals.LOGGED_OUT, form="/")
+        if path == LOGOUT and prefix_of(scope):  # where one comes to who is out: a session would have been shown here
+            return refusal(path, 200, refusals.LOGGED_OUT, form="/", way="forget")
         challenge = {"WWW-Authenticate": "Bearer"} if is_for_programs(path) else None
-        return refusal(path, 401, refusals.LOG_IN, headers=challenge, form=_onward(scope))
+        way = _way(scope) if method == "GET" else None
+        return refusal(path, 401, refusals.LOG_IN, headers=challenge, form=_onward(scope), way=way)
 
     def _is_known(self, scope: Scope, headers: Headers) -> bool:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return self._is_token(scope, token.strip())
-        return self._sessions.shown(headers) is not None
+        return self._sessions.shown(scope) is not None
 
     def _is_token(self, scope: Scope, shown: str) -> bool:
         """Raises what refuses whoever is wrong too often; who is right is let in, however many others were wrong."""
@@ -160,12 +168,16 @@ class Guard:
             raise _RefusedError(403, refusals.CROSS_SITE)
         if await asyncio.to_thread(self._passes.redeem, token, time.time()):
             return self._admitted(headers, _onward(scope))
-        if (
-            self._open or self._sessions.shown(headers) is not None
-        ):  # one's own link, clicked again: the session is as it was
-            return RedirectResponse(_onward(scope), 303)
-        self._note_wrong(scope)
-        return refusal(scope["path"], 401, refusals.SPENT, form=_onward(scope))
+        if self._open or self._sessions.shown(scope) is not None:
+            return RedirectResponse(prefix_of(scope) + _onward(scope), 303)
+        refused = _RefusedError(401, refusals.SPENT)
+        try:
+            self._note_wrong(scope)
+        except _RefusedError as wait:
+            refused = wait
+        # One's own link, clicked again, comes without the session: the page that is answered leads on to it.
+        form, way = _onward(scope), _way(scope)
+        return refusal(scope["path"], refused.status, str(refused), headers=refused.headers, form=form, way=way)
 
     async def _login(self, scope: Scope, body: bytes) -> Response:
         """What the form sends: the token, and where to go on to."""
@@ -178,23 +190,27 @@ class Guard:
     async def _logout(self, scope: Scope) -> Response | None:
         """What the button sends: each session that came with it ends. None: it is another request."""
         headers = Headers(scope=scope)
-        if self._open or scope["path"] != LOGOUT or scope["method"] != "POST":
+        if self._open or not prefix_of(scope) or scope["path"] != LOGOUT or scope["method"] != "POST":
             return None
-        while session := self._sessions.shown(headers):
+        while session := self._sessions.shown(scope):
             await self._sessions.end(session)
-        answer = RedirectResponse(LOGOUT, 303)
+        answer = RedirectResponse(self._sessions.prefix + LOGOUT, 303)
         answer.delete_cookie(
-            self._cookie, "/", secure=self._places.is_secure(headers["host"]), httponly=True, samesite="strict"
+            self._sessions.cookie,
+            self._sessions.prefix,
+            secure=self._places.is_secure(headers["host"]),
+            httponly=True,
+            samesite="strict",
         )
         return answer
 
     def _admitted(self, headers: Headers, onward: str) -> Response:
-        answer = RedirectResponse(onward, 303)
+        answer = RedirectResponse(self._sessions.prefix + onward, 303)
         answer.set_cookie(
-            self._cookie,
-            signed_session(self._key, self._cookie, time.time()),
+            self._sessions.cookie,
+            signed_session(self._key, self._audience, time.time()),
             max_age=int(SESSION_SECONDS),
-            path="/",
+            path=self._sessions.prefix,
             secure=self._places.is_secure(headers["host"]),
             httponly=True,
             samesite="strict",
@@ -229,9 +245,17 @@ def _onward(scope: Scope) -> str:
     return _local(quote(scope["path"]) + (f"?{query}" if query else ""))
 
 
+def _way(scope: Scope) -> refusals.Way | None:
+    """What the page that refuses this request has the browser do, which may have a session that was not shown."""
+    if not prefix_of(scope):
+        return "resume"
+    # A browser shows no cookie where a page of somebody else's leads here, also on the way from a link.
+    return None if Headers(scope=scope).get("sec-fetch-site", "none") in ("same-origin", "none") else "again"
+
+
 def _local(place: str) -> str:
-    """`place` where it is one of ours, a path, and no longer than MOST_PATH; else the overview."""
-    path = f"/{place.lstrip('/')}"
+    """`place` without a prefix, where it is a path of ours and no longer than MOST_PATH; else the overview."""
+    path = f"/{re.sub('^/~[^/?]*', '', place).lstrip('/')}"
     plain = place.startswith("/") and len(place) <= MOST_PATH and place.isascii() and place.isprintable()
     return path if plain and "\\" not in place and path not in (LOGIN, LOGOUT) else "/"
 
@@ -272,9 +296,12 @@ def _again(body: bytes | None, receive: Receive) -> Receive:
     return give
 
 
-def _put_headers(path: str, start: Message) -> None:
+def _put_headers(scope: Scope, start: Message) -> None:
     headers = MutableHeaders(scope=start)
+    if is_let_in(scope) and prefix_of(scope) and (location := headers.get("location", "")).startswith("http"):
+        parts = urlsplit(location)  # the application's own, to the same address without the slash at its end
+        headers["location"] = prefix_of(scope) + parts.path + (f"?{parts.query}" if parts.query else "")
     for name, value in HEADERS.items():
         headers[name] = value
     # A file is asked for again each time, and answered with a few bytes unless it has changed (its ETag).
-    headers["Cache-Control"] = "no-cache" if path.startswith("/static/") else "no-store"
+    headers["Cache-Control"] = "no-cache" if scope["path"].startswith("/static/") else "no-store"

@@ -4,6 +4,7 @@ names of this home, and never what they have sent."""
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Literal
 
 import msgspec
 from starlette.responses import HTMLResponse, Response
@@ -29,6 +30,9 @@ TWICE = (
     "A header that decides who is let in stands there twice: Host, Origin, Authorization, Sec-Fetch-Site and the like "
     "are sent once."
 )
+TWO_LENGTHS = (
+    "The request says in two ways how long it is: it has a Content-Length or a Transfer-Encoding, and not both."
+)
 NO_REQUEST = "This is no request of HTTP/1.1, or its headers are longer than 16 KiB."
 CROSS_SITE = (
     "Another page has sent this, so nothing was done. Do it on the dashboard's own page; a program shows the token, as "
@@ -44,8 +48,13 @@ TOO_OFTEN = (
     "not used yet (conch ui --link prints one), let in at once."
 )
 TOO_MANY_PAGES = "As many pages are open as can be shown live at once: close some, or ask again in a few seconds."
+NOT_NOW = "Nobody can be let in just now: the log of the dashboard says why, and conch doctor looks at the home."
 NOT_AHEAD = "A link that lets in once is not opened ahead of its time."
 BROKEN = "The dashboard has met an error of its own. The log has it; nothing of the agent is harmed. Try again."
+
+Way = Literal["resume", "again", "forget"]
+"""What the script of a page that refuses does: go on with the browser's session, load the page once more, or forget
+the session that was ended."""
 
 TITLES = {
     200: "Logged out",
@@ -82,12 +91,14 @@ def refusal(
     *,
     headers: dict[str, str] | None = None,
     form: str | None = None,
+    way: Way | None = None,
 ) -> Response:
     """Why the request for `path` is refused, or that one is out, which is no refusal (200).
 
-    `form`: the page has one that takes the token and then goes to this place.
+    `form`: the page has one that takes the token and then goes to this place. `way`: what its script does there.
     """
     if is_for_programs(path):
         return problem(status, detail, headers)
     template = TEMPLATES.get_template("closed.html")
-    return HTMLResponse(template.render(title=TITLES[status], detail=detail, form=form), status, headers)
+    title = TITLES.get(status, HTTPStatus(status).phrase)
+    return HTMLResponse(template.render(title=title, detail=detail, form=form, way=way), status, headers)

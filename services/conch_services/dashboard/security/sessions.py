@@ -10,27 +10,44 @@ from weakref import WeakValueDictionary
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope
 
-from conch.passes import Passes, admits
+from conch.passes import Passes, admits, same, session_audience, session_cookie, session_prefix
 
 STREAM = "/live"
 """The answer that goes on for as long as its page is open."""
 
 
 class Sessions:
-    """Those that a home's key has signed for one cookie, until their time is over or they are ended."""
+    """Those that a home's key has signed for the page at one port, until their time is over or they are ended.
 
-    def __init__(self, passes: Passes, key: bytes, cookie: str) -> None:
-        self._passes, self._key, self._cookie = passes, key, cookie
+    A session is shown by its cookie and by the secret path that the request stands under: the cookie alone, which
+    another server on this machine may have received, lets nobody in.
+    """
+
+    def __init__(self, passes: Passes, key: bytes, port: int) -> None:
+        self._passes, self._key = passes, key
+        self._audience = session_audience(key, port)
+        self.cookie, self.prefix = session_cookie(port), session_prefix(key, port)
         self._streams: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
         """Session -> set when it is ended; of sessions that a stream is open of."""
 
-    def shown(self, headers: Headers) -> str | None:
+    def within(self, scope: Scope) -> Scope:
+        """A copy of the request, its path below the prefix, which `prefix_of` then says; "" of one that has another."""
+        raw: bytes = scope["raw_path"]
+        head, slash, rest = raw[1:].partition(b"/")
+        if not same(f"/{head.decode('latin-1')}", self.prefix):
+            return {**scope, "state": {**scope.get("state", {}), "prefix": ""}}
+        below = {"path": scope["path"][len(self.prefix) :] or "/", "raw_path": (slash + rest) or b"/"}
+        return {**scope, **below, "state": {**scope.get("state", {}), "prefix": self.prefix}}
+
+    def shown(self, scope: Scope) -> str | None:
         """The session that lets this request in. Raises HomeError where it cannot be seen whether it was ended."""
+        if not prefix_of(scope):
+            return None
         now = time.time()
-        return next((one for one in _cookies(headers, self._cookie) if self._admits(one, now)), None)
+        return next((one for one in _cookies(Headers(scope=scope), self.cookie) if self._admits(one, now)), None)
 
     def _admits(self, session: str, now: float) -> bool:
-        return admits(self._key, self._cookie, session, now) and not self._passes.is_ended(session)
+        return admits(self._key, self._audience, session, now) and not self._passes.is_ended(session)
 
     async def end(self, session: str) -> None:
         """Have it let nobody in any more, and hang up on the streams that it has open.
@@ -43,7 +60,7 @@ class Sessions:
 
     def watched(self, scope: Scope, receive: Receive) -> Receive:
         """`receive`; of a stream whose session is ended it says that nobody is there any more."""
-        session = self.shown(Headers(scope=scope)) if scope["path"] == STREAM else None
+        session = self.shown(scope) if scope["path"] == STREAM else None
         if session is None:
             return receive
         over = self._streams.setdefault(session, asyncio.Event())
@@ -58,6 +75,16 @@ class Sessions:
                 ending.cancel()
 
         return until_over
+
+
+def prefix_of(scope: Scope) -> str:
+    """The prefix that this request stands under, which its links begin with; "" of one of a program's."""
+    return str(scope["state"]["prefix"])
+
+
+def is_let_in(scope: Scope) -> bool:
+    """Whether the guard found a session or the token, or everybody is let in; not of what all may fetch, as files."""
+    return bool(scope["state"].get("let_in"))
 
 
 def _cookies(headers: Headers, name: str) -> Iterator[str]:

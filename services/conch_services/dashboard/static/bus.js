@@ -4,14 +4,14 @@ import { say } from "./page.js";
 import { sentence } from "./words.js";
 
 const wrong = document.getElementById("wrong");
-const now = document.querySelector("[hx-get='/bus']");
+const now = document.querySelector("[data-after]");
 
 async function act(button) {
   const { do: what, id } = button.dataset;
   if (what === "drop" && !confirm("Give this letter up? It stays on the stream as a fact and is listed no more.")) return;
   button.disabled = true;
   wrong.textContent = "";
-  const answer = await fetch(`/api/v1/dlq/${encodeURIComponent(id)}/${what}`, { method: "POST" }).catch(() => null);
+  const answer = await fetch(`${document.body.dataset.prefix}/api/v1/dlq/${encodeURIComponent(id)}/${what}`, { method: "POST" }).catch(() => null);
   if (!answer) wrong.textContent = "The dashboard does not answer; nothing was done.";
   else if (!answer.ok) wrong.textContent = await sentence(answer);
   else say(`Letter ${id.slice(0, 8)} ${what === "drop" ? "is given up, and listed no more" : "is handed to its consumer once more"}.`);

@@ -5,7 +5,7 @@ import { localise, sentence } from "./words.js";
 
 const MOST_MS = 2500; // of one phase while it is told again
 const AGAIN_MS = 500; // between two drawings
-const { agent, query } = document.body.dataset;
+const { agent, prefix, query } = document.body.dataset;
 const number = Number(cycle().dataset.number);
 let telling = null; // aborts the telling
 let timer = null;
@@ -50,7 +50,7 @@ onKey("Escape", "end the telling", () => telling?.abort());
 document.addEventListener("click", async ({ target }) => {
   const button = target.closest("button");
   if (button?.dataset.copy) copy(button, fetch(button.dataset.copy).then((answer) => answer.text()));
-  if (button?.hasAttribute("data-copy-link")) copy(button, Promise.resolve(location.href));
+  if (button?.hasAttribute("data-copy-link")) copy(button, Promise.resolve(location.href.replace(prefix, "")));
   if (button?.hasAttribute("data-replay")) replay();
   if (button?.dataset.review) review(button.dataset.review);
 });
@@ -107,7 +107,7 @@ function review(verb) {
 box.querySelector("[data-close]").addEventListener("click", () => box.close());
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
-  const answer = await fetch(`/api/v1/cycles/${number}/${box.dataset.verb}${query}`, {
+  const answer = await fetch(`${prefix}/api/v1/cycles/${number}/${box.dataset.verb}${query}`, {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ reason: form.elements.reason.value }),
   }).catch(() => null);
   form.querySelector(".wrong").textContent = answer?.ok ? "" : answer ? await sentence(answer) : "The dashboard does not answer.";

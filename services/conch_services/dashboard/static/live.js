@@ -43,7 +43,7 @@ function close() {
 
 function open() {
   close();
-  source = new EventSource(`/live?after=${after}${query}`);
+  source = new EventSource(`${document.body.dataset.prefix}/live?after=${after}${query}`);
   source.addEventListener("bus", (message) => {
     const { state } = JSON.parse(message.data);
     const again = lost;
@@ -70,7 +70,7 @@ function open() {
 /** Not to be tried again by the browser itself: the session is over, or there are too many pages. */
 async function refused(by) {
   const asking = new AbortController();
-  const answer = await fetch(`/live?after=${after}${query}`, { signal: asking.signal }).catch(() => null);
+  const answer = await fetch(`${document.body.dataset.prefix}/live?after=${after}${query}`, { signal: asking.signal }).catch(() => null);
   asking.abort();
   if (answer?.status === 401) renew();
   else setTimeout(() => { if (source === by) open(); }, REFUSED_MS);

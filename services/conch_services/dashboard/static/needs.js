@@ -6,7 +6,7 @@ import { given } from "./words.js";
 const COLOURS = ["c1", "c2", "c3", "c4", "c5", "c7", "c8", "c6"];
 const DASHES = [[], [8, 6], [3, 5], [12, 4, 3, 4]]; // goals' lines often lie on each other: through the gaps of one the other is seen
 const made = new Map(); // figure's id -> {names, set}
-const open = (cycle) => { location.href = `/cycles/${cycle}${document.body.dataset.query}`; };
+const open = (cycle) => { location.href = `${document.body.dataset.prefix}/cycles/${cycle}${document.body.dataset.query}`; };
 
 function draw() {
   const data = given("data");

@@ -8,13 +8,13 @@ import { isNews, rowFor } from "./rows.js";
 import { given, make, percent, sentence } from "./words.js";
 
 const { place, shown, distribution, rows: most, cycles } = given("given");
-const { agent, query } = document.body.dataset;
+const { agent, prefix, query } = document.body.dataset;
 const WINDOW = 25;
 const byCycle = new Map(cycles.map((row) => [row.cycle, row])); // the order of cycles, as they were put in
 const $ = (id) => document.getElementById(id);
 
 // Charts. Their lines are known once there is a cycle; a component that comes later makes them anew.
-const open = (cycle) => { location.href = `/cycles/${cycle}${query}`; };
+const open = (cycle) => { location.href = `${prefix}/cycles/${cycle}${query}`; };
 const charts = new Map(); // figure -> {names, chart}
 
 function lines(name, names, options, data) {
@@ -132,7 +132,7 @@ function alarm(fact) {
   [...list.children].find((one) => one.dataset.alarm === name)?.remove();
   if (fact.active) {
     const said = make("p", { class: "banner bad", "data-alarm": name }, make("strong", {}, fact.alarm.replaceAll("_", " ")), ` ${fact.what} `, make("span", { class: "bounds" }, `(${fact.bounds})`), " ");
-    if (fact.begun != null) said.append(make("a", { href: `/cycles/${fact.begun}${query}` }, `since cycle ${fact.begun}`));
+    if (fact.begun != null) said.append(make("a", { href: `${prefix}/cycles/${fact.begun}${query}` }, `since cycle ${fact.begun}`));
     said.append(make("small", {}, fact.meaning));
     list.append(said);
   }
@@ -180,7 +180,7 @@ on("missed", () => {
 const control = $("control"), pause = $("pause");
 
 function post(verb, body = {}) {
-  return fetch(`/api/v1/agents/${agent}/${verb}`, {
+  return fetch(`${prefix}/api/v1/agents/${agent}/${verb}`, {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
   });
 }

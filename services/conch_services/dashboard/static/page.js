@@ -15,6 +15,9 @@ function turn() {
   theme.textContent = `Theme: ${next}`;
 }
 
+const { prefix } = document.body.dataset;
+if (prefix) localStorage.setItem("conch-prefix", prefix); // what an address without it is gone on from: session.js
+
 theme.textContent = `Theme: ${root.dataset.theme}`;
 theme.classList.remove("unready");
 theme.addEventListener("click", turn);

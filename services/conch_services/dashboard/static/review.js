@@ -3,7 +3,7 @@ import { away, follow, on } from "./live.js";
 import { onKey, say } from "./page.js";
 import { localise, sentence } from "./words.js";
 
-const { agent, query } = document.body.dataset;
+const { agent, prefix, query } = document.body.dataset;
 const card = document.getElementById("card");
 const box = document.getElementById("review-box");
 const form = box.querySelector("form");
@@ -19,7 +19,7 @@ const cycle = () => card.querySelector("[data-cycle]")?.dataset.cycle;
 async function show(parameters) {
   const address = new URLSearchParams({ agent, ...parameters });
   const before = told, mine = ++asked;
-  const answer = await fetch(`/review?${address}`, { headers: { "HX-Request": "true" } }).catch(() => null);
+  const answer = await fetch(`${prefix}/review?${address}`, { headers: { "HX-Request": "true" } }).catch(() => null);
   if (!answer?.ok) return complain(answer ? await sentence(answer) : "The dashboard does not answer.");
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (mine !== asked) return;
@@ -86,7 +86,7 @@ function next() {
 
 async function judge(verb, reason) {
   const number = cycle();
-  const answer = await fetch(`/api/v1/cycles/${number}/${verb}${query}`, {
+  const answer = await fetch(`${prefix}/api/v1/cycles/${number}/${verb}${query}`, {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ reason }),
   }).catch(() => null);
   if (answer?.ok) say(`Cycle ${number} is ${verb === "approve" ? "approved" : "rejected"}.`);

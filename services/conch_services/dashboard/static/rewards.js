@@ -7,7 +7,7 @@ const LAG_MS = 3000;
 
 async function ask() {
   if (document.hidden || away()) return;
-  const answer = await fetch("/rewards/lags").catch(() => null);
+  const answer = await fetch(`${document.body.dataset.prefix}/rewards/lags`).catch(() => null);
   if (!answer?.ok) return; // the bus is away, and the banner says so
   const lags = await answer.json();
   for (const row of document.querySelectorAll("#components tr[data-scorer]")) {

@@ -27,7 +27,7 @@ export function isNews(fact, row) {
 export function rowFor(fact, query, dated = false) {
   const acted = fact.acted_at ?? fact.time;
   return make("tr", { "data-cycle": fact.cycle, "data-revision": fact.revision ?? 0, "data-action": fact.action_id, class: "flash" },
-    make("td", {}, make("a", { class: "mono", href: `/cycles/${fact.cycle}${query}` }, `${fact.cycle}`)),
+    make("td", {}, make("a", { class: "mono", href: `${document.body.dataset.prefix}/cycles/${fact.cycle}${query}` }, `${fact.cycle}`)),
     make("td", { class: "less nowrap" }, make("time", { datetime: acted, ...(dated && { "data-date": "" }) }, dated ? day(acted) : clock(acted))),
     make("td", { class: "less nowrap" }, fact.need),
     make("td", { class: "mono" }, fact.action),

@@ -5,7 +5,7 @@ import { clock } from "./words.js";
 
 const AWAY_MS = 1500; // a connection that is back sooner is not worth a word
 const ASK_MS = 3000; // somebody may pause the agent elsewhere: no fact says so
-const { agent } = document.body.dataset;
+const { agent, prefix } = document.body.dataset;
 const banner = document.getElementById("banner");
 const said = document.getElementById("state");
 const dot = document.getElementById("dot");
@@ -69,7 +69,7 @@ async function ask() {
   if (document.hidden || since !== null || asking) return;
   const before = state;
   asking = true;
-  const answer = await fetch(`/state?agent=${encodeURIComponent(agent)}`).catch(() => null);
+  const answer = await fetch(`${prefix}/state?agent=${encodeURIComponent(agent)}`).catch(() => null);
   asking = false;
   if (!answer?.ok || before !== state) return; // a person was faster
   const now = await answer.json();

@@ -15,7 +15,7 @@ function draw() {
     names = found.join("\n");
     figure.querySelector(".plot").replaceChildren();
     figure.querySelector(".legend").replaceChildren();
-    const open = (cycle) => { location.href = `/cycles/${cycle}${document.body.dataset.query}`; };
+    const open = (cycle) => { location.href = `${document.body.dataset.prefix}/cycles/${cycle}${document.body.dataset.query}`; };
     set = chart(figure, { series: found.map((label, place) => ({ label: label.slice(0, 8), colour: COLOURS[place % COLOURS.length], width: 2 })), pick: open }).set;
   }
   if (cycles.length) set([cycles, ...found.map((name) => policies[name])]);

@@ -1,0 +1,73 @@
+"""Whether the history of an agent that has acted before is gone, and with which number it goes on then."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import structlog
+
+from conch.bus import Bus
+from conch.bus.newest import newest
+from conch.cli.run.crew import Member
+from conch.cycle.count import ON_DISK_EVERY, cycles_begun
+from conch.cycle.recover import memory_key
+from conch.home import Home
+from conch_schemas import ThoughtFormed, subject_filter
+
+log = structlog.get_logger(__name__)
+
+UNCOUNTED = 1_000_000
+"""Where an agent goes on whose cycles were not counted yet: few have begun more."""
+
+
+async def with_numbers(bus: Bus, home: Home, crew: Sequence[Member], warn: Callable[[str], None]) -> list[Member]:
+    """The agents, none of which begins a number again, whatever stream and store have lost; what is lost is said.
+
+    `crew`: with what the store knows of them.
+    """
+    begun = await asyncio.to_thread(lambda: {one.name: _begun(home, one.name) for one in crew if not one.fresh})
+    return [
+        await _numbered(bus, one, number, warn) if (number := begun.get(one.name, 0)) > one.beyond else one
+        for one in crew
+    ]
+
+
+def _begun(home: Home, agent: str) -> int:
+    """Cycles that the agent may have begun, by its own files."""
+    own = home.agent_dir(agent)
+    counted = cycles_begun(own)
+    return counted if counted is not None else UNCOUNTED if (own / "reflex.npz").exists() else 0
+
+
+async def _numbered(bus: Bus, member: Member, begun: int, warn: Callable[[str], None]) -> Member:
+    known = max(member.beyond, await _known(bus, member.name))
+    if known >= begun or (known and begun == UNCOUNTED):
+        return member
+    if known:  # the store has joined it but for its end
+        return replace(member, beyond=begun + 1)
+    beyond = UNCOUNTED if begun == UNCOUNTED else begun + 2 * ON_DISK_EVERY
+    what = "it has learnt" if begun == UNCOUNTED else f"{begun} cycles"
+    sentence = (
+        f"agent {member.name} has acted before ({what}), but neither the stream nor the store knows of it: its history "
+        f"is gone, and it goes on with cycle {beyond}, so that no number stands for two; a copy of bus/ or of the "
+        "store that is put back before the next run brings the history back"
+    )
+    log.error("agent.history_gone", agent=member.name, begun=begun, next=beyond)
+    warn(sentence)
+    return replace(member, beyond=beyond)
+
+
+async def _known(bus: Bus, agent: str) -> int:
+    """The number behind the last cycle that the stream, or what the agent wrote down beside it, knows of."""
+    [(_, thought)] = await newest(bus, [subject_filter(ThoughtFormed, agent)])
+    entry = await bus.get(memory_key(agent))
+    written = 0
+    if entry is not None and entry.value:
+        try:
+            written = int(json.loads(entry.value)["memory"]["next_cycle"])
+        except (ValueError, LookupError, TypeError):
+            log.warning("agent.memory_unreadable", agent=agent)  # the agent says what to do
+    return max(written, 0 if thought is None or thought.cycle is None else thought.cycle + 1)

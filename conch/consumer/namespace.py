@@ -1,0 +1,53 @@
+"""A process of a plug-in's in a namespace of processes of its own: it sees and signals only what it started itself, and
+all of that ends with it. Its files, its network and its devices are the machine's, as without.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import signal
+import subprocess
+
+TRY_SECONDS = 10.0
+
+_ALONE = "--dev-bind / / --proc /proc --unshare-pid --die-with-parent"
+_WAYS = {True: ("--cap-add ALL", "--unshare-user"), False: ("--unshare-user",)}
+"""Further options, by whether we are root, the best first. In a user namespace a root may not read what others own."""
+
+
+def own_namespace() -> tuple[str, ...] | None:
+    """The beginning of a command line that runs the rest of it in such a namespace; None where there can be none."""
+    return _found()[0]
+
+
+def why_none() -> str | None:
+    """Why there can be no namespace here, in words; None where there can."""
+    return _found()[1]
+
+
+def exit_status(status: int) -> int:
+    """As `subprocess` tells it, -9 for SIGKILL, where bubblewrap told it as 128 and the signal's number."""
+    by_signal = own_namespace() is not None and status - 128 in set(signal.Signals)
+    return 128 - status if by_signal else status
+
+
+@functools.cache
+def _found() -> tuple[tuple[str, ...] | None, str | None]:
+    """Tried once by running it, for some milliseconds: in no other way can it be told that namespaces are allowed."""
+    if (binary := shutil.which("bwrap")) is None:
+        return None, "there is no bwrap"
+    why = ""
+    for way in _WAYS[os.geteuid() == 0]:
+        command = (binary, *_ALONE.split(), *way.split(), "--")
+        try:
+            done = subprocess.run(
+                [*command, "true"], stdin=subprocess.DEVNULL, capture_output=True, cwd="/", timeout=TRY_SECONDS
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return None, str(error)
+        if done.returncode == 0:
+            return command, None
+        why = " ".join(done.stderr.decode(errors="replace").split()) or f"bwrap ended with {done.returncode}"
+    return None, why

@@ -1,0 +1,63 @@
+"""How full the disk of a home is, and when that is said."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+FULL_SHARE = 0.80
+"""Share of the disk in use from which a warning is due."""
+CALM_SHARE = 0.75
+"""Share below which the next crossing is warned of again."""
+
+
+@dataclass(frozen=True)
+class DiskUse:
+    """A disk as `df` shows it."""
+
+    path: str
+    """Where it was looked at."""
+    used: int
+    """Bytes in use."""
+    free: int
+    """Bytes that can still be written."""
+
+    @property
+    def share(self) -> float:
+        """In use, 0..1: of what is in use and what can still be written."""
+        return self.used / max(1, self.used + self.free)
+
+    @property
+    def warning(self) -> str:
+        """What is wrong and what to do; empty while there is room."""
+        if self.share < FULL_SHARE:
+            return ""
+        return (
+            f"the disk of {self.path} is {self.share:.0%} full, {self.free / 2**30:.1f} GiB are free: "
+            "bound what is kept (store.keep.days, store.keep.gib, bus.keep.days, bus.keep.gib), or make room"
+        )
+
+
+class DiskWatch:
+    """Tells crossings from levels: one warning each time the disk fills up."""
+
+    def __init__(self) -> None:
+        self._warned = False
+
+    def crossed(self, share: float) -> bool:
+        """Whether this share is to be warned of: it is the first at FULL_SHARE since it was below CALM_SHARE."""
+        if share < CALM_SHARE:
+            self._warned = False
+        crossed = share >= FULL_SHARE and not self._warned
+        self._warned = self._warned or crossed
+        return crossed
+
+
+def disk_use(path: Path) -> DiskUse:
+    """Of the file system that `path` is on, or will be. Raises OSError."""
+    there = path
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    usage = shutil.disk_usage(there)
+    return DiskUse(str(there), usage.used, usage.free)

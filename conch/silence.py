@@ -1,0 +1,39 @@
+"""How long a process has not responded, and when that is to be told."""
+
+from __future__ import annotations
+
+import psutil
+
+LOOK_SECONDS = 1.0
+"""Between two looks."""
+
+
+class Silence:
+    """The time since something was last heard of, counted in looks.
+
+    Told at the limit, and again whenever it has doubled.
+    """
+
+    def __init__(self, limit: float) -> None:
+        """`limit`: seconds of silence that are not told."""
+        self.seconds = 0.0
+        self._next = limit
+
+    def look(self, elapsed: float) -> bool:
+        """Count on by the seconds since the last look. Whether the silence is to be told now.
+
+        A look that comes late counts little: then the process that looks was stopped, or has no processor either.
+        """
+        self.seconds += min(elapsed, 2 * LOOK_SECONDS)
+        if self.seconds < self._next:
+            return False
+        self._next = 2 * self.seconds
+        return True
+
+
+def is_stopped(pid: int | None) -> bool:
+    """Whether a process was stopped by a signal or a debugger."""
+    try:
+        return pid is not None and psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+    except psutil.Error:
+        return False

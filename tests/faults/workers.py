@@ -1,0 +1,48 @@
+"""`python -m tests.faults.workers URL TOKEN HOME FOLD NAME`: a worker of a fold that others share, to be stopped.
+
+It is taken for dead after a tenth of the usual time. SIGTERM ends it in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+
+import structlog
+
+from conch.bus import feeding
+from conch.bus.access import Access
+from conch.bus.jetstream import JetStreamBus
+from conch.consumer import members, run
+from conch.consumer.members import joined
+from conch.consumer.share import SharedConsumer
+from tests.faults.overtaken import folds
+
+BEAT_SECONDS, LEASE_SECONDS = 0.1, 0.5
+
+
+async def _live(url: str, token: str, home: Path, fold: str, name: str) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    async with (
+        JetStreamBus(Access(url, token=token)) as bus,
+        feeding(bus) as feed,
+        joined(bus, [fold], name) as others,
+    ):
+        await SharedConsumer(folds(home)[fold], others).run(feed, stop)
+
+
+def main() -> None:
+    """Entry point of the process."""
+    members.BEAT_SECONDS, members.LEASE_SECONDS = BEAT_SECONDS, LEASE_SECONDS
+    run.SURE_SECONDS = LEASE_SECONDS
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    url, token, home, fold, name = sys.argv[1:]
+    asyncio.run(_live(url, token, Path(home), fold, name))
+
+
+if __name__ == "__main__":
+    main()

@@ -15,9 +15,9 @@ from typing import Any
 from conch import curiosity, needs, rewards
 from conch.actions import Argument, Registry, ToolSpec, parse
 from conch.config import BUILTIN_WEIGHTS
+from conch.judge import JudgeConfig, Question, judge_key, score_with_llm_judge
 from conch.rewards import compose, progress
 from conch.rewards.compose import Message, Trajectory, WeightedRewardConfig
-from conch.rewards.judge import JudgeConfig, Question, judge_key, score_with_llm_judge
 
 VECTORS = Path(__file__).parent / "data" / "vectors.json"
 

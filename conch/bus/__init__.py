@@ -1,9 +1,9 @@
 """The bus: one small Protocol, JetStream and memory behind it."""
 
 from conch.bus.access import Access
-from conch.bus.feed import Arrived, Feed, Tap, feeding
 from conch.bus.memory import MemoryBus, MemoryJournal
 from conch.bus.protocol import Bus, Delivery, Entry, Message, Reader, ReaderState, Stored, StreamState
+from conch.bus.subscription import Arrived, Feed, Tap, feeding
 
 __all__ = [
     "Access",

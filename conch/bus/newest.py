@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from conch.bus.feed import decoded
 from conch.bus.protocol import Bus, Delivery
+from conch.bus.subscription import decoded
 from conch_schemas import ContractViolationError, Event
 
 AT_ONCE = 64

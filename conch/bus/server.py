@@ -22,7 +22,7 @@ import psutil
 import structlog
 
 from conch.bus.access import Access
-from conch.bus.listener import OWNER, Listener, quoted
+from conch.bus.mqtt_listener import OWNER, Listener, quoted
 from conch.bus.server_end import ServerEnd, cannot_run, server_end
 from conch.errors import BusUnreachableError, HomeError, ServerDiedError
 

@@ -206,7 +206,7 @@ async def _restore_own(home: Home, settings: Settings, file: Path, manifest: Man
 async def _server(directory: Path, home: Home, settings: Settings) -> AsyncIterator[Connection]:
     """An embedded server over the store in `directory`, while entered."""
     from conch.bus.jetstream.connection import Connection
-    from conch.supervisor import served
+    from conch.processes.supervisor import served
 
     server = embedded_server(home, settings)
     server.directory = directory

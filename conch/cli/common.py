@@ -92,7 +92,7 @@ async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
 async def reach(home: Home, settings: Settings) -> AsyncIterator[Access]:
     """How the bus of this home is reached, see `open_bus`, while it is there."""
     from conch.bus.access import access_to
-    from conch.supervisor import served
+    from conch.processes.supervisor import served
 
     quiet()
     until = asyncio.get_running_loop().time() + BUSY_SECONDS
@@ -134,7 +134,7 @@ def quiet(*, least: str = "error") -> None:
 
 def embedded_server(home: Home, settings: Settings, *, listens: bool = False) -> EmbeddedServer:
     """The embedded server of this home, with a fresh token; not started. `listens`: for MQTT clients, if it is to."""
-    from conch.bus.listener import Listener
+    from conch.bus.mqtt_listener import Listener
     from conch.bus.server import EmbeddedServer
 
     return EmbeddedServer(

@@ -17,26 +17,26 @@ from cyclopts.validators import Number
 
 from conch.bus import Bus, feeding
 from conch.cli.common import Common, open_bus, say, warn
-from conch.cli.facts import names_in
 from conch.cli.options import COMMON
-from conch.cli.run.opening import claim
+from conch.cli.people_facts import names_in
+from conch.cli.run.prepare import claim
 from conch.cli.workers import run_workers
 from conch.config.load import chosen_file
 from conch.config.model import HOST_AND_PORT, host_and_port
 from conch.consumer import ConsumerSpec
-from conch.consumer.changing import weighed
-from conch.consumer.discover import PLACELESS, Plugin, builtin_names, builtin_services, discover, reserved
-from conch.consumer.endpoint import Endpoint, Request, Response, health_of, listen
-from conch.consumer.hosting import Running, host
-from conch.consumer.members import joined
-from conch.consumer.place import PARTITIONS
+from conch.consumer.group.membership import joined
+from conch.consumer.group.position import PARTITIONS
+from conch.consumer.host import Running, host
+from conch.consumer.operations.http import Endpoint, Request, Response, health_of, listen
+from conch.consumer.plugins.discover import PLACELESS, Plugin, builtin_names, builtin_services, discover, reserved
+from conch.consumer.plugins.reload import weighed
 from conch.consumer.process import builtin, introduce, plugin
 from conch.consumer.service import ServiceContext
 from conch.errors import ConchError, UsageError
 from conch.home import Home
-from conch.process import run_loop
+from conch.processes.child import run_loop
+from conch.processes.supervisor import GRACE_SECONDS
 from conch.python_child import environment
-from conch.supervisor import GRACE_SECONDS
 from conch.text import instead
 from conch.trusted import refuse_writable, without_writable_programs
 

@@ -70,7 +70,7 @@ async def reset(name: str, /, *, common: Common = COMMON) -> None:
     name
         The consumer's name, as `conch consumer list` shows it.
     """
-    from conch.consumer.snapshot import reset
+    from conch.consumer.runtime.state import reset
 
     home, settings = common.existing(), common.settings()
     if home.running() is not None:
@@ -99,7 +99,7 @@ async def forget(name: str, /, *, yes: Yes = False, common: Common = COMMON) -> 
         The consumer's name, as `conch consumer list` shows it, or `agent/NAME`: what that agent's written memory lacks
         is given up then, and the memory stays.
     """
-    from conch.consumer.standing import forget
+    from conch.consumer.group.lag import forget
 
     home, settings = common.existing(), common.settings()
     if name == STORE:
@@ -125,7 +125,7 @@ async def standings(common: Common) -> tuple[int, list[Standing]]:
 
 async def _refuse_unknown(bus: Bus, name: str) -> None:
     """Raises ConchError for a name that has no place on the bus, and never had."""
-    from conch.consumer.place import position_key
+    from conch.consumer.group.position import position_key
 
     prefix = position_key("")
     places = {key.removeprefix(prefix) for key in await bus.keys() if key.startswith(prefix)}

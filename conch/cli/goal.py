@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from conch.cli.common import Common, emit, open_bus, say, table
-from conch.cli.facts import agent_named, hand_over
 from conch.cli.options import COMMON, AgentName
+from conch.cli.people_facts import agent_named, hand_over
 from conch.errors import ConchError
 from conch.home import Home
-from conch.people.asking import told_by_person
-from conch.people.goals import active_goals, check_of, goal_of
+from conch.requests.ask import told_by_person
+from conch.requests.goals import active_goals, check_of, goal_of
 from conch.views.goals import check_words, goals_shown
 from conch_schemas import Event, GoalDropped, GoalSet
 
 if TYPE_CHECKING:
     from conch.bus import Bus
-    from conch.cycle.memory import ActiveGoal
+    from conch.cycle.state.memory import ActiveGoal
 
 app = App(name="goal", help="What the agent is after; each goal has a check that a program decides.")
 

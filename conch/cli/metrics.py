@@ -31,7 +31,7 @@ def rules(
     common: Common = COMMON,
 ) -> None:
     """Recording and alert rules for Prometheus, made of the components, needs and limits that the settings name."""
-    from conch.consumer.discover import discover, reserved
+    from conch.consumer.plugins.discover import discover, reserved
     from conch.metrics.rules import as_yaml, rule_groups
 
     settings = common.settings()

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from conch.cli.common import Common, open_store
-from conch.cli.facts import SHOWN, names_in, several
+from conch.cli.people_facts import SHOWN, names_in, several
 from conch.errors import UsageError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from conch.cli.common import Common, emit, say, warn
 from conch.cli.options import COMMON
 from conch.config import Settings
-from conch.consumer.rights import AGENT, COMMANDS, RUN, Said, User
+from conch.consumer.operations.permissions import AGENT, COMMANDS, RUN, Said, User
 from conch.errors import HomeError, UsageError
 from conch.home import write_whole
 from conch.needs.fold import HUMAN_SCORER
@@ -41,8 +41,8 @@ def permissions(
     common: Common = COMMON,
 ) -> None:
     """Print a NATS server's configuration in which each consumer may publish its own facts alone."""
-    from conch.consumer.discover import wanted_builtin
-    from conch.consumer.rights import users
+    from conch.consumer.operations.permissions import users
+    from conch.consumer.plugins.discover import wanted_builtin
     from conch.consumer.service import ServiceContext
 
     home, settings = common.existing(), common.settings()
@@ -69,8 +69,8 @@ def permissions(
 
 def said_by(names: Sequence[str], context: ServiceContext) -> dict[str, Said]:
     """What each of these built-in consumers says."""
-    from conch.consumer.discover import builtin_services
     from conch.consumer.emitted import emitted
+    from conch.consumer.plugins.discover import builtin_services
     from conch.consumer.service import Speaker
     from conch.consumer.spec import ConsumerSpec
 
@@ -88,7 +88,7 @@ def said_by(names: Sequence[str], context: ServiceContext) -> dict[str, Said]:
 
 def _plugins(rules: Sequence[str], settings: Settings) -> dict[str, Said]:
     """What each plug-in says; one that does not tell is warned of: it may say nothing."""
-    from conch.consumer.discover import discover, reserved
+    from conch.consumer.plugins.discover import discover, reserved
 
     found = discover(rules, taken=reserved(settings))
     for broken in found.broken:

@@ -10,8 +10,8 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from conch.cli.common import Common, emit, open_bus, open_store, say
-from conch.cli.facts import agent_named, names_in
 from conch.cli.options import COMMON, AgentName
+from conch.cli.people_facts import agent_named, names_in
 from conch.text import safe_text
 from conch.views.line import signed
 

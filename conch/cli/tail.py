@@ -15,8 +15,8 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from conch.cli.common import Common, emit, open_bus, say
-from conch.cli.facts import following
 from conch.cli.options import COMMON
+from conch.cli.people_facts import following
 from conch.errors import BusUnreachableError, UsageError
 from conch.text import instead, safe_text
 from conch.views.line import action_words, signed
@@ -107,7 +107,7 @@ async def _read(
 
 def row(delivery: Delivery) -> dict[str, Any]:
     """A fact as a line of JSON: place, time, subject and the event as it stands there; of what is none, its bytes."""
-    from conch.bus.feed import decoded
+    from conch.bus.subscription import decoded
 
     place = {"seq": delivery.seq, "time": _stored(delivery).isoformat(), "subject": delivery.subject}
     try:
@@ -119,7 +119,7 @@ def row(delivery: Delivery) -> dict[str, Any]:
 
 def line(delivery: Delivery) -> str:
     """A fact in one line; hostile text in it is made safe."""
-    from conch.bus.feed import decoded
+    from conch.bus.subscription import decoded
 
     at = f"{delivery.seq:>7}  {_stored(delivery):%H:%M:%S.%f}"[:-3]
     try:

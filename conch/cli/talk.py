@@ -8,11 +8,11 @@ import uuid
 from typing import TYPE_CHECKING
 
 from conch.cli.common import Common, emit, open_bus, say
-from conch.cli.facts import hand_over, names_in
 from conch.cli.options import COMMON, AgentName
+from conch.cli.people_facts import hand_over, names_in
 from conch.errors import UsageError
 from conch.home import Home
-from conch.people.asking import told_by_person
+from conch.requests.ask import told_by_person
 from conch.text import cut, well_formed
 from conch_schemas import Event, MessageReceived, MessageSent, decode, subject_filter
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
+from conch.auth import Passes, called
 from conch.bus import Access, feeding
 from conch.bus.access import access_to
 from conch.cli.common import Common, emit, say
@@ -17,12 +18,11 @@ from conch.cli.options import COMMON
 from conch.cli.run.page import way_in
 from conch.config import Settings
 from conch.config.model import UI_PORT
-from conch.consumer.discover import PAGE, builtin_services
+from conch.consumer.plugins.discover import PAGE, builtin_services
 from conch.consumer.service import ServiceContext, Shower
 from conch.errors import BusError, BusUnreachableError, UsageError
 from conch.home import Home
-from conch.passes import Passes, called
-from conch.process import run_loop
+from conch.processes.child import run_loop
 
 LOOK_SECONDS = 0.25
 """From one look at which bus there is to the next."""

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from conch.bus.server import die_with_parent
 from conch.cli.common import Common, open_bus, say, warn
-from conch.consumer.members import own_name
+from conch.consumer.group.membership import own_name
 from conch.errors import ConchError
+from conch.processes.supervisor import DEATHS, Watched
 from conch.python_child import environment, python_command
-from conch.supervisor import DEATHS, Watched
 
 
 def run_workers(name: str, workers: int, common: Common, rules: Sequence[Path]) -> None:

@@ -2,7 +2,7 @@
 
 from conch.consumer.declare import consumer
 from conch.consumer.follow import follow
-from conch.consumer.run import ConsumerRuntime
+from conch.consumer.runtime.loop import ConsumerRuntime
 from conch.consumer.service import Service, ServiceContext
 from conch.consumer.spec import ConsumerSpec, RuleSpec
 

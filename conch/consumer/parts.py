@@ -8,7 +8,7 @@ from uuid import UUID, uuid5
 from conch.bus import Bus, Message
 from conch.bus.newest import newest
 from conch.config import Settings
-from conch.consumer.discover import Found
+from conch.consumer.plugins.discover import Found
 from conch.errors import ConfigError
 from conch.rewards import PluginPart, weight_set, weights_version
 from conch_schemas import Part, WeightsSet, encode, source_of, subject_filter, subject_of

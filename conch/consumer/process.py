@@ -13,17 +13,17 @@ from typing import Any
 
 from conch.bus import Bus, feeding
 from conch.bus.jetstream import JetStreamBus
-from conch.consumer.changing import Changing, weighed
-from conch.consumer.discover import Plugin, builtin_services, load_one
-from conch.consumer.hosting import Running, host
-from conch.consumer.members import Members, joined
-from conch.consumer.retention import keep_trimmed
-from conch.consumer.rule import RuleWorker, rule_consumer
+from conch.consumer.group.membership import Members, joined
+from conch.consumer.group.shared import SharedConsumer
+from conch.consumer.host import Running, host
+from conch.consumer.operations.retention import keep_trimmed
+from conch.consumer.plugins.discover import Plugin, builtin_services, load_one
+from conch.consumer.plugins.reload import Changing, weighed
+from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
 from conch.consumer.service import Exporter, Service, ServiceContext
-from conch.consumer.share import SharedConsumer
 from conch.consumer.spec import ConsumerSpec
 from conch.experience import store_path
-from conch.process import BUS_SECONDS, Child, run_child
+from conch.processes.child import BUS_SECONDS, Child, run_child
 from conch_schemas import STREAM_SUBJECTS
 
 SWITCH_SECONDS = 0.0005

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from conch.bus import Bus, Feed
 from conch.config import Settings
-from conch.consumer.output import Tally
+from conch.consumer.runtime.output import Tally
 from conch_schemas import Event
 
 

@@ -51,9 +51,9 @@ from conch.curiosity.state import (
     Deed,
     Sighting,
 )
-from conch.models import evolve
-from conch.order import is_new
-from conch.seen import Digests, act_fingerprint, holds, new_information, with_new
+from conch.folds.dedupe import Digests, act_fingerprint, holds, new_information, with_new
+from conch.folds.models import evolve
+from conch.folds.order import is_new
 from conch_schemas import ActionTaken, Drives, GoalSet, MessageReceived, Score
 
 EXPLORATION_RANGE: Final = (0.0, 1.0)

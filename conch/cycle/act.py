@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from conch.cycle.effects import touched
 from conch.cycle.goals import Baseline
-from conch.cycle.memory import ActiveGoal, Memory
-from conch.cycle.touch import touched
+from conch.cycle.state.memory import ActiveGoal, Memory
 from conch.text import cut
 from conch.tools import Toolbox, ToolContext
 from conch_schemas import Action, GoalCheck, Outcome, OutcomeStatus, Usage

@@ -18,21 +18,21 @@ import structlog
 
 from conch.bus import Arrived
 from conch.cycle.act import Deed, act, cut_short, runs, taken
-from conch.cycle.body import Body
+from conch.cycle.context import Body
 from conch.cycle.control import Control, StoppedError
 from conch.cycle.decide import Decision, decide
-from conch.cycle.episodes import episode_of, is_task, progressed
-from conch.cycle.facts import Facts
 from conch.cycle.goals import Baseline
 from conch.cycle.ground import ground
-from conch.cycle.memory import Episode, Memory, measured
-from conch.cycle.outlook import Moment, Outlook
-from conch.cycle.patience import Patience
-from conch.cycle.people import People
+from conch.cycle.inbox import People
+from conch.cycle.model_retry import Patience
+from conch.cycle.observe import Moment, Outlook
 from conch.cycle.prompts import system_prompt
-from conch.cycle.recover import Recovered
+from conch.cycle.publish import Facts
 from conch.cycle.reflect import Reflection, due, reflect
-from conch.cycle.rhythm import Rhythm
+from conch.cycle.schedule import Rhythm
+from conch.cycle.state.episodes import episode_of, is_task, progressed
+from conch.cycle.state.memory import Episode, Memory, measured
+from conch.cycle.state.recover import Recovered
 from conch.cycle.think import Thought, think
 from conch.errors import ModelError
 from conch.minds import Mind, Situation

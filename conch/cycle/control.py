@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from conch.cycle.interrupt import Interrupt
+from conch.cycle.hosting.interrupt import Interrupt
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from conch.cycle.memory import ActiveGoal
+from conch.cycle.state.memory import ActiveGoal
 from conch.tools import ToolContext, run_check
 from conch.tools.checks import CheckResult
 from conch_schemas import GoalCheck, GoalOutcome

@@ -13,8 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-from conch.cycle.claims import claim, sentence
-from conch.cycle.readings import readings
+from conch.cycle.grounding.claims import claim, sentence
+from conch.cycle.grounding.readings import readings
 from conch.minds import Sense
 from conch.text import cut
 from conch_schemas import Claim, Goal

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from conch.cycle.senses import in_words
+from conch.cycle.grounding.sensors import in_words
 from conch.minds.protocol import Prompt, Purpose, Situation
 from conch.values import Values
 from conch_schemas import PromptMessage

@@ -12,7 +12,7 @@ import msgspec
 from pydantic import ValidationError
 
 from conch.errors import StoreError
-from conch.experience.database import damaged, open_reader, told, transaction
+from conch.experience.connection import damaged, open_reader, told, transaction
 from conch_schemas import ActionTaken, ContractViolationError, NeedsChanged, WeightsSet, decode
 
 E = TypeVar("E", ActionTaken, NeedsChanged, WeightsSet)

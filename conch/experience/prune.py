@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
-from conch.experience.bodies import ShownScore, stored_verdict
-from conch.experience.puts import among
-from conch.experience.removed import BLOCK
+from conch.experience.queries.bodies import ShownScore, stored_verdict
+from conch.experience.queries.removed import BLOCK
+from conch.experience.write_batch import among
 from conch_schemas import Mark
 
 KEPT_CYCLES: Final = 100

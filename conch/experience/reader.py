@@ -15,12 +15,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from conch.errors import CheckError
 from conch.experience.assemble import Verdict, assemble
-from conch.experience.bodies import ShownScore, stored_verdict
-from conch.experience.case import Case
+from conch.experience.join_case import Case
 from conch.experience.opened import stored_event
-from conch.experience.past import PROMPT
-from conch.experience.points import LARGEST, Filters, PointReader, in_64_bits
-from conch.experience.removed import RemovedComponent
+from conch.experience.queries.backfill import PROMPT
+from conch.experience.queries.bodies import ShownScore, stored_verdict
+from conch.experience.queries.charts import LARGEST, Filters, PointReader, in_64_bits
+from conch.experience.queries.removed import RemovedComponent
 from conch.experience.store import Awaited, ComponentStats, Figures, Loss
 from conch_schemas import (
     ActionTaken,

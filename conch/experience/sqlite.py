@@ -15,17 +15,17 @@ from typing import Any, Final
 
 from conch.errors import ContractError
 from conch.experience.assemble import judge, patience
-from conch.experience.case import Case
-from conch.experience.database import MEMORY, open_writer, told, transaction
-from conch.experience.known import Force, Known
+from conch.experience.connection import MEMORY, open_writer, told, transaction
+from conch.experience.join_cache import Force, Known
+from conch.experience.join_case import Case
 from conch.experience.opened import stored_event
 from conch.experience.prune import AGE, SIZE, Pruned, Retention, oldest, prune_agent
-from conch.experience.puts import among
 from conch.experience.reader import SqliteReader
 from conch.experience.store import FACTS
-from conch.experience.work import Work, stamp
-from conch.models import json_of
-from conch.order import is_new
+from conch.experience.transaction import Work, stamp
+from conch.experience.write_batch import among
+from conch.folds.models import json_of
+from conch.folds.order import is_new
 from conch_schemas import (
     ActionDecided,
     ActionTaken,

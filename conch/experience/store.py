@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from conch.experience.bodies import ShownCheck
-from conch.experience.past import Recorded, Said, Scorer, Since, Unscored
-from conch.experience.points import Filters, Point, Tally
 from conch.experience.prune import Pruned, Retention
-from conch.experience.removed import Removal
+from conch.experience.queries.backfill import Recorded, Said, Scorer, Since, Unscored
+from conch.experience.queries.bodies import ShownCheck
+from conch.experience.queries.charts import Filters, Point, Tally
+from conch.experience.queries.removed import Removal
 from conch_schemas import (
     ActionDecided,
     ActionTaken,

@@ -7,8 +7,8 @@ from typing import Any
 import yaml
 
 from conch.config import Settings
-from conch.consumer.discover import Found
 from conch.consumer.parts import expected_parts
+from conch.consumer.plugins.discover import Found
 from conch.metrics.alerts import alert_rules
 from conch.metrics.recording import recording_rules
 from conch.needs.table import needs_of

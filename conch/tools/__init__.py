@@ -3,8 +3,8 @@
 from conch.tools import filesystem, memory, programs
 from conch.tools.checks import CheckResult, run_check
 from conch.tools.declare import Tool, ToolContext, ToolResult, tool
+from conch.tools.isolation.sandbox import ProcessResult, Sandbox
 from conch.tools.notes import Notes, Shelf
-from conch.tools.sandbox import ProcessResult, Sandbox
 from conch.tools.toolbox import Toolbox
 
 BUILTIN_TOOLS: tuple[Tool, ...] = (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conch.errors import ToolError
-from conch.tools.sandbox import ProcessResult, Sandbox
+from conch.tools.isolation.sandbox import ProcessResult, Sandbox
 from conch.tools.suite import guarded
 from conch.tools.workspace import MissingError, Workspace
 from conch_schemas import Check, CommandCheck, FileCheck

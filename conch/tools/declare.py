@@ -14,8 +14,8 @@ from conch.actions import Argument, ToolSpec
 from conch.actions.registry import ArgumentType
 from conch.config import ToolSettings
 from conch.errors import ContractError
+from conch.tools.isolation.sandbox import Sandbox
 from conch.tools.notes import Notes
-from conch.tools.sandbox import Sandbox
 
 _TYPES: dict[Any, ArgumentType] = {
     str: "string",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from typing import Literal
 
-from conch.tools.bubblewrap import IDENTITY
 from conch.tools.declare import ToolContext, ToolResult, tool
-from conch.tools.sandbox import ProcessResult
+from conch.tools.isolation.bubblewrap import IDENTITY
+from conch.tools.isolation.sandbox import ProcessResult
 
 
 @tool

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from conch.errors import ToolError
 from conch.text import safe_text
-from conch.tools.sandbox import ProcessResult, Sandbox
+from conch.tools.isolation.sandbox import ProcessResult, Sandbox
 from conch.tools.workspace import Entry, Workspace
 
 MAX_PATTERN = 1_000

@@ -10,8 +10,8 @@ from conch.bus.jetstream.connection import Connection
 from conch.bus.jetstream.reader import EPOCH
 from conch.bus.jetstream.transfer import described
 from conch.config import Settings
-from conch.consumer.retention import look
-from conch.consumer.standing import standings
+from conch.consumer.group.lag import standings
+from conch.consumer.operations.retention import look
 
 FULL = 0.8
 """Share of the room that the stream may take before that is said."""

@@ -19,8 +19,8 @@ from conch.bus.access import Access, access_to
 from conch.config import MindSettings, Settings, ToolSettings
 from conch.config.mask import masked
 from conch.config.model import METRICS_PORT, MetricsSettings, ValuesSettings
-from conch.consumer.endpoint import listen
-from conch.cycle.count import cycles_begun
+from conch.consumer.operations.http import listen
+from conch.cycle.state.count import cycles_begun
 from conch.disk import disk_use
 from conch.errors import ConchError, ConfigError, HomeError, UsageError
 from conch.experience import store_path
@@ -177,7 +177,7 @@ async def _started() -> Finding:
 
 def sandbox(settings: ToolSettings) -> Finding:
     """Whether programs can be confined."""
-    from conch.tools.sandbox import Sandbox
+    from conch.tools.isolation.sandbox import Sandbox
 
     if settings.sandbox == "off":
         says = "tools.sandbox is off: what the agent runs can do all that you can"
@@ -201,7 +201,7 @@ def workspace(of: Home, settings: Settings) -> Finding:
 
 def rules() -> Finding:
     """Whether what a rule starts and signals can be held to itself."""
-    from conch.consumer.namespace import why_none
+    from conch.consumer.plugins.namespace import why_none
 
     if (why := why_none()) is None:
         return Finding("rules", "ok", "bubblewrap works: a rule sees and signals only its own processes")
@@ -274,7 +274,7 @@ def judges(home: Home, settings: Settings) -> list[Finding]:
 
 
 def _judge(home: Home, settings: Settings, name: str) -> Finding:
-    from conch.rewards.judge import Judge
+    from conch.judge import Judge
 
     try:
         made = Judge(name, settings, home.path)

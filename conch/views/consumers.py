@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from conch.bus import Bus
-from conch.consumer import standing
-from conch.consumer.letters import open_letters
+from conch.consumer.group import lag as standing
+from conch.consumer.runtime.dead_letters import open_letters
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from conch_schemas import Check, CommandCheck, FileCheck, TestsCheck
 
 if TYPE_CHECKING:
-    from conch.cycle.memory import ActiveGoal
+    from conch.cycle.state.memory import ActiveGoal
 
 
 def goals_shown(goals: Sequence[ActiveGoal]) -> dict[str, Any]:

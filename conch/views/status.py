@@ -9,20 +9,20 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
 from typing import Any
 
+from conch.auth import Passes
 from conch.bus import Bus
 from conch.config import Settings
-from conch.consumer.alarms import watched
-from conch.consumer.discover import builtin_names
-from conch.consumer.letters import open_letters
-from conch.consumer.members import signs
-from conch.consumer.retention import look
-from conch.consumer.standing import standings
+from conch.consumer.group.lag import standings
+from conch.consumer.group.membership import signs
+from conch.consumer.operations.alarms import watched
+from conch.consumer.operations.retention import look
+from conch.consumer.plugins.discover import builtin_names
+from conch.consumer.runtime.dead_letters import open_letters
 from conch.disk import disk_use
 from conch.errors import BusError
 from conch.experience import ExperienceReader, store_path
 from conch.home import Home
-from conch.passes import Passes
-from conch.people.asking import ask
+from conch.requests.ask import ask
 from conch.rewards.watch import Active
 from conch_schemas import control_subject
 

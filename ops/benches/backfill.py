@@ -19,7 +19,7 @@ from pathlib import Path
 from history import fill_store
 from runs import CONCH, fresh_home, fsync_ms
 
-from conch.consumer.discover import load_one
+from conch.consumer.plugins.discover import load_one
 from conch.consumer.spec import RuleSpec
 from conch.experience import Since, SqliteReader
 from conch.home import Home

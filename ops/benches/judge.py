@@ -20,10 +20,10 @@ from typing import Final
 import gaming
 
 from conch.config import Settings
-from conch.rewards.judge import Judge, judge_key
-from conch.rewards.judge.act import trajectory_of
-from conch.rewards.judge.answer import read_judgement
-from conch.rewards.judge.question import question_of
+from conch.judge import Judge, judge_key
+from conch.judge.act import trajectory_of
+from conch.judge.answer import read_judgement
+from conch.judge.question import question_of
 from conch_schemas import ActionTaken
 
 SECONDS: Final = 0.05

@@ -24,7 +24,7 @@ from conch.bus.memory import MemoryBus
 from conch.cli.common import quiet
 from conch.config import Settings
 from conch.consumer import ServiceContext
-from conch.consumer.snapshot import encode_state, state_key
+from conch.consumer.runtime.state import encode_state, state_key
 from conch.rewards.watch import WatchState
 from conch_schemas import (
     Action,

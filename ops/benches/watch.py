@@ -20,7 +20,7 @@ from typing import Any
 from conch.config import Settings
 from conch.curiosity.rules import entropy
 from conch.experience.assemble import judge
-from conch.models import made_of
+from conch.folds.models import made_of
 from conch.rewards import PluginPart, weight_set
 from conch.rewards.watch import Change, WatchState, fold
 from conch_schemas import Action, Cut, ExperienceRecorded, Outcome, Score

@@ -16,13 +16,13 @@ from conch.bus import Bus, feeding
 from conch.bus.jetstream.connection import Connection
 from conch.config import Settings
 from conch.consumer import ServiceContext
-from conch.consumer.hosting import Running, host
-from conch.consumer.letters import open_letters
-from conch.consumer.members import joined
+from conch.consumer.group.membership import joined
+from conch.consumer.host import Running, host
 from conch.consumer.process import builtin, quiet
+from conch.consumer.runtime.dead_letters import open_letters
 from conch.errors import BusError
 from conch.experience import FACTS, SqliteReader
-from conch.order import MOST_LEAP
+from conch.folds.order import MOST_LEAP
 from conch.rewards import weight_set, weights_version
 from conch_schemas import (
     EVENTS,

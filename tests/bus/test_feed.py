@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conch.bus import Arrived, feeding
-from conch.bus import feed as feed_module
+from conch.bus import subscription as feed_module
 from conch_schemas import ActionTaken, ContractViolationError, CycleReflected, encode, subject_of
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.bus import Bus, Delivery, MemoryBus, MemoryJournal
-from conch.bus.keep import beyond, older_than
+from conch.bus.retention import beyond, older_than
 
 SUBJECT = "conch.v1.echo.action.taken"
 

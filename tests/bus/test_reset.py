@@ -15,8 +15,8 @@ from conch.bus.jetstream.connection import Connection
 from conch.bus.server import EmbeddedServer
 from conch.config import Settings
 from conch.consumer import ServiceContext
-from conch.consumer.hosting import host
-from conch.consumer.members import joined
+from conch.consumer.group.membership import joined
+from conch.consumer.host import host
 from conch.consumer.process import builtin
 from conch.errors import BusError
 from conch_schemas import NeedsChanged, RewardAssigned, encode, subject_filter

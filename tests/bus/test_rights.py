@@ -19,12 +19,12 @@ from conch.bus.jetstream import JetStreamBus
 from conch.bus.jetstream.connection import Connection, RefusedError
 from conch.cli.permissions import configuration, said_by
 from conch.config import Settings
-from conch.consumer.discover import discover
 from conch.consumer.emitted import emitted
-from conch.consumer.hosting import Running, host
-from conch.consumer.members import joined
+from conch.consumer.group.membership import joined
+from conch.consumer.host import Running, host
+from conch.consumer.operations.permissions import OF_AGENTS, Said, users
+from conch.consumer.plugins.discover import discover
 from conch.consumer.process import builtin, plugin
-from conch.consumer.rights import OF_AGENTS, Said, users
 from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import BusError, BusUnreachableError

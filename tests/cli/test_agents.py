@@ -13,7 +13,7 @@ import pytest
 
 from conch.cli import cycle, goal, status, talk
 from conch.cli.common import Common
-from conch.cli.run.crew import MOST_AGENTS, members, names_of
+from conch.cli.run.agents import MOST_AGENTS, members, names_of
 from conch.errors import UsageError
 from conch.home import Home, write_whole
 from conch.views import status as shown

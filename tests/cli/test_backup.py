@@ -20,7 +20,7 @@ from conch.bus.server import EmbeddedServer
 from conch.cli import backup
 from conch.cli.common import Common, open_bus
 from conch.config import Settings
-from conch.consumer.standing import say_place, standings
+from conch.consumer.group.lag import say_place, standings
 from conch.errors import BusError, ConchError, UsageError
 from conch.experience import SqliteStore
 from conch.home import Home

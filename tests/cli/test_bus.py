@@ -17,9 +17,9 @@ from conch.cli import dlq
 from conch.cli.common import Common, open_bus
 from conch.config import Settings
 from conch.consumer import ConsumerRuntime, ConsumerSpec, ServiceContext
-from conch.consumer.letters import dead_letter, open_letters, publish_letter
-from conch.consumer.place import take_place
-from conch.consumer.run import control_of
+from conch.consumer.group.position import take_place
+from conch.consumer.runtime.dead_letters import dead_letter, open_letters, publish_letter
+from conch.consumer.runtime.loop import control_of
 from conch.errors import BusUnreachableError, ConchError, UsageError
 from conch.experience import SqliteStore
 from conch.home import Home

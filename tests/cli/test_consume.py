@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from conch import supervisor
 from conch.bus.access import Access
 from conch.bus.jetstream import bus as bus_module
 from conch.bus.jetstream.connection import Connection
@@ -22,6 +21,7 @@ from conch.cli.main import main
 from conch.cli.workers import run_workers
 from conch.errors import ConchError
 from conch.home import Home
+from conch.processes import supervisor
 
 pytestmark = pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens:UserWarning")
 NOWHERE = "nats://127.0.0.1:9"

@@ -17,8 +17,8 @@ from conch.cli import consumer
 from conch.cli.common import Common, open_bus
 from conch.config import Settings
 from conch.consumer import ConsumerSpec
-from conch.consumer.letters import dead_letter, publish_letter
-from conch.consumer.standing import say_place, standings
+from conch.consumer.group.lag import say_place, standings
+from conch.consumer.runtime.dead_letters import dead_letter, publish_letter
 from conch.errors import ConchError, UsageError
 from conch.experience import SqliteReader, SqliteStore
 from conch.home import Home

@@ -269,9 +269,9 @@ async def test_an_old_nats_server_is_a_warning(tmp_path: Path, monkeypatch: pyte
 
 def test_the_sandbox_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Works, does not, or is off on purpose."""
-    monkeypatch.setattr("conch.tools.sandbox.Sandbox.detect", lambda _: None)
+    monkeypatch.setattr("conch.tools.isolation.sandbox.Sandbox.detect", lambda _: None)
     works = checks.sandbox(ToolSettings()).status
-    monkeypatch.setattr("conch.tools.sandbox.Sandbox.detect", lambda _: "there is no bwrap")
+    monkeypatch.setattr("conch.tools.isolation.sandbox.Sandbox.detect", lambda _: "there is no bwrap")
     missing = checks.sandbox(ToolSettings()).status
     off = checks.sandbox(ToolSettings(sandbox="off")).status
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from conch.cli import facts, status, watch
+from conch.cli import people_facts, status, watch
 from conch.cli.common import Common
 from conch.cli.watch import lines
-from conch.consumer.members import joined
-from conch.consumer.standing import say_place
+from conch.consumer.group.lag import say_place
+from conch.consumer.group.membership import joined
 from conch.errors import BusUnreachableError
 from conch.experience import SqliteReader, SqliteStore
 from conch.home import Home, write_whole
@@ -161,7 +161,7 @@ async def test_watch_prints_each_cycle_as_it_is_recorded(
     """In a pipe every recorded cycle is one line of JSON in the shape of `cycle list`; the run's end ends it."""
     seen: asyncio.Queue[Any] = asyncio.Queue()
     monkeypatch.setattr(lines, "emit", seen.put_nowait)
-    monkeypatch.setattr(facts, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(people_facts, "POLL_SECONDS", 0.02)
     with SqliteReader(filled.home.path / "store.db") as store:
         before, experience = store.cycles("echo", 2)
     async with in_progress() as bus:

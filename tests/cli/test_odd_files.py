@@ -13,8 +13,8 @@ from conch.bus.archive import read_manifest
 from conch.config.load import load
 from conch.config.named import read_named
 from conch.config.yaml_file import read_file
-from conch.consumer.discover import text_of
-from conch.consumer.recorded import recorded_acts
+from conch.consumer.plugins.discover import text_of
+from conch.consumer.plugins.replay_file import recorded_acts
 from conch.errors import ConchError
 from conch.home import Home
 from conch.minds.scripted import read_script

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from conch.bus import MemoryBus
-from conch.cli.run.crew import Member
-from conch.cli.run.opening import set_weights, without_strangers
+from conch.cli.run.agents import Member
+from conch.cli.run.prepare import set_weights, without_strangers
 from conch.config import Settings
-from conch.consumer.discover import Found
+from conch.consumer.plugins.discover import Found
 from conch_schemas import PolicySet, WeightsSet, decode, encode, source_of, subject_filter
 
 UID, OTHER = "6b0c29a5-9d4e-4a86-8a8c-3c8f6f2f9b11", "00000000-9d4e-4a86-8a8c-3c8f6f2f9b11"

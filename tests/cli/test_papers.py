@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from conch.cli.run.papers import tell_plugins
+from conch.cli.run.describe import tell_plugins
 from conch.config import Settings
-from conch.consumer.discover import Found, Plugin
+from conch.consumer.plugins.discover import Found, Plugin
 
 
 class Said:

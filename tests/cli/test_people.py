@@ -13,12 +13,12 @@ import pytest
 
 from conch.cli import goal, talk
 from conch.cli.common import Common, open_bus
-from conch.cli.facts import agent_named
+from conch.cli.people_facts import agent_named
 from conch.config import Settings
-from conch.cycle.recover import Origin, recover
+from conch.cycle.state.recover import Origin, recover
 from conch.errors import BusUnreachableError, ConchError, UsageError
 from conch.home import Home
-from conch.people.goals import goal_id
+from conch.requests.goals import goal_id
 from conch_schemas import CommandCheck, FileCheck, TestsCheck
 
 Printed = Callable[[], str]

@@ -13,7 +13,7 @@ from conch.cli.common import Common
 from conch.cli.reward.listing import BUILT_IN, list_, show
 from conch.config import BUILTIN_COMPONENTS
 from conch.consumer import follow
-from conch.consumer.standing import say_place
+from conch.consumer.group.lag import say_place
 from conch.errors import ConchError
 from conch_schemas import ActionTaken, Part, RewardAssigned, Score
 

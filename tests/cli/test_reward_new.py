@@ -18,8 +18,8 @@ import pytest
 from conch.cli.common import Common
 from conch.cli.reward.new import new
 from conch.cli.reward.trying import try_
-from conch.consumer.discover import look
-from conch.consumer.recorded import recorded_acts
+from conch.consumer.plugins.discover import look
+from conch.consumer.plugins.replay_file import recorded_acts
 from conch.errors import UsageError
 
 Printed = Callable[[], str]
@@ -112,7 +112,7 @@ def test_it_is_found_once_it_is_installed(package: Path, tmp_path: Path) -> None
     pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check", "install"]
     command(*pip, "--quiet", "--no-index", "--no-deps", "--no-build-isolation", "-e", str(package), at=tmp_path)
 
-    listed = command(python, "-m", "conch.consumer.discover", "conch.rules:thrift", at=tmp_path)
+    listed = command(python, "-m", "conch.consumer.plugins.discover", "conch.rules:thrift", at=tmp_path)
 
     [plugin] = json.loads(listed)["plugins"]
     assert (plugin["name"], plugin["weight"], plugin["origin"]) == ("thrift", 0.1, "conch.rules:thrift")

@@ -13,8 +13,8 @@ import pytest
 from conch.cli.common import Common, open_bus
 from conch.cli.reward.weights import weights
 from conch.config import Settings
-from conch.consumer.discover import Found, Plugin, discover
 from conch.consumer.parts import expected_parts, say_weights, weights_in_force
+from conch.consumer.plugins.discover import Found, Plugin, discover
 from conch.errors import ConfigError, UsageError
 from conch.home import Home
 

@@ -11,7 +11,7 @@ import pytest
 
 from conch.cli import survey
 from conch.cli.common import Common
-from conch.consumer.standing import say_place
+from conch.consumer.group.lag import say_place
 from conch.views import bus as shown
 from conch_schemas import ActionTaken
 

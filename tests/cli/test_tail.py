@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from conch.cli import facts, tail
+from conch.cli import people_facts, tail
 from conch.cli.common import Common
 from conch.errors import BusUnreachableError, UsageError
 from conch.home import Home
@@ -24,7 +24,7 @@ Printed = Callable[[], str]
 
 @pytest.fixture(autouse=True)
 def _short_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(people_facts, "POLL_SECONDS", 0.02)
 
 
 async def test_facts_are_followed_until_the_run_ends(

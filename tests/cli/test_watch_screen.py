@@ -20,7 +20,7 @@ from conch.cli.watch.picture import Picture
 from conch.cli.watch.screen import WatchApp, _Table
 from conch.cli.watch.source import Source
 from conch.config import Settings
-from conch.consumer.standing import say_place
+from conch.consumer.group.lag import say_place
 from conch.experience import SqliteReader, SqliteStore
 from conch.home import Home
 from conch_schemas import ActionTaken, ExperienceRecorded, encode, subject_of

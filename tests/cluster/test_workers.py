@@ -17,7 +17,7 @@ import pytest
 from conch.bus import Bus
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
-from conch.consumer.members import BEAT_SECONDS, LEASE_SECONDS
+from conch.consumer.group.membership import BEAT_SECONDS, LEASE_SECONDS
 from conch_schemas import ActionTaken, RewardAssigned, decode, subject_filter
 from tests.run.conftest import House, Live
 from tests.run.servers import Server

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from conch.bus import Bus, Feed, feeding
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
-from conch.consumer import run as run_module
-from conch.consumer.snapshot import state_key
+from conch.consumer.runtime import loop as run_module
+from conch.consumer.runtime.state import state_key
 from conch_schemas import ActionTaken, CycleReflected, Event, decode, encode, subject_filter, subject_of
 
 

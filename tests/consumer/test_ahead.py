@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from conch.consumer import ahead
-from conch.consumer.ahead import AheadWorker
-from conch.consumer.discover import Plugin
+from conch.consumer.plugins import pipeline
+from conch.consumer.plugins.discover import Plugin
+from conch.consumer.plugins.pipeline import AheadWorker
 from conch_schemas import ActionTaken, Cut, Outcome, Score
 
 HEAD = "from conch import rule\nimport os, time\n@rule()\ndef tested(action):\n    "
@@ -81,7 +81,7 @@ async def test_the_time_of_each_act_is_its_own(make: Any, act: Any) -> None:
 
 async def test_large_acts_do_not_pile_up(make: Any, act: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more of them is on its way than the room there is; one larger than that goes alone."""
-    monkeypatch.setattr(ahead, "AHEAD_BYTES", 150_000)
+    monkeypatch.setattr(pipeline, "AHEAD_BYTES", 150_000)
     one = make("return len(action.outcome.output.text) / 1_000_000")
     sent: list[int] = []
     send, answer = one._send, one._judge

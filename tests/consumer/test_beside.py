@@ -13,8 +13,8 @@ import pytest
 
 from conch.bus import feeding
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
-from conch.consumer import run as run_module
-from conch.consumer.place import position_key
+from conch.consumer.group.position import position_key
+from conch.consumer.runtime import loop as run_module
 from conch_schemas import ActionTaken, ConsumerFailed, CycleReflected, encode, subject_of
 
 Handle = Callable[[ActionTaken], Awaitable[Any]]

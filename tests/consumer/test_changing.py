@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from conch.bus import Bus, MemoryBus, feeding
-from conch.consumer.changing import Changing
-from conch.consumer.discover import Plugin
-from conch.consumer.hosting import Running, host
-from conch.consumer.members import joined
-from conch.consumer.rule import rule_consumer
-from conch.consumer.share import SharedConsumer
+from conch.consumer.group.membership import joined
+from conch.consumer.group.shared import SharedConsumer
+from conch.consumer.host import Running, host
+from conch.consumer.plugins.discover import Plugin
+from conch.consumer.plugins.reload import Changing
+from conch.consumer.plugins.rule_process import rule_consumer
 from conch_schemas import ActionTaken, RewardAssigned, WeightsSet, encode, subject_of
 
 HEAD = (

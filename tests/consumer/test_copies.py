@@ -9,11 +9,11 @@ import pytest
 
 from conch.bus import feeding
 from conch.consumer import ConsumerRuntime
-from conch.consumer import run as run_module
-from conch.consumer.members import joined
-from conch.consumer.place import holder_of, take_place
-from conch.consumer.share import SharedConsumer
-from conch.consumer.snapshot import state_key
+from conch.consumer.group.membership import joined
+from conch.consumer.group.position import holder_of, take_place
+from conch.consumer.group.shared import SharedConsumer
+from conch.consumer.runtime import loop as run_module
+from conch.consumer.runtime.state import state_key
 from conch.errors import FencedError
 from conch_schemas import CycleReflected
 from tests.consumer.conftest import Alone, has, seen

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from conch.config import Settings
-from conch.consumer import discover as discover_module
-from conch.consumer.discover import Found, builtin_names, builtin_services, discover, load_one, reserved
+from conch.consumer.plugins import discover as discover_module
+from conch.consumer.plugins.discover import Found, builtin_names, builtin_services, discover, load_one, reserved
 from conch.errors import ContractError, UsageError
 
 HEAD = "from conch import consumer, rule\nfrom conch_schemas import ActionTaken\n"

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conch.consumer import endpoint as module
-from conch.consumer.endpoint import Endpoint, Request, Response, listen, parse
+from conch.consumer.operations import http as module
+from conch.consumer.operations.http import Endpoint, Request, Response, listen, parse
 from conch.errors import ConchError
 
 HOST = "127.0.0.1"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conch.consumer import ConsumerSpec, follow
-from conch.consumer.place import position_key
+from conch.consumer.group.position import position_key
 from conch.errors import BusError
 from conch_schemas import (
     ActionTaken,

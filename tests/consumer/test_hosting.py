@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from conch.bus import feeding
-from conch.consumer import hosting
-from conch.consumer.hosting import MOST_BREAKS, Running, host
-from conch.consumer.output import Tally
+from conch.consumer import host as hosting
+from conch.consumer.host import MOST_BREAKS, Running, host
+from conch.consumer.runtime.output import Tally
 
 
 class Breaking:

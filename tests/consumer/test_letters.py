@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conch.bus import MemoryBus, MemoryJournal
-from conch.consumer.letters import open_letters, publish_letter, settle
+from conch.consumer.runtime.dead_letters import open_letters, publish_letter, settle
 from conch_schemas import ConsumerFailed, source_of
 
 

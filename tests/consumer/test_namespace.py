@@ -12,9 +12,9 @@ from typing import Any
 import psutil
 import pytest
 
-from conch.consumer import namespace
-from conch.consumer.discover import Plugin
-from conch.consumer.rule import RuleWorker
+from conch.consumer.plugins import namespace
+from conch.consumer.plugins.discover import Plugin
+from conch.consumer.plugins.rule_process import RuleWorker
 from conch.python_child import DIRECTORY, environment, python_command
 
 HEAD = "from conch import rule\nimport os, signal, subprocess, sys, time\n@rule()\ndef tested(action):\n    "
@@ -176,7 +176,7 @@ def test_a_child_has_the_users_packages_where_its_parent_has_them(
         monkeypatch.setattr(sys, "path", [*sys.path, place] if on_path else [*sys.path])
         monkeypatch.setattr("site.ENABLE_USER_SITE", enabled)
 
-        assert ("-s" in python_command("conch.consumer.worker")) is not (on_path and enabled)
+        assert ("-s" in python_command("conch.consumer.plugins.rule_worker")) is not (on_path and enabled)
 
     assert python_command("x", "y")[-3:] == ["-m", "x", "y"]
     assert "-P" in python_command("x")

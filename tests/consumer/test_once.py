@@ -14,8 +14,8 @@ import pytest
 from conch.bus import MemoryBus
 from conch.bus.jetstream import publisher
 from conch.consumer import ConsumerRuntime
-from conch.consumer.place import position_key
-from conch.consumer.snapshot import reset, state_key
+from conch.consumer.group.position import position_key
+from conch.consumer.runtime.state import reset, state_key
 from conch.errors import ContractError
 from conch_schemas import CycleReflected, encode, subject_of
 from tests.consumer.conftest import Alone, seen

@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from conch.config import Settings
-from conch.consumer.discover import Found, Plugin
 from conch.consumer.parts import expected_parts
+from conch.consumer.plugins.discover import Found, Plugin
 from conch.errors import ConfigError
 
 RULE = Plugin("rule", "brevity", "rules.py", "1", 0.1, -1.0, 1.0)

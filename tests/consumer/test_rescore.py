@@ -14,10 +14,10 @@ import pytest
 
 from conch.bus import MemoryBus, MemoryJournal
 from conch.consumer import ConsumerSpec, follow
-from conch.consumer import rescore as rescoring
-from conch.consumer.discover import Plugin, discover
-from conch.consumer.rescore import JudgeLane, PureLane, RuleLane, rescore
-from conch.consumer.rule import rule_consumer
+from conch.consumer.plugins import backfill as rescoring
+from conch.consumer.plugins.backfill import JudgeLane, PureLane, RuleLane, rescore
+from conch.consumer.plugins.discover import Plugin, discover
+from conch.consumer.plugins.rule_process import rule_consumer
 from conch.errors import ConchError
 from conch.experience import MemoryStore, Since, Unscored
 from conch_schemas import ActionTaken, RewardAssigned, Score, decode, subject_filter

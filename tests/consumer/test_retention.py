@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from conch.bus import Bus, Delivery, MemoryBus, MemoryJournal
 from conch.config.model import KeepSettings
-from conch.consumer import retention
-from conch.consumer.retention import keep_trimmed, look, trim
-from conch.consumer.standing import forget, say_place, standings
+from conch.consumer.group.lag import forget, say_place, standings
+from conch.consumer.operations import retention
+from conch.consumer.operations.retention import keep_trimmed, look, trim
 from conch.experience import SqliteStore
 from conch_schemas import ActionTaken, GoalSet
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from conch.consumer import ConsumerSpec, follow
-from conch.consumer.letters import letter_named, open_letters, settle
-from conch.consumer.place import holder_of
-from conch.consumer.run import control_of
+from conch.consumer.group.position import holder_of
+from conch.consumer.runtime.dead_letters import letter_named, open_letters, settle
+from conch.consumer.runtime.loop import control_of
 from conch.errors import BusError, ConchError
 from conch_schemas import ActionTaken, ConsumerFailed, CycleReflected, Event
 from tests.consumer.conftest import has, seen

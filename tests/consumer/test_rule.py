@@ -15,9 +15,9 @@ import pytest
 import structlog
 
 from conch.bus import MemoryBus
-from conch.consumer.discover import Plugin
-from conch.consumer.namespace import why_none
-from conch.consumer.rule import HEARD, RuleWorker, rule_consumer
+from conch.consumer.plugins.discover import Plugin
+from conch.consumer.plugins.namespace import why_none
+from conch.consumer.plugins.rule_process import HEARD, RuleWorker, rule_consumer
 from conch_schemas import Cut, Outcome, RewardAssigned, Score
 
 HEAD = "from conch import rule\nimport os, sys, time, math, asyncio\n@rule()\n"
@@ -136,7 +136,7 @@ async def test_a_rule_that_blocks_times_out_and_the_next_act_is_scored(worker: M
 
     assert (score.status, score.value) == ("timeout", None)
     assert "0.4 s" in score.explanation
-    assert [process for process in left if "conch.consumer.worker" in " ".join(process.cmdline())] == []
+    assert [process for process in left if "conch.consumer.plugins.rule_worker" in " ".join(process.cmdline())] == []
     assert (after.status, after.value) == ("scored", 0.25)
 
 

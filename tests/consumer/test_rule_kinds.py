@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from conch.bus import MemoryBus, MemoryJournal, feeding
 from conch.consumer import ConsumerRuntime
-from conch.consumer.carried import ACT_BYTES, TEXT_LENGTHS, Own, Trajectory, at_first, shortened
-from conch.consumer.discover import discover
-from conch.consumer.rule import RuleWorker, rule_consumer
-from conch.consumer.snapshot import UnreadableStateError, state_key
+from conch.consumer.plugins.discover import discover
+from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
+from conch.consumer.plugins.rule_state import ACT_BYTES, TEXT_LENGTHS, Own, Trajectory, at_first, shortened
+from conch.consumer.runtime.state import UnreadableStateError, state_key
 from conch.errors import ContractError
 from conch.text import cut
 from conch_schemas import Action, ActionTaken, ConsumerFailed, Outcome, RewardAssigned, decode, encode

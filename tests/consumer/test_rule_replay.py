@@ -11,10 +11,10 @@ import pytest
 
 from conch.bus import MemoryBus, feeding
 from conch.consumer import ConsumerRuntime
-from conch.consumer.discover import discover
-from conch.consumer.output import Before
-from conch.consumer.rule import RuleWorker, rule_consumer
-from conch.consumer.snapshot import state_key
+from conch.consumer.plugins.discover import discover
+from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
+from conch.consumer.runtime.output import Before
+from conch.consumer.runtime.state import state_key
 from conch_schemas import ConsumerFailed, RewardAssigned
 
 RULE = """

@@ -11,8 +11,8 @@ import structlog
 
 from conch.bus import MemoryBus
 from conch.consumer import ConsumerSpec
-from conch.consumer import run as run_module
-from conch.consumer.place import position_key
+from conch.consumer.group.position import position_key
+from conch.consumer.runtime import loop as run_module
 from conch_schemas import ActionTaken, CycleReflected, encode, subject_of, trace_of, traceparent_of
 from tests.consumer.conftest import Alone, seen
 

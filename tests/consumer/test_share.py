@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.bus import feeding
-from conch.consumer import members as members_module
-from conch.consumer.members import Members, dealt, joined
-from conch.consumer.place import EVERYTHING, PARTITIONS, Place, free, partition_of, take_place
-from conch.consumer.share import SharedConsumer
+from conch.consumer.group import membership as members_module
+from conch.consumer.group.membership import Members, dealt, joined
+from conch.consumer.group.position import EVERYTHING, PARTITIONS, Place, free, partition_of, take_place
+from conch.consumer.group.shared import SharedConsumer
 from conch.errors import FencedError
 from conch_schemas import CycleReflected
 

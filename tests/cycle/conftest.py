@@ -15,12 +15,12 @@ import pytest
 from conch.bus import Feed, MemoryBus, MemoryJournal, Stored, feeding
 from conch.config import Settings
 from conch.cycle.agent import Agent
-from conch.cycle.body import Body
+from conch.cycle.context import Body
 from conch.cycle.control import Control
-from conch.cycle.host import Host
-from conch.cycle.hosted import Begun, Hosted
-from conch.cycle.recover import Origin, Recovered, recover, save
-from conch.cycle.rhythm import Rhythm
+from conch.cycle.hosting.host import Host
+from conch.cycle.hosting.runner import Begun, Hosted
+from conch.cycle.schedule import Rhythm
+from conch.cycle.state.recover import Origin, Recovered, recover, save
 from conch.minds import Completion, Prompt, Situation
 from conch.tools import BUILTIN_TOOLS, Notes, Sandbox, Tool, Toolbox
 from conch.values import Values

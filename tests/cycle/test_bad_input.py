@@ -6,9 +6,9 @@ from contextlib import suppress
 from typing import Any
 
 from conch.bus import MemoryBus
-from conch.bus.feed import decoded
-from conch.cycle.memory import CYCLE_KINDS, TOLD_KINDS
-from conch.order import MOST_LEAP
+from conch.bus.subscription import decoded
+from conch.cycle.state.memory import CYCLE_KINDS, TOLD_KINDS
+from conch.folds.order import MOST_LEAP
 from conch_schemas import (
     ActionTaken,
     ContractViolationError,

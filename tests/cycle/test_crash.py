@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from conch.bus import Delivery, Feed, MemoryBus, Stored, feeding
-from conch.cycle.host import Host
-from conch.cycle.recover import recover
+from conch.cycle.hosting.host import Host
+from conch.cycle.state.recover import recover
 from conch.errors import BusError, FencedError
 from conch.minds import Situation
 from conch.text import cut

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conch.cycle.files import LOOKED_AT, list_files
+from conch.cycle.grounding.files import LOOKED_AT, list_files
 from conch.cycle.prompts import thinking
 from conch.minds import Situation
 

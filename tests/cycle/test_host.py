@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from conch.bus import MemoryBus, MemoryJournal, feeding
-from conch.cycle import writing
 from conch.cycle.agent import Agent
 from conch.cycle.control import Control
-from conch.cycle.host import Host
-from conch.cycle.hosted import Begun, Hosted
-from conch.cycle.recover import Origin, Recovered, memory_key, recover_all
-from conch.cycle.rhythm import Rhythm
+from conch.cycle.hosting.host import Host
+from conch.cycle.hosting.runner import Begun, Hosted
+from conch.cycle.schedule import Rhythm
+from conch.cycle.state import checkpoint
+from conch.cycle.state.recover import Origin, Recovered, memory_key, recover_all
 from conch.errors import BusError, FencedError, ModelError
 from conch.tools import Notes, tool
 from conch_schemas import (
@@ -228,7 +228,7 @@ async def test_a_memory_that_somebody_else_wrote_stops_that_one_alone(
     town: Town, begin: Any, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The compare-and-set of one agent's memory is no other's concern."""
-    monkeypatch.setattr(writing, "HEARD", 1)
+    monkeypatch.setattr(checkpoint, "HEARD", 1)
     bus = await begin()
     await until(lambda: memory_key("echo-2") in town.journal.bucket)
     entry = town.journal.bucket[memory_key("echo-2")]
@@ -275,7 +275,7 @@ async def test_memories_are_written_at_once_where_there_are_none_and_then_in_tur
     await begin()
     await until(lambda: all(memory_key(name) in town.journal.bucket for name in NAMES))
     first = {name: town.journal.bucket[memory_key(name)].revision for name in NAMES}
-    monkeypatch.setattr(writing, "HEARD", 5)
+    monkeypatch.setattr(checkpoint, "HEARD", 5)
 
     await until(lambda: all(town.journal.bucket[memory_key(n)].revision > first[n] for n in NAMES))
     places = [town.written(name)["seq"] for name in NAMES]

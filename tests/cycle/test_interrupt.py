@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from conch.cycle.interrupt import Interrupt
+from conch.cycle.hosting.interrupt import Interrupt
 
 
 async def slowly(log: list[str]) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conch.cycle.memory import HOUR, MOST_ANSWERED, MOST_WAITING, WAITING_BYTES, Memory, Spent, remember
+from conch.cycle.state.memory import HOUR, MOST_ANSWERED, MOST_WAITING, WAITING_BYTES, Memory, Spent, remember
 from conch.text import cut
 from conch_schemas import (
     Action,

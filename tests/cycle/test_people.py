@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from conch.bus import MemoryBus
-from conch.cycle.memory import MOST_WAITING, Memory
-from conch.cycle.people import MOST_GOALS
+from conch.cycle.inbox import MOST_GOALS
+from conch.cycle.state.memory import MOST_WAITING, Memory
 from conch.errors import UsageError
 from conch.text import cut
 from conch_schemas import ActionTaken, FileCheck, Goal, GoalDropped, GoalSet, MessageReceived, MessageSent, source_of

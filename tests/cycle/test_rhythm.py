@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conch.cycle.rhythm import Rhythm
+from conch.cycle.schedule import Rhythm
 
 
 class Clock:

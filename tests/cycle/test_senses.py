@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.config.model import MOST_SENSES
-from conch.cycle.memory import Memory, remember
-from conch.cycle.readings import readings
-from conch.cycle.senses import in_words, perceived
+from conch.cycle.grounding.readings import readings
+from conch.cycle.grounding.sensors import in_words, perceived
+from conch.cycle.state.memory import Memory, remember
 from conch.minds import Sense
 from conch_schemas import Claim, SenseMeasured, ThoughtGrounded, encode, subject_of
 

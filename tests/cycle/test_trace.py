@@ -8,8 +8,8 @@ from typing import Any
 
 from conch.bus import MemoryBus, feeding
 from conch.consumer import ServiceContext
-from conch.consumer.hosting import host
-from conch.consumer.members import joined
+from conch.consumer.group.membership import joined
+from conch.consumer.host import host
 from conch.consumer.process import builtin, quiet
 from conch.rewards import weight_set, weights_version
 from conch_schemas import (

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from conch.bus import Feed, MemoryBus, MemoryJournal
-from conch.cycle import turns as turns_module
 from conch.cycle.control import Control
-from conch.cycle.turns import FLOOD, Turns
+from conch.cycle.hosting import publish_watch as turns_module
+from conch.cycle.hosting.publish_watch import FLOOD, Turns
 
 
 class Bus(MemoryBus):

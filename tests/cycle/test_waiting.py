@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from conch.bus import MemoryBus
-from conch.cycle import patience
+from conch.cycle import model_retry
 from conch.cycle.control import Control
-from conch.cycle.host import beside
-from conch.cycle.memory import HOUR
-from conch.cycle.patience import Patience
+from conch.cycle.hosting.host import beside
+from conch.cycle.model_retry import Patience
+from conch.cycle.state.memory import HOUR
 from conch.errors import FencedError, ModelError
 from conch.minds import ScriptEnded
 from conch_schemas import ActionTaken, CycleReflected, ThoughtFormed, Usage
@@ -65,7 +65,7 @@ async def test_a_run_of_set_length_waits_a_while_for_a_mind_that_fails(life: Any
 
 async def test_a_run_of_set_length_gives_a_failing_mind_up(life: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing whole for GIVE_UP_SECONDS, and never before: the run ends with the reason."""
-    monkeypatch.setattr(patience, "GIVE_UP_SECONDS", 0.0)
+    monkeypatch.setattr(model_retry, "GIVE_UP_SECONDS", 0.0)
     life.batch = True
     life.mind.failures = [ModelError("cut", retry_after=0.001)] * 3
 
@@ -77,7 +77,7 @@ async def test_a_mind_that_takes_its_time_is_said_to_be_waited_for(
     life: Any, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A question that hangs is said within seconds, in a reflection too; the reply ends that."""
-    monkeypatch.setattr(patience, "SILENT_SECONDS", 0.01)
+    monkeypatch.setattr(model_retry, "SILENT_SECONDS", 0.01)
     life.configured(cycle={"reflect_every": 1})
     usual = life.mind.complete
 
@@ -98,7 +98,7 @@ async def test_a_slow_mind_is_not_said_to_be_waited_for_each_time(life: Any, mon
     """A reply may take twice as long as the slowest before it, without a word."""
     control, said = Control(lambda state, _: said.append(state)), []
     waiting = Patience(control, None)
-    monkeypatch.setattr(patience, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(model_retry, "SILENT_SECONDS", 0.05)
 
     for seconds in (0.2, 0.2, 0.2):
         await waiting.once(asyncio.sleep(seconds))
@@ -121,7 +121,7 @@ async def test_a_run_of_set_length_ends_no_later_for_its_back_off(
         raise ModelError("cut", retry_after=asked_for)
 
     monkeypatch.setattr(control, "sleep", sleep)
-    monkeypatch.setattr(patience, "monotonic", lambda: now)
+    monkeypatch.setattr(model_retry, "monotonic", lambda: now)
     with pytest.raises(ModelError, match="cut"):
         await Patience(control, None).answer(ask)
 
@@ -261,7 +261,7 @@ async def test_the_hours_tokens_pause_the_agent_until_a_time_that_is_said(
 ) -> None:
     """Used up, the agent waits and says until when; an hour later it goes on."""
     now = time.time()
-    monkeypatch.setattr(patience.time, "time", lambda: now)
+    monkeypatch.setattr(model_retry.time, "time", lambda: now)
     life.configured(mind={"max_tokens_per_hour": 100})
     life.mind.usage = Usage(input_tokens=30, output_tokens=30)
     running = await start()

@@ -21,12 +21,12 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright, expect
 
+from conch.auth import Passes, session_audience, session_cookie, session_prefix, signed_session
 from conch.bus import Feed, MemoryBus, MemoryJournal, feeding
 from conch.config import Settings, UiSettings
 from conch.consumer import ServiceContext
 from conch.experience import SqliteStore
 from conch.home import Home
-from conch.passes import Passes, session_audience, session_cookie, session_prefix, signed_session
 from conch_schemas import Event, ExperienceRecorded, encode, subject_of
 from conch_services.dashboard.service import DashboardService, dashboard_service
 from conch_services.dashboard.world import World

@@ -15,8 +15,8 @@ import httpx2
 import pytest
 
 from conch.bus import MemoryBus
-from conch.consumer.letters import dead_letter, open_letters, publish_letter
-from conch.consumer.run import control_of
+from conch.consumer.runtime.dead_letters import dead_letter, open_letters, publish_letter
+from conch.consumer.runtime.loop import control_of
 from conch.consumer.spec import ConsumerSpec
 from conch.experience import SqliteReader, SqliteStore, cycle_row
 from conch.views.cycles import whole_row

@@ -12,7 +12,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import ignored_auth
 
-from conch.passes import Passes
+from conch.auth import Passes
 from tests.dashboard.conftest import Dashboard
 
 CHOSEN = settings(

@@ -8,8 +8,8 @@ import pytest
 from playwright.async_api import Page, expect
 
 from conch.bus import Delivery, MemoryBus
-from conch.consumer.letters import open_letters
-from conch.consumer.standing import say_place
+from conch.consumer.group.lag import say_place
+from conch.consumer.runtime.dead_letters import open_letters
 from conch_schemas import (
     ActionTaken,
     ConsumerFailed,

@@ -11,7 +11,7 @@ from html import escape
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from conch.passes import Passes
+from conch.auth import Passes
 from tests.dashboard.conftest import Complaints, Dashboard
 from tests.dashboard.life import HOSTILE
 from tests.serving import listening

@@ -9,9 +9,9 @@ import httpx2
 import pytest
 from playwright.async_api import Browser, Page, expect
 
+from conch.auth import Passes
 from conch.bus import MemoryBus
 from conch.config import Settings, UiSettings
-from conch.passes import Passes
 from tests.dashboard.conftest import PATIENCE, Complaints, Dashboard, Seeded
 from tests.dashboard.test_guard_browser import page_of_others
 from tests.dashboard.test_resume import opened, served

@@ -11,7 +11,7 @@ import httpx2
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, expect
 
-from conch.passes import Passes
+from conch.auth import Passes
 from tests.dashboard.conftest import PATIENCE, Dashboard
 from tests.serving import listening
 

@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conch import passes as passes_module
+from conch import auth as passes_module
+from conch.auth import LINK_SECONDS, SESSION_SECONDS, Passes, admits, called, signed_session
 from conch.config import UiSettings
 from conch.errors import HomeError
 from conch.home import Home
-from conch.passes import LINK_SECONDS, SESSION_SECONDS, Passes, admits, called, signed_session
 
 NOW = 1_790_000_000.0
 KEY = bytes(range(32))
@@ -64,7 +64,7 @@ def test_of_two_processes_one_is_let_in(home: Home) -> None:
     """The same between processes, which share nothing but the home."""
     token = Passes(home).link(NOW)
     code = (
-        "import sys; from pathlib import Path; from conch.home import Home; from conch.passes import Passes\n"
+        "import sys; from pathlib import Path; from conch.home import Home; from conch.auth import Passes\n"
         "sys.stdin.readline(); print(Passes(Home(Path(sys.argv[1]))).redeem(sys.argv[2], float(sys.argv[3])))"
     )
     command = [sys.executable, "-c", code, str(home.path), token, str(NOW)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from conch.config import UiSettings
 from conch_services.dashboard.security.guard import _local
 from conch_services.dashboard.security.places import Places
-from conch_services.dashboard.security.tries import MOST_PLACES, MOST_WRONG, WINDOW_SECONDS, Tries
+from conch_services.dashboard.security.rate_limit import MOST_PLACES, MOST_WRONG, WINDOW_SECONDS, Tries
 
 OWN = Places.of(UiSettings(), 26624)
 PUBLIC = Places.of(

@@ -12,7 +12,7 @@ import pytest
 from playwright.async_api import BrowserContext, expect
 from starlette.routing import Route
 
-from conch.passes import Passes, session_prefix
+from conch.auth import Passes, session_prefix
 from conch_services.dashboard import app
 from conch_services.dashboard.pages import ROUTES
 from tests.dashboard.conftest import Dashboard

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from playwright.async_api import Page, expect
 
-from conch.consumer.snapshot import state_key
+from conch.consumer.runtime.state import state_key
 from conch.experience import Point, ShownLine, ShownScore, SqliteReader
-from conch.people.scoring import said_score
+from conch.requests.human_score import said_score
 from conch.rewards.watch import CONSUMER, MEANINGS, Active, WatchState
 from conch.views.line import signed
 from conch_schemas import WeightsSet, consequence_id

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from playwright.async_api import Page, expect
 
-from conch.consumer.standing import say_place
+from conch.consumer.group.lag import say_place
 from conch.experience import SqliteReader
 from conch_schemas import ActionTaken, Mark
 from tests.dashboard.conftest import CYCLES, Dashboard

@@ -24,13 +24,16 @@ from pydantic import BaseModel
 
 from conch.bus import Bus, feeding
 from conch.config import Settings
-from conch.consumer import ConsumerSpec, ServiceContext, follow, members, rule, run, share
-from conch.consumer.carried import Own
-from conch.consumer.discover import Plugin
-from conch.consumer.members import joined
-from conch.consumer.place import holder_of
-from conch.consumer.share import SharedConsumer
-from conch.consumer.snapshot import state_key
+from conch.consumer import ConsumerSpec, ServiceContext, follow
+from conch.consumer.group import membership, shared
+from conch.consumer.group.membership import joined
+from conch.consumer.group.position import holder_of
+from conch.consumer.group.shared import SharedConsumer
+from conch.consumer.plugins import rule_process
+from conch.consumer.plugins.discover import Plugin
+from conch.consumer.plugins.rule_state import Own
+from conch.consumer.runtime import loop
+from conch.consumer.runtime.state import state_key
 from conch.experience.assemble import judge
 from conch.rewards.progress import SCORER
 from conch.witness import verify
@@ -63,9 +66,9 @@ CYCLES = 16
 PATIENCE = 60.0
 """Seconds after which what is not handled is lost."""
 QUICK: dict[Any, dict[str, float]] = {
-    members: {"BEAT_SECONDS": 0.05, "LEASE_SECONDS": 0.3},
-    run: {"SNAPSHOT_SECONDS": 0.01, "SNAPSHOT_LONGEST": 0.05, "SURE_SECONDS": 0.3},
-    share: {"HANDOVER_SECONDS": 0.01},
+    membership: {"BEAT_SECONDS": 0.05, "LEASE_SECONDS": 0.3},
+    loop: {"SNAPSHOT_SECONDS": 0.01, "SNAPSHOT_LONGEST": 0.05, "SURE_SECONDS": 0.3},
+    shared: {"HANDOVER_SECONDS": 0.01},
 }
 """What tests set, so that workers are taken for dead soon."""
 
@@ -83,7 +86,7 @@ def count(state: Seen, action: ActionTaken) -> tuple[Seen, Event]:
     return after, follow(action, CycleReflected, consumer="count", version="1", reflection=number, sleep=0.0, ms=0.0)
 
 
-class _InProcess(rule.RuleWorker):
+class _InProcess(rule_process.RuleWorker):
     """Calls its rule here: of the acts that it has seen it returns the sum of their cycles' numbers."""
 
     async def _start(self) -> None:
@@ -94,14 +97,14 @@ class _InProcess(rule.RuleWorker):
         if isinstance(before, Own):
             total = int(before.text or 0) + (action.cycle or 0)
             return {"value": total, "state": str(total)}
-        assert isinstance(before, rule.Trajectory)
+        assert isinstance(before, rule_process.Trajectory)
         return {"value": sum(json.loads(one)["cycle"] for one in before.acts) + (action.cycle or 0)}
 
 
 def _rule(name: str, **carries: Any) -> ConsumerSpec:
-    with patch.object(rule, "RuleWorker", _InProcess):
+    with patch.object(rule_process, "RuleWorker", _InProcess):
         plugin = Plugin("rule", name, "test", "1", low=0.0, high=1000.0, **carries)
-        return rule.rule_consumer(plugin, timeout=60.0, memory_mib=64)[0]
+        return rule_process.rule_consumer(plugin, timeout=60.0, memory_mib=64)[0]
 
 
 def folds(home: Path) -> dict[str, ConsumerSpec]:

@@ -16,8 +16,8 @@ from conch.bus import Bus, MemoryBus, MemoryJournal, Message, feeding
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer
-from conch.cycle import turns
-from conch.cycle.host import Host
+from conch.cycle.hosting import publish_watch
+from conch.cycle.hosting.host import Host
 from conch.tools import Notes, tool
 from conch_schemas import (
     ActionDecided,
@@ -64,9 +64,9 @@ class Acting:
 @pytest.fixture
 def acting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Acting]:
     """The agent; what takes long to be stored is told soon."""
-    monkeypatch.setattr(turns, "SLOW_SECONDS", 0.1)
-    monkeypatch.setattr(turns, "SILENCE_SECONDS", 0.2)
-    monkeypatch.setattr(turns, "CALM_SECONDS", 0.5)
+    monkeypatch.setattr(publish_watch, "SLOW_SECONDS", 0.1)
+    monkeypatch.setattr(publish_watch, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(publish_watch, "CALM_SECONDS", 0.5)
     (tmp_path / "workspace").mkdir()
     with Notes(tmp_path / "notes.db") as notes:
         made = Acting(Life(tmp_path / "workspace", notes))
@@ -150,8 +150,8 @@ async def test_an_agent_that_waits_behind_a_flood_says_so(
 ) -> None:
     """Another program publishes more single events than the disk takes: the agent says that it waits its turn, which
     is no full disk; it goes on by itself, and when the flood is over it says so."""
-    monkeypatch.setattr(turns, "SLOW_SECONDS", 0.02)
-    monkeypatch.setattr(turns, "SILENCE_SECONDS", 60.0)
+    monkeypatch.setattr(publish_watch, "SLOW_SECONDS", 0.02)
+    monkeypatch.setattr(publish_watch, "SILENCE_SECONDS", 60.0)
     server = EmbeddedServer(tmp_path / "strict", token=TOKEN, strict=True, max_bytes=2**32)
     await server.start()
     access = Access(server.url, token=TOKEN)
@@ -233,7 +233,7 @@ async def test_an_agent_that_is_stopped_while_its_memory_is_written_ends_in_orde
     acting: Acting, until: Callable[..., Awaitable[None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own write, of which it did not wait for the answer, is not taken for another copy's."""
-    monkeypatch.setattr("conch.cycle.writing.HEARD", 5)
+    monkeypatch.setattr("conch.cycle.state.checkpoint.HEARD", 5)
     async with LateBus(acting.life.journal) as bus:
         async with acting.on(bus):
             await until(lambda: bus.puts == 2)

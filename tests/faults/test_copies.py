@@ -11,7 +11,7 @@ import pytest
 
 from conch.bus import Bus, feeding
 from conch.consumer import ConsumerRuntime
-from conch.consumer import run as run_module
+from conch.consumer.runtime import loop as run_module
 from conch.errors import FencedError
 from conch_schemas import MessageSent, subject_filter
 from tests.faults.load import ANSWER, message

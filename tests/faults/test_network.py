@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conch.bus import Message
-from conch.consumer import run as run_module
+from conch.consumer.runtime import loop as run_module
 from tests.faults.conftest import either_way
 from tests.faults.load import message
 from tests.faults.proxy import Proxy

@@ -83,7 +83,7 @@ async def test_one_tap_that_stands_still_holds_up_no_other(
 ) -> None:
     """A consumer that takes nothing keeps nobody waiting; when it goes on it reads by itself what its queue had no room
     for, over a kill of the server too, and has missed and doubled nothing."""
-    monkeypatch.setattr("conch.bus.feed.QUEUE_EVENTS", 100)
+    monkeypatch.setattr("conch.bus.subscription.QUEUE_EVENTS", 100)
     async with (
         bus_at(nats_server.url) as bus,
         bus_at(nats_server.url) as theirs,

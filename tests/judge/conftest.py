@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conch.config import Settings
-from conch.rewards.judge import Judge
+from conch.judge import Judge
 from tests.judge.standin import Endpoint, serving
 
 

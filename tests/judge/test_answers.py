@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.errors import JudgeError
-from conch.rewards.judge.answer import Judgement
-from conch.rewards.judge.answers import HOUR, PROMPTS, Answers
+from conch.judge.answer import Judgement
+from conch.judge.answers import HOUR, PROMPTS, Answers
 from conch_schemas import PromptMessage
 
 CALM = Judgement(0.75, "Calm.")
@@ -239,8 +239,8 @@ async def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 PAID = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from conch.rewards.judge.answer import Judgement
-from conch.rewards.judge.answers import Answers
+from conch.judge.answer import Judgement
+from conch.judge.answers import Answers
 
 async def main():
     answers = Answers(Path(sys.argv[1]), 1000)

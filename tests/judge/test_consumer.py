@@ -15,11 +15,11 @@ import pytest
 from conch.bus import Bus, Message, feeding
 from conch.config import Settings
 from conch.consumer import ConsumerRuntime, ConsumerSpec
-from conch.consumer.discover import builtin_names, builtin_services, wanted_builtin
 from conch.consumer.emitted import emitted
-from conch.consumer.members import Members
+from conch.consumer.group.membership import Members
+from conch.consumer.group.shared import SharedConsumer
+from conch.consumer.plugins.discover import builtin_names, builtin_services, wanted_builtin
 from conch.consumer.service import ServiceContext
-from conch.consumer.share import SharedConsumer
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
@@ -274,9 +274,9 @@ def test_without_judges_nothing_of_them_is_loaded() -> None:
     """Neither the service nor what it asks endpoints with is imported by a run that has none."""
     program = (
         "import sys; from conch.config import Settings; import conch.consumer.process, conch.cli.run.tree;"
-        "from conch.consumer.discover import builtin_services, wanted_builtin;"
+        "from conch.consumer.plugins.discover import builtin_services, wanted_builtin;"
         "builtin_services(wanted_builtin(Settings(), ()));"
-        "judges = ('httpx2', 'conch.rewards.judge', 'conch_services.judge');"
+        "judges = ('httpx2', 'conch.judge', 'conch_services.judge');"
         "sys.exit(any(name.startswith(judges) for name in sys.modules))"
     )
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from conch.judge.fence import MOST_MESSAGES, WHOLE_BYTES, fenced
+from conch.judge.question import question_of
 from conch.rewards.compose import Message, Trajectory
-from conch.rewards.judge.fence import MOST_MESSAGES, WHOLE_BYTES, fenced
-from conch.rewards.judge.question import question_of
 from tests.judge.standin import ATTACKS, gullible
 
 ROLES = ("system", "user", "assistant", "tool")

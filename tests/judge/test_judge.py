@@ -13,8 +13,8 @@ import pytest
 
 from conch.config import Settings
 from conch.errors import ConfigError
-from conch.rewards.judge import Judge, judging
-from conch.rewards.judge.act import trajectory_of
+from conch.judge import Judge, judging
+from conch.judge.act import trajectory_of
 from conch_schemas import Action, ActionTaken, Cut, GoalCheck, Outcome, PromptMessage, Score
 from tests.judge.standin import ATTACKS, HANGS, Endpoint, answer, gullible
 

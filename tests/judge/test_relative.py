@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.errors import JudgeError
+from conch.judge import JudgeConfig, Question, score_group
+from conch.judge.relative import group_question, read_scores, shuffled
 from conch.rewards.compose import Message
-from conch.rewards.judge import JudgeConfig, Question, score_group
-from conch.rewards.judge.relative import group_question, read_scores, shuffled
 
 STATE = (Message("user", "Name a colour"),)
 

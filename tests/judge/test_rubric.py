@@ -9,7 +9,7 @@ import pytest
 from conch.config.load import load
 from conch.errors import ConfigError
 from conch.home import Home
-from conch.rewards.judge import read_rubric
+from conch.judge import read_rubric
 
 
 def test_a_rubric_is_its_files_text(tmp_path: Path) -> None:

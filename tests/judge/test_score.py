@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from conch.errors import JudgeError
+from conch.judge import JudgeConfig, Question, judge_key, judge_version, score_with_llm_judge
+from conch.judge.score import MOST_WAIT
 from conch.rewards.compose import Message, Trajectory, cache_key
-from conch.rewards.judge import JudgeConfig, Question, judge_key, judge_version, score_with_llm_judge
-from conch.rewards.judge.score import MOST_WAIT
 from tests.judge.standin import answer
 
 HELLO = Trajectory((Message("user", "Say hello"), Message("assistant", "hello")))

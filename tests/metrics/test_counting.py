@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from conch.consumer.retention import Held
-from conch.consumer.standing import Standing
+from conch.consumer.group.lag import Standing
+from conch.consumer.operations.retention import Held
 from conch.text import cut
 from conch_schemas import (
     ActionDecided,

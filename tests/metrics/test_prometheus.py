@@ -17,7 +17,7 @@ import yaml
 
 from conch.cli.common import open_bus
 from conch.config import Settings
-from conch.consumer.standing import say_place
+from conch.consumer.group.lag import say_place
 from conch.home import Home
 from conch_schemas import ActionTaken
 from tests.metrics.prometheus import Prometheus, mind

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from conch.config import Settings
-from conch.consumer.discover import Found, Plugin
+from conch.consumer.plugins.discover import Found, Plugin
 from conch.metrics.alerts import ALARMS
 from conch.metrics.rules import as_yaml, rule_groups
 from conch_schemas import AlarmKind

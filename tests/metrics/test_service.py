@@ -18,8 +18,8 @@ from conch.bus import feeding
 from conch.bus.memory import MemoryBus
 from conch.config import Settings
 from conch.consumer import Service, ServiceContext
-from conch.consumer.output import Tally
-from conch.consumer.standing import say_place
+from conch.consumer.group.lag import say_place
+from conch.consumer.runtime.output import Tally
 from conch.errors import ConchError
 from conch_schemas import ActionTaken, encode, subject_of
 from conch_services.metrics import service as module

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conch.bus.memory import MemoryBus
-from conch.consumer.snapshot import encode_state, state_key
+from conch.consumer.runtime.state import encode_state, state_key
 from conch.rewards.watch import Active, WatchState
 from conch_schemas import AlarmRaised
 from tests.metrics.conftest import Board, Running, make

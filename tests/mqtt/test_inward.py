@@ -21,7 +21,7 @@ from conch.errors import BusError
 from conch.home import Home
 from conch.tools.device import ACTUATE
 from conch_schemas import PolicySet, SenseMeasured, decode, encode, subject_of
-from conch_services.mqtt.inward import InwardService
+from conch_services.mqtt.inbound import InwardService
 
 SENSES = {
     "kitchen": {"topic": "home/+/climate", "path": "t", "unit": "°C", "every": 0.1},

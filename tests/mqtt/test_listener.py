@@ -15,7 +15,7 @@ import pytest
 
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
-from conch.bus.listener import LISTENER, OWNER, Listener
+from conch.bus.mqtt_listener import LISTENER, OWNER, Listener
 from conch.bus.server import EmbeddedServer
 from conch.errors import BusError, ConchError
 

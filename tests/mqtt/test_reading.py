@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conch_services.mqtt.reading import NoReadingError, read
+from conch_services.mqtt.parse import NoReadingError, read
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from conch.config.model import SenseSettings
-from conch_services.mqtt.senses import Measurement, Senses, fact
+from conch_services.mqtt.sensors import Measurement, Senses, fact
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 AGENTUID = "6b0c29a5-9d4e-4a86-8a8c-3c8f6f2f9b11"

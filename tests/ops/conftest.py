@@ -35,5 +35,5 @@ def sandboxed(
         ctypes.CDLL("libseccomp.so.2")
     except OSError:
         lacking("there is no libseccomp.so.2: install libseccomp2")
-    monkeypatch.setattr("conch.tools.bubblewrap._python", lambda: None)
+    monkeypatch.setattr("conch.tools.isolation.bubblewrap._python", lambda: None)
     return run_sandboxed

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from conch.tools.bubblewrap import arguments
+from conch.tools.isolation.bubblewrap import arguments
 
 _LOADED = """
 import ctypes, json, os, sys

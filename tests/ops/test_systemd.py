@@ -12,7 +12,7 @@ import pytest
 
 from conch.bus.server import STOP_SECONDS
 from conch.config.environment import NOT_KEYS, read_environment
-from conch.supervisor import GRACE_SECONDS
+from conch.processes.supervisor import GRACE_SECONDS
 from tests.ops.containers import OPS, PROGRAMS
 
 UNITS = sorted((OPS / "systemd").glob("*.service"))

@@ -16,7 +16,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from conch.bus.memory import MemoryBus
 from conch.config import Settings
-from conch.consumer import ServiceContext, exporting, follow
+from conch.consumer import ServiceContext, follow
+from conch.consumer.operations import export
 from conch.text import cut
 from conch_schemas import (
     ActionDecided,
@@ -194,7 +195,7 @@ def running(bus: MemoryBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Runs the service on the bus while entered; left, it is told to stop, and has stopped."""
     monkeypatch.setattr(module, "SEND_SECONDS", 0.01)
     monkeypatch.setattr(module, "AGAIN_SECONDS", 0.05)
-    monkeypatch.setattr(exporting, "REST_SECONDS", 0.001)
+    monkeypatch.setattr(export, "REST_SECONDS", 0.001)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.5")
 
     def run(

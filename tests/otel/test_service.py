@@ -14,7 +14,7 @@ from conch.bus.memory import MemoryBus
 from conch.config import Settings
 from conch.config.load import read
 from conch.consumer import Service, ServiceContext
-from conch.consumer.discover import builtin_services, wanted_builtin
+from conch.consumer.plugins.discover import builtin_services, wanted_builtin
 from conch.errors import ConfigError, UsageError
 from conch.home import Home
 from conch_schemas import trace_of

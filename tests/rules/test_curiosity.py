@@ -26,7 +26,7 @@ from conch.curiosity import (
     repetition_penalty,
 )
 from conch.curiosity.state import GOALS, LATEST, RECENT, TRIES
-from conch.seen import SEEN_LIMIT, act_fingerprint, holds, new_information, with_latest, with_new
+from conch.folds.dedupe import SEEN_LIMIT, act_fingerprint, holds, new_information, with_latest, with_new
 from conch_schemas import (
     ActionTaken,
     FileCheck,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from pydantic import ValidationError
 
-from conch.models import evolve, json_of, made_of, maker, valid
+from conch.folds.models import evolve, json_of, made_of, maker, valid
 from conch.needs import NeedsState
 from conch_schemas import ActionTaken, ScoredPart, encode
 

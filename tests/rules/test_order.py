@@ -10,9 +10,9 @@ import pytest
 from conch.config import NeedsSettings, RewardSettings
 from conch.curiosity import CuriosityState
 from conch.curiosity import fold as curiosity
+from conch.folds.order import MOST_LEAP, is_new
 from conch.needs import fold as needs
 from conch.needs import initial_state, table_of
-from conch.order import MOST_LEAP, is_new
 from conch.witness import ChainState, seal
 from conch_schemas import ActionTaken, ContractViolationError
 

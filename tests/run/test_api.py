@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx2
 
+from conch.auth import Passes
 from conch.home import Home
-from conch.passes import Passes
 from tests.run.conftest import House
 
 

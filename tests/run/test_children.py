@@ -20,7 +20,7 @@ from conch_schemas import ActionTaken
 def mayfly(action):
     return None
 
-if "conch.consumer.discover" not in sys.argv[0] and "discover" not in sys.argv[0]:
+if "conch.consumer.plugins.discover" not in sys.argv[0] and "discover" not in sys.argv[0]:
     os._exit({status})
 """
 

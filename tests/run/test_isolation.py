@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conch.consumer.namespace import why_none
+from conch.consumer.plugins.namespace import why_none
 
 OTHERS = [
     "aiomqtt",

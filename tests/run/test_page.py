@@ -13,11 +13,11 @@ from typing import Any
 import httpx2
 import pytest
 
+from conch.cli.run.output import Voice
 from conch.cli.run.page import tell_no_page, tell_page
-from conch.cli.run.voice import Voice
 from conch.config import Settings, UiSettings
 from conch.config.environment import to_install
-from conch.consumer.discover import wanted_builtin
+from conch.consumer.plugins.discover import wanted_builtin
 from conch.home import Home
 
 LINK = re.compile(r"page (http://127\.0\.0\.1:\d+)/\?token=[\w-]{43}")

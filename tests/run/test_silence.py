@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 
-from conch.silence import LOOK_SECONDS, Silence, is_stopped
-from conch.supervisor import Response, Watched
+from conch.processes.silence import LOOK_SECONDS, Silence, is_stopped
+from conch.processes.supervisor import Response, Watched
 
 
 def looks(silence: Silence, seconds: int) -> list[int]:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from conch.cli.run import waiting
-from conch.cli.run.voice import Voice
+from conch.cli.run import pending
+from conch.cli.run.output import Voice
 from conch.experience.store import Awaited
 
 Say = Callable[..., str]
@@ -23,10 +23,10 @@ Say = Callable[..., str]
 def say(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
     """`say(seconds, found, end=False)`: what is written when that is found so many seconds after the start, `end`: the
     last act being done."""
-    one = waiting.Waiting(Voice(asyncio.Event(), ["echo"], as_json=False), tmp_path / "store.db")
+    one = pending.Waiting(Voice(asyncio.Event(), ["echo"], as_json=False), tmp_path / "store.db")
 
     def at(seconds: float, found: Awaited | None, *, end: bool = False) -> str:
-        monkeypatch.setattr(waiting, "time", SimpleNamespace(monotonic=lambda: 1000.0 + seconds))
+        monkeypatch.setattr(pending, "time", SimpleNamespace(monotonic=lambda: 1000.0 + seconds))
         if end:
             one.anew()
         one._say(found)

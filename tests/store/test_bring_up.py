@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from conch.errors import StoreError
-from conch.experience import SqliteReader, SqliteStore, tables
+from conch.experience import SqliteReader, SqliteStore, schema
 
 VERSION_1 = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
@@ -195,7 +195,7 @@ def test_a_kill_half_way_leaves_the_store_of_before(
     path, said = old
     child = os.fork()
     if child == 0:
-        monkeypatch.setattr(tables, "act_columns", _killed)
+        monkeypatch.setattr(schema, "act_columns", _killed)
         try:
             SqliteStore(path)
         finally:

@@ -15,7 +15,7 @@ import pytest
 from conch.bus import MemoryBus, MemoryJournal, Message, Stored, feeding
 from conch.config import RewardSettings, Settings
 from conch.consumer import ServiceContext
-from conch.consumer.standing import standings
+from conch.consumer.group.lag import standings
 from conch.errors import StoreError
 from conch.experience import SqliteReader
 from conch.rewards import weight_set, weights_version

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import conch.tools.sandbox
+import conch.tools.isolation.sandbox
 from conch.actions import render
 from conch.tools import ProcessResult, Sandbox, ToolContext
-from conch.tools.cgroup import Group
+from conch.tools.isolation.cgroup import Group
 from conch_schemas import Action, Outcome
 
 Act = Callable[..., Awaitable[Outcome]]
@@ -98,7 +98,7 @@ async def test_memory_of_the_kernel_counts(
     """What the kernel keeps for a program's sockets and for empty files in memory is the program's memory."""
     small = Sandbox(bwrap.settings.model_copy(update={"memory_mib": 64}))
     if not grouped:
-        monkeypatch.setattr(conch.tools.sandbox, "group", no_group)
+        monkeypatch.setattr(conch.tools.isolation.sandbox, "group", no_group)
 
     done = await small.run(["python3", "-S", "-E", "-c", script], workspace=workspace, timeout=60)
 

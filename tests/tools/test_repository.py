@@ -13,7 +13,7 @@ import pytest
 
 from conch.actions import render
 from conch.tools import Sandbox, ToolContext
-from conch.tools.gitfiles import index_names, only_data
+from conch.tools.repository_guard.gitfiles import index_names, only_data
 from conch_schemas import Action, Outcome
 
 Act = Callable[..., Awaitable[Outcome]]

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-import conch.tools.sandbox
+import conch.tools.isolation.sandbox
 from conch.config import ToolSettings
 from conch.tools import ProcessResult, Sandbox
-from conch.tools.cgroup import Group
-from conch.tools.processes import Family
+from conch.tools.isolation.cgroup import Group
+from conch.tools.isolation.processes import Family
 
 BOMB = "bomb() { bomb | bomb & }; bomb; sleep 30"
 # Ends by itself after 512 processes: for where the kernel sets no limit.
@@ -260,7 +260,7 @@ async def test_a_daemon_is_ended_too(bwrap: Sandbox, workspace: Path) -> None:
 async def test_a_fork_bomb_is_ended(bwrap: Sandbox, workspace: Path) -> None:
     """A program that forks without end is ended within a second, as root too."""
     with contextlib.ExitStack() as stack:
-        made = stack.enter_context(conch.tools.sandbox.group(8, 2**26)).tasks
+        made = stack.enter_context(conch.tools.isolation.sandbox.group(8, 2**26)).tasks
     began = time.monotonic()
 
     done = await sh(bwrap, workspace, BOMB if made else SMALL_BOMB)
@@ -279,7 +279,7 @@ async def test_a_fork_bomb_is_ended_where_the_kernel_sets_no_limit(
     def no_group(processes: int, memory_bytes: int) -> Iterator[Group]:
         yield Group(None, None)
 
-    monkeypatch.setattr(conch.tools.sandbox, "group", no_group)
+    monkeypatch.setattr(conch.tools.isolation.sandbox, "group", no_group)
 
     done = await sh(bwrap, workspace, SMALL_BOMB)
 

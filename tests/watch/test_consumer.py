@@ -12,8 +12,8 @@ import structlog
 from conch.bus.memory import MemoryBus
 from conch.config import Settings
 from conch.consumer import ServiceContext
-from conch.consumer.alarms import watched, watched_agents
-from conch.consumer.snapshot import encode_state, state_key
+from conch.consumer.operations.alarms import watched, watched_agents
+from conch.consumer.runtime.state import encode_state, state_key
 from conch.rewards.watch import WatchState
 from conch.witness import ChainState, content_hash, mark_hash, seal, verify
 from conch_schemas import AlarmRaised, ExperienceRecorded, Mark, decode, encode

@@ -18,20 +18,20 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from conch.cli.common import Common, warn
-from conch.cli.facts import names_in
 from conch.cli.options import COMMON, AgentName, meant
+from conch.cli.people_facts import names_in
 from conch.cli.progress import counting
 from conch.cli.reward.backfilled import Ran, tell
 from conch.cli.reward.history import History, When, history, since
 from conch.config import BUILTIN_COMPONENTS, Settings
-from conch.consumer.discover import Plugin, builtin_services, discover, reserved
-from conch.consumer.rescore import JudgeLane, Lane, PureLane, RuleLane, rescore
+from conch.consumer.plugins.backfill import JudgeLane, Lane, PureLane, RuleLane, rescore
+from conch.consumer.plugins.discover import Plugin, builtin_services, discover, reserved
 from conch.consumer.service import ServiceContext
 from conch.errors import ConchError, UsageError
 from conch.experience import ExperienceReader, Since, Unscored
 from conch.home import Home
-from conch.process import innermost
-from conch.rewards.judge import Judge
+from conch.judge import Judge
+from conch.processes.child import innermost
 from conch.text import instead
 from conch_schemas import BUILTIN_SCORER, RewardAssigned
 

@@ -20,7 +20,7 @@ from conch.experience import ExperienceReader, Since
 if TYPE_CHECKING:
     from conch.bus import Bus
     from conch.config import Settings
-    from conch.consumer.hosting import Running
+    from conch.consumer.host import Running
     from conch.home import Home
 
 TAKERS = ("store", "witness")
@@ -109,12 +109,12 @@ class History:
     async def _host(self) -> bool:
         """Run who takes scores in until they have all that there is; False where one of them cannot."""
         from conch.bus import feeding
-        from conch.consumer.hosting import host
-        from conch.consumer.members import joined
+        from conch.consumer.group.membership import joined
+        from conch.consumer.host import host
         from conch.consumer.process import builtin
         from conch.consumer.service import ServiceContext
         from conch.errors import ConchError
-        from conch.process import innermost
+        from conch.processes.child import innermost
 
         stop, broke = asyncio.Event(), Counter[str]()
 

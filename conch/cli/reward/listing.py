@@ -103,7 +103,7 @@ async def show(component: str, /, *, limit: Limit = 10, agent: AgentName = None,
 
 async def lags(common: Common) -> dict[str, int]:
     """Events that wait for each consumer; nothing without a bus, or where it does not answer, which is said."""
-    from conch.consumer.standing import standings
+    from conch.consumer.group.lag import standings
 
     home, settings = common.where(), common.settings()
     if home.running() is None and settings.bus.url is None:
@@ -137,7 +137,7 @@ def _said_range(scorers: Sequence[Scorer], component: str, scorer: str) -> list[
 
 def _whence(common: Common, component: str, scorer: str) -> dict[str, str | None]:
     """Where what this scorer says of a component comes from, and what it says of itself."""
-    from conch.consumer.discover import discover, reserved
+    from conch.consumer.plugins.discover import discover, reserved
 
     if component in BUILTIN_COMPONENTS:
         return {"origin": "Conch", "doc": BUILT_IN[component]}

@@ -17,7 +17,7 @@ from conch.cli.common import Common, emit, say
 from conch.cli.options import COMMON
 from conch.config import Settings
 from conch.consumer.declare import NAME
-from conch.consumer.discover import discover, reserved
+from conch.consumer.plugins.discover import discover, reserved
 from conch.errors import ConchError, UsageError
 
 TEMPLATE = Path(__file__).parent / "template"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from conch.cli.common import Common, emit, say
-from conch.cli.facts import names_in, several
 from conch.cli.options import COMMON, AgentName, meant
+from conch.cli.people_facts import names_in, several
 from conch.cli.reward.history import History, history
 from conch.errors import UsageError
 from conch.experience import removed_words
 from conch.needs.fold import HUMAN_SCORER
-from conch.people.scoring import next_number, refuse_score, said_score, score_range
+from conch.requests.human_score import next_number, refuse_score, said_score, score_range
 from conch.text import well_formed
 from conch.views.line import signed
 from conch_schemas import ActionTaken, RewardAssigned, encode, subject_of

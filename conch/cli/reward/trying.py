@@ -16,10 +16,10 @@ from cyclopts.validators import Number
 
 from conch.cli.common import Common, emit, quiet, say
 from conch.cli.options import COMMON, AgentName, reading
-from conch.consumer.carried import at_first
-from conch.consumer.discover import Found, Plugin, discover, look, reserved, together
-from conch.consumer.recorded import recorded_acts
-from conch.consumer.rule import RuleWorker, own_words
+from conch.consumer.plugins.discover import Found, Plugin, discover, look, reserved, together
+from conch.consumer.plugins.replay_file import recorded_acts
+from conch.consumer.plugins.rule_process import RuleWorker, own_words
+from conch.consumer.plugins.rule_state import at_first
 from conch.errors import CheckError, ContractError, UsageError
 from conch.experience import Since
 from conch.text import instead, safe_text

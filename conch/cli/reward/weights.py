@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from conch.cli.common import Common, emit, open_bus, say, table
-from conch.cli.facts import agent_named, names_in
 from conch.cli.options import COMMON
+from conch.cli.people_facts import agent_named, names_in
 from conch.config import BUILTIN_WEIGHTS, WATCHED_COMPONENTS, Settings
-from conch.consumer.discover import Found, Plugin, discover, reserved
 from conch.consumer.parts import asked_weights, expected_parts, say_weights, weights_in_force
+from conch.consumer.plugins.discover import Found, Plugin, discover, reserved
 from conch.errors import ConfigError, UsageError
 from conch.home import Home
 from conch.rewards import sums_to_one, weights_version

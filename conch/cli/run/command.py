@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 from conch.cli.common import Common, warn
 from conch.cli.options import COMMON
-from conch.cli.run.crew import names_of
+from conch.cli.run.agents import names_of
 from conch.cli.run.tree import Run
 from conch.config.load import chosen_file
 from conch.errors import UsageError

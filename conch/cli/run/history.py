@@ -11,9 +11,9 @@ import structlog
 
 from conch.bus import Bus
 from conch.bus.newest import newest
-from conch.cli.run.crew import Member
-from conch.cycle.count import ON_DISK_EVERY, cycles_begun
-from conch.cycle.recover import memory_key
+from conch.cli.run.agents import Member
+from conch.cycle.state.count import ON_DISK_EVERY, cycles_begun
+from conch.cycle.state.recover import memory_key
 from conch.home import Home
 from conch_schemas import ThoughtFormed, subject_filter
 

@@ -6,15 +6,15 @@ import time
 from collections.abc import Container
 from urllib.parse import urlsplit
 
-from conch.cli.run.voice import Voice
+from conch.auth import Passes, called, link_to
+from conch.cli.run.output import Voice
 from conch.config import UiSettings
 from conch.config.environment import to_install
 from conch.config.model import UI_PORT
-from conch.consumer.discover import PAGE, page_installed
-from conch.consumer.endpoint import listen
+from conch.consumer.operations.http import listen
+from conch.consumer.plugins.discover import PAGE, page_installed
 from conch.errors import HomeError
 from conch.home import Home
-from conch.passes import Passes, called, link_to
 
 
 def tell_no_page(voice: Voice, settings: UiSettings, skipped: Container[str]) -> None:

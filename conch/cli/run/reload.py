@@ -13,11 +13,11 @@ from pathlib import Path, PurePath
 
 from conch.bus import Bus
 from conch.cli.common import Common
-from conch.cli.run.crew import Member
-from conch.cli.run.opening import set_weights
-from conch.cli.run.voice import Voice
+from conch.cli.run.agents import Member
+from conch.cli.run.output import Voice
+from conch.cli.run.prepare import set_weights
 from conch.config import Settings
-from conch.consumer.discover import Found, Plugin, look, reserved, text_of, together
+from conch.consumer.plugins.discover import Found, Plugin, look, reserved, text_of, together
 from conch.errors import ConchError, ContractError
 
 POLL_SECONDS = 0.25

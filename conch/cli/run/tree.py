@@ -15,30 +15,30 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from conch.auth import called
 from conch.bus import Bus
 from conch.bus.access import Access
-from conch.bus.listener import Listener
+from conch.bus.mqtt_listener import Listener
 from conch.bus.server import EmbeddedServer
 from conch.cli.common import Common, embedded_server
-from conch.cli.run.crew import Member, members, workspace_of
+from conch.cli.run.agents import Member, members, workspace_of
+from conch.cli.run.describe import address, for_plugins, introduce, plain, tell_judges, tell_plugins
 from conch.cli.run.history import with_numbers
-from conch.cli.run.opening import claim, found, ready, reconciled, refuse_judges, set_weights, without_strangers
+from conch.cli.run.output import Voice
 from conch.cli.run.page import refuse_taken, tell_no_page, tell_page
-from conch.cli.run.papers import address, for_plugins, introduce, plain, tell_judges, tell_plugins
+from conch.cli.run.pending import Waiting
+from conch.cli.run.prepare import claim, found, ready, reconciled, refuse_judges, set_weights, without_strangers
 from conch.cli.run.reload import keep_reloading, taken_up
-from conch.cli.run.telling import all_told
-from conch.cli.run.voice import Voice
-from conch.cli.run.waiting import Waiting
-from conch.cli.run.winding import FINISH_MARGIN, Kept, Tree, wind_up
+from conch.cli.run.shutdown import FINISH_MARGIN, Kept, Tree, wind_up
+from conch.cli.run.summary import all_told
 from conch.config import Settings
 from conch.config.load import chosen_file
 from conch.config.model import METRICS_PORT
-from conch.consumer.discover import PAGE, Found, Plugin, reserved, together, wanted_builtin
+from conch.consumer.plugins.discover import PAGE, Found, Plugin, reserved, together, wanted_builtin
 from conch.errors import ConchError
 from conch.home import Home, write_whole
-from conch.leftovers import end_stale_sandboxes
-from conch.passes import called
-from conch.supervisor import (
+from conch.processes.leftovers import end_stale_sandboxes
+from conch.processes.supervisor import (
     DEATHS,
     SERVER,
     SILENT_SECONDS,
@@ -108,7 +108,7 @@ class Run:
         self._common = common
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(name, self._asked_to_stop, own)
-        agent = self._child("agent", "conch.cycle.process", lasts=False)
+        agent = self._child("agent", "conch.cycle.hosting.process", lasts=False)
         consumers = self._child("consumers", "conch.consumer.process")
         server: EmbeddedServer | None = None
         tasks: list[asyncio.Task[Any]] = []

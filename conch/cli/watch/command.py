@@ -7,8 +7,8 @@ import sys
 from importlib.util import find_spec
 
 from conch.cli.common import Common, warn
-from conch.cli.facts import agent_named, names_in
 from conch.cli.options import COMMON, AgentName
+from conch.cli.people_facts import agent_named, names_in
 from conch.cli.watch.lines import print_lines
 from conch.config.environment import to_install
 from conch.errors import BusUnreachableError

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from conch.cli.common import emit, open_bus, say
-from conch.cli.facts import following
+from conch.cli.people_facts import following
 from conch.views.line import cycle_line
 from conch_schemas import ContractViolationError, ExperienceRecorded, decode, subject_filter
 

@@ -14,12 +14,12 @@ from conch.bus.jetstream import JetStreamBus
 from conch.cli.common import open_store, quiet
 from conch.cli.watch.picture import FLEET_ROWS, KINDS, ROWS, SMOOTH, Picture
 from conch.config import Settings
-from conch.consumer.alarms import watched
-from conch.consumer.standing import standings
+from conch.consumer.group.lag import standings
+from conch.consumer.operations.alarms import watched
 from conch.errors import BusError, ConchError, StoreError
 from conch.experience import ExperienceReader
 from conch.home import Home
-from conch.people.asking import ask
+from conch.requests.ask import ask
 from conch.text import safe_text
 from conch_schemas import ActionTaken, ContractViolationError, ExperienceRecorded, Mark, control_subject
 
@@ -229,7 +229,7 @@ class Source:
         row = self.picture.lives[agent].rows.get(number)
         if row is None or not row.seq or self._bus is None or (delivery := await self._bus.at(row.seq)) is None:
             return None
-        from conch.bus.feed import decoded
+        from conch.bus.subscription import decoded
 
         event = decoded(delivery.subject, delivery.data)
         return (event, [], None) if isinstance(event, ExperienceRecorded) else None

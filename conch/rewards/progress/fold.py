@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from conch.models import evolve
-from conch.order import is_new
+from conch.folds.dedupe import Digests, holds, with_new
+from conch.folds.models import evolve
+from conch.folds.order import is_new
 from conch.rewards.progress.rules import ROLES, Step, final_bonus, step
 from conch.rewards.weights import PROGRESS_RANGE
-from conch.seen import Digests, holds, with_new
 from conch_schemas import ActionTaken, Score, TaskProgressed, WeightsSet
 
 SCORER: Final = "progress"

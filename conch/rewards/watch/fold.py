@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from conch.config import WatchSettings
-from conch.models import evolve
+from conch.folds.models import evolve
 from conch.rewards.watch.look import Finding, look
 from conch.rewards.watch.state import Active, WatchState, forgotten, is_news, with_experience
 from conch.rewards.watch.words import sentence

@@ -19,7 +19,7 @@ from runs import fsync_ms
 
 from bus import both, consume, latency, pipeline, publish, stage, strict
 from bus.figures import Figures
-from conch.process import run_loop
+from conch.processes.child import run_loop
 
 MEASUREMENTS = {
     "publish": publish.measure,

@@ -14,7 +14,7 @@ from bus.pipeline import AGENTS
 from conch.bus import Access, Message
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.protocol import Reader
-from conch.process import run_loop
+from conch.processes.child import run_loop
 
 WARM = 64
 PATIENCE = 30.0

@@ -23,7 +23,7 @@ from bus.stream import STREAM
 from conch.config import Settings
 from conch.consumer.service import ServiceContext
 from conch.experience import FACTS, SqliteStore
-from conch.process import run_loop
+from conch.processes.child import run_loop
 from conch_schemas import Event, decode, encode, subject_filter, subject_of
 from conch_services.curiosity.consumer import curiosity_consumer
 from conch_services.needs.consumer import needs_consumer

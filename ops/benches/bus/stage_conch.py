@@ -10,9 +10,9 @@ from bus.joy import joy
 from bus.lifetime import until_told
 from conch.bus import Access, feeding
 from conch.bus.jetstream import JetStreamBus
-from conch.consumer.run import ConsumerRuntime
+from conch.consumer.runtime.loop import ConsumerRuntime
 from conch.consumer.spec import ConsumerSpec
-from conch.process import run_loop
+from conch.processes.child import run_loop
 from conch_schemas import ActionTaken, RewardAssigned
 
 EACH = ConsumerSpec("joy", "1", (ActionTaken,), joy, emits=(RewardAssigned,))

@@ -13,7 +13,7 @@ from bus.faststream_modes import MODES, keep_batches_alive
 from bus.joy import joy
 from bus.lifetime import until_told
 from bus.stream import STREAM
-from conch.process import run_loop
+from conch.processes.child import run_loop
 from conch_schemas import ActionTaken, RewardAssigned, subject_filter
 
 OUT = "conch.v1.joy.reward.assigned"

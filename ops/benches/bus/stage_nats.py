@@ -12,7 +12,7 @@ from nats.js.api import AckPolicy, ConsumerConfig
 from bus.joy import joy
 from bus.lifetime import until_told
 from bus.stream import STREAM
-from conch.process import run_loop
+from conch.processes.child import run_loop
 from conch_schemas import ActionTaken, decode, encode, subject_filter, subject_of
 
 CONFIG = ConsumerConfig(ack_policy=AckPolicy.EXPLICIT, max_ack_pending=10_000)

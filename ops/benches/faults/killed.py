@@ -19,7 +19,7 @@ from conch.bus import Bus
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer
-from conch.consumer.place import holder_of
+from conch.consumer.group.position import holder_of
 from conch.witness import verify
 from conch_schemas import (
     ActionTaken,

@@ -22,7 +22,7 @@ from torture import LINES, Live, Report, check, rows_of, wait
 
 from conch.cli.common import open_bus
 from conch.config import Settings
-from conch.consumer.snapshot import state_key
+from conch.consumer.runtime.state import state_key
 from conch.home import Home
 from faults.row import Row
 
@@ -137,7 +137,11 @@ def _kill(home: Path, live: Live, name: str, draw: random.Random) -> None:
 def _of_rules(consumers: int) -> list[int]:
     """The processes in which rules are called."""
     below = psutil.Process(consumers).children(recursive=True)
-    return [one.pid for one in below if "conch.consumer.worker" in " ".join(one.cmdline()) and not one.children()]
+    return [
+        one.pid
+        for one in below
+        if "conch.consumer.plugins.rule_worker" in " ".join(one.cmdline()) and not one.children()
+    ]
 
 
 # -- what must hold ----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from conch.bus import Feed
-from conch.bus.feed import decoded
+from conch.bus.subscription import decoded
 from conch_schemas import ContractViolationError, subject_filter
 from conch_services.dashboard.frames import SHOWN, frame
 

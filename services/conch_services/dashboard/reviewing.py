@@ -10,7 +10,7 @@ from typing import Final
 
 from conch.experience import Point
 from conch.needs.fold import HUMAN_SCORER
-from conch.people.scoring import APPROVAL
+from conch.requests.human_score import APPROVAL
 from conch.rewards.watch import Active
 from conch.views.line import signed
 

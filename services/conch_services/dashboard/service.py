@@ -10,15 +10,15 @@ from contextlib import asynccontextmanager, closing, contextmanager
 import structlog
 import uvicorn
 
+from conch.auth import Passes, called
 from conch.bus import Feed
 from conch.config import UiSettings
 from conch.config.model import UI_PORT
 from conch.consumer import ServiceContext
-from conch.consumer.output import Tally
+from conch.consumer.runtime.output import Tally
 from conch.errors import ConchError
 from conch.home import Home
-from conch.passes import Passes, called
-from conch.process import innermost
+from conch.processes.child import innermost
 from conch_services.dashboard.app import make_app
 from conch_services.dashboard.page import compile_templates
 from conch_services.dashboard.security import MOST_HEAD, Guard, Impatient

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from conch.bus import Bus
-from conch.bus.feed import decoded
+from conch.bus.subscription import decoded
 from conch_schemas import ContractViolationError, MessageReceived, MessageSent, subject_filter
 from conch_services.dashboard.frames import told
 

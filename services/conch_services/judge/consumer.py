@@ -8,7 +8,7 @@ from conch.consumer.follow import follow
 from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import JudgeError
-from conch.rewards.judge import Judge
+from conch.judge import Judge
 from conch_schemas import ActionDecided, ActionTaken, RewardAssigned
 
 log = structlog.get_logger(__name__)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
 from conch.config import BUILTIN_WEIGHTS, Settings
-from conch.consumer.retention import Held
-from conch.consumer.standing import Standing
+from conch.consumer.group.lag import Standing
+from conch.consumer.operations.retention import Held
 from conch.rewards.watch import WatchState, look
 from conch_schemas import (
     ActionDecided,

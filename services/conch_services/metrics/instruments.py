@@ -7,7 +7,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any, TypeVar
 
-from conch.consumer.output import Tally
+from conch.consumer.runtime.output import Tally
 from conch_services.metrics.series import Distribution, Family, Figure
 
 PHASE_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)

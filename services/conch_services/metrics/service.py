@@ -11,12 +11,12 @@ import structlog
 from conch.bus import Arrived, Bus, Feed
 from conch.config.model import METRICS_PORT
 from conch.consumer import ServiceContext
-from conch.consumer.alarms import watched, watched_agents
-from conch.consumer.endpoint import Endpoint, Request, Response, health_of, listen
-from conch.consumer.exporting import Once, keep_taking
-from conch.consumer.output import Tally
-from conch.consumer.retention import KEEP_SECONDS, look
-from conch.consumer.standing import standings
+from conch.consumer.group.lag import standings
+from conch.consumer.operations.alarms import watched, watched_agents
+from conch.consumer.operations.export import Once, keep_taking
+from conch.consumer.operations.http import Endpoint, Request, Response, health_of, listen
+from conch.consumer.operations.retention import KEEP_SECONDS, look
+from conch.consumer.runtime.output import Tally
 from conch.errors import BusError, ConchError
 from conch_services.metrics.counting import Counting, Seen
 from conch_services.metrics.instruments import Instruments

@@ -20,8 +20,8 @@ import structlog
 
 from conch.bus import Arrived, Bus, Feed, Tap
 from conch.consumer import ServiceContext
-from conch.consumer.output import Tally
-from conch.consumer.place import take_place
+from conch.consumer.group.position import take_place
+from conch.consumer.runtime.output import Tally
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, UsageError
 from conch_schemas import EVENTS, ContractViolationError

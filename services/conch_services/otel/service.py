@@ -14,8 +14,8 @@ import structlog
 from conch.bus import Arrived, Feed, Tap
 from conch.config import Settings
 from conch.consumer import ServiceContext
-from conch.consumer.exporting import Once, keep_taking
-from conch.consumer.output import Tally
+from conch.consumer.operations.export import Once, keep_taking
+from conch.consumer.runtime.output import Tally
 from conch.errors import ConchError, UsageError
 from conch_services.otel.exporter import Exporter, RefusedError, UnreachableError
 from conch_services.otel.spans import FACTS, Evaluation, Span, Traces

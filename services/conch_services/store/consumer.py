@@ -18,12 +18,12 @@ from typing import Any, TypeVar
 import structlog
 
 from conch.bus import Arrived, Bus, Delivery, Feed, Message, Tap
-from conch.bus.feed import decoded
-from conch.consumer.letters import answer_retry, dead_letter, publish_letter
-from conch.consumer.output import Tally
+from conch.bus.subscription import decoded
+from conch.consumer.group.lag import say_place
+from conch.consumer.runtime.dead_letters import answer_retry, dead_letter, publish_letter
+from conch.consumer.runtime.output import Tally
 from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
-from conch.consumer.standing import say_place
 from conch.errors import ContractError
 from conch.experience import FACTS, SqliteStore, store_path
 from conch_schemas import (

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from conch.consumer.follow import envelope_after
 from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
-from conch.models import made_of
+from conch.folds.models import made_of
 from conch.witness import CONSUMER, VERSION, ChainState, Witnessed, seal, under
 from conch_schemas import (
     ActionTaken,

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from conch.passes import Passes
+from conch.auth import Passes
 from tests.dashboard.conftest import Dashboard
 
 

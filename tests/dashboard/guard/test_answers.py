@@ -11,8 +11,8 @@ import pytest
 import structlog
 from starlette.routing import Route
 
-from conch import passes as passes_module
-from conch.passes import Passes, signed_session
+from conch import auth as passes_module
+from conch.auth import Passes, signed_session
 from conch_services.dashboard.pages import ROUTES
 from conch_services.dashboard.security.guard import CONTENT_POLICY, HEADERS, MOST_BODY
 from tests.dashboard.conftest import Dashboard

@@ -7,7 +7,7 @@ from importlib.metadata import version
 import httpx2
 import pytest
 
-from conch.passes import Passes
+from conch.auth import Passes
 from conch_services.dashboard.security.guard import MOST_BODY, MOST_HEAD
 from tests.dashboard.conftest import Dashboard
 from tests.dashboard.guard.conftest import get, raw

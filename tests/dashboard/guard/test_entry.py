@@ -7,8 +7,8 @@ import time
 import httpx2
 import pytest
 
-from conch.passes import SESSION_SECONDS, Passes, session_audience, signed_session
-from conch_services.dashboard.security.tries import MOST_WRONG
+from conch.auth import SESSION_SECONDS, Passes, session_audience, signed_session
+from conch_services.dashboard.security.rate_limit import MOST_WRONG
 from tests.dashboard.conftest import Dashboard
 from tests.dashboard.guard.conftest import get, raw
 

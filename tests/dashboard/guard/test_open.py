@@ -8,9 +8,9 @@ import httpx2
 import pytest
 from pydantic import SecretStr
 
+from conch.auth import Passes
 from conch.config import Settings, UiSettings
 from conch.home import Home
-from conch.passes import Passes
 from conch_services.dashboard.security import guard
 
 

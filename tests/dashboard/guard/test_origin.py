@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx2
 import pytest
 
-from conch.passes import Passes
+from conch.auth import Passes
 from tests.dashboard.conftest import Dashboard
 from tests.dashboard.guard.conftest import get, raw
 

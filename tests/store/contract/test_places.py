@@ -8,7 +8,7 @@ import pytest
 
 from conch.errors import ContractError
 from conch.experience import ExperienceStore
-from conch.order import MOST_LEAP
+from conch.folds.order import MOST_LEAP
 from conch_schemas import (
     MessageReceived,
 )

@@ -4,7 +4,7 @@ this directory runs them, and so does pytest."""
 import unittest
 from pathlib import Path
 
-from conch.consumer.recorded import recorded_acts
+from conch.consumer.plugins.replay_file import recorded_acts
 
 from example_rule import example_rule
 

@@ -13,9 +13,9 @@ from starlette.responses import Response
 
 from conch.errors import UsageError
 from conch.needs.fold import HUMAN_SCORER
-from conch.people.asking import handed_over, told_by_person
-from conch.people.goals import active_goals, check_of, goal_of
-from conch.people.scoring import APPROVAL, LONGEST, next_number, publish_score, said_score, score_range
+from conch.requests.ask import handed_over, told_by_person
+from conch.requests.goals import active_goals, check_of, goal_of
+from conch.requests.human_score import APPROVAL, LONGEST, next_number, publish_score, said_score, score_range
 from conch.text import cut, well_formed
 from conch_schemas import (
     Check,

@@ -13,7 +13,7 @@ from fastapi import APIRouter
 from starlette.responses import Response, StreamingResponse
 
 from conch.experience import ExperienceReader, Filters, cycle_row
-from conch.experience.rows import BUILTIN_SCORERS
+from conch.experience.queries.rows import BUILTIN_SCORERS
 from conch.text import safe_text
 from conch.views.line import action_words, scored_of, total_ms, urgent_need
 from conch_schemas import ExperienceRecorded

@@ -12,14 +12,14 @@ from starlette.responses import Response
 
 from conch.bus import Bus
 from conch.bus.jetstream import JetStreamBus
-from conch.consumer.letters import open_letters, settle
+from conch.consumer.runtime.dead_letters import open_letters, settle
 from conch.errors import BusUnreachableError
-from conch.people.goals import active_goals
-from conch.people.letters import retried
+from conch.requests.dead_letters import retried
+from conch.requests.goals import active_goals
 from conch.views.bus import survey
 from conch.views.consumers import consumers_shown, lag_shown, standings
+from conch.views.dead_letters import letters_shown
 from conch.views.goals import goals_shown
-from conch.views.letters import letters_shown
 from conch.views.status import gather
 from conch_schemas import ConsumerFailed
 from conch_services.dashboard.api import shapes

@@ -16,13 +16,13 @@ from starlette.routing import Route
 from conch.bus import Bus
 from conch.bus.access import access_to
 from conch.bus.jetstream.connection import Connection
-from conch.consumer.letters import open_letters
-from conch.consumer.retention import look
-from conch.consumer.standing import standings
+from conch.consumer.group.lag import standings
+from conch.consumer.operations.retention import look
+from conch.consumer.runtime.dead_letters import open_letters
 from conch.disk import disk_use
 from conch.errors import BusUnreachableError
 from conch.views.bus import survey
-from conch.views.letters import letter_row
+from conch.views.dead_letters import letter_row
 from conch_services.dashboard.asking import asked, kept
 from conch_services.dashboard.latency import Latencies, Latency
 from conch_services.dashboard.page import page

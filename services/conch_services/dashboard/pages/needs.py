@@ -16,7 +16,7 @@ from conch.views.needs import needs_shown
 from conch_schemas import Drives, NeedsChanged
 from conch_services.dashboard.asking import Asked, after, asked, kept
 from conch_services.dashboard.page import agent_of, page
-from conch_services.dashboard.recalled import GoalStory, Recalled, goals
+from conch_services.dashboard.stream_history import GoalStory, Recalled, goals
 from conch_services.dashboard.world import World
 
 LAST = 400

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from conch.consumer.alarms import watched
+from conch.consumer.operations.alarms import watched
 from conch.errors import BusError
 from conch.experience import ExperienceReader, Point
 from conch.rewards.watch.state import Active

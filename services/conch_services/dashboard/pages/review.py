@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from conch.consumer.alarms import watched
+from conch.consumer.operations.alarms import watched
 from conch.experience import ExperienceReader
 from conch.needs.fold import HUMAN_SCORER
-from conch.people.scoring import APPROVAL
+from conch.requests.human_score import APPROVAL
 from conch.rewards.watch import Active
 from conch.views.line import scored_of
 from conch_schemas import ExperienceRecorded, ScoredPart

@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from conch.consumer.alarms import watched
-from conch.consumer.standing import standings
+from conch.consumer.group.lag import standings
+from conch.consumer.operations.alarms import watched
 from conch.experience import ExperienceReader, Point, Since
 from conch.rewards.watch import Active
 from conch.views.rewards import reward_rows

@@ -12,14 +12,14 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from conch.auth import SESSION_SECONDS, Passes, same, session_audience, signed_session
 from conch.config import UiSettings
 from conch.errors import ConchError
-from conch.passes import SESSION_SECONDS, Passes, same, session_audience, signed_session
 from conch_services.dashboard.security import refusals
 from conch_services.dashboard.security.places import CHANGES, Places, is_part_of_another, named_by
+from conch_services.dashboard.security.rate_limit import Tries
 from conch_services.dashboard.security.refusals import is_for_programs, refusal
 from conch_services.dashboard.security.sessions import Sessions, is_let_in, prefix_of
-from conch_services.dashboard.security.tries import Tries
 
 log = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope
 
-from conch.passes import Passes, admits, same, session_audience, session_cookie, session_prefix
+from conch.auth import Passes, admits, same, session_audience, session_cookie, session_prefix
 
 STREAM = "/live"
 """The answer that goes on for as long as its page is open."""

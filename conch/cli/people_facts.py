@@ -1,0 +1,93 @@
+"""Facts of people: handed to the agent that runs, else put on the stream for when it does; and reading the stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from conch.cli.common import Common, open_bus
+from conch.config import Settings
+from conch.errors import BusUnreachableError, UsageError
+from conch.home import Home
+from conch.requests.ask import handed_over
+from conch_schemas import Event
+
+if TYPE_CHECKING:
+    from conch.bus import Bus, Delivery
+
+E = TypeVar("E", bound=Event)
+
+POLL_SECONDS = 0.5
+"""How often is looked whether a run that is followed is still in progress."""
+
+SHOWN = 5
+"""Names of agents that a sentence shows."""
+
+
+async def hand_over(
+    common: Common,
+    agent: str | None,
+    verb: str,
+    body: Mapping[str, Any],
+    otherwise: Callable[[Bus, Home, str], Awaitable[Event]] | None = None,
+) -> dict[str, Any]:
+    """A request to the agent; its reply. Where it does not run, the fact of `otherwise` is published: `{}` then.
+
+    Without `otherwise` it is for all agents of the run where none is named; raises BusUnreachableError when there is
+    no run to ask.
+    """
+    home, settings = common.existing(), common.settings()
+    running = home.running()
+    every = otherwise is None and agent is None
+    name = names_in(home, settings)[0] if every else agent_named(home, settings, agent)
+    reachable = running is not None or settings.bus.url is not None
+    if not reachable and otherwise is None:
+        raise BusUnreachableError(f"no run is in progress in {home.path}: conch run starts one, --home names another")
+    async with open_bus(home, settings) as bus:
+        said = {**body, "all": True} if every else body
+        fact = None if otherwise is None else partial(otherwise, bus, home, name)
+        return await handed_over(bus, home, name, verb, said, fact, reachable=reachable)
+
+
+def names_in(home: Home, settings: Settings) -> list[str]:
+    """The agents of the run in progress, else the one of the settings."""
+    running = home.running()
+    return list(running["agents"]) if running is not None and running.get("agents") else [settings.agent]
+
+
+def agent_named(home: Home, settings: Settings, named: str | None) -> str:
+    """The agent that is meant: named, else the only one that runs, else that of the settings.
+
+    Raises UsageError for one that the home does not know, or where several run and none is named.
+    """
+    usual = names_in(home, settings)
+    if named is None and len(usual) > 1:
+        raise several(usual)
+    if named is not None and named not in usual and not (home.agent_dir(named) / "agentuid").exists():
+        raise UsageError(f"there is no agent {named!r} in {home.path} (--agent)")
+    return named or usual[0]
+
+
+def several(names: Sequence[str]) -> UsageError:
+    """What is said where one agent is meant and none is named."""
+    shown = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
+    return UsageError(f"there are {len(names)} agents ({shown}): name one with --agent")
+
+
+async def following(
+    bus: Bus, filters: Sequence[str], *, after: int, home: Home | None
+) -> AsyncGenerator[Sequence[Delivery], None]:
+    """Events as they come, those behind `after` first; until the home's run ends, without a home for ever."""
+    async with bus.follow(filters, after=after) as reader:
+        getting: asyncio.Future[Sequence[Delivery]] = asyncio.ensure_future(reader.get())
+        try:
+            while home is None or home.running() is not None or getting.done():
+                await asyncio.wait({getting}, timeout=POLL_SECONDS)
+                if getting.done():
+                    yield getting.result()
+                    getting = asyncio.ensure_future(reader.get())
+        finally:
+            getting.cancel()
+            await asyncio.gather(getting, return_exceptions=True)

@@ -1,0 +1,86 @@
+"""What a run says of itself: to who started it, to its children, and to the other commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+from pydantic_core import to_jsonable_python
+
+from conch.bus.access import Access
+from conch.bus.mqtt_listener import LISTENER, Listener
+from conch.cli.run.output import Voice
+from conch.config import BusSettings, Settings
+from conch.config.mask import masked
+from conch.consumer.plugins.discover import Found
+from conch.home import Home
+from conch.views.checks import UNSEEN
+
+
+def introduce(
+    voice: Voice,
+    settings: Settings,
+    home: Home,
+    agents: Sequence[str],
+    workspace: Path,
+    listener: Listener | None,
+    *,
+    embedded: bool,
+) -> None:
+    """Who runs, where, and where it can be listened to. `embedded`: whether the bus is the run's own."""
+    who = f"agent {agents[0]}" if len(agents) == 1 else f"{len(agents)} agents, {agents[0]} to {agents[-1]}"
+    voice.tell(f"{who} · mind {settings.mind.kind} · home {home.path} · workspace {workspace}")
+    if not embedded and settings.bus.durability == "strict":
+        voice.warn(UNSEEN)
+    if listener is not None:
+        who = f"as {LISTENER}" if listener.password is not None else "from this machine"
+        voice.tell(f"{listener.address} · MQTT clients hear conch/v1/… there, {who}")
+    for name, part in settings.rewards.parts.items():
+        weighs = _weighs(settings, name, part.weight)
+        voice.tell(f"part {name} ({weighs}) from outside, scored by {part.scorer or name}")
+
+
+def _weighs(settings: Settings, name: str, asked: float) -> str:
+    """A table of weights decides for all."""
+    table = settings.rewards.weights
+    return f"asks for weight {asked:g}" if table is None else f"weight {table.get(name, 0.0):g}"
+
+
+def tell_judges(voice: Voice, settings: Settings, skipped: Container[str]) -> None:
+    """The judges of this run with what they ask for, and whom they ask."""
+    for name, judge in settings.rewards.judges.items():
+        if f"judge-{name}" not in skipped:
+            url, model = judge.asks(settings.mind)
+            voice.tell(f"judge {name} ({_weighs(settings, name, judge.weight)}) by {model} at {masked(url)}")
+
+
+def tell_plugins(voice: Voice, settings: Settings, found: Found) -> None:
+    """The rules with what they weigh, and what was set aside."""
+    for rule in found.of("rule"):
+        voice.tell(f"rule {rule.name} ({_weighs(settings, rule.name, rule.weight)}) from {rule.origin}")
+    for broken in found.broken:
+        voice.warn(f"set aside: {broken.origin}: {broken.why}")
+
+
+def address(access: Access, *, embedded: bool) -> dict[str, Any]:
+    """Where the bus is; the embedded server's token was made for this run, of another's no secret is said."""
+    own = {"user": access.user, "token": access.token or access.password} if embedded else {}
+    return {"url": access.address, "embedded": embedded} | own
+
+
+def plain(settings: Settings) -> dict[str, Any]:
+    """The settings with their secrets, for the children's ears only."""
+    told: dict[str, Any] = json.loads(json.dumps(settings.model_dump(), default=_told))
+    return told
+
+
+def for_plugins(settings: Settings) -> Settings:
+    """What the process of a plug-in consumer needs of them: no secret is in it, and no address that may hold one."""
+    return Settings(agent=settings.agent, bus=BusSettings(durability=settings.bus.durability), log=settings.log)
+
+
+def _told(value: Any) -> Any:
+    return value.get_secret_value() if isinstance(value, SecretStr) else to_jsonable_python(value)

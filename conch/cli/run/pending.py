@@ -1,0 +1,83 @@
+"""What a run says while nothing is recorded though acts go on: for which scores they wait.
+
+The store is looked at, and only in a silence: a run whose acts are scored at once never does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conch.cli.run.output import Voice
+from conch.errors import StoreError
+from conch.text import safe_text
+
+if TYPE_CHECKING:
+    from conch.experience.store import Awaited
+
+QUIET_SECONDS = 3.0
+"""Time without a cycle's line, and of an act without its scores, that nobody wonders about."""
+LOOK_SECONDS = 1.0
+"""Between two looks at the store in a silence."""
+AGAIN_SECONDS = 30.0
+"""After which the same is said again."""
+NAMED = 5
+"""Components that one line names."""
+
+
+class Waiting:
+    """Says what is waited for; once for the same things, and again after a while."""
+
+    def __init__(self, voice: Voice, store: Path) -> None:
+        self._voice, self._store = voice, store
+        self._said: tuple[str, ...] | None = None
+        self._said_at = 0.0
+
+    def anew(self) -> None:
+        """Say it also where it was said just now: the last act is done."""
+        self._said = None
+
+    async def keep_saying(self) -> None:
+        """For ever. A store that is not there yet, or cannot be read, is no matter here."""
+        while True:
+            await asyncio.sleep(max(LOOK_SECONDS, self._voice.cycle_told + QUIET_SECONDS - time.monotonic()))
+            if time.monotonic() - self._voice.cycle_told >= QUIET_SECONDS:
+                self._say(await asyncio.to_thread(_look, self._store))
+
+    def _say(self, found: Awaited | None) -> None:
+        now = time.monotonic()
+        if found is None or (found.parts == self._said and now < self._said_at + AGAIN_SECONDS):
+            return
+        self._said, self._said_at = found.parts, now
+        self._voice.warn(sentence(found))
+
+
+def sentence(found: Awaited) -> str:
+    """`waiting for tone, kind: 12 acts unscored`.
+
+    >>> from conch.experience.store import Awaited
+    >>> sentence(Awaited(1, ("tone",)))
+    'waiting for tone: 1 act unscored'
+    """
+    more = f" and {len(found.parts) - NAMED} more" if len(found.parts) > NAMED else ""
+    what = ", ".join(found.parts[:NAMED]) or "a weight set"
+    acts = "1 act" if found.acts == 1 else f"{found.acts} acts"
+    return safe_text(f"waiting for {what}{more}: {acts} unscored", one_line=True)
+
+
+def _look(store: Path) -> Awaited | None:
+    from conch.experience import SqliteReader
+
+    if not store.exists():
+        return None
+    try:
+        with SqliteReader(store) as reader:
+            found = reader.awaited(datetime.now(UTC) - timedelta(seconds=QUIET_SECONDS))
+            # The newest acts are unscored too, and wait for more than they will in a moment.
+            return replace(found, acts=max(found.acts, reader.pending())) if found.acts else None
+    except StoreError:
+        return None

@@ -1,0 +1,174 @@
+"""What comes before the first cycle: the home made, the plug-ins found, the stream looked at, the weight set said."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conch.bus import Bus
+from conch.bus.newest import newest
+from conch.cli.common import Common, warn
+from conch.cli.run.agents import Member
+from conch.config import Settings
+from conch.config.mask import masked
+from conch.consumer.operations.permissions import OWNER_KEY
+from conch.consumer.plugins.discover import Found, builtin_names, looked_at, reserved, together
+from conch.errors import BusError, ConchError, UsageError
+from conch.home import Home
+from conch.text import instead
+from conch.trusted import workspace_in
+
+if TYPE_CHECKING:
+    from conch.experience import SqliteStore
+
+
+def ready(home: Home, settings: Settings, common: Common, *, several: bool) -> Settings:
+    """Make the home where there is none, and the workspace. The settings as they are then.
+
+    `several`: each agent furnishes a directory of its own in the workspace.
+    """
+    from conch.cli.init import make_home
+
+    place = workspace_in(home, settings)
+    if not home.config_file.exists() and common.config is None:
+        make_home(home, Path(settings.workspace) if settings.workspace is not None else None, several=several)
+        goals = common.settings().goals
+        settings = settings.model_copy(update={"goals": goals})
+    try:
+        made = not place.exists()
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"the workspace {place} cannot be used ({error.strerror}): name another --workspace"
+        ) from error
+    if made:
+        warn(f"made the workspace {place}")
+    return settings
+
+
+def found(rules: Sequence[str], skipped: frozenset[str], settings: Settings) -> dict[str, Found]:
+    """What each file and package brings. Raises UsageError where a consumer that is not to run is not known."""
+    builtin = builtin_names(settings)
+    looked = looked_at(rules)
+    plugins = together(looked, taken=reserved(settings)).plugins
+    known = {*builtin, *(name for plugin in plugins for name in (plugin.name, plugin.consumer))}
+    for name in sorted(skipped - known):
+        raise UsageError(f"--without {name}: there is no such consumer; {instead(name, known)}")
+    return looked
+
+
+def refuse_judges(settings: Settings, home: Home, skipped: frozenset[str]) -> None:
+    """Raises ConfigError for a judge of this run that cannot be made: its rubric, its endpoint's address, its key."""
+    for name in settings.rewards.judges:
+        if f"judge-{name}" not in skipped:
+            from conch.judge import Judge
+
+            Judge(name, settings, home.path)
+
+
+async def without_strangers(bus: Bus, crew: Sequence[Member]) -> tuple[list[Member], dict[str, ConchError]]:
+    """Before anything is said on a stream or read from it in an agent's name: those whose name is not another's there,
+    and why the others are left out."""
+    from conch.cycle.state.recover import refuse_stranger
+    from conch_schemas import PolicySet, subject_filter
+
+    ours: list[Member] = []
+    failed: dict[str, ConchError] = {}
+    for member, (_, known) in zip(
+        crew, await newest(bus, [subject_filter(PolicySet, one.name) for one in crew]), strict=True
+    ):
+        try:
+            if known is not None:
+                refuse_stranger(member.name, member.agentuid, known.agentuid)
+            ours.append(member)
+        except BusError as error:
+            failed[member.name] = error
+    return ours, failed
+
+
+async def claim(bus: Bus, own: str, consumers: Sequence[str], url: str) -> None:
+    """One home's store joins a stream, of all agents on it: a second one would say each experience again. Whoever runs
+    no store may share the stream. Raises BusError.
+
+    `own`: the UUID of the home's agent; `url`: where the bus is, to be told.
+    """
+    if "store" not in consumers:
+        return
+    owner = await bus.get(OWNER_KEY)
+    if owner is None:
+        await bus.put(OWNER_KEY, own.encode(), revision=0)
+    elif owner.value.decode(errors="replace") != own:
+        raise BusError(
+            f"another home stores what happens on the stream on {masked(url)}: run this one --without store, "
+            "or use another NATS account"
+        )
+
+
+async def reconciled(bus: Bus, store: Path, crew: Sequence[Member], warn: Callable[[str], None]) -> list[Member]:
+    """The agents with the number that the next cycle of each has at least; and what the stream lost, said."""
+    from conch.bus.reconcile import reconcile
+
+    opened = await asyncio.to_thread(_opened, store)
+    if opened is None:
+        if sentence := (await reconcile(bus, 0, "")).sentence:
+            warn(sentence)
+        return list(crew)
+    try:
+        last = {member: opened.last_cycle(member.name) for member in crew}
+        found = await reconcile(bus, opened.position(), opened.epoch() or "")
+        if found.sentence:
+            warn(found.sentence)
+        if found.another:
+            for agent in opened.agents():
+                await _regain_chain(bus, opened, agent)
+        if not found.another and found.position < found.store_position:
+            opened.set_position(found.position)
+    finally:
+        await asyncio.to_thread(opened.close)
+    return [replace(member, beyond=0 if cycle is None else cycle + 1) for member, cycle in last.items()]
+
+
+async def _regain_chain(bus: Bus, store: SqliteStore, agent: str) -> None:
+    """On a stream that was made anew the agent's chain of marks goes on behind the last one that the store holds.
+
+    A state that leads the store is left as it is: the marks between are missing, and verifying says so.
+    """
+    from conch.consumer.runtime.state import encode_state, state_key
+    from conch.witness import CONSUMER, ChainState, regained
+
+    key = state_key(CONSUMER, agent)
+    entry, last = await bus.get(key), store.last_mark(agent)
+    try:
+        known = json.loads(entry.value)["state"] if entry is not None and entry.value else {}
+        leads = last is None or ChainState.model_validate(known).sequence > last
+    except (ValueError, LookupError, TypeError):
+        leads = True  # the witness itself says that it cannot read it
+    if leads:
+        return
+
+    def place_of(action: str) -> tuple[int, int] | None:
+        cycle = store.cycle_of(action)
+        act = store.act(agent, cycle) if cycle is not None else None
+        return act.place if act is not None else None
+
+    state = await asyncio.to_thread(lambda: regained(store.marks(agent), place_of))
+    value = encode_state(state, 0, (await bus.state()).epoch)
+    await bus.put(key, value, revision=entry.revision if entry is not None else 0)
+
+
+def _opened(store: Path) -> SqliteStore | None:
+    from conch.experience import SqliteStore
+
+    return SqliteStore(store) if store.exists() else None
+
+
+async def set_weights(bus: Bus, crew: Sequence[Member], settings: Settings, plugins: Found) -> None:
+    """Say which parts an experience of each agent waits for, where that is news. Raises ConfigError."""
+    from conch.consumer.parts import expected_parts, say_weights
+
+    agents = {member.name: member.agentuid for member in crew}
+    await say_weights(bus, agents, expected_parts(settings, plugins), "conch run")

@@ -1,0 +1,96 @@
+"""The end of a run: the agent first, then whoever has handled what it did."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conch.config import Settings
+from conch.errors import ConchError
+from conch.processes.supervisor import GRACE_SECONDS, ChildProcess, ended, first_fatal
+
+STOP_SECONDS = 5.0
+"""Time, after a request to stop, for what was done to be scored and recorded; the rest is at the next start."""
+FINISH_MARGIN = 60.0
+"""Time beyond the longest deadline for a set number of cycles to be recorded."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A child and the task that keeps it alive."""
+
+    child: ChildProcess
+    living: asyncio.Task[int]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The children of a run."""
+
+    agent: Kept
+    consumers: Kept
+    plugins: Sequence[Kept]
+    """Plug-in consumers, each in a process of its own."""
+    page: Sequence[Kept] = ()
+    """The dashboard, where there is one."""
+    page_is_needed: bool = False
+    """Whether nothing goes on without it: somebody named its port."""
+
+    @property
+    def scoring(self) -> tuple[Kept, ...]:
+        """All but the agent."""
+        return (self.consumers, *self.plugins, *self.page)
+
+    def fatal(self) -> ConchError | None:
+        """Why the agent, the consumers or a dashboard that is needed cannot go on."""
+        needed = [kept.child for kept in self.page if self.page_is_needed]
+        return first_fatal([self.agent.child, self.consumers.child, *needed])
+
+
+async def wind_up(tree: Tree, settings: Settings, stop: asyncio.Event, logs: Path, *, counted: bool) -> None:
+    """End the children in order: plug-in consumers before the rest, so that what they say is still joined.
+
+    `counted`: the run had a set number of cycles, all to be recorded. Raises for what went wrong.
+    """
+    fatal, acting, consuming = tree.fatal(), tree.agent.living, tree.consumers.living
+    tree.agent.child.end()
+    await ended([acting], settings.tools.timeout + 10.0)
+    by_itself = fatal is None and not stop.is_set()
+    whole = by_itself and counted
+    patience = settings.rewards.longest_deadline + FINISH_MARGIN if whole else STOP_SECONDS
+    if fatal is None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await _finished(tree.plugins, stop, interruptible=by_itself)
+                await _finished([tree.consumers], stop, interruptible=by_itself)
+    unfinished = not consuming.done() or consuming.result() != 0
+    for kept in tree.scoring:
+        kept.child.end()
+    await ended([kept.living for kept in tree.scoring], GRACE_SECONDS)
+    fatal = fatal or tree.fatal()
+    if fatal is not None:
+        raise fatal
+    if whole and (acting.cancelled() or acting.result() != 0):
+        raise ConchError(f"the agent died again and again: see {logs / 'agent.log'}")
+    if whole and unfinished:
+        raise ConchError(f"not every experience was recorded: see {logs / 'consumers.log'}")
+
+
+async def _finished(several: Sequence[Kept], stop: asyncio.Event, *, interruptible: bool) -> None:
+    """Until these have handled what there is, or somebody asks to stop."""
+    for kept in several:
+        kept.child.finish()
+    stopping = asyncio.create_task(stop.wait(), name="conch.stop")
+    waiting: set[asyncio.Task[Any]] = {kept.living for kept in several}
+    try:
+        while waiting and not (interruptible and stop.is_set()):
+            done, _ = await asyncio.wait(
+                {*waiting, stopping} if interruptible else waiting, return_when=asyncio.FIRST_COMPLETED
+            )
+            waiting -= done
+    finally:
+        stopping.cancel()

@@ -1,0 +1,52 @@
+"""The last word of a run that had a set number of cycles: that they are recorded, by whoever stores them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from conch.bus import Bus
+from conch.bus.newest import newest
+from conch.cli.run.output import Voice
+from conch.consumer.group.membership import signs
+from conch.errors import ConchError
+from conch_schemas import ActionTaken, AlarmRaised, subject_filter
+
+LOOK_SECONDS = 2.5
+"""Between two looks whether a store is at work: a worker that lives gives a sign every second."""
+MOMENT = 20.0
+"""Seconds for what is recorded to be told: in a cluster, a server has died just now."""
+
+
+async def all_told(
+    bus: Bus, voice: Voice, agents: Sequence[str], after: int, stop: asyncio.Event, *, seconds: float, here: bool
+) -> None:
+    """Until the last act of each agent behind sequence `after` is recorded and told, with the alarms that there are, or
+    somebody asks to stop.
+
+    `here`: this run's own store has recorded them, and only their telling is waited for, a moment. Else they are
+    waited for as long as there is a store at work; raises ConchError when it does not get there within `seconds`.
+    """
+    acts = zip(agents, await newest(bus, [subject_filter(ActionTaken, agent) for agent in agents]), strict=True)
+    cycles = {agent: (act.cycle or 0) if act is not None else 0 for agent, (seq, act) in acts if seq > after}
+    alarm = 0
+    async for delivery in bus.read([subject_filter(AlarmRaised, agents[0] if len(agents) == 1 else "*")], after=after):
+        alarm = delivery.seq
+    ends = {
+        asyncio.create_task(voice.told(cycles, alarm), name="conch.told"),
+        asyncio.create_task(stop.wait(), name="conch.stop"),
+    }
+    try:
+        async with asyncio.timeout(MOMENT if here else seconds):
+            seen: dict[str, int] = {}
+            while here or (found := await signs(bus, "store")) != seen:
+                if (await asyncio.wait(ends, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED))[0]:
+                    return
+                if not here:
+                    seen = found
+    except TimeoutError:
+        if not here:
+            raise ConchError("not every experience was recorded: see conch status where the store runs") from None
+    finally:
+        for task in ends:
+            task.cancel()

@@ -1,0 +1,1 @@
+"""How the workers of one consumer share its agents: positions, membership, lag."""

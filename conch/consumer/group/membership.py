@@ -1,0 +1,194 @@
+"""Who else works: the processes whose consumers share the agents, each known by a sign of life in the bucket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import time
+import uuid
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import structlog
+
+from conch.bus import Bus, Entry
+from conch.consumer.group.position import EVERYTHING
+from conch.errors import BusError, FencedError
+
+log = structlog.get_logger(__name__)
+
+BEAT_SECONDS = 1.0
+"""Between two signs of life."""
+LEASE_SECONDS = 5.0
+"""A worker that gave none for so long is taken for dead, and its agents go to the others. Nobody's wall clock matters:
+each watches the others' signs by its own."""
+SELDOM = 5
+"""Beats between two looks at workers that had left: one that bears such a name again is heard of that late."""
+_PREFIX = "worker/"
+
+
+@dataclass
+class _Other:
+    """A worker as it was last heard of."""
+
+    entry: Entry
+    heard: float
+    """By our own monotonic clock."""
+    consumers: frozenset[str]
+
+
+class Members:
+    """The workers on a bus, this one among them. Made by `joined`."""
+
+    def __init__(self, bus: Bus, name: str) -> None:
+        self.name = name
+        """This worker's own."""
+        self.consumers: set[str] = set()
+        """What this worker takes part in; shown to the others with the next sign of life."""
+        self.changed = asyncio.Event()
+        """Set whenever workers came, went, or were heard of for the first time."""
+        self._bus = bus
+        self._others: dict[str, _Other] = {}
+        self._revision = 0
+        self._shown: set[str] = set()
+        self._left: set[str] = set()
+        self._looks = 0
+        self._beating = asyncio.Lock()
+
+    def share(self, consumer: str) -> set[int]:
+        """The consumer's partitions that fall to this worker."""
+        alive = [name for name, other in self._others.items() if consumer in other.consumers]
+        return {number for number, name in dealt(consumer, [*alive, self.name]).items() if name == self.name}
+
+    def is_gone(self, name: str) -> bool:
+        """Whether a worker that holds something is no more; this one is."""
+        return name not in self._others and name != self.name
+
+    async def beat(self) -> None:
+        """Give a sign of life, and look at the others'."""
+        async with self._beating:
+            await self._beat()
+
+    async def _beat(self) -> None:
+        value = {"consumers": sorted(self.consumers), "host": socket.gethostname(), "pid": os.getpid()}
+        value |= {"beat": str(uuid.uuid4())}
+        await self._write(json.dumps(value).encode())
+        self._shown = set(self.consumers)
+        await self._look()
+
+    async def show(self) -> None:
+        """Tell the others at once what this worker takes part in, where they do not know yet."""
+        if self._shown != self.consumers:
+            await self.beat()
+
+    async def leave(self) -> None:
+        """Be gone for the others at once."""
+        await self._write(b"")
+
+    async def _write(self, value: bytes) -> None:
+        while True:
+            try:
+                self._revision = await self._bus.put(_PREFIX + self.name, value, revision=self._revision)
+                return
+            except FencedError:  # a process before this one bore the name
+                entry = await self._bus.get(_PREFIX + self.name)
+                self._revision = entry.revision if entry is not None else 0
+
+    async def _look(self) -> None:
+        now, met = time.monotonic(), set(self._others)
+        self._looks += 1
+        keys = {key.removeprefix(_PREFIX) for key in await self._bus.keys() if key.startswith(_PREFIX)} - {self.name}
+        # Who left is looked for seldom: names of workers that are no more stay in the bucket.
+        names = sorted(keys if self._looks % SELDOM == 0 else keys - self._left)
+        entries = await asyncio.gather(*(self._bus.get(_PREFIX + name) for name in names))
+        for name, entry in zip(names, entries, strict=True):
+            if entry is None or not entry.value:
+                self._others.pop(name, None)
+                self._left.add(name)
+                continue
+            self._left.discard(name)
+            known = self._others.get(name)
+            if known is None or known.entry.revision != entry.revision:
+                self._others[name] = _Other(entry, now, _consumers(entry.value))
+            elif now - known.heard > LEASE_SECONDS:
+                await self._bury(name, entry)
+        if set(self._others) != met:
+            self.changed.set()
+
+    async def _bury(self, name: str, entry: Entry) -> None:
+        log.warning("worker.gone", worker=name, silent_seconds=LEASE_SECONDS)
+        self._others.pop(name, None)
+        try:
+            await self._bus.put(_PREFIX + name, b"", revision=entry.revision)
+        except FencedError:
+            log.info("worker.back", worker=name)
+
+
+def dealt(consumer: str, names: Collection[str]) -> dict[int, str]:
+    """Whose each of the consumer's partitions is: the same answer wherever the same workers are alive.
+
+    Rendezvous hashing with even shares: nobody's differs from another's by more than one, as long as there are
+    partitions for all, and few change hands when somebody comes or goes.
+    """
+    floor, extra = divmod(len(EVERYTHING), len(names))
+    room = dict.fromkeys(names, floor)
+    owners: dict[int, str] = {}
+    pairs = ((number, name) for number in EVERYTHING for name in names)
+    for number, name in sorted(pairs, key=lambda pair: blake2b(f"{consumer}/{pair[0]}/{pair[1]}".encode()).digest()):
+        if number in owners or room[name] < (0 if extra else 1):
+            continue
+        extra -= room[name] == 0
+        room[name] -= 1
+        owners[number] = name
+    return owners
+
+
+async def signs(bus: Bus, consumer: str) -> dict[str, int]:
+    """The workers that take part in a consumer, each with the revision of its last sign: another one, and it lives."""
+    found = {}
+    for key in await bus.keys():
+        entry = await bus.get(key) if key.startswith(_PREFIX) else None
+        if entry is not None and consumer in _consumers(entry.value):
+            found[key.removeprefix(_PREFIX)] = entry.revision
+    return found
+
+
+def own_name() -> str:
+    """Of this process, by its host and number."""
+    return f"{socket.gethostname()}-{os.getpid()}".replace(".", "-")
+
+
+def _consumers(value: bytes) -> frozenset[str]:
+    try:
+        return frozenset(map(str, json.loads(value)["consumers"]))
+    except (ValueError, LookupError, TypeError):
+        return frozenset()  # somebody else's writing: it takes part in nothing
+
+
+@asynccontextmanager
+async def joined(bus: Bus, consumers: Collection[str], name: str | None = None) -> AsyncIterator[Members]:
+    """This process as a worker of `consumers`, named `name`, else by `own_name`; left in order, it is gone at once."""
+    members = Members(bus, name or own_name())
+    members.consumers |= set(consumers)
+    await members.beat()
+    beating = asyncio.create_task(_beat(members), name="conch.members")
+    try:
+        yield members
+    finally:
+        beating.cancel()
+        await asyncio.wait([beating])
+        if bus.connected:
+            await members.leave()
+
+
+async def _beat(members: Members) -> None:
+    while True:
+        await asyncio.sleep(BEAT_SECONDS)
+        try:
+            await members.beat()
+        except BusError as error:
+            log.warning("worker.beat_failed", error=str(error))

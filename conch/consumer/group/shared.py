@@ -1,0 +1,140 @@
+"""A consumer whose agents are shared among workers: each partition of them at one worker at a time.
+
+An agent belongs to a partition for ever; a partition goes to one of the workers that are alive, by their names alone.
+Who hands it on finishes what is in hand and writes its place down first, so that the order of an agent's events holds;
+who takes over from a dead worker waits until it is taken for dead, and fences it, should it live after all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import fields
+
+import structlog
+
+from conch.bus import Feed
+from conch.consumer.group.membership import Members
+from conch.consumer.group.position import Place, free, take_place
+from conch.consumer.runtime.loop import ConsumerRuntime
+from conch.consumer.runtime.output import Tally
+from conch.consumer.spec import ConsumerSpec
+from conch.errors import ConchError, FencedError
+
+log = structlog.get_logger(__name__)
+
+HANDOVER_SECONDS = 0.1
+"""Between two looks whether a partition's former worker has let go of it."""
+
+
+class SharedConsumer:
+    """See `conch.consumer.service.Service`. Handles the partitions that fall to this worker."""
+
+    def __init__(self, spec: ConsumerSpec, members: Members) -> None:
+        self.spec, self.name = spec, spec.name
+        self._members = members
+        self._ended = Tally()
+        """Of runtimes that are no more."""
+        self.runtime: ConsumerRuntime | None = None
+        """Of the partitions that this worker holds; None while it holds none."""
+        self._settled = False
+        """Whether it holds all that falls to it."""
+
+    @property
+    def tally(self) -> Tally:
+        """Of all that it handled."""
+        return _sum(self._ended, self.runtime.tally) if self.runtime is not None else self._ended
+
+    @property
+    def handled(self) -> int:
+        """Everything up to here that falls to this worker is handled, and what followed from it is published."""
+        if not self._settled:
+            return -1
+        return self.runtime.handled if self.runtime is not None else self._feed.seq
+
+    @property
+    def busy(self) -> bool:
+        """Never: nothing here waits for its time."""
+        return False
+
+    async def run(self, feed: Feed, stop: asyncio.Event) -> None:
+        """Until `stop`: then what is in hand is finished, written down and let go of.
+
+        Raises ContractError for a place or state that cannot be read, BusError when the bus refuses for good.
+        """
+        self._feed = feed
+        self._members.consumers.add(self.name)
+        await self._members.show()
+        try:
+            while not stop.is_set():
+                # In a task of its own: a task group that fails as it is cancelled tells of the failure alone.
+                holding = asyncio.create_task(self._hold(stop), name=f"conch.{self.name}.hold")
+                try:
+                    await asyncio.wait([holding])
+                except asyncio.CancelledError:
+                    holding.cancel()
+                    await asyncio.gather(holding, return_exceptions=True)
+                    raise
+                await holding
+        finally:
+            self._members.consumers.discard(self.name)
+            if self.spec.close is not None:
+                await self.spec.close()
+
+    async def _hold(self, stop: asyncio.Event) -> None:
+        """Handle what falls to this worker and is free, until that changes."""
+        members, over = self._members, asyncio.Event()
+        members.changed.clear()
+        wanted = self._wanted()
+        place = await take_place(self._feed.bus, self.spec, mine=wanted, worker=members.name, is_gone=members.is_gone)
+        try:
+            async with asyncio.TaskGroup() as group:
+                watching = group.create_task(self._watch(wanted, set(place.floors), stop, over), name="conch.share")
+                self._settled = set(place.floors) == wanted
+                await self._work(place, over)
+                watching.cancel()
+        except* FencedError as fenced:
+            log.warning("consumer.fenced", consumer=self.name, why=str(fenced.exceptions[0]))
+        except* ConchError as failed:
+            raise failed.exceptions[0] from None
+        finally:
+            self._settled = False
+
+    async def _work(self, place: Place, over: asyncio.Event) -> None:
+        if not place.floors:
+            await over.wait()
+            return
+        self.runtime = ConsumerRuntime(self._feed, self.spec, place=place)
+        try:
+            await self.runtime.run(over)
+        finally:
+            self._ended, self.runtime = self.tally, None
+
+    async def _watch(self, wanted: set[int], held: set[int], stop: asyncio.Event, over: asyncio.Event) -> None:
+        """Set `over` when this worker is to stop, other partitions fall to it, or one that it waits for is free."""
+        members = self._members
+        while not stop.is_set():
+            await _first(stop, members.changed, seconds=HANDOVER_SECONDS if held != wanted else None)
+            members.changed.clear()
+            if self._wanted() != wanted:
+                break
+            waiting = wanted - held
+            if waiting and await free(self._feed.bus, self.spec, waiting, members.name, members.is_gone):
+                break
+        over.set()
+
+    def _wanted(self) -> set[int]:
+        return self._members.share(self.name)
+
+
+def _sum(one: Tally, other: Tally) -> Tally:
+    return Tally(**{field.name: getattr(one, field.name) + getattr(other, field.name) for field in fields(Tally)})
+
+
+async def _first(*events: asyncio.Event, seconds: float | None) -> None:
+    """Until one of them is set, or that time is over."""
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in waiting:
+            one.cancel()

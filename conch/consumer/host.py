@@ -1,0 +1,98 @@
+"""Consumers side by side in one process: each started again when it breaks, none harming another."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from conch.bus import Feed
+from conch.consumer.plugins.rule_process import RuleWorker
+from conch.consumer.service import Service
+from conch.errors import ConchError, ConfigError, ContractError, FencedError
+from conch.processes.child import innermost
+
+log = structlog.get_logger(__name__)
+
+BACKOFF = (0.1, 0.5, 2.0, 5.0)
+"""Seconds before a consumer that broke is started again."""
+MOST_BREAKS, BREAKS_SECONDS = 5, 60.0
+"""One that breaks so often in so short a time is left down, as a process is that dies so often."""
+
+
+@dataclass
+class Running:
+    """One consumer of this process."""
+
+    name: str
+    make: Callable[[], Service]
+    now: Service | None = None
+    up: bool = False
+    """Whether it runs: not while it is down, or waits to be started again."""
+    down: str = ""
+    """Why it was left down."""
+    worker: RuleWorker | None = None
+    """Of a rule: the process that it scores in."""
+
+
+Beside = Callable[[asyncio.TaskGroup], Coroutine[Any, Any, None]]
+"""What is done beside the consumers, in their group."""
+
+
+async def host(
+    feed: Feed,
+    running: Sequence[Running],
+    stop: asyncio.Event,
+    report: Callable[..., None],
+    beside: Beside | None = None,
+) -> None:
+    """Run consumers side by side until `stop`. One that breaks is started again with back-off and harms no other.
+
+    One that breaks five times in a minute, was taken over, whose state cannot be read, or that cannot be made of its
+    settings, is left down and reported. A ConchError of another kind (the store's file is damaged) is fatal: raised.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            if beside is not None:
+                group.create_task(beside(group), name="conch.beside")
+            for one in running:
+                group.create_task(keep(feed, one, stop, report), name=f"conch.{one.name}")
+    except* ConchError as broken:
+        raise innermost(broken) from None
+
+
+async def keep(feed: Feed, one: Running, stop: asyncio.Event, report: Callable[..., None]) -> None:
+    """Run one consumer until `stop`, started again whenever it breaks; see `host`."""
+    breaks: list[float] = []
+    one.down = ""
+    while not stop.is_set():
+        try:
+            one.now = one.make()
+            one.up = True
+            try:
+                await one.now.run(feed, stop)
+            finally:
+                one.up = False
+            return
+        except (FencedError, ContractError, ConfigError) as error:
+            one.down = str(error)
+            break
+        except ConchError:
+            raise
+        except Exception as error:
+            broke = innermost(error)
+            log.exception("consumer.broke", consumer=one.name)
+            report(consumer=one.name, broke=f"{type(broke).__name__}: {broke}")
+            now = time.monotonic()
+            breaks = [*(at for at in breaks if now - at < BREAKS_SECONDS), now]
+            if len(breaks) >= MOST_BREAKS:
+                one.down = f"it broke {MOST_BREAKS} times in a minute, last of {type(broke).__name__}: {broke}"
+                break
+            await asyncio.sleep(BACKOFF[min(len(breaks), len(BACKOFF)) - 1])
+    if one.down:
+        log.error("consumer.down", consumer=one.name, why=one.down)
+        report(consumer=one.name, down=one.down)

@@ -1,0 +1,1 @@
+"""What operators use: stream retention, bus permissions, exporters, alarms."""

@@ -1,0 +1,43 @@
+"""What the watchers know of agents, read from the states that they keep on the bus."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+
+from conch.bus import Bus, Entry
+from conch.consumer.runtime.state import state_key
+from conch.rewards.watch import CONSUMER, WatchState
+
+AT_ONCE = 64
+"""States that are asked for side by side."""
+
+
+async def watched(bus: Bus, agents: Sequence[str]) -> dict[str, WatchState]:
+    """The watchers' state of each of these agents, as of some second ago; its `active` are the alarms that go on.
+
+    Agents that were never watched are left out, and those whose state another version wrote. Raises BusError.
+    """
+    found: dict[str, WatchState] = {}
+    for start in range(0, len(agents), AT_ONCE):
+        some = agents[start : start + AT_ONCE]
+        entries = await asyncio.gather(*(bus.get(state_key(CONSUMER, agent)) for agent in some))
+        states = {agent: _state(entry) for agent, entry in zip(some, entries, strict=True)}
+        found |= {agent: state for agent, state in states.items() if state is not None}
+    return found
+
+
+async def watched_agents(bus: Bus) -> list[str]:
+    """The agents that the watchers have a state of."""
+    own = state_key(CONSUMER, "")
+    return [key.removeprefix(own) for key in await bus.keys() if key.startswith(own)]
+
+
+def _state(entry: Entry | None) -> WatchState | None:
+    try:
+        return (
+            WatchState.model_validate(json.loads(entry.value)["state"]) if entry is not None and entry.value else None
+        )
+    except (ValueError, LookupError, TypeError):
+        return None

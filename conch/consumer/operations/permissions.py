@@ -1,0 +1,175 @@
+"""Who may do what on a bus that is shared: one user for each consumer, for the agents, for the command line.
+
+A NATS server grants by subject. So a user may publish its own kinds of facts, write its own keys of the bucket and
+answer its own requests; what it reads it cannot be confined to, as whoever may read the stream may read all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from conch.consumer.plugins.discover import PAGE
+from conch_schemas import (
+    ActionDecided,
+    ActionTaken,
+    ConsumerFailed,
+    CycleReflected,
+    Event,
+    GoalDropped,
+    GoalReached,
+    GoalSet,
+    MessageReceived,
+    MessageSent,
+    PolicySet,
+    RewardAssigned,
+    TaskProgressed,
+    ThoughtFormed,
+    ThoughtGrounded,
+    WeightsSet,
+    control_subject,
+    subject_filter,
+)
+
+AGENT, COMMANDS, RUN = "agent", "cli", "run"
+"""The users that are no consumer's."""
+OF_AGENTS = (
+    PolicySet,
+    ThoughtFormed,
+    ThoughtGrounded,
+    ActionDecided,
+    ActionTaken,
+    CycleReflected,
+    WeightsSet,
+    MessageReceived,
+    MessageSent,
+    GoalSet,
+    GoalReached,
+    GoalDropped,
+    TaskProgressed,
+)
+"""What `conch run` says where all consumers run elsewhere: of its agents, and what people have them told."""
+OF_PEOPLE = (MessageReceived, GoalSet, GoalDropped, WeightsSet, RewardAssigned)
+"""What the command line says itself: other weights, scores of people and of the past, and what people have agents told
+while none runs."""
+KEPT = ("position", "state", "before")
+"""First words of the keys under which a consumer keeps what is its own; the second is its name."""
+WORKERS = "worker"
+"""First word of the keys under which each process that works shows the others that it is alive."""
+OWNER_KEY = "home"
+"""The bucket's key that says whose store joins the stream: the UUID of that home's agent."""
+_STREAM, _BUCKET = "CONCH", "KV_conch"
+_READ = (
+    "INFO",
+    f"STREAM.INFO.{_STREAM}",
+    f"STREAM.INFO.{_BUCKET}",
+    f"STREAM.MSG.GET.{_STREAM}",
+    f"STREAM.MSG.GET.{_BUCKET}",
+    f"CONSUMER.CREATE.{_STREAM}",
+    f"CONSUMER.MSG.NEXT.{_STREAM}.*",
+    f"CONSUMER.DELETE.{_STREAM}.*",
+)
+_LIST = (f"CONSUMER.LIST.{_STREAM}",)
+_KEEP = tuple(
+    f"STREAM.{call}.{name}"
+    for call in ("CREATE", "UPDATE", "PURGE", "SNAPSHOT", "RESTORE")
+    for name in (_STREAM, _BUCKET)
+)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a consumer says."""
+
+    emits: tuple[str, ...] = ()
+    """Ends of the subjects of its facts, `reward.assigned`; its dead letters are its own in any case."""
+    serves: tuple[str, ...] = ()
+    """Subjects on which it answers, beside the retry of its dead letters."""
+
+
+@dataclass(frozen=True)
+class User:
+    """What one user may do."""
+
+    name: str
+    command: str
+    """What it is meant for."""
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+    """Beside the inbox under its own name."""
+
+
+def users(
+    consumers: Mapping[str, Said], builtin: Sequence[str], agents: Sequence[str] = (), outside: Sequence[str] = ()
+) -> list[User]:
+    """One for a whole run, one for a run with the `builtin` consumers elsewhere, one for each consumer, one for the
+    command line, and one for each program `outside` that scores. `agents`: their names, where facts may be of these
+    alone."""
+    named = tuple(agents) or ("*",)
+    agent = _agent(named, ",".join(builtin))
+    facts = [_facts(said, named) for said in consumers.values()]
+    answered = [_answered(name, said) for name, said in consumers.items()]
+    run = User(RUN, "conch run", _once(agent.publish, *facts), _once(agent.subscribe, *answered))
+    inside = [_consumer(name, said, named) for name, said in consumers.items()]
+    return [run, agent, *inside, _commands(named), *(_outside(name, named) for name in outside)]
+
+
+def _consumer(name: str, said: Said, agents: Sequence[str]) -> User:
+    keys = [f"$KV.conch.{WORKERS}.*", f"$KV.conch.position.{name}", *(f"$KV.conch.{word}.{name}.>" for word in KEPT)]
+    keys += [f"$KV.conch.{OWNER_KEY}"] if name == "store" else []
+    calls = _calls(_READ + (_LIST if name == "metrics" else ()))
+    told = _commands(agents).publish if name == PAGE else ()  # who sees the dashboard tells the agent from there
+    return User(name, f"conch consume {name}", _once(_facts(said, agents), keys, calls, told), _answered(name, said))
+
+
+def _outside(name: str, agents: Sequence[str]) -> User:
+    """A program that keeps its place by a durable of its own name, as the server's own clients make one."""
+    own = f"{_STREAM}.{name}"
+    durable = (f"CONSUMER.{call}.{own}" for call in ("DURABLE.CREATE", "INFO", "MSG.NEXT"))
+    calls = ("INFO", f"STREAM.INFO.{_STREAM}", f"CONSUMER.CREATE.{own}.>", *durable)
+    return User(
+        name,
+        f"a program of yours that scores as {name}",
+        _once(_of((RewardAssigned,), agents), _calls(calls), (f"$JS.ACK.{own}.>",)),
+        (),
+    )
+
+
+def _facts(said: Said, agents: Sequence[str]) -> list[str]:
+    return [f"conch.v1.{agent}.{type}" for type in (*said.emits, ConsumerFailed.TYPE) for agent in agents]
+
+
+def _answered(name: str, said: Said) -> tuple[str, ...]:
+    return (f"conch.ctl._consumer.{name}.>", *said.serves)
+
+
+def _agent(agents: Sequence[str], without: str) -> User:
+    # It owns the home: after a restored backup it takes everybody's place back, and it lets go of what all have read.
+    kept = ("$KV.conch.>", "$JS.SNAPSHOT.>", *_calls((*_READ, *_LIST, *_KEEP)))
+    asked = tuple(control_subject(agent, "*") for agent in agents)
+    return User(
+        AGENT,
+        f"conch run --without {without}",
+        _once(_of(OF_AGENTS, agents), (control_subject("_edge", "*"),), kept),
+        asked,
+    )
+
+
+def _commands(agents: Sequence[str]) -> User:
+    keys = [f"$KV.conch.{word}.>" for word in ("letter", *KEPT)]  # letters settled, consumers reset
+    calls = _calls((*_READ, *_LIST))
+    return User(
+        COMMANDS, "conch status, tell, goal, dlq …", _once(_of(OF_PEOPLE, agents), ("conch.ctl.>",), keys, calls), ()
+    )
+
+
+def _of(kinds: Sequence[type[Event]], agents: Sequence[str]) -> list[str]:
+    return [subject_filter(kind, agent) for kind in kinds for agent in agents]
+
+
+def _calls(names: Sequence[str]) -> list[str]:
+    return [f"$JS.API.{name}" for name in names]
+
+
+def _once(*subjects: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(subject for some in subjects for subject in some))

@@ -1,0 +1,150 @@
+"""Trimming the stream: what is due goes as far as everybody has read it; and who holds that up is said in time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from conch.bus import Bus, StreamState
+from conch.bus.reconcile import say_trimmed
+from conch.bus.retention import beyond, older_than
+from conch.config.model import KeepSettings
+from conch.consumer.group.lag import standings
+from conch.errors import BusError, StoreError
+
+log = structlog.get_logger(__name__)
+
+KEEP_SECONDS = 60.0
+"""Time between two trimmings."""
+WARN_SHARE, WARN_DAYS = 0.5, 2.0
+"""Share of what is kept, and days: who has left so much unread, or for so long, is named before it is in the way."""
+OUTWARD = frozenset({"mqtt"})
+"""Consumers that wait for somebody outside, who may be away for good: what they have not read is kept however old it
+is, but not beyond the room that there is for what is read. They go on behind it, and say what they missed."""
+_AGENTS = "agent/"
+
+
+@dataclass(frozen=True)
+class Held:
+    """Somebody who holds up the trimming, or will if it goes on like that."""
+
+    name: str
+    """A consumer, or `agent/NAME`."""
+    seq: int
+    """What it has read, of `last`."""
+    last: int
+    blocked: int
+    """Events that are due to go and stay for it, at most; 0: none yet."""
+
+    @property
+    def sentence(self) -> str:
+        """What it holds up, and what to do."""
+        held = f"{self.blocked} events that bus.keep would drop stay for it" if self.blocked else "nothing waits yet"
+        until = "trimmed beyond bus.keep.gib alone" if self.name in OUTWARD else "never trimmed"
+        return (
+            f"{self.name} is far behind, at {self.seq} of {self.last}, and what it has not read is {until} ({held}): "
+            f"run it, or, if it is gone for good, conch consumer forget {self.name}"
+        )
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How it stands with the trimming."""
+
+    before: int
+    """Events before this one may go, and everybody has read them."""
+    held: tuple[Held, ...]
+    """Who is in the way, or soon will be; who holds up most comes first."""
+
+
+async def keep_trimmed(bus: Bus, settings: KeepSettings, store: Path) -> None:
+    """Trim now and every KEEP_SECONDS, until cancelled. A time that fails is logged: the next one makes up for it."""
+    said: set[tuple[str, bool]] = set()
+    while True:
+        try:
+            found = await trim(bus, settings, store)
+            now = {(one.name, one.blocked > 0) for one in found.held}
+            for one in found.held:
+                if (one.name, one.blocked > 0) not in said:
+                    log.warning("bus.keep_held", consumer=one.name, why=one.sentence)
+            said = now
+        except BusError as error:
+            log.warning("bus.keep_failed", error=str(error))
+        await asyncio.sleep(KEEP_SECONDS)
+
+
+async def trim(bus: Bus, settings: KeepSettings, store: Path | None, *, now: float | None = None) -> Kept:
+    """Trim once; how it stood. `store`: the file whose place counts beside the one that the store says on the bus."""
+    stream = await bus.state()
+    found = await look(bus, settings, store, now=now)
+    if found.before > stream.first:
+        await say_trimmed(bus, found.before, stream.epoch)
+        await bus.trim(found.before)
+        log.info("bus.trimmed", before=found.before, events=stream.messages - (await bus.state()).messages)
+    return found
+
+
+async def look(bus: Bus, settings: KeepSettings, store: Path | None = None, *, now: float | None = None) -> Kept:
+    """How it stands with the trimming, nothing being done. `now`: seconds since the epoch."""
+    stream = await bus.state()  # before the readers: what comes between is nobody's to count as read
+    days, gib = min(WARN_DAYS, settings.days * WARN_SHARE), settings.gib * WARN_SHARE
+    near = max(await older_than(bus, stream, days=days, now=now), beyond(stream, gib=gib))
+    if not stream.messages or near <= stream.first:
+        return Kept(stream.first, ())
+    old, large = await older_than(bus, stream, days=settings.days, now=now), beyond(stream, gib=settings.gib)
+    read = await _read(bus, stream, store)
+    inside = min(seq for name, seq in read.items() if name not in OUTWARD)
+    late = sorted((seq, name) for name, seq in read.items() if seq + 1 < near)
+    return Kept(
+        before=max(min(old, min(read.values()) + 1), min(large, inside + 1)),
+        held=tuple(_held(name, seq, stream, old, large) for seq, name in late),
+    )
+
+
+def _held(name: str, seq: int, stream: StreamState, old: int, large: int) -> Held:
+    gone, stays = (old, max(seq + 1, large, stream.first)) if name in OUTWARD else (max(old, large), seq + 1)
+    return Held(name, seq, stream.last, max(0, gone - max(stays, stream.first)))
+
+
+async def _read(bus: Bus, stream: StreamState, store: Path | None) -> dict[str, int]:
+    """Who has read how much. Whoever nothing waits for has read everything, wherever its last event stood."""
+    read = {one.name: one.seq if one.lag else stream.last for one in await standings(bus)}
+    for key in await bus.keys():
+        entry = await bus.get(key) if key.startswith(_AGENTS) else None
+        if entry is not None and entry.value:
+            read[key] = await _remembered(bus, stream, key.removeprefix(_AGENTS), entry.value)
+    joined = await asyncio.to_thread(_joined, store, stream.epoch) if store is not None else None
+    if joined is not None:
+        read["store"] = min(read.get("store", stream.last), joined)
+    return {"store": 0} | read  # what nobody has joined may not go
+
+
+async def _remembered(bus: Bus, stream: StreamState, agent: str, value: bytes) -> int:
+    """What an agent's written memory holds; nothing, where it cannot be read: the agent itself says so."""
+    try:
+        told = json.loads(value)
+        seq = min(int(told["seq"]), stream.last) if told["epoch"] == stream.epoch else 0
+    except (ValueError, LookupError, TypeError):
+        return 0
+    waits = seq < stream.last and await bus.count([f"conch.v1.{agent}.>"], after=seq)
+    return seq if waits else stream.last
+
+
+def _joined(store: Path, epoch: str) -> int | None:
+    """The place in this stream of the store at that path; None without one, 0 for one that cannot be read."""
+    from conch.experience import SqliteReader
+
+    if not store.exists():
+        return None
+    try:
+        reader = SqliteReader(store)
+    except StoreError:
+        return 0
+    try:
+        return reader.position() if reader.epoch() == epoch else 0
+    finally:
+        reader.close()

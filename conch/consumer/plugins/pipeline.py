@@ -1,0 +1,72 @@
+"""Many acts at once for a rule's process: the next ones are on their way while it works on one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from conch.consumer.plugins.rule_process import RuleWorker, WorkerGoneError
+from conch_schemas import ActionTaken, Score
+
+AHEAD, AHEAD_BYTES = 64, 2**20
+"""Acts, and bytes of them, that are on their way to the process beside the one it works on."""
+Told = Callable[[ActionTaken, Score], object]
+"""Is given each act with its score."""
+
+
+class AheadWorker(RuleWorker):
+    """Of a rule that carries nothing from one act to the next."""
+
+    async def score_all(self, actions: Sequence[ActionTaken], told: Told) -> None:
+        """`told` the `score` of each as soon as it is there, in their order.
+
+        An act's time counts from the answer before it. One that the process ended over is asked once more by itself:
+        it may have ended between two acts. Cancelled, the process is ended.
+        """
+        done = 0
+        while done < len(actions):
+            async with self._lock:
+                done += await self._score_ahead(actions[done:], told)
+            if done < len(actions) and self._process is None:
+                told(actions[done], await self.score(actions[done]))
+                done += 1
+
+    async def _score_ahead(self, actions: Sequence[ActionTaken], told: Told) -> int:
+        """As many of these as go, and how many: all, or those up to one that ended the process or its time."""
+        waiting, sent, room, done = iter(actions), deque[int](), AHEAD_BYTES, 0
+        try:
+            if self._process is None:
+                await self._start()
+            for action in actions:
+                while room > 0 and len(sent) < AHEAD and (following := next(waiting, None)) is not None:
+                    sent.append(self._send(following))
+                    room -= sent[-1]
+                async with asyncio.timeout(self._seconds):
+                    answer = await self._answer_to(action)
+                room += sent.popleft()
+                told(action, self._judge(answer))
+                done += 1
+                if answer.get("anew"):
+                    await self.close()
+                    break
+        except TimeoutError:
+            await self.close()
+            told(actions[done], self._late())
+            done += 1
+        except WorkerGoneError:
+            await self.close()
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+        return done
+
+    def _send(self, action: ActionTaken) -> int:
+        """Have the act on its way; its bytes."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        lines = self._question(None, action)
+        with contextlib.suppress(OSError):  # it is gone: reading says how
+            self._process.stdin.write(lines)
+        return len(lines)

@@ -1,0 +1,124 @@
+"""The plug-in rules of a process that runs, changed to others: `conch run --reload`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import structlog
+
+from conch.bus import Bus, Feed
+from conch.consumer.host import Running, keep
+from conch.consumer.plugins.discover import Plugin
+from conch.consumer.plugins.rule_state import carried_by
+from conch_schemas import WeightsSet, subject_filter
+
+log = structlog.get_logger(__name__)
+
+LOOK_SECONDS = 0.1
+"""Between two looks whether a rule that is gone has scored what was still promised of it."""
+
+
+async def weighed(bus: Bus, agent: str) -> int:
+    """Where the weight set in force stands in the stream, 0 where there is none: a new rule scores from there on."""
+    found = await bus.last(subject_filter(WeightsSet, agent))
+    return found.seq if found is not None else 0
+
+
+class Changing:
+    """The rules of this process, as they are now wanted."""
+
+    def __init__(
+        self,
+        feed: Feed,
+        running: list[Running],
+        make: Callable[[Plugin, int], Running],
+        *,
+        agent: str,
+        patience: float,
+        stop: asyncio.Event,
+        report: Callable[..., None],
+    ) -> None:
+        """`running`: all that this process hosts; what comes is put there, what goes is taken out. `make`: a rule that
+        begins behind that place, unless it has one. `patience`: seconds that an experience waits for a score."""
+        self._feed, self._running, self._make, self._agent = feed, running, make, agent
+        self._patience, self._stop, self._report = patience, stop, report
+        self._keeping: dict[str, asyncio.Task[None]] = {}
+        self._leaving: dict[str, asyncio.Task[None]] = {}
+        self._wanted: Sequence[Plugin] | None = None
+        """What is wanted and not yet brought about."""
+        self._news = asyncio.Event()
+
+    def want(self, described: Sequence[dict[str, Any]]) -> None:
+        """Have these rules from now on, and no others."""
+        self._wanted = [Plugin(**one) for one in described]
+        self._news.set()
+
+    async def obey(self, group: asyncio.TaskGroup) -> None:
+        """Run the rules, and bring about what is wanted, until `stop`. Runs in `group`, as the rules do."""
+        for one in self._running:
+            if one.worker is not None:
+                self._begin(group, one)
+        stopping = group.create_task(self._stop.wait(), name="conch.changing.stop")
+        stopping.add_done_callback(lambda _: self._news.set())
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            if self._stop.is_set():
+                return
+            wanted, self._wanted = self._wanted, None
+            if wanted is not None:
+                await self._change(group, {plugin.consumer: plugin for plugin in wanted})
+
+    async def _change(self, group: asyncio.TaskGroup, wanted: dict[str, Plugin]) -> None:
+        weighed_at = await weighed(self._feed.bus, self._agent)
+        for one in [one for one in self._running if one.worker is not None]:
+            plugin = wanted.pop(one.name, None)
+            if plugin is None:
+                if one.name not in self._leaving:
+                    leaving = group.create_task(self._leave(one, weighed_at), name=f"conch.{one.name}.leave")
+                    self._leaving[one.name] = leaving
+                continue
+            await _ended(self._leaving.pop(one.name, None))
+            assert one.worker is not None
+            if carried_by(plugin) is not carried_by(one.worker.plugin):
+                await self._end(one)
+                wanted[plugin.consumer] = plugin
+                continue
+            one.worker.become(plugin)
+            if self._keeping[one.name].done():  # it was left down, for a state that it could not read
+                self._begin(group, one)
+        for plugin in wanted.values():
+            made = self._make(plugin, weighed_at)
+            self._running.append(made)
+            self._begin(group, made)
+
+    def _begin(self, group: asyncio.TaskGroup, one: Running) -> None:
+        keeping = keep(self._feed, one, self._stop, self._report)
+        self._keeping[one.name] = group.create_task(keeping, name=f"conch.{one.name}")
+
+    async def _leave(self, one: Running, upto: int) -> None:
+        """Let it go once it has scored what was done while it was in force, or nobody waits for that any more."""
+        try:
+            async with asyncio.timeout(self._patience):
+                while not self._stop.is_set() and not one.down and (one.now is None or (one.now.handled or 0) < upto):  # noqa: ASYNC110
+                    await asyncio.sleep(LOOK_SECONDS)
+        except TimeoutError:
+            log.warning("reward.rule_left_acts_unscored", consumer=one.name)
+        if not self._stop.is_set():
+            await self._end(one)
+            self._leaving.pop(one.name, None)
+
+    async def _end(self, one: Running) -> None:
+        """At once: what it has in hand it would do again if it came back."""
+        assert one.worker is not None
+        await _ended(self._keeping.pop(one.name))
+        await one.worker.close()
+        self._running.remove(one)
+
+
+async def _ended(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()
+        await asyncio.wait([task])

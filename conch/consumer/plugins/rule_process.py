@@ -1,0 +1,339 @@
+"""A plug-in rule as a consumer: scored in a process of its own, so that one which blocks, grows or exits harms only
+itself.
+
+An act comes to the consumer `rule-NAME`; the rule's process is given it, with what the rule carries from the acts
+before; its answer becomes a score, and the score a `reward.assigned` that follows from the act. Of a rule that carries
+something the runtime keeps that like any fold's state, one for each agent, with its place in the stream: it is given to
+the process with every act, so that the process may die at any time and nothing is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+import signal
+import uuid
+from pathlib import Path
+from typing import Any
+
+import structlog
+from pydantic import BaseModel
+
+from conch.bus.server import die_with_parent
+from conch.consumer.follow import follow
+from conch.consumer.plugins.discover import Plugin
+from conch.consumer.plugins.namespace import exit_status, own_namespace, why_none
+from conch.consumer.plugins.rule_state import Own, Trajectory, after_act, at_first, carried_by
+from conch.consumer.runtime.state import UnreadableStateError
+from conch.consumer.spec import ConsumerSpec
+from conch.python_child import DIRECTORY, environment, python_command
+from conch.text import safe_text
+from conch_schemas import ActionTaken, Event, RewardAssigned, Score, encode
+
+log = structlog.get_logger(__name__)
+
+START_SECONDS = 20.0
+"""Time to import a rule's file: it does not count as the rule's."""
+LINE_LIMIT = 1024 * 1024
+"""Bytes of an answer: a state of 256 KiB with its quotes escaped has room."""
+DRAIN_BYTES, DRAIN_SECONDS = 64 * 1024, 0.05
+"""What a rule prints is taken so much at a time, so often: one that prints more waits, nobody else."""
+WORDS = 500
+"""Characters of an explanation that are kept."""
+HEARD = 50
+"""Pieces of what a rule's process prints that are logged; the rest is not."""
+AFRESH = 5
+"""Times the rule's time that it has for an act that it answered before a crash, and did not answer now."""
+ANSWERED = ("scored", "not_applicable")
+"""Statuses of an act that is in the rule's state."""
+_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""numpy reserves memory for a thread per processor: on a large machine more than the rule's limit."""
+_MARK = "RULE_PROCESS_OF_CONCH"
+"""Variable by which what a rule's process started is known, wherever it went; `CONCH_…` would be a setting."""
+
+
+def own_words(plugin: Plugin) -> str:
+    """What explains a rule's values: the first line of its docstring."""
+    return safe_text(plugin.doc.strip().partition("\n")[0], one_line=True)[:WORDS]
+
+
+class RuleWorker:
+    """The process that one rule runs in. It is started when first needed and again after it died."""
+
+    def __init__(self, plugin: Plugin, *, timeout: float, memory_mib: int) -> None:
+        self._plugin = self._next = plugin
+        self._timeout, self._memory_mib = timeout, memory_mib
+        self._process: asyncio.subprocess.Process | None = None
+        self._hearing: asyncio.Task[None] | None = None
+        self._mark = ""
+        self._walls: tuple[str, ...] | None = None
+        """What makes the process's own namespace; None: there is none."""
+        self._lock = asyncio.Lock()
+
+    @property
+    def plugin(self) -> Plugin:
+        """The rule by which the next act is scored."""
+        return self._next
+
+    def become(self, plugin: Plugin) -> None:
+        """Score by another rule of this name from the next act on; the one in hand is finished first."""
+        self._next = plugin
+
+    async def score(self, action: ActionTaken) -> Score:
+        """The rule's score of this act, the first of its agent for a rule that carries something; see `fold`."""
+        return (await self.fold(at_first(self._plugin), action))[1]
+
+    async def fold(
+        self, before: BaseModel | None, action: ActionTaken, *, afresh: bool = False
+    ) -> tuple[BaseModel | None, Score]:
+        """(what the rule carries after this act, its score of it), given what it carried, from `at_first` on.
+
+        Whatever the rule does, a Score comes back. What is neither scored nor not applicable leaves a state as it was;
+        a trajectory is one of acts, however they are scored. `afresh`: by a new process, in AFRESH times the time.
+        Cancelled, the process is ended. Raises
+        UnreadableStateError where the rule cannot read its state.
+        """
+        async with self._lock:
+            try:
+                ended = self._process is not None and self._process.returncode is not None
+                if afresh or ended or self._plugin != self._next:
+                    await self.close()  # it ended between two acts: this one is not to blame
+                self._plugin = self._next
+                if self._process is None:
+                    await self._start()
+                async with asyncio.timeout(self._seconds * (AFRESH if afresh else 1)):
+                    answer = await self._ask(before, action)
+                if answer.get("anew"):
+                    await self.close()
+            except TimeoutError:
+                await self.close()
+                answer, score = {}, self._late()
+            except WorkerGoneError as gone:
+                await self.close()
+                answer, score = {}, self._score("error", why=str(gone))
+            except asyncio.CancelledError:
+                await self.close()
+                raise
+            else:
+                score = self._judge(answer)
+        if "unreadable" in answer:
+            name, agent = f"rule-{self._plugin.name}", action.agent
+            raise UnreadableStateError(name, self._plugin.version, agent, safe_text(str(answer["unreadable"])))
+        after = before
+        if isinstance(before, Trajectory) and self._plugin.window is not None:
+            after = after_act(before.acts, action, self._plugin.window)
+        elif score.status in ANSWERED and isinstance(text := answer.get("state"), str):
+            after = Own(text=text)
+        return after, score
+
+    @property
+    def _seconds(self) -> float:
+        return self._plugin.timeout or self._timeout
+
+    def _judge(self, answer: dict[str, Any]) -> Score:
+        if "error" in answer:
+            return self._score("error", why=str(answer["error"]))
+        value = answer.get("value")
+        if value is None:
+            return self._score("not_applicable", why="the rule says: not applicable")
+        low, high = self._plugin.low, self._plugin.high
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            return self._score("error", why=f"returned {value!r}, not a finite number or None")
+        if not low <= value <= high:
+            return self._score("error", why=f"returned {value!r}, outside its range {low:g}..{high:g}")
+        return self._score("scored", float(value))
+
+    def _score(self, status: Any, value: float | None = None, why: str = "") -> Score:
+        return Score(
+            component=self._plugin.name,
+            value=value,
+            range=(self._plugin.low, self._plugin.high),
+            status=status,
+            explanation=safe_text(why, one_line=True)[:WORDS] if why else own_words(self._plugin),
+            scorer=self._plugin.name,
+            version=self._plugin.version,
+        )
+
+    def _late(self) -> Score:
+        return self._score("timeout", why=f"no value within {self._seconds:g} s")
+
+    async def _start(self) -> None:
+        self._mark, self._walls = uuid.uuid4().hex, await asyncio.to_thread(own_namespace)
+        if self._walls is None:
+            log.warning("reward.rule_not_alone", rule=self._plugin.name, why=why_none())
+        self._process = await asyncio.create_subprocess_exec(
+            *(self._walls or ()),
+            *python_command("conch.consumer.plugins.rule_worker"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**environment(), **dict.fromkeys(_ONE_THREAD, "1"), _MARK: self._mark},
+            cwd=DIRECTORY,
+            start_new_session=True,
+            limit=LINE_LIMIT,
+            preexec_fn=lambda: die_with_parent(signal.SIGKILL),
+        )
+        assert self._process.stderr is not None
+        self._hearing = asyncio.create_task(self._hear(self._process.stderr), name=f"conch.{self._plugin.name}.hear")
+        task = {"origin": self._plugin.origin, "name": self._plugin.name, "text": self._plugin.text}
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await self._tell(json.dumps(task | {"memory_mib": self._memory_mib}).encode() + b"\n")
+                answer = await self._answer()
+        except TimeoutError:
+            raise WorkerGoneError(f"its file was still being imported after {START_SECONDS:g} s") from None
+        if "error" in answer:
+            raise WorkerGoneError(str(answer["error"]))
+
+    async def _ask(self, before: BaseModel | None, action: ActionTaken) -> dict[str, Any]:
+        await self._tell(self._question(before, action))
+        return await self._answer_to(action)
+
+    def _question(self, before: BaseModel | None, action: ActionTaken) -> bytes:
+        """The two lines by which the process is asked for the score of an act."""
+        carried: Any = None
+        if isinstance(before, Trajectory):
+            carried = before.acts[-((self._plugin.window or 1) - 1) :]
+        elif isinstance(before, Own):
+            carried = before.text
+        return json.dumps(carried).encode() + b"\n" + encode(action) + b"\n"
+
+    async def _answer_to(self, action: ActionTaken) -> dict[str, Any]:
+        while (answer := await self._answer()).get("id") != action.id:
+            log.warning("reward.rule_spoke_out_of_turn", rule=self._plugin.name)
+        return answer
+
+    async def _tell(self, lines: bytes) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):  # it is gone: reading says how
+            self._process.stdin.write(lines)
+            await self._process.stdin.drain()
+
+    async def _answer(self) -> dict[str, Any]:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        try:
+            line = await self._process.stdout.readline()
+            answer = json.loads(line) if line else None
+        except ValueError:
+            raise WorkerGoneError("its process wrote something else than a score") from None
+        if not isinstance(answer, dict):
+            status = exit_status(await self._process.wait())
+            how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
+            raise WorkerGoneError(f"the rule ended its process ({how})")
+        return answer
+
+    async def _hear(self, printed: asyncio.StreamReader) -> None:
+        """Log the first of what the rule prints, and let the rest go, no faster than at a walk."""
+        heard = 0
+        while piece := await printed.read(DRAIN_BYTES):
+            if heard < HEARD:
+                heard += 1
+                said = safe_text(piece.decode(errors="replace"))[:500]
+                log.info("reward.rule_printed", rule=self._plugin.name, said=said)
+            await asyncio.sleep(DRAIN_SECONDS)
+
+    async def close(self) -> None:
+        """End the process and whatever it started. Twice is once."""
+        process, self._process = self._process, None
+        hearing, self._hearing = self._hearing, None
+        if hearing is not None:
+            hearing.cancel()
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        if self._walls is None:
+            await asyncio.to_thread(_end_marked, self._mark)
+        for number in range(3):
+            if (pipe := process._transport.get_pipe_transport(number)) is not None:  # type: ignore[attr-defined]
+                pipe.close()  # should anybody else still hold it, the end would not be seen
+        await process.wait()
+
+
+def _end_marked(mark: str) -> None:
+    """End what the rule's process started, in whatever session, and what that has left behind, where it has no
+    namespace of its own. What has emptied its environment is not found. Elsewhere than on Linux: nothing."""
+    wanted, rounds = f"{_MARK}={mark}".encode(), 3
+    for _ in range(rounds):  # one that forks while it is looked for leaves a child for the next round
+        found = [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if wanted in _environment(entry)]
+        for pid in found:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        if not found:
+            return
+
+
+def _environment(entry: Path) -> list[bytes]:
+    try:
+        return (entry / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []  # it is gone, or not ours
+
+
+class NotAsPublishedError(Exception):
+    """A rule's answer stands on the stream, and the rule does not answer any more: its state would lack the act."""
+
+
+class WorkerGoneError(Exception):
+    """The rule's process is of no use any more; the message says why."""
+
+
+def rule_consumer(
+    plugin: Plugin, *, timeout: float, memory_mib: int, begin: int = 0
+) -> tuple[ConsumerSpec, RuleWorker]:
+    """The consumer `rule-<name>` that has a plug-in rule score every act, and the process it does it in.
+
+    A rule that is new begins behind `begin`: where it was first given a weight. Scoring the past is another matter.
+    """
+    worker = RuleWorker(plugin, timeout=timeout, memory_mib=memory_mib)
+    name, carried = f"rule-{plugin.name}", carried_by(plugin)
+
+    async def handle(action: ActionTaken) -> Event:
+        return assigned(action, await worker.score(action))
+
+    async def fold(before: BaseModel, action: ActionTaken) -> tuple[BaseModel | None, Event]:
+        after, score = await worker.fold(before, action)
+        return after, assigned(action, score)
+
+    async def again(before: BaseModel, action: ActionTaken, published: Event) -> BaseModel | None:
+        assert isinstance(published, RewardAssigned)
+        if any(score.status not in ANSWERED for score in published.scores):
+            return before
+        after, score = await worker.fold(before, action, afresh=True)
+        if score.status not in ANSWERED:
+            raise NotAsPublishedError(
+                f"rule {plugin.name} answered this act before ({published.id}) and does not now, {score.status}: "
+                f"{score.explanation}. Its state lacks the act until the rule answers: conch dlq retry"
+            )
+        return after
+
+    spec = ConsumerSpec(
+        name,
+        plugin.version,
+        (ActionTaken,),
+        handle if carried is None else fold,
+        state=carried,
+        initial=None if carried is None else lambda: carried.model_validate(at_first(plugin)),
+        emits=(RewardAssigned,),
+        scorer=plugin.name,
+        begin=begin,
+        again=again if carried is Own else None,
+    )
+    return spec, worker
+
+
+def assigned(action: ActionTaken, score: Score) -> RewardAssigned:
+    """What a rule's score of an act is said with."""
+    return follow(
+        action,
+        RewardAssigned,
+        consumer=f"rule-{score.scorer}",
+        version=score.version,
+        scorer=score.scorer,
+        scores=(score,),
+    )

@@ -1,0 +1,74 @@
+"""What a rule carries from act to act: its own state, or the acts of its window."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from conch.consumer.plugins.discover import Plugin
+from conch_schemas import ActionTaken, encode
+
+TEXT_LENGTHS = (1000, 300, 100)
+"""Characters that a text of an earlier act keeps at most: the first that brings the act under ACT_BYTES."""
+ACT_BYTES = 8 * 1024
+"""Most that an earlier act takes as JSON: fifty, with their quotes escaped once more, stay under the bus's 1 MiB."""
+STATE_BYTES = 256 * 1024
+"""Most that a rule's own state takes as JSON: likewise."""
+
+
+class Own(BaseModel):
+    """A rule's own state, as JSON that its process alone understands."""
+
+    text: str | None
+    """None: there was no act yet."""
+
+
+class Trajectory(BaseModel):
+    """The acts before the one to be scored, oldest first, as JSON."""
+
+    acts: tuple[str, ...]
+
+
+def carried_by(plugin: Plugin) -> type[BaseModel] | None:
+    """What this rule carries; None: nothing."""
+    return Own if plugin.stateful else Trajectory if plugin.window is not None else None
+
+
+def at_first(plugin: Plugin) -> BaseModel | None:
+    """What it carries before an agent's first act."""
+    return Own(text=None) if plugin.stateful else Trajectory(acts=()) if plugin.window is not None else None
+
+
+def after_act(before: Sequence[str], action: ActionTaken, window: int) -> Trajectory:
+    """The trajectory for the act that follows `action`, for a window of so many acts."""
+    return Trajectory(acts=(*before, shortened(action))[-(window - 1) :])
+
+
+def shortened(action: ActionTaken) -> str:
+    """An act as JSON of at most ACT_BYTES, that still is an act: long texts keep their head and tail.
+
+    One that is made of many short texts loses its arguments, goals' checks, memory context and names of tools.
+    """
+    for length in TEXT_LENGTHS:
+        told = json.loads(encode(action))
+        told["data"] = _shortened(told["data"], length)
+        text = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+        if len(text.encode()) <= ACT_BYTES:
+            return text
+    told["data"] |= {"goals": [], "memory": [], "tools": []}
+    told["data"]["action"]["args"] = {}
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+
+
+def _shortened(value: Any, length: int) -> Any:
+    if isinstance(value, dict):
+        return {key: _shortened(one, length) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_shortened(one, length) for one in value]
+    if not isinstance(value, str) or len(value) <= length:
+        return value
+    half = length // 2
+    return f"{value[:half]}\n[… {len(value) - 2 * half} characters left out …]\n{value[-half:]}"

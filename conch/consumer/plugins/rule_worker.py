@@ -1,0 +1,163 @@
+"""`python -m conch.consumer.plugins.rule_worker`: the process that one plug-in rule runs in.
+
+On stdin comes its task, `{"origin": …, "name": …, "text": …, "memory_mib": …}` on a line, answered by `{}`; then acts,
+two lines each: what the rule carries (its state as a JSON string, or null; of a window, an array of earlier acts) and
+the act. Each is answered by a line: `{"id": …, "value": …}`, of a rule with a state `{…, "state": …}` too; or `{"id":
+…, "error": …}`, with `"anew": true` where the process had better be begun anew; or `{"id": …, "unreadable": …}` for a
+state that it cannot read. What the rule prints goes to stderr, and on stdin it finds nothing. The process ends with its
+stdin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import json
+import math
+import os
+import resource
+import threading
+from typing import IO, Any
+
+from pydantic import BaseModel, ValidationError
+
+from conch.consumer.plugins.discover import error_words, load_one
+from conch.consumer.plugins.rule_state import STATE_BYTES
+from conch.consumer.spec import RuleSpec
+from conch_schemas import ActionTaken, decode
+
+MOST_LEFT = 64
+"""Threads and child processes that a rule may have running after an act; with more its process is begun anew."""
+
+_TASKS = "/proc/self/task"
+
+
+class _UnreadableError(Exception):
+    """The state is not of the rule's model."""
+
+
+def _value(result: object) -> Any:
+    """What goes on the line: numbers, None, and the words of anything else."""
+    if result is None or isinstance(result, bool):
+        return result if result is None else str(result)
+    if isinstance(result, int | float):
+        return float(result) if math.isfinite(result) else str(result)
+    item = getattr(result, "item", None)  # numpy's scalars
+    return _value(item()) if callable(item) and type(result).__module__ == "numpy" else repr(result)[:200]
+
+
+def _answer(rule: RuleSpec, loop: asyncio.AbstractEventLoop, carried: Any, action: ActionTaken) -> dict[str, Any]:
+    """Raises whatever the rule raises."""
+    if rule.window is not None:
+        given: tuple[Any, ...] = ((*(decode(act.encode()) for act in carried), action),)
+    elif rule.state is not None:
+        given = (_state(rule.state, carried), action)
+    else:
+        given = (action,)
+    result = rule.function(*given)
+    if inspect.isawaitable(result):
+        result = loop.run_until_complete(_awaited(result))
+    if rule.state is None:
+        return {"value": _value(result)}
+    if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], rule.state)):
+        raise TypeError(f"returned {repr(result)[:200]}, not ({rule.state.__name__}, a number or None)")
+    return {"value": _value(result[1]), "state": _written(rule.state, result[0])}
+
+
+def _state(model: type[BaseModel], text: str | None) -> BaseModel:
+    if text is None:
+        return model()
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        raise _UnreadableError(f"{model.__name__}: {error.errors()[0]['msg']}") from None
+
+
+def _written(model: type[BaseModel], state: BaseModel) -> str:
+    """The state as JSON. Raises ValueError for one that is too large, or that could not be read again."""
+    text = state.model_dump_json()
+    if (size := len(text.encode())) > STATE_BYTES:
+        raise ValueError(f"its state takes {size // 1024} KiB, more than {STATE_BYTES // 1024}: keep less of the past")
+    try:
+        model.model_validate_json(text)
+    except ValidationError as error:
+        raise ValueError(f"its state could not be read again ({error.errors()[0]['msg']})") from None
+    return text
+
+
+async def _awaited(result: Any) -> Any:
+    """The result; tasks that the rule leaves behind are cancelled, in the rule's time."""
+    try:
+        return await result
+    finally:
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+
+def _left_running() -> int:
+    """Threads beside the main one, and child processes where the system tells (Linux)."""
+    children = 0
+    for task in (
+        os.listdir(_TASKS) if os.path.isdir(_TASKS) else ()
+    ):  # after every act: pathlib takes three times as long
+        with contextlib.suppress(OSError), open(f"{_TASKS}/{task}/children", "rb") as file:
+            children += len(file.read().split())
+    return threading.active_count() - 1 + children
+
+
+def _serve(rule: RuleSpec, acts: IO[bytes], answers: IO[str]) -> None:
+    own, loop = os.getpid(), asyncio.new_event_loop()
+    while carried := acts.readline():
+        event = decode(acts.readline())
+        try:
+            assert isinstance(event, ActionTaken)
+            answer = _answer(rule, loop, json.loads(carried), event)
+        except _UnreadableError as error:
+            answer = {"unreadable": str(error)[:200]}
+        except BaseException as error:
+            answer = {"error": error_words(error, _file(rule))}
+        if os.getpid() != own:
+            os._exit(0)  # the rule forked, and this is its child
+        if asyncio.all_tasks(loop):  # something ended the loop while it ran
+            loop.close()
+            loop = asyncio.new_event_loop()
+        left = _left_running()
+        if left > MOST_LEFT:
+            answer = {"error": f"{left} threads and processes of it were still running: a rule ends what it begins"}
+            answer["anew"] = True
+        answers.write(json.dumps({"id": event.id, **answer}) + "\n")
+        answers.flush()
+
+
+def _file(rule: RuleSpec) -> str | None:
+    """The file that the rule's function stands in, as its tracebacks name it."""
+    code = getattr(inspect.unwrap(rule.function), "__code__", None)
+    return None if code is None else str(code.co_filename)
+
+
+def main() -> None:
+    """Load the rule, say so, then score."""
+    acts, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "w")
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    task = json.loads(acts.readline())
+    limit = task["memory_mib"] * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    try:
+        rule = load_one(task["origin"], task["name"], task["text"])
+        assert isinstance(rule, RuleSpec), f"{task['name']} is a consumer, not a rule"
+    except BaseException as error:
+        answers.write(json.dumps({"error": error_words(error, task["origin"])}) + "\n")
+        answers.flush()
+        return
+    answers.write("{}\n")
+    answers.flush()
+    _serve(rule, acts, answers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""What a consumer says: the facts that follow, each once, and its dead letters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from conch.bus import Delivery, Feed, Message
+from conch.consumer.runtime.dead_letters import dead_letter
+from conch.consumer.runtime.state import before_key, encode_state
+from conch.consumer.spec import ConsumerSpec, Facts
+from conch.errors import ContractError
+from conch_schemas import (
+    STREAM_SUBJECTS,
+    ConsumerFailed,
+    Event,
+    NeedsChanged,
+    NoveltyMeasured,
+    RewardAssigned,
+    decode,
+    encode,
+    subject_filter,
+    subject_of,
+)
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass
+class Tally:
+    """What a consumer has counted since it started."""
+
+    handled: int = 0
+    duplicates: int = 0
+    failures: int = 0
+    """Tries that raised."""
+    letters: int = 0
+
+
+@dataclass(frozen=True)
+class Before:
+    """A fold's state before an event, for its dead letter's retry."""
+
+    agent: str
+    state: Any
+    seq: int
+    epoch: str
+    """Of the stream that `seq` is a place in."""
+
+
+class Output:
+    """One consumer's way out."""
+
+    def __init__(self, feed: Feed, spec: ConsumerSpec, tally: Tally) -> None:
+        self._feed, self._bus, self._spec, self._tally = feed, feed.bus, spec, tally
+        self._own = spec.scorer or spec.name
+        """Under which name it scores: nobody says another's scores."""
+        self.known: dict[str, int] = {}
+        """Ids of its own that stand on the stream behind its place, and where: a run before this one published them."""
+
+    def messages(self, facts: Facts, known: Container[str] | None = None) -> list[Message]:
+        """What is to be published of `facts`. Raises ContractError for what is no event, or too large a one."""
+        if facts is None:
+            return []
+        known = self.known if known is None else known
+        messages = []
+        for fact in (facts,) if isinstance(facts, Event) else facts:
+            if not isinstance(fact, Event):
+                raise ContractError(f"consumer {self._spec.name} returned {type(fact).__name__}, not an event")
+            if stranger := next((name for name in _scorers(fact) if name != self._own), None):
+                raise ContractError(
+                    f"consumer {self._spec.name} scored as {stranger[:100]!r}: a score bears the name of who says it"
+                )
+            if fact.id in known:
+                self._tally.duplicates += 1
+                continue
+            data = encode(fact)
+            self._feed.expect(data, fact)
+            messages.append(Message(subject_of(fact), data, fact.id))
+        return messages
+
+    async def publish(self, messages: Sequence[Message]) -> dict[str, int]:
+        """All of them; returns when the stream has them: the ids that it had before, and where."""
+        stored = await self._bus.publish_many(messages) if messages else ()
+        before = {message.id: one.seq for message, one in zip(messages, stored, strict=True) if one.duplicate}
+        self._tally.duplicates += len(before)
+        return before
+
+    async def conclude(
+        self, before: Any, event: Event, result: tuple[Any, Facts], known: Mapping[str, int] | None = None
+    ) -> Any:
+        """Publish what a fold said of an event; the state after it.
+
+        Where the stream has another fact under the same id (from before a crash, or of another copy), the state follows
+        that one: what was published counts. Raises what the fold's `again` raises.
+        """
+        state, facts = result
+        known = self.known if known is None else known
+        standing = {**known, **await self.publish(self.messages(facts, known))}
+        if self._spec.again is None:
+            return state
+        for fact in (facts,) if isinstance(facts, Event) else facts or ():
+            published = await self._other(fact, standing.get(fact.id))
+            if published is not None:
+                state = await self._spec.again(before, event, published)
+        return state
+
+    async def _other(self, fact: Event, seq: int | None) -> Event | None:
+        """The fact at that place, where it is not this one said at another time."""
+        delivery = await self._bus.at(seq) if seq is not None else None
+        if delivery is None:
+            return None
+        there = decode(delivery.data)
+        return there if there != fact.model_copy(update={"time": there.time}) else None
+
+    async def give_up(self, delivery: Delivery, reason: str, tries: int, before: Before | None = None) -> None:
+        """The dead letter; a fold's state before it is kept, for the retry."""
+        self._tally.letters += 1
+        letter = dead_letter(self._spec, delivery, reason, tries)
+        log.error(
+            "consumer.failed",
+            consumer=self._spec.name,
+            seq=delivery.seq,
+            subject=letter.letter_subject,
+            reason=letter.reason,
+        )
+        if delivery.subject.endswith(ConsumerFailed.TYPE):
+            return  # a letter about a letter would be read, and fail, without end; the log has it
+        if before is not None:
+            await self.keep(delivery.seq, before)
+        await self.publish(self.messages(letter))
+
+    async def keep(self, seq: int, before: Before) -> None:
+        """Keep a fold's state before the event at `seq`."""
+        key = before_key(self._spec.name, before.agent, seq)
+        entry = await self._bus.get(key)
+        value = encode_state(before.state, before.seq, before.epoch)
+        await self._bus.put(key, value, revision=entry.revision if entry is not None else 0)
+
+    async def look(self, after: int) -> None:
+        """Find out what a run before this one may have published already: behind the first event still to handle."""
+        self.known = {}
+        async for delivery in self._bus.read([subject_filter(kind) for kind in self._spec.kinds], after=after):
+            self.known = await self.published_since(delivery.seq)
+            return
+
+    async def published_since(self, seq: int) -> dict[str, int]:
+        """Ids of what may be its own behind `seq`, and where each stands first."""
+        emits = [subject_filter(kind) for kind in self._spec.emits]
+        filters = [*emits, subject_filter(ConsumerFailed)] if emits else STREAM_SUBJECTS
+        found: dict[str, int] = {}
+        async for delivery in self._bus.read(filters, after=seq):
+            try:
+                found.setdefault(str(json.loads(delivery.data)["id"]), delivery.seq)
+            except (ValueError, LookupError, TypeError, RecursionError):
+                continue  # not an event: nobody published it here
+        return found
+
+
+def _scorers(fact: Event) -> Iterator[str]:
+    """In whose name a fact scores."""
+    if isinstance(fact, RewardAssigned):
+        yield fact.scorer
+        yield from (score.scorer for score in fact.scores)
+    elif isinstance(fact, NoveltyMeasured):
+        yield from (score.scorer for score in (fact.score, *fact.beside))
+    elif isinstance(fact, NeedsChanged) and fact.score is not None:
+        yield fact.score.scorer

@@ -1,0 +1,102 @@
+"""A fold's dead letter handled once more: the state is built anew, from before the letter to where it was."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from conch.bus import Bus, Delivery
+from conch.bus.subscription import decoded
+from conch.consumer.runtime.dead_letters import dead_letter, settled_key
+from conch.consumer.runtime.output import Before, Output
+from conch.consumer.runtime.state import before_key
+from conch.consumer.spec import ConsumerSpec
+from conch.errors import BusError, ContractError
+from conch_schemas import ContractViolationError, Event, subject_filter
+
+RETRY_SECONDS = 0.1
+"""Between two tries of an event on the way."""
+
+
+async def dead(bus: Bus, seq: int) -> Event:
+    """The event of a dead letter. Raises ContractError when it is no longer there, ContractViolationError for none."""
+    delivery = await bus.at(seq)
+    if delivery is None:
+        raise ContractError(f"event {seq} is no longer on the stream")
+    return decoded(delivery.subject, delivery.data)
+
+
+class Rebuilding:
+    """Of one agent's state of one fold."""
+
+    def __init__(self, bus: Bus, spec: ConsumerSpec, output: Output, agent: str, epoch: str) -> None:
+        self._bus, self._spec, self._output, self._agent, self._epoch = bus, spec, output, agent, epoch
+
+    async def run(self, seq: int, *, upto: int) -> tuple[Any, int]:
+        """(the state, `upto`) after everything from the letter at `seq` up to `upto`, folded anew.
+
+        What follows is published where it is not on the stream, and the states before other letters are brought up to
+        date; other open letters stay out of it. Raises what the handler raises for the letter itself, and for whatever
+        else it fails on to the last: the state is to stay as it was then.
+        """
+        state = await self._before(seq)
+        known = self._output.known | await self._output.published_since(seq)
+        letters = await self._letters() - {seq}
+        folded: set[str] = set()
+        filters = [subject_filter(kind, self._agent) for kind in self._spec.kinds]
+        async for delivery in self._bus.read(filters, after=seq - 1):
+            if delivery.seq > upto:
+                break
+            try:
+                event = decoded(delivery.subject, delivery.data)
+            except ContractViolationError:
+                continue  # has a letter of its own
+            if event.id in folded:
+                continue
+            folded.add(event.id)
+            before = Before(self._agent, state, delivery.seq - 1, self._epoch)
+            if delivery.seq in letters:
+                await self._output.keep(delivery.seq, before)
+            try:
+                state = await self._folded(state, event, known)
+            except Exception as error:
+                if isinstance(error, BusError) or delivery.seq == seq or not await self._is_open(delivery):
+                    raise
+        return state, upto
+
+    async def _folded(self, state: Any, event: Event, known: Mapping[str, int]) -> Any:
+        for _ in range(self._spec.tries - 1):
+            try:
+                return await self._once(state, event, known)
+            except BusError:
+                raise
+            except Exception:
+                await asyncio.sleep(RETRY_SECONDS)
+        return await self._once(state, event, known)
+
+    async def _once(self, state: Any, event: Event, known: Mapping[str, int]) -> Any:
+        result = self._spec.handle(state, event)
+        folded = self._spec.folded(await result if inspect.isawaitable(result) else result)
+        return await self._output.conclude(state, event, folded, known)
+
+    async def _is_open(self, delivery: Delivery) -> bool:
+        """Whether this event has a letter that nobody has retried with success."""
+        letter = dead_letter(self._spec, delivery, "", 0)
+        entry = await self._bus.get(before_key(self._spec.name, self._agent, delivery.seq))
+        return entry is not None and bool(entry.value) and await self._bus.get(settled_key(letter.id)) is None
+
+    async def _before(self, seq: int) -> Any:
+        entry = await self._bus.get(before_key(self._spec.name, self._agent, seq))
+        found = json.loads(entry.value) if entry is not None and entry.value else {}
+        if found.get("epoch") != self._epoch:
+            raise ContractError(f"the state before event {seq} is not known: conch consumer reset {self._spec.name}")
+        assert self._spec.state is not None
+        return self._spec.state.model_validate(found["state"])
+
+    async def _letters(self) -> set[int]:
+        """Where this agent's other letters stand."""
+        prefix = before_key(self._spec.name, self._agent, 0)[:-1]
+        return {int(key.removeprefix(prefix)) for key in await self._bus.keys() if key.startswith(prefix)}

@@ -1,0 +1,1 @@
+"""Grounding: a thought's claims checked against workspace, memory, tools and sensors."""

@@ -1,0 +1,106 @@
+"""What is asked of a running agent: JSON in, JSON out; a refusal is a reply too."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from conch.cycle.hosting.runner import Hosted
+from conch.errors import ConchError, UsageError
+from conch_schemas import Goal
+
+SHOWN = 100
+"""Agents that one status shows; those that wait for something before the others."""
+_AT_EASE = ("running", "starting", "ended")
+
+
+class Requests:
+    """The answers of one agent. With `"all": true` what is asked of it is asked of all that its process hosts."""
+
+    def __init__(self, beside: Mapping[str, Hosted], one: Hosted) -> None:
+        self._beside, self._one = beside, one
+        self._known = {
+            "pause": self._pause,
+            "resume": self._resume,
+            "stop": self._stop,
+            "say": self._say,
+            "goal": self._goal,
+            "status": self._status,
+        }
+
+    async def answer(self, subject: str, data: bytes) -> bytes:
+        """The reply to a request on `conch.ctl.<agent>.<verb>`: `{"ok": true, …}`, or `{"error": one sentence}`."""
+        try:
+            reply = {"ok": True} | await self._reply(subject.rsplit(".", 1)[-1], data)
+        except (ConchError, ValueError) as error:  # what cannot be encoded as an event is a ValueError
+            reply = {"error": " ".join(str(error).split())[:500]}
+        return json.dumps(reply).encode()
+
+    async def _reply(self, verb: str, data: bytes) -> dict[str, Any]:
+        do = self._known.get(verb)
+        if do is None:
+            raise UsageError(f"there is no request {verb[:60]!r}, there are {', '.join(self._known)}")
+        try:
+            body = json.loads(data or b"{}")
+        except (ValueError, RecursionError):
+            raise UsageError("the request is not JSON") from None
+        if not isinstance(body, dict):
+            raise UsageError("the request must be a JSON object")
+        return await do(body)
+
+    def _meant(self, body: Mapping[str, Any]) -> list[Hosted]:
+        return list(self._beside.values()) if body.get("all") is True else [self._one]
+
+    async def _pause(self, body: dict[str, Any]) -> dict[str, Any]:
+        for one in self._meant(body):
+            one.control.pause()
+        return {}
+
+    async def _resume(self, body: dict[str, Any]) -> dict[str, Any]:
+        for one in self._meant(body):
+            one.control.resume()
+        return {}
+
+    async def _stop(self, body: dict[str, Any]) -> dict[str, Any]:
+        for one in self._meant(body):
+            one.control.stop()
+        return {}
+
+    async def _say(self, body: dict[str, Any]) -> dict[str, Any]:
+        text = body.get("text")
+        if not isinstance(text, str) or not text.strip():
+            raise UsageError("a message needs a text")
+        key = str(body.get("id") or uuid.uuid4())
+        return {"id": await self._one.agent.people.tell(text, str(body.get("sender", "user")), key)}
+
+    async def _goal(self, body: dict[str, Any]) -> dict[str, Any]:
+        if "drop" in body:
+            goal = str(body["drop"])
+            await self._one.agent.people.drop_goal(goal, str(body.get("why", "")))
+            return {"goal": goal}
+        if not isinstance(body.get("add"), dict):
+            raise UsageError('a request about goals has "add", a goal, or "drop", a goal\'s id')
+        new = _goal(body["add"])
+        await self._one.agent.people.set_goal(new, by="user")
+        return {"goal": new.id}
+
+    async def _status(self, body: dict[str, Any]) -> dict[str, Any]:
+        if body.get("all") is not True:
+            return self._one.status()
+        rows = [one.row() for one in self._beside.values()]
+        states = Counter(row["state"] for row in rows)
+        return {"agents": sorted(rows, key=lambda row: row["state"] in _AT_EASE)[:SHOWN], "states": dict(states)}
+
+
+def _goal(said: dict[str, Any]) -> Goal:
+    try:
+        return Goal.model_validate({"id": str(uuid.uuid4())[:8]} | {k: v for k, v in said.items() if v is not None})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "it"
+        raise UsageError(f"this is no goal: {where}: {first['msg']}") from None

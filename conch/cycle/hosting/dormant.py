@@ -1,0 +1,50 @@
+"""An agent of the home that does not act in this run: what it is told meanwhile is remembered for it."""
+
+from __future__ import annotations
+
+import structlog
+
+from conch.bus import Arrived, Bus
+from conch.cycle.state.memory import CYCLE_KINDS
+from conch.cycle.state.recover import Recovered, save, take
+from conch_schemas import ContractViolationError
+
+log = structlog.get_logger(__name__)
+
+
+class Resting:
+    """Keeps a memory up, so that nothing on the stream need wait for the agent."""
+
+    def __init__(self, name: str, agentuid: str, at: Recovered) -> None:
+        self.name, self._agentuid = name, agentuid
+        self.at: Recovered | None = at
+        self._unwritten = at.read < at.end
+
+    def hear(self, arrived: Arrived) -> None:
+        """Take what the reader brings; one that acts somewhere else is left alone from then on."""
+        if self.at is None or arrived.seq <= self.at.end:
+            return
+        try:
+            event = arrived.event
+        except ContractViolationError:
+            return  # its consumers make a dead letter of it
+        if isinstance(event, CYCLE_KINDS):
+            log.info("agent.acts_elsewhere", agent=self.name)
+            self.at = None
+        else:
+            take(self.at, event, arrived.seq)
+            self._unwritten = True
+
+    async def save(self, bus: Bus, upto: int) -> None:
+        """Write its memory down where there is news; everything up to `upto` was brought to it.
+
+        Raises FencedError when another did.
+        """
+        if self.at is not None and self._unwritten:
+            self.at.read, self._unwritten = max(self.at.read, upto), False
+            await save(bus, self.name, self._agentuid, self.at)
+
+    def end(self, error: Exception) -> None:
+        """Another process writes its memory: it is left alone."""
+        log.info("agent.acts_elsewhere", agent=self.name, why=str(error))
+        self.at = None

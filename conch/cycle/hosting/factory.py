@@ -1,0 +1,130 @@
+"""What the agents of a process live with: what is constant is shared, the rest is made for each."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from pathlib import Path
+from typing import Any, Self
+
+from conch.bus import Feed
+from conch.config import Settings
+from conch.cycle.agent import Agent
+from conch.cycle.context import Body
+from conch.cycle.control import Control
+from conch.cycle.hosting.runner import Begun, Hosted
+from conch.cycle.model_retry import GIVE_UP_SECONDS
+from conch.cycle.schedule import Rhythm
+from conch.cycle.state.count import CycleCount
+from conch.cycle.state.recover import Origin, Recovered
+from conch.errors import HomeError
+from conch.home import Home
+from conch.minds import Mind, Minds
+from conch.processes.child import Child
+from conch.tools import BUILTIN_TOOLS, Notes, Sandbox, Shelf, Toolbox
+from conch.tools.device import device_tools
+from conch.values import Values
+from conch.workspace import Copies
+
+ACTING_PER_CPU = 4
+"""Agents that use tools and run checks at once, for each processor; the others wait for their turn."""
+
+
+class Household:
+    """Makes the agents that a child's spec names. Entered as a context; left, it closes what it opened."""
+
+    def __init__(self, child: Child, feed: Feed) -> None:
+        self._child, self._feed, self._settings = child, feed, child.settings
+        devices = device_tools(child.settings.edge.actuators, feed.bus.request)
+        self._toolbox, self._sandbox = Toolbox((*BUILTIN_TOOLS, *devices)), Sandbox(child.settings.tools)
+        self._values = Values.model_validate(child.spec["values"])
+        self._turns = asyncio.Semaphore(ACTING_PER_CPU * (os.cpu_count() or 1))
+        first_word = None if child.spec["cycles"] is None else GIVE_UP_SECONDS
+        self._made, self._shelf = Minds(child.settings.mind, first_word), Shelf()
+        self._minds: dict[str, Mind] = {}
+        self._notes: list[Notes] = []
+        self._counts: list[CycleCount] = []
+        self._copies: asyncio.Future[Copies] | None = None
+        self.hosted = [self._host(number, spec) for number, spec in enumerate(child.spec["agents"])]
+        self.resting = {name: Origin(agentuid, rests=True) for name, agentuid in child.spec["resting"].items()}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        async with self._made:
+            for mind in self._minds.values():
+                await mind.close()
+        for notes in self._notes:
+            notes.close()
+        for count in self._counts:
+            count.close()
+
+    def _host(self, number: int, spec: dict[str, Any]) -> Hosted:
+        name, alone = str(spec["name"]), self._child.spec["alone"]
+        seed = self._settings.seed if alone else _seed(self._settings.seed, name)
+        settings = self._settings.model_copy(update={"agent": name, "seed": seed})
+        origin = Origin(spec["agentuid"], spec["beyond"], spec["born"])
+        base = Path(self._child.spec["workspace"])
+        workspace = base if alone else base / name
+
+        def make(at: Recovered, begun: Begun) -> Agent:
+            self._child.report(agent=name, begun={"until": begun.until, "decisions": begun.decisions})
+            return Agent(self._body(settings, origin.agentuid, workspace, at, begun), at, control, rhythm)
+
+        async def furnish() -> None:
+            if not alone:
+                await self._furnish(workspace)
+
+        cycles: int | None = self._child.spec["cycles"]
+        control = Control(lambda state, why: self._report(name, state, why), batch=cycles is not None)
+        rhythm = Rhythm(settings.cycle.interval, None if alone else number / len(self._child.spec["agents"]))
+        begun = Begun(**found) if (found := spec["begun"]) is not None else None
+        return Hosted(name, origin, control, rhythm, make, furnish, cycles=cycles, begun=begun)
+
+    def _report(self, name: str, state: str, why: str) -> None:
+        if why:
+            self._child.report(agent=name, state=state, why=why)
+
+    def _body(self, settings: Settings, agentuid: str, workspace: Path, at: Recovered, begun: Begun) -> Body:
+        own = Home(self._child.home).agent_dir(settings.agent)
+        mind = self._minds.get(settings.agent)
+        if mind is None:
+            decided = at.memory.decisions - begun.decisions
+            mind = self._made.make(seed=settings.seed, memory=own / "reflex.npz", decided=decided)
+            self._minds[settings.agent] = mind
+        notes = Notes(own / "notes.db", shelf=None if self._child.spec["alone"] else self._shelf)
+        self._notes.append(notes)
+        count = CycleCount(own)
+        self._counts.append(count)
+        return Body(
+            feed=self._feed,
+            mind=mind,
+            toolbox=self._toolbox,
+            sandbox=self._sandbox,
+            notes=notes,
+            workspace=workspace,
+            settings=settings,
+            values=self._values,
+            agentuid=agentuid,
+            turns=self._turns,
+            count=count,
+        )
+
+    async def _furnish(self, workspace: Path) -> None:
+        """A filled workspace where there is none. Raises HomeError."""
+        if self._copies is None:
+            self._copies = asyncio.ensure_future(asyncio.to_thread(Copies.make))
+        try:
+            copies = await asyncio.shield(self._copies)
+            await asyncio.to_thread(copies.into, workspace)
+        except OSError as error:
+            raise HomeError(
+                f"the workspace {workspace} cannot be filled ({error.strerror}): make room, or mend its permissions"
+            ) from error
+
+
+def _seed(seed: int, name: str) -> int:
+    """Of one among several: with the same, all would do the same."""
+    return int.from_bytes(hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=6).digest())

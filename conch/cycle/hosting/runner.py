@@ -1,0 +1,158 @@
+"""One agent among those of a process: it lives, has ended, or is set aside until somebody lets it go on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from conch.bus import Arrived, Bus
+from conch.cycle.agent import Agent
+from conch.cycle.control import Control, StoppedError
+from conch.cycle.hosting.interrupt import Interrupt
+from conch.cycle.schedule import Rhythm
+from conch.cycle.state.recover import Origin, Recovered, recover, save
+from conch.errors import ConchError, UsageError
+from conch.minds import ScriptEnded
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """Where an agent stood when its run began: a process that is started again goes on to the same end."""
+
+    until: int | None
+    """The cycle to end before; None: none."""
+    decisions: int
+    """How many decisions there were already."""
+
+
+class Hosted:
+    """One agent of a process. Whatever it fails of stays its own."""
+
+    def __init__(
+        self,
+        name: str,
+        origin: Origin,
+        control: Control,
+        rhythm: Rhythm,
+        make: Callable[[Recovered, Begun], Agent],
+        furnish: Callable[[], Awaitable[None]],
+        *,
+        cycles: int | None = None,
+        begun: Begun | None = None,
+    ) -> None:
+        """`make` gives an agent everything it lives with, `furnish` sees to its workspace before the first cycle; both
+        may raise. `cycles`: how many more there are to be; None: until it is told to stop."""
+        self.name, self.origin, self.control = name, origin, control
+        self._rhythm, self._make, self._furnish, self._cycles = rhythm, make, furnish, cycles
+        self.begun = begun
+        self.at: Recovered | None = None
+        """None: it is set aside, and its memory is as it was written last."""
+        self.error: Exception | None = None
+        """What it failed of, while it is set aside."""
+        self._agent: Agent | None = None
+        self._missed: list[Arrived] | None = None
+        """What came while its memory was looked for."""
+        self._interrupt = Interrupt()
+        self.broken: Exception | None = None
+        """What its life was ended for."""
+
+    @property
+    def agent(self) -> Agent:
+        """The living agent. Raises UsageError where it is set aside."""
+        if self._agent is None:
+            why = said(self.error) if self.error is not None else "it begins in a moment"
+            raise UsageError(f"{self.name} is set aside ({why}): conch resume --agent {self.name} lets it go on")
+        return self._agent
+
+    @property
+    def behind(self) -> int:
+        """Where its reading begins: its memory is whole, but its mind may have missed experiences."""
+        assert self.at is not None
+        return self.at.read if self.agent.learns else self.at.end
+
+    def begin(self, at: Recovered) -> None:
+        """Give it its memory and all it lives with. Raises what it fails of."""
+        if self.begun is None:
+            until = at.memory.next_cycle + self._cycles if self._cycles is not None else None
+            self.begun = Begun(until, at.memory.decisions)
+        self._agent = self._make(at, self.begun)
+        self.at, self.error, self.broken, self._interrupt = at, None, None, Interrupt()
+        missed, self._missed = self._missed or (), None
+        for arrived in missed:
+            self._agent.hear(arrived)
+
+    async def live(self, *, at_once: bool = False) -> None:
+        """Its life, from its own place in the interval (or at once) to its end. Raises what it fails of, as itself."""
+        assert self.begun is not None
+        try:
+            await self._interrupt.around(self._live(self.begun.until, 0.0 if at_once else self._rhythm.first()))
+        except (ScriptEnded, StoppedError) as end:
+            log.info("agent.ended_early", agent=self.name, why=type(end).__name__)
+
+    async def _live(self, until: int | None, wait: float) -> None:
+        self.control.running()
+        await self.control.sleep(wait)
+        if not self.control.stopping:
+            await self._furnish()
+            await self.agent.run(until)
+
+    def hear(self, arrived: Arrived) -> None:
+        """Take what the reader brings; what ends the agent for that comes out of `live`."""
+        if self._missed is not None:
+            self._missed.append(arrived)
+        elif self._agent is not None:
+            try:
+                self._agent.hear(arrived)
+            except Exception as error:
+                self.end(error)
+
+    def end(self, error: Exception) -> None:
+        """Have `live` raise this, where it goes on."""
+        self.broken = error
+        self._interrupt.end(error)
+
+    def set_aside(self, error: Exception) -> None:
+        """It failed of this: nothing more of it is done or written, until it is let go on."""
+        self.at, self._agent, self._missed, self.error = None, None, None, error
+        self.control.trouble("failed", said(error))
+
+    async def let_go_on(self) -> bool:
+        """Wait until somebody lets it go on; whether that came before it was told to stop."""
+        self.control.pause()
+        while self.control.paused and not self.control.stopping:
+            await self.control.change()
+        self.control.over("failed")
+        return not self.control.stopping
+
+    async def again(self, bus: Bus) -> None:
+        """Begin anew from what the stream says of it. Raises what it fails of."""
+        self._missed = []
+        self.begin(await recover(bus, self.name, self.origin))
+
+    async def save(self, bus: Bus, upto: int) -> None:
+        """Write its memory down; everything up to `upto` was brought to it. Nothing while it is set aside.
+
+        Raises FencedError when another copy of it did.
+        """
+        if self.at is not None:
+            self.at.read = max(self.at.read, upto)
+            await save(bus, self.name, self.origin.agentuid, self.at)
+
+    def status(self) -> dict[str, Any]:
+        """Its state in a few figures, as JSON."""
+        return self._agent.status() if self._agent is not None else self.row()
+
+    def row(self) -> dict[str, Any]:
+        """Its state in a line of a table, as JSON."""
+        cycle = self._agent.memory.next_cycle - 1 if self._agent is not None else None
+        return {"agent": self.name, "state": self.control.state, "why": self.control.why, "cycle": cycle}
+
+
+def said(error: Exception) -> str:
+    """An error in one sentence, whether it is one of ours or not."""
+    return str(error) if isinstance(error, ConchError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,67 @@
+"""What people tell the agent: messages and goals, as facts of no cycle."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from conch.cycle.publish import Facts
+from conch.cycle.state.memory import MOST_WAITING, Memory
+from conch.cycle.state.recover import Recovered
+from conch.errors import UsageError
+from conch.text import cut, well_formed
+from conch_schemas import Goal, GoalDropped, GoalSet, MessageReceived
+
+MESSAGE_BYTES = 64 * 1024
+"""Most bytes of a message, encoded; of a longer one head and tail are kept."""
+MOST_GOALS = 50
+"""Active goals at once: each is checked after every act that may change the workspace."""
+GOAL_BYTES = 8 * 1024
+"""Most bytes of a goal, as JSON."""
+
+
+class People:
+    """Takes what people say. One at a time, so that each sees what the one before did."""
+
+    def __init__(self, facts: Facts, at: Recovered) -> None:
+        self._facts, self._at = facts, at
+        self._turn = asyncio.Lock()
+
+    @property
+    def _memory(self) -> Memory:
+        return self._at.memory
+
+    async def tell(self, text: str, sender: str, key: str) -> str:
+        """A person's message; its id. `key` tells it from others of the same words: the same key again is the same
+        message, said once. Raises UsageError when too many wait."""
+        said = cut(well_formed(text), MESSAGE_BYTES).text
+        message = self._facts.outside(MessageReceived, key, text=said, sender=well_formed(sender)[:100])
+        async with self._turn:
+            if not self._memory.knows_message(message.id):
+                if not self._memory.has_room(said):
+                    raise UsageError(
+                        f"{len(self._memory.waiting)} messages wait for an answer already (at most {MOST_WAITING}, "
+                        "512 KiB together): say it again when some are answered"
+                    )
+                await self._facts.publish(message)
+        return message.id
+
+    async def set_goal(self, goal: Goal, *, by: Any) -> None:
+        """Make a goal active. Raises UsageError when it was set before, is too large, or too many are active."""
+        if (size := len(goal.model_dump_json())) > GOAL_BYTES:
+            raise UsageError(
+                f"the goal {goal.id[:60]} has {size} bytes with its check, at most {GOAL_BYTES} are allowed"
+            )
+        async with self._turn:
+            if goal.id in self._memory.known_goals:
+                raise UsageError(f"a goal {goal.id} was set before: give this one another id")
+            if len(self._memory.goals) >= MOST_GOALS:
+                raise UsageError(f"{MOST_GOALS} goals are active already: conch goal drop ends one")
+            await self._facts.publish(self._facts.outside(GoalSet, goal.id, goal=goal, by=by))
+
+    async def drop_goal(self, goal: str, why: str) -> None:
+        """End a goal. Raises UsageError when it is not active."""
+        async with self._turn:
+            if goal not in self._memory.goals:
+                raise UsageError(f"there is no active goal {goal[:60]!r}: conch goal list shows them")
+            await self._facts.publish(self._facts.outside(GoalDropped, goal, goal=goal, why=well_formed(why)[:500]))

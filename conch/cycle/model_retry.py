@@ -1,0 +1,98 @@
+"""Waiting for what the agent cannot go on without: a mind that speaks, a person's leave, tokens to spend."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Any, TypeVar
+
+import structlog
+
+from conch.cycle.control import Control, StoppedError
+from conch.cycle.state.memory import HOUR, Memory
+from conch.errors import ModelError
+
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
+
+MOST_BACKOFF = 60.0
+"""Longest wait, in seconds, for a mind that failed, unless it asked for longer."""
+GIVE_UP_SECONDS = 30.0
+"""How long a run of a set number of cycles waits for a mind that never spoke."""
+SILENT_SECONDS = 5.0
+"""How long a mind may take, that has not taken half as long before, until it is said that it is waited for."""
+_DOUBLINGS = 6
+
+
+class Patience:
+    """One agent's waiting. `limit`: tokens that it may use in an hour; None: any number."""
+
+    def __init__(self, control: Control, limit: int | None) -> None:
+        self._control, self._limit = control, limit
+        self._spoke = False
+        self._slowest = 0.0
+        """Seconds of the reply that took longest."""
+
+    async def answer(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The mind's answer, asked for again with back-off while it fails: a failure is no reply, and costs no cycle.
+
+        Raises StoppedError when told to stop meanwhile; ModelError when the mind never spoke before and it is fatal,
+        or the run has a set number of cycles and nobody is at the endpoint, or nothing whole came for GIVE_UP_SECONDS:
+        then somebody is there to mend it.
+        """
+        failures, began = 0, monotonic()
+        while True:
+            try:
+                return await self.once(ask())
+            except ModelError as error:
+                failures += 1
+                left = GIVE_UP_SECONDS - (monotonic() - began) if self._control.batch and not self._spoke else None
+                hopeless = left is not None and (error.unreachable or left <= 0)
+                if not self._spoke and (error.fatal or hopeless):
+                    raise
+                await self._wait(error, failures, left)
+
+    async def once(self, work: Coroutine[Any, Any, T]) -> T:
+        """The mind's answer to one question. That it is waited for is said after SILENT_SECONDS, or twice as long as it
+        ever took. Raises ModelError, and StoppedError when told to stop meanwhile."""
+        quiet, began = max(SILENT_SECONDS, 2 * self._slowest), monotonic()
+        why = f"no reply for {quiet:.0f} s so far, it is waited for"
+        saying = asyncio.get_running_loop().call_later(quiet, self._control.trouble, "mind", why)
+        try:
+            answer = await self._control.unless_stopped(work)
+        finally:
+            saying.cancel()
+        self._spoke, self._slowest = True, max(self._slowest, monotonic() - began)
+        self._control.over("mind")
+        return answer
+
+    async def _wait(self, error: ModelError, failures: int, left: float | None) -> None:
+        """Seconds of back-off, no more than are `left`, or as many as the endpoint asked for."""
+        backoff = min(2.0 ** min(failures, _DOUBLINGS), MOST_BACKOFF) * random.uniform(0.75, 1.0)  # noqa: S311 - no secret
+        wait = min(error.retry_after or (backoff if left is None else min(backoff, left)), HOUR)
+        log.warning("mind.failed", error=str(error), wait=wait, failures=failures)
+        self._control.trouble("mind", f"{error}; trying again in {wait:.0f} s")
+        await self._control.sleep(wait)
+        if self._control.stopping:
+            raise StoppedError
+
+    async def leave(self, memory: Callable[[], Memory]) -> None:
+        """Wait while a person has paused the agent, or the hour's tokens are used up. Returns when told to stop."""
+        while not self._control.stopping:
+            now = time.time()  # the hour is one of people's: it goes on while the agent is down
+            until = memory().until_below(self._limit, now) if self._limit is not None else now
+            if until > now:
+                at = datetime.fromtimestamp(until, UTC).strftime("%H:%M:%S UTC")
+                why = f"{self._limit} tokens in the last hour (mind.max_tokens_per_hour): paused until {at}"
+                self._control.trouble("budget", why)
+                await self._control.change(until - now)
+                continue
+            self._control.over("budget")
+            if not self._control.paused:
+                return
+            await self._control.change()

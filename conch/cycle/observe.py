@@ -1,0 +1,73 @@
+"""Outlook: the state in which a mind is asked, from the agent's memory and what its workspace holds."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from conch.cycle.context import Body
+from conch.cycle.grounding.files import list_files
+from conch.cycle.grounding.sensors import perceived
+from conch.cycle.state.memory import Memory
+from conch.minds import Sense, Situation
+from conch.needs import initial_state, most_pressing, pressing, priorities_of
+
+FRESH_SECONDS = 1.0
+"""How long a list of the workspace's files is good between a thought and its decision."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The state in which a mind was asked."""
+
+    situation: Situation
+    message: tuple[str, str] | None
+    """Id and text of the oldest message that waits."""
+
+
+class Outlook:
+    """How one agent sees its state."""
+
+    def __init__(self, body: Body) -> None:
+        self._body, self._tools = body, tuple(body.toolbox.registry.names)
+        self._priorities = priorities_of(body.settings.needs)
+        self._listed: tuple[str, ...] = ()
+        self._listed_at = -FRESH_SECONDS
+        self._born_with = initial_state(body.settings.needs).levels
+
+    def _files(self, memory: Memory) -> tuple[str, ...]:
+        """The workspace's files. A decision is asked for right behind its thought: then they are still the same."""
+        deciding = memory.thought is not None and memory.decided is None
+        if not deciding or time.monotonic() - self._listed_at > FRESH_SECONDS:
+            self._listed, self._listed_at = list_files(self._body.workspace), time.monotonic()
+        return self._listed
+
+    def needs(self, memory: Memory) -> dict[str, float]:
+        """Satisfaction per need, 0..1: as last heard of, else as at birth."""
+        return {need: memory.needs.get(need, start) for need, start in self._born_with.items()}
+
+    def senses(self, memory: Memory) -> tuple[Sense, ...]:
+        """What sensors said last, by name, the stale ones too."""
+        return perceived(memory.senses, self._body.settings.edge.senses, time.time())
+
+    def moment(self, memory: Memory, number: int) -> Moment:
+        """The state now, in the cycle of this number."""
+        needs, grounded = self.needs(memory), memory.grounded
+        waiting = memory.waiting[0] if memory.waiting else None
+        situation = Situation(
+            agent=self._body.settings.agent,
+            cycle=number,
+            needs=needs,
+            pressing=pressing(needs, self._priorities),
+            need=most_pressing(needs, self._priorities),
+            goals=tuple(active.goal for active in memory.goals.values()),
+            message=waiting.text if waiting is not None else None,
+            thought=memory.thought.thought.text if memory.thought is not None else "",
+            claims=grounded.claims if grounded is not None else (),
+            memory=grounded.memory if grounded is not None else (),
+            recent=memory.recall(),
+            files=self._files(memory),
+            tools=self._tools,
+            senses=tuple(sense for sense in self.senses(memory) if not sense.stale),
+        )
+        return Moment(situation, (waiting.id, waiting.text) if waiting is not None else None)

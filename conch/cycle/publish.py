@@ -1,0 +1,129 @@
+"""What the agent says: each fact in its envelope, stored on the bus, and only then remembered."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, TypeVar
+from uuid import UUID, uuid5
+
+import structlog
+
+from conch.bus import Arrived, Feed
+from conch.cycle.control import Control
+from conch.cycle.hosting.publish_watch import Turns
+from conch.cycle.state.memory import CYCLE_KINDS, OWN_KINDS, remember
+from conch.cycle.state.recover import Recovered, refuse_stranger, take
+from conch.errors import BusError, FencedError
+from conch_schemas import (
+    ContractViolationError,
+    Event,
+    action_id,
+    consequence_id,
+    cycle_event_id,
+    decode,
+    encode,
+    source_of,
+    subject_of,
+    traceparent_of,
+)
+
+log = structlog.get_logger(__name__)
+E = TypeVar("E", bound=Event)
+
+RETURNED = 100
+"""Own facts that the reader handed back lately: one that the stream has twice is still ours."""
+
+
+class Facts:
+    """One agent's facts. `at` is its memory, which this changes as facts are stored."""
+
+    def __init__(self, feed: Feed, agent: str, agentuid: str, at: Recovered, control: Control, policy: str) -> None:
+        self._feed, self._bus, self.agent, self.agentuid = feed, feed.bus, agent, agentuid
+        self._at, self._policy = at, policy
+        self._turns = Turns(feed, control)
+        self._said: set[str] = set()
+        """Ids that the reader has still to hand back to us."""
+        self._returned: deque[str] = deque(maxlen=RETURNED)
+
+    def of_cycle(self, kind: type[E], number: int, *, policy: str | None = None, **data: Any) -> E:
+        """A fact of a cycle: one of its kind. `policy`: the one that acted, where it is another than now's."""
+        action = action_id(self.agentuid, number)
+        identity = cycle_event_id(action, kind)
+        return kind(**self._envelope(number, action, identity), policy=policy or self._policy, **data)
+
+    def after(self, cause: Event, kind: type[E], index: int = 0, **data: Any) -> E:
+        """A fact that follows from a fact of a cycle, of the same policy."""
+        assert cause.cycle is not None
+        assert cause.action_id is not None
+        identity = consequence_id(cause.id, "cycle", "1", kind, index)
+        envelope = self._envelope(cause.cycle, cause.action_id, identity)
+        return kind(**envelope, causation_id=cause.id, policy=cause.policy, **data)
+
+    def outside(self, kind: type[E], key: str, **data: Any) -> E:
+        """A fact of no cycle; `key` tells it from others of its kind."""
+        identity = str(uuid5(UUID(self.agentuid), f"{kind.TYPE}/{key}"))
+        return kind(
+            id=identity, source=source_of(self.agent, self.agentuid), agent=self.agent, policy=self._policy, **data
+        )
+
+    async def publish(self, event: Event) -> None:
+        """Store a fact, then remember it. While the bus is gone, wait.
+
+        Raises BusError when the stream has another content under its id: somebody else speaks for this agent.
+        """
+        data = encode(event)
+        if not self._bus.connected:
+            self._turns.gone()
+        self._said.add(event.id)  # before: the reader may hand it back before the bus has acknowledged it
+        self._feed.expect(data, event)
+        with self._turns.waiting():
+            stored = await self._bus.publish(subject_of(event), data, id=event.id)
+        if stored.duplicate:
+            await self._agree(event, stored.seq)
+        log.info(event.TYPE, cycle=event.cycle, seq=stored.seq)
+        self._at.memory = remember(self._at.memory, event)
+
+    def heard(self, arrived: Arrived) -> None:
+        """Take what the reader brings: what others said, or came while nobody listened, is remembered now; and what
+        the agent said itself, which may come before the bus has acknowledged it.
+
+        Raises FencedError when another copy of the agent runs, BusError when another agent has its name.
+        """
+        if arrived.seq <= self._at.end:
+            return  # remembered already
+        try:
+            event = arrived.event
+        except ContractViolationError:
+            return  # its consumers make a dead letter of it
+        if event.id in self._said:
+            self._said.discard(event.id)
+            self._returned.append(event.id)
+            self._at.memory = remember(self._at.memory, event)
+        elif event.id not in self._returned:
+            self._take(event, arrived.seq)
+
+    def _take(self, event: Event, seq: int) -> None:
+        if isinstance(event, OWN_KINDS):
+            refuse_stranger(self.agent, self.agentuid, event.agentuid)
+        if isinstance(event, CYCLE_KINDS):
+            raise FencedError(f"another copy of {self.agent} runs on this bus (it said {event.TYPE}); this one stops")
+        take(self._at, event, seq)
+
+    def _envelope(self, number: int, action: str, identity: str) -> dict[str, Any]:
+        return {
+            "id": identity,
+            "source": source_of(self.agent, self.agentuid),
+            "agent": self.agent,
+            "cycle": number,
+            "action_id": action,
+            "subject": action,
+            "traceparent": traceparent_of(action, identity),
+        }
+
+    async def _agree(self, event: Event, seq: int) -> None:
+        """That what stands there is this very fact; when it was said may differ."""
+        there = await self._bus.at(seq)
+        if there is not None and decode(there.data).model_copy(update={"time": event.time}) != event:
+            raise BusError(
+                f"{event.TYPE} {event.id} stands on the stream with another content: does {self.agent} run twice?"
+            )

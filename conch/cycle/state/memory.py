@@ -1,0 +1,337 @@
+"""What an agent knows of itself: a pure fold over its own facts, so that a crash forgets nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from conch.cycle.effects import touched
+from conch.cycle.grounding.sensors import Heard, heard
+from conch.folds.order import MOST_LEAP
+from conch.minds.protocol import Recent
+from conch_schemas import (
+    Action,
+    ActionDecided,
+    ActionTaken,
+    CycleReflected,
+    Event,
+    Goal,
+    GoalDropped,
+    GoalReached,
+    GoalSet,
+    MessageReceived,
+    MessageSent,
+    NeedsChanged,
+    PolicySet,
+    SenseMeasured,
+    TaskProgressed,
+    ThoughtFormed,
+    ThoughtGrounded,
+    Usage,
+    consequence_id,
+)
+
+RECENT = 10
+RECENT_OUTPUT = 2000
+"""Characters of an output, and of an argument, that the agent remembers."""
+RECENT_ARGS = 10
+HOUR = 3600.0
+TICK = 10.0
+"""Seconds of spending that are counted as one."""
+MOST_TICKS = 400
+MOST_WAITING = 1000
+"""Messages that wait for an answer at most."""
+WAITING_BYTES = 512 * 1024
+"""Bytes of all waiting messages at most, as JSON: the memory is written down in one piece."""
+MOST_ANSWERED = 1000
+"""Answered messages that are remembered, so that one read twice is answered once."""
+
+CYCLE_KINDS: tuple[type[Event], ...] = (
+    PolicySet,
+    ThoughtFormed,
+    ThoughtGrounded,
+    ActionDecided,
+    ActionTaken,
+    CycleReflected,
+    GoalReached,
+    MessageSent,
+)
+"""The facts that only the agent itself publishes."""
+
+TOLD_KINDS: tuple[type[Event], ...] = (GoalSet, GoalDropped, MessageReceived)
+"""The facts that it is told: published by itself for whoever asks it, or by others while it does not run."""
+
+OWN_KINDS = CYCLE_KINDS + TOLD_KINDS
+"""All of the agent's memory but what others measure."""
+
+MEASURED_KINDS: tuple[type[Event], ...] = (NeedsChanged, SenseMeasured, TaskProgressed)
+"""The facts about the agent that others say: of its needs and senses, and, as it does itself, of its tasks."""
+
+
+class _State(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class ActiveGoal(_State):
+    """A goal and how far its check has come."""
+
+    goal: Goal
+    best: float | None = None
+    """The best measure so far; None: not measured yet."""
+    tried: bool = False
+    """Whether an act that may change the workspace has been checked against it without achieving it."""
+
+
+class Episode(_State):
+    """A task that the agent works on, and how it stands as far as was said."""
+
+    tokens: int = 0
+    """Used by its acts, and by the reflections on them."""
+    rate: float | None = None
+    """The share of its tests that passed; None: not known."""
+
+
+class Remembered(_State):
+    """One of the last acts."""
+
+    cycle: int
+    action: Action
+    """Its arguments as texts of at most RECENT_OUTPUT characters where they are longer."""
+    status: str
+    output: str
+
+
+class Waiting(_State):
+    """A message that is not answered yet."""
+
+    id: str
+    text: str
+    size: int
+    """Bytes that it takes where the memory is written down."""
+
+
+class Spent(_State):
+    """Tokens of at most TICK seconds."""
+
+    time: float
+    """Seconds since the epoch, of the latest of them."""
+    tokens: int
+
+
+class Memory(_State):
+    """An agent's memory of itself. Bounded but for the goals."""
+
+    next_cycle: int = 0
+    thought: ThoughtFormed | None = None
+    """Of the cycle that is open, as are the next four."""
+    grounded: ThoughtGrounded | None = None
+    decided: ActionDecided | None = None
+    taken: ActionTaken | None = None
+    step_told: bool = False
+    """Whether it was said how far its act brought a task."""
+    goals: dict[str, ActiveGoal] = Field(default_factory=dict)
+    episodes: dict[str, Episode] = Field(default_factory=dict)
+    """By the goal's id, from the first word of it to the act that ended it."""
+    known_goals: frozenset[str] = frozenset()
+    """Every goal there ever was: none is set twice."""
+    waiting: tuple[Waiting, ...] = ()
+    """The oldest first."""
+    answered: tuple[str, ...] = ()
+    """Ids of the last messages that were answered."""
+    needs: dict[str, float] = Field(default_factory=dict)
+    senses: dict[str, Heard] = Field(default_factory=dict)
+    """The last word of each sense; the one heard last is the last one."""
+    recent: tuple[Remembered, ...] = ()
+    spent: tuple[Spent, ...] = ()
+    policy: str | None = None
+
+    @property
+    def decisions(self) -> int:
+        """How many times it was decided."""
+        return self.next_cycle - (self.thought is not None and self.decided is None)
+
+    def recall(self) -> tuple[Recent, ...]:
+        """The last acts as a mind is told them."""
+        return tuple(Recent(act.cycle, act.action, act.status, act.output) for act in self.recent)
+
+    def knows_message(self, id: str) -> bool:
+        """Whether this message waits or was answered (of the last MOST_ANSWERED)."""
+        return id in self.answered or self.is_waiting(id)
+
+    def is_waiting(self, id: str) -> bool:
+        """Whether this message waits for an answer."""
+        return any(waiting.id == id for waiting in self.waiting)
+
+    def has_room(self, text: str) -> bool:
+        """Whether another message of this text may wait."""
+        size = sum(waiting.size for waiting in self.waiting) + _size(text)
+        return len(self.waiting) < MOST_WAITING and size <= WAITING_BYTES
+
+    def tokens_in_hour(self, now: float) -> int:
+        """Tokens used in the hour before `now`, seconds since the epoch."""
+        return sum(spent.tokens for spent in self._in_hour(now))
+
+    def until_below(self, limit: int, now: float) -> float:
+        """When, seconds since the epoch, the hour's tokens will be below `limit`; `now` when they are."""
+        until, total = now, self.tokens_in_hour(now)
+        for spent in sorted(self._in_hour(now), key=lambda spent: spent.time):
+            if total < limit:
+                break
+            total -= spent.tokens
+            until = spent.time + HOUR
+        return until
+
+    def _in_hour(self, now: float) -> list[Spent]:
+        # What lies ahead was written before the clock was set back: waiting for it could take for ever.
+        return [spent for spent in self.spent if now - HOUR < spent.time <= now + TICK]
+
+
+def remember(memory: Memory, event: Event) -> Memory:
+    """The memory after `event`. A fact that was remembered before changes nothing, however late it comes again; only
+    the needs, the senses and the policy are as the last fact says, so these are read in order.
+
+    A message beyond MOST_WAITING or WAITING_BYTES does not wait: it stands on the stream without an answer.
+    """
+    match event:
+        case ThoughtFormed() if event.cycle is not None and _comes_next(memory, event.cycle):
+            begun: dict[str, Any] = {"next_cycle": event.cycle + 1, "thought": event}
+            return memory.model_copy(update=NOTHING_OPEN | begun | _spending(memory, event, event.usage))
+        case ThoughtGrounded() if _open(memory, event) and memory.grounded is None:
+            return memory.model_copy(update={"grounded": event})
+        case ActionDecided() if _open(memory, event) and memory.decided is None:
+            return memory.model_copy(update={"decided": event} | _spending(memory, event, event.usage))
+        case ActionTaken() if _open(memory, event) and memory.taken is None:
+            return _after_act(memory, event)
+        case CycleReflected() if _open(memory, event):
+            closed = {"episodes": _reflected(memory, event)}
+            return memory.model_copy(update=NOTHING_OPEN | closed | _spending(memory, event, event.usage))
+        case TaskProgressed() if memory.taken is not None and event.id == step_id(memory.taken):
+            return memory.model_copy(update={"step_told": True})
+        case TaskProgressed() if event.action_id is None and event.episode in memory.goals:
+            stands = memory.episodes.get(event.episode, Episode()).model_copy(update={"rate": event.test_pass_rate})
+            return memory.model_copy(update={"episodes": memory.episodes | {event.episode: stands}})
+        case NeedsChanged():
+            return memory.model_copy(update={"needs": dict(event.after)})
+        case SenseMeasured():
+            return memory.model_copy(update={"senses": heard(memory.senses, event)})
+        case PolicySet():
+            return memory.model_copy(update={"policy": event.policy})
+        case MessageReceived() if not memory.knows_message(event.id) and memory.has_room(event.text):
+            waiting = Waiting(id=event.id, text=event.text, size=_size(event.text))
+            return memory.model_copy(update={"waiting": (*memory.waiting, waiting)})
+        case MessageSent() if event.answers is not None and event.answers not in memory.answered:
+            left = tuple(waiting for waiting in memory.waiting if waiting.id != event.answers)
+            answered = (*memory.answered, event.answers)[-MOST_ANSWERED:]
+            return memory.model_copy(update={"waiting": left, "answered": answered})
+        case GoalSet() if event.goal.id not in memory.known_goals:
+            goals = memory.goals | {event.goal.id: ActiveGoal(goal=event.goal)}
+            return memory.model_copy(update={"goals": goals, "known_goals": memory.known_goals | {event.goal.id}})
+        case GoalReached() | GoalDropped() if event.goal in memory.goals:
+            goals = {id: goal for id, goal in memory.goals.items() if id != event.goal}
+            return memory.model_copy(update={"goals": goals})
+    return memory
+
+
+def measured(memory: Memory, goal: str, measure: float) -> Memory:
+    """The memory after a goal was measured without an act: what is so already counts for none."""
+    if (active := memory.goals.get(goal)) is None:
+        return memory
+    best = max(measure, active.best or 0.0)
+    return memory.model_copy(update={"goals": memory.goals | {goal: active.model_copy(update={"best": best})}})
+
+
+def step_id(act: ActionTaken) -> str:
+    """The id of the fact that says how far an act brought its task."""
+    return consequence_id(act.id, "cycle", "1", TaskProgressed)
+
+
+NOTHING_OPEN: dict[str, Any] = {
+    "thought": None,
+    "grounded": None,
+    "decided": None,
+    "taken": None,
+    "step_told": False,
+}
+"""What a memory holds of a cycle, once that is over."""
+
+
+def _size(text: str) -> int:
+    return len(json.dumps(text, ensure_ascii=False).encode())
+
+
+def _comes_next(memory: Memory, cycle: int) -> bool:
+    """Whether a cycle begins with this number; one from far beyond is nobody's word."""
+    return memory.next_cycle <= cycle < memory.next_cycle + MOST_LEAP or memory.next_cycle == 0
+
+
+def _open(memory: Memory, event: Event) -> bool:
+    return memory.thought is not None and memory.thought.cycle == event.cycle
+
+
+def _spending(memory: Memory, event: Event, usage: Usage) -> dict[str, Any]:
+    """Tokens are added up by ticks, or an hour of short cycles would be a long list."""
+    time, tokens = event.time.timestamp(), _tokens(usage)
+    if not tokens:
+        return {}
+    spent = [tick for tick in memory.spent if tick.time > time - HOUR]
+    if spent and spent[-1].time // TICK == time // TICK:
+        tokens += spent.pop().tokens
+    return {"spent": (*spent, Spent(time=time, tokens=tokens))[-MOST_TICKS:]}
+
+
+def _tokens(usage: Usage) -> int:
+    return usage.input_tokens + usage.output_tokens
+
+
+def _after_act(memory: Memory, event: ActionTaken) -> Memory:
+    assert event.cycle is not None
+    outcome = event.outcome
+    act = Remembered(
+        cycle=event.cycle,
+        action=_short(event.action),
+        status=outcome.status,
+        output=outcome.output.text[:RECENT_OUTPUT],
+    )
+    goals, tried = dict(memory.goals), touched(event.action, outcome.status)
+    for check in event.goals:
+        if check.outcome != "error" and (active := goals.get(check.goal)) is not None:
+            best = max(check.measure, check.best, active.best or 0.0)
+            failed = active.tried or (tried and check.outcome != "achieved")
+            goals[check.goal] = active.model_copy(update={"best": best, "tried": failed})
+    after = {"taken": event, "recent": (*memory.recent, act)[-RECENT:], "goals": goals}
+    return memory.model_copy(update=after | {"episodes": _worked_on(memory, event)})
+
+
+def _worked_on(memory: Memory, act: ActionTaken) -> dict[str, Episode]:
+    if act.episode is None:
+        return memory.episodes
+    before = memory.episodes.get(act.episode, Episode())
+    rates = (check.measure for check in act.goals if check.goal == act.episode and check.outcome != "error")
+    after = Episode(tokens=before.tokens + _tokens(act.usage), rate=next(rates, before.rate))
+    return memory.episodes | {act.episode: after}
+
+
+def _reflected(memory: Memory, event: CycleReflected) -> dict[str, Episode]:
+    """The episodes once the cycle is over: what its act ended is forgotten."""
+    act = memory.taken
+    if act is None or act.episode not in memory.episodes:
+        return memory.episodes
+    worked_on = memory.episodes[act.episode]
+    others = {id: episode for id, episode in memory.episodes.items() if id != act.episode}
+    if act.terminal:
+        return others
+    tokens = worked_on.tokens + _tokens(event.usage)
+    return others | {act.episode: worked_on.model_copy(update={"tokens": tokens})}
+
+
+def _short(action: Action) -> Action:
+    args = {name: _short_value(value) for name, value in list(action.args.items())[:RECENT_ARGS]}
+    text = action.text[:RECENT_OUTPUT] if action.text is not None else None
+    return action.model_copy(update={"args": args, "text": text})
+
+
+def _short_value(value: Any) -> Any:
+    said = value if isinstance(value, str) else json.dumps(value)
+    return value if len(said) <= RECENT_OUTPUT else said[:RECENT_OUTPUT]

@@ -1,0 +1,238 @@
+"""Recover: agents' memories from their snapshots and their own facts, read to the end of the stream in one pass."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+from pydantic import BaseModel, ValidationError
+
+from conch.bus import Arrived, Bus, Entry
+from conch.bus.admit import MAX_BYTES
+from conch.cycle.state.memory import CYCLE_KINDS, MEASURED_KINDS, NOTHING_OPEN, OWN_KINDS, Memory, remember
+from conch.errors import BusError, ConchError, ContractError, FencedError
+from conch_schemas import (
+    ContractViolationError,
+    Event,
+    ExperienceRecorded,
+    MessageReceived,
+    agent_of,
+    subject_filter,
+)
+
+log = structlog.get_logger(__name__)
+
+
+LIVED_KINDS: tuple[type[Event], ...] = (*OWN_KINDS, *MEASURED_KINDS, ExperienceRecorded)
+"""The facts that an agent lives by: its own, its needs and senses, its experiences."""
+AT_ONCE = 64
+"""Snapshots asked for side by side."""
+FEW = 8
+"""Agents whose facts alone are read; of more everybody's are, and the others' passed over."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What is known of an agent before the stream is looked at."""
+
+    agentuid: str
+    beyond: int = 0
+    """What the store has joined lies below this cycle: none below it begins or acts again, whatever is there."""
+    born: int | None = None
+    """Where nothing is written of it: no fact up to this sequence is its own. None: that is not known."""
+    rests: bool = False
+    """It does not act in this run: where nothing is written of it, it is not looked for."""
+
+
+@dataclass
+class Recovered:
+    """Where the agent goes on, and how far it has come since."""
+
+    memory: Memory
+    end: int
+    """The memory began with everything up to here."""
+    read: int
+    """The agent's reader has handed over everything up to here; it begins behind the snapshot, so that no experience
+    is missed by the mind. At most what the memory holds."""
+    epoch: str
+    """Of the stream."""
+    revision: int
+    """Of the snapshot in the bucket; 0: there is none."""
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the memory is written: crossed, our own writings would look like another copy's."""
+    unsure: bytes | None = None
+    """What was being written when that was cancelled: it may stand there or not."""
+
+
+class _Written(BaseModel):
+    """A memory as it stands in the bucket."""
+
+    agentuid: str
+    epoch: str
+    seq: int
+    memory: Memory
+
+
+def memory_key(agent: str) -> str:
+    """The bucket's key of an agent's memory."""
+    return f"agent/{agent}"
+
+
+async def recover(bus: Bus, agent: str, origin: Origin) -> Recovered:
+    """The memory as of the end of the stream.
+
+    Raises BusError when the stream's agent of this name is another one, ContractError for an unreadable snapshot.
+    """
+    found = (await recover_all(bus, {agent: origin}))[agent]
+    if isinstance(found, ConchError):
+        raise found
+    return found
+
+
+async def recover_all(bus: Bus, origins: Mapping[str, Origin]) -> dict[str, Recovered | ConchError]:
+    """The memories as of the end of the stream, by name; for one that cannot be had, why.
+
+    One pass for all that were written down, from the one written longest ago; another for those that were not.
+    """
+    state = await bus.state()
+    found: dict[str, Recovered | ConchError] = {}
+    for agent, entry in zip(origins, await _entries(bus, [memory_key(agent) for agent in origins]), strict=True):
+        at = Recovered(Memory(), end=state.last, read=0, epoch=state.epoch, revision=0)
+        if entry is None and origins[agent].rests:
+            continue
+        try:
+            found[agent] = _begun(at, agent, origins[agent], entry)
+        except ConchError as error:
+            found[agent] = error
+    await _pass_over_idle(bus, {agent: at for agent, at in found.items() if origins[agent].rests})
+    going = {agent: at for agent, at in found.items() if isinstance(at, Recovered) and at.read < at.end}
+    for some in ({agent: at for agent, at in going.items() if bool(at.revision) is known} for known in (True, False)):
+        found |= await _read_on(bus, origins, some)
+    for agent, at_ in found.items():
+        if isinstance(at_, Recovered):
+            at_.memory = _not_below(at_.memory, origins[agent].beyond)
+    return found
+
+
+async def _entries(bus: Bus, keys: Sequence[str]) -> list[Entry | None]:
+    found: list[Entry | None] = []
+    for start in range(0, len(keys), AT_ONCE):
+        found += await asyncio.gather(*(bus.get(key) for key in keys[start : start + AT_ONCE]))
+    return found
+
+
+async def _pass_over_idle(bus: Bus, resting: Mapping[str, Recovered | ConchError]) -> None:
+    """Those of whom nothing was said since are where the stream ends, however long ago they were written."""
+    behind = [(agent, at) for agent, at in resting.items() if isinstance(at, Recovered) and at.read < at.end]
+    for start in range(0, len(behind), AT_ONCE):
+        some = behind[start : start + AT_ONCE]
+        counted = await asyncio.gather(*(bus.count([f"conch.v1.{agent}.>"], after=at.read) for agent, at in some))
+        for (_, at), count in zip(some, counted, strict=True):
+            at.read = at.read if count else at.end
+
+
+def _begun(at: Recovered, agent: str, origin: Origin, entry: Entry | None) -> Recovered:
+    """With what was written down. Raises BusError for another agent's, ContractError for what cannot be read."""
+    if entry is None:
+        at.read = min(origin.born or 0, at.end)
+        return at
+    written = _snapshot(agent, entry.value)
+    refuse_stranger(agent, origin.agentuid, written.agentuid)
+    at.memory, at.revision = written.memory, entry.revision
+    if written.epoch == at.epoch:
+        at.read = min(written.seq, at.end)
+    return at
+
+
+async def _read_on(bus: Bus, origins: Mapping[str, Origin], some: dict[str, Recovered]) -> dict[str, ConchError]:
+    """Add what stands behind the snapshots. Why those fail that do, by name."""
+    if not some:
+        return {}
+    filters = [
+        subject_filter(kind, who)
+        for kind in (*OWN_KINDS, *MEASURED_KINDS)
+        for who in (some if len(some) <= FEW else ("*",))
+    ]
+    failed: dict[str, ConchError] = {}
+    end = 0
+    async for delivery in bus.read(filters, after=min(at.read for at in some.values())):
+        end = delivery.seq
+        agent = agent_of(delivery.subject) or ""
+        at = some.get(agent)
+        if at is not None and delivery.seq > at.read and agent not in failed:
+            try:
+                _add(at, agent, origins[agent].agentuid, Arrived(delivery, agent))
+            except BusError as error:
+                failed[agent] = error
+    for at in some.values():
+        at.end = max(at.end, end)
+    return failed
+
+
+def _add(at: Recovered, agent: str, agentuid: str, arrived: Arrived) -> None:
+    try:
+        event = arrived.event
+    except ContractViolationError:
+        return  # its consumers make a dead letter of it
+    if isinstance(event, CYCLE_KINDS):
+        refuse_stranger(agent, agentuid, event.agentuid)
+    take(at, event, arrived.seq)
+
+
+def take(at: Recovered, event: Event, seq: int) -> None:
+    """Remember what others said, or what was said while nobody listened."""
+    at.memory = remember(at.memory, event)
+    if isinstance(event, MessageReceived) and not at.memory.knows_message(event.id):
+        log.warning("message.beyond_bounds", message=event.id, seq=seq)
+
+
+def refuse_stranger(agent: str, agentuid: str, found: str) -> None:
+    """Raises BusError where a fact of this name is another agent's."""
+    if found != agentuid:
+        raise BusError(
+            f"the stream belongs to another agent named {agent} ({found}, this home's is {agentuid}): "
+            "give this one another name (--config, agent), or use another NATS account"
+        )
+
+
+async def save(bus: Bus, agent: str, agentuid: str, at: Recovered) -> None:
+    """Write the memory down. Raises FencedError when another copy of the agent did since.
+
+    A memory too large for the bus is not written, and said so: the stream keeps what it was made of. Cancelled, it may
+    or may not be written; the next time knows its own.
+    """
+    async with at.writing:
+        data = _Written(agentuid=agentuid, epoch=at.epoch, seq=at.read, memory=at.memory).model_dump_json().encode()
+        if len(data) > MAX_BYTES:
+            log.error("memory.too_large", bytes=len(data), most=MAX_BYTES, goals=len(at.memory.goals))
+            return
+        unsure, at.unsure = at.unsure, data
+        try:
+            at.revision = await bus.put(memory_key(agent), data, revision=at.revision)
+        except FencedError:
+            found = await bus.get(memory_key(agent))
+            if unsure is None or found is None or found.value != unsure:
+                raise
+            at.revision = await bus.put(memory_key(agent), data, revision=found.revision)
+        at.unsure = None
+
+
+def _snapshot(agent: str, data: bytes) -> _Written:
+    try:
+        return _Written.model_validate_json(data)
+    except ValidationError as error:
+        raise ContractError(
+            f"the memory of agent {agent} on the bus cannot be read by this version ({type(error).__name__}): "
+            "run the version that wrote it"
+        ) from None
+
+
+def _not_below(memory: Memory, beyond: int) -> Memory:
+    """The stream lost what the store has joined: those cycles are over, their numbers are not used again."""
+    thought = memory.thought
+    over = thought is not None and memory.taken is None and thought.cycle is not None and thought.cycle < beyond
+    if not over and memory.next_cycle >= beyond:
+        return memory
+    return memory.model_copy(update=NOTHING_OPEN | {"next_cycle": max(memory.next_cycle, beyond)})

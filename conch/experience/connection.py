@@ -1,0 +1,260 @@
+"""The SQLite file: its tables, how it is opened, and what is said when it cannot be used."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from conch.errors import NoStoreError, StoreError
+from conch.experience.schema import SCHEMA_VERSION, TABLES, bring_up
+from conch_schemas import ContractViolationError
+
+APPLICATION_ID: Final = 0x434E4358
+"""`CNCX` in the file's header: an experience store of ours, not anybody's database."""
+
+MEMORY: Final = ":memory:"
+
+_PAGE: Final = 8192
+"""Bytes of a page: of half the size, an act alone would leave half of it empty."""
+_CHECKPOINT: Final = 2000
+"""Pages of the write-ahead log after which they are put where they belong, each once however often it was written."""
+_JOURNAL_LIMIT: Final = 64 * 1024 * 1024
+_INDEX: Final = 32 * 1024
+"""Bytes of the first part of a write-ahead log's index, which is for some 4,000 pages; the others are as large."""
+_HELD: Final = 4 * _INDEX
+_ROOM: Final = 256 * 1024
+"""Bytes that are to be free where an index is made: for it, and what others write meanwhile."""
+
+
+def open_writer(path: Path | str, timeout: float) -> _Connection:
+    """The store at `path` (or MEMORY), made where there is none; every commit is on disk before it returns.
+
+    An older one is brought up. `timeout`: seconds to wait for another writer. Raises StoreError; a file that is no
+    store of ours is left as it is.
+    """
+    with told(path):
+        if path != MEMORY and _cannot_index(Path(path)):
+            raise StoreError(_full(path))
+        _make_private(path)
+        connection = _connect(path, "rwc", timeout)
+        try:
+            _refuse_strangers(connection, path)
+            _close_to_others(path)
+            connection.execute(f"PRAGMA page_size = {_PAGE}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
+            connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_LIMIT}")
+            _create(connection, path)
+            if path != MEMORY:
+                connection.hold_room(Path(path))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def open_reader(path: Path | str, timeout: float) -> sqlite3.Connection:
+    """The store at `path`, for reading beside a writer; an older one is brought up first.
+
+    Raises StoreError, also where there is none yet.
+    """
+    if not Path(path).exists():
+        raise NoStoreError(f"There is no experience store at {path} yet: start a run first.")
+    with told(path):
+        connection = _connect_reader(Path(path), timeout)
+        try:
+            version = _refuse_strangers(connection, path)
+            if version == 0:
+                raise NoStoreError(f"The experience store {path} holds nothing yet: start a run first.")
+            if version < SCHEMA_VERSION:
+                if not os.access(Path(path).parent, os.W_OK):
+                    raise StoreError(
+                        f"The experience store {path} was written by an older Conch (schema {version}) and is brought "
+                        "up where it is first opened, but its directory cannot be written: make it writable, or read a "
+                        "copy."
+                    )
+                open_writer(path, timeout).close()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _make_private(path: Path | str) -> None:
+    """Make the file where there is none, for its owner alone; where that fails, SQLite says why."""
+    if path != MEMORY:
+        with suppress(OSError):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def _close_to_others(path: Path | str) -> None:
+    """Close a store of ours that everybody could read. It is not opened for that: closing it again would let go of the
+    locks that SQLite holds on it."""
+    if path != MEMORY:
+        with suppress(OSError):
+            found = os.stat(path)
+            if found.st_mode & 0o007 and found.st_uid == os.geteuid():
+                os.chmod(path, found.st_mode & 0o700)
+
+
+def _connect_reader(path: Path, timeout: float) -> _Connection:
+    """Also where nothing beside the file can be made: a reader of a write-ahead log makes its index there, else."""
+    if _cannot_index(path):
+        return _connect_alone(path, timeout)
+    connection = _connect(path, "ro", timeout)
+    try:
+        connection.execute("PRAGMA user_version").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        if os.access(path.parent, os.W_OK) or not os.access(path, os.R_OK):
+            raise
+        return _connect_alone(path, timeout)
+    return connection
+
+
+def _connect_alone(path: Path, timeout: float) -> _Connection:
+    """To a file that no other process has open. What a killed run left in the log counts."""
+    log = path.with_name(f"{path.name}-wal")
+    if not (log.exists() and log.stat().st_size):
+        return _connect(path, "ro&immutable=1", timeout)
+    connection = _connect(path, "ro&vfs=unix-none", timeout)
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # so the log's index is kept in memory
+    return connection
+
+
+def _cannot_index(path: Path) -> bool:
+    """Whether the index of the write-ahead log has still to be made and there is no room for it: SQLite writes it
+    through a mapping, where a full disk is no error but the end of the process (SIGBUS)."""
+    index = _index(path)
+    try:
+        if index.exists() and index.stat().st_size >= _INDEX:
+            return False
+        disk = os.statvfs(path.parent)
+    except OSError:
+        return False  # opening it says why
+    return disk.f_bavail * disk.f_frsize < _ROOM and disk.f_flag & os.ST_RDONLY == 0
+
+
+def _index(path: Path) -> Path:
+    """The index of its write-ahead log."""
+    return path.with_name(f"{path.name}-shm")
+
+
+def _connect(path: Path | str, mode: str, timeout: float) -> _Connection:
+    where = MEMORY if path == MEMORY else f"file:{quote(str(Path(path).absolute()))}?mode={mode}"
+    return sqlite3.connect(
+        where, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True, factory=_Connection
+    )
+
+
+class _Connection(sqlite3.Connection):
+    """Holds room for the index of its write-ahead log."""
+
+    _room: int | None = None
+
+    def hold_room(self, path: Path) -> None:
+        """Have the index's blocks on the disk before they are written to. Raises StoreError where there is no room."""
+        self._room = os.open(_index(path), os.O_RDWR)
+        try:
+            os.posix_fallocate(self._room, 0, _HELD)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise StoreError(_full(path)) from error
+
+    def close(self) -> None:
+        super().close()
+        if self._room is not None:  # not before: closing any handle of a file lets go of SQLite's locks on it
+            os.close(self._room)
+            self._room = None
+
+
+def _refuse_strangers(connection: sqlite3.Connection, path: Path | str) -> int:
+    """The file's schema version, 0 for an empty file."""
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    if tables and owner != APPLICATION_ID:
+        raise StoreError(f"{path} is a database, but not an experience store: give store.url another path.")
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"The experience store {path} was written by a newer Conch (schema {version}, this one knows "
+            f"{SCHEMA_VERSION}): use that version."
+        )
+    return version
+
+
+def _create(connection: sqlite3.Connection, path: Path | str) -> None:
+    """The tables as they are now, made or brought up: all or none, a kill in between leaves the file as it was."""
+    with transaction(connection):
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            for table in TABLES:
+                connection.execute(table)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        elif version < SCHEMA_VERSION:
+            try:
+                bring_up(connection, version)
+            except (ContractViolationError, msgspec.DecodeError) as error:
+                raise StoreError(damaged(path, f"a row cannot be read: {type(error).__name__}")) from error
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """All or nothing, whatever is raised inside."""
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # SQLite rolls back by itself after some errors (a full disk); then there is nothing left to do.
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def told(path: Path | str) -> Iterator[None]:
+    """Turns SQLite's errors into one StoreError that says what is wrong, where, and what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreError(_sentence(error, path)) from error
+
+
+def _sentence(error: sqlite3.Error, path: Path | str) -> str:
+    code = getattr(error, "sqlite_errorcode", None)
+    match None if code is None else code & 0xFF:
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return f"The experience store {path} is being written by another process: stop that one and try again."
+        case sqlite3.SQLITE_FULL:
+            return _full(path)
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return f"The experience store {path} cannot be used ({error}): check that it is there and may be written."
+        case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_ERROR:
+            return damaged(path, error)
+        case sqlite3.SQLITE_IOERR:
+            return f"The disk under the experience store {path} failed ({error}): check the disk, then run again."
+        case _:
+            return f"The experience store {path} cannot be used: {error}."
+
+
+def _full(path: Path | str) -> str:
+    return f"The disk is full, the experience store {path} cannot grow: make room; nothing stored is lost."
+
+
+def damaged(path: Path | str, what: object) -> str:
+    """The sentence for a store whose content is not what was written."""
+    return (
+        f"The experience store {path} is damaged ({what}): move it aside and run again, "
+        "it is rebuilt from the stream as far back as that is kept."
+    )

@@ -1,0 +1,203 @@
+"""What re-scoring reads of a store: the acts as they were, and who has scored which of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from pydantic import TypeAdapter
+
+from conch.experience.opened import stored_event
+from conch.experience.queries.removed import RemovedReader
+from conch_schemas import ActionTaken, PromptMessage
+
+PROMPT: Final = TypeAdapter(tuple[PromptMessage, ...])
+"""Of the row that holds what a mind was given."""
+
+# A `+` keeps the planner at the index of places: the pages are in their order.
+_FROM: Final = """
+    FROM acts a WHERE a.agent = :agent AND a.seq > :after AND a.seq <= :upto
+    AND +a.cycle >= :cycle AND a.started >= :since """
+_UNSCORED: Final = """
+    NOT EXISTS (SELECT 1 FROM scores s WHERE s.act = a.act AND s.scorer = :scorer AND s.version = :version)"""
+_ALL: Final = "FROM acts a WHERE a.agent = :agent AND a.seq > :after AND a.seq <= :upto "
+_WANTED: Final = "+a.cycle >= :cycle AND a.started >= :since AND "
+_COUNTED: Final = f"SELECT count(*), coalesce(sum({_UNSCORED}), 0) {_FROM}"
+_LAST: Final = "SELECT coalesce(max(seq), 0) FROM acts WHERE agent = ?"
+_PAGES: Final = f"SELECT a.seq, 1, a.body {_FROM} AND {_UNSCORED} ORDER BY a.seq LIMIT :most"
+_WHOLE_PAGES: Final = f"SELECT a.seq, {_WANTED}{_UNSCORED}, a.body {_ALL} ORDER BY a.seq LIMIT :most"
+_ACT: Final = "SELECT body FROM acts WHERE agent = ? AND cycle = ? ORDER BY seq DESC LIMIT 1"
+_CYCLE: Final = "SELECT cycle FROM acts WHERE act = (SELECT act FROM actions WHERE action_id = ?)"
+_PROMPT: Final = """
+    SELECT body FROM contexts WHERE act = (SELECT act FROM actions WHERE action_id = ?) AND kind = 'messages'"""
+_VERSIONS: Final = """
+    SELECT version FROM scores WHERE act = (SELECT act FROM actions WHERE action_id = ?)
+    AND scorer = ? AND component = ?"""
+_SCORERS: Final = """
+    SELECT component, scorer, version, count(*), min(low), max(high) FROM scores
+    GROUP BY component, scorer, version ORDER BY component, scorer, version"""
+_REMOVED_SCORERS: Final = "SELECT component, scorer, version, count, low, high FROM removed_scores"
+_SCORERS_OF: Final = """
+    SELECT component, scorer, version, count(*), min(low), max(high) FROM acts a JOIN scores s ON s.act = a.act
+    WHERE a.agent = ? AND a.cycle >= ? GROUP BY component, scorer, version ORDER BY component, scorer, version"""
+_SAID: Final = """
+    SELECT a.act, a.agent, a.cycle, s.version, s.status, s.value FROM acts a JOIN scores s
+    ON s.act = a.act AND s.scorer = :scorer AND s.component = :component
+    WHERE (:agent IS NULL OR a.agent = :agent) AND a.cycle >= :cycle AND a.started >= :since
+    AND (:version IS NULL OR s.version = :version) ORDER BY a.agent, a.seq, s.seq"""
+_STATUSES: Final = """
+    SELECT s.version, s.status, count(DISTINCT a.act) FROM acts a JOIN scores s ON s.act = a.act AND s.scorer = ?
+    WHERE a.agent = ? AND a.cycle >= ? AND a.started >= ? GROUP BY s.version, s.status"""
+_WHY: Final = "SELECT explanation FROM scores WHERE act = ? AND scorer = ? AND version = ? AND component = ?"
+
+
+@dataclass(frozen=True)
+class Since:
+    """From where on acts are meant: both hold."""
+
+    cycle: int = 0
+    """The first cycle."""
+    time: datetime | None = None
+    """The first moment; None: whenever."""
+
+    @property
+    def stamp(self) -> float:
+        """Seconds since the epoch."""
+        return float("-inf") if self.time is None else self.time.timestamp()
+
+
+@dataclass(frozen=True)
+class Unscored:
+    """What one scorer's version has left unscored of an agent's acts. Made by `SqliteReader.unscored`."""
+
+    agent: str
+    scorer: str
+    version: str
+    since: Since
+    acts: int
+    """That are meant, scored or not."""
+    missing: int
+    """Of those, not scored."""
+    upto: int
+    """The place of the agent's last act: what comes later is left to whoever scores live."""
+    removed: int = 0
+    """Acts that retention removed: they are not scored. Of a day on which some of them were meant all are counted."""
+
+
+class Recorded(NamedTuple):
+    """An act as the store has it."""
+
+    act: ActionTaken
+    wanted: bool
+    """Whether it is among those that are meant, and not scored."""
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Who says a component, in which version, and how often it did."""
+
+    component: str
+    scorer: str
+    version: str
+    count: int
+    range: tuple[float, float]
+    """The least and the greatest value that it can take, by its own words."""
+
+
+class Said(NamedTuple):
+    """A score as compared: all but its words."""
+
+    act: int
+    """The act's number in this store."""
+    agent: str
+    cycle: int
+    version: str
+    status: str
+    value: float | None
+
+
+class PastReader(RemovedReader):
+    """The part of `ExperienceReader` that scoring the past anew rests on."""
+
+    def unscored(self, agent: str, scorer: str, version: str, since: Since) -> Unscored:
+        with self._snapshot():
+            upto = self._row(_LAST, agent)[0]
+            named = _names(agent, scorer, version, since, upto)
+            [(acts, missing)] = self._named(_COUNTED, named)
+            gone = [one for one in self.removals(agent) if one.last_cycle >= since.cycle and one.acted >= since.stamp]
+        return Unscored(agent, scorer, version, since, acts, missing, upto, sum(one.acts for one in gone))
+
+    def past(self, what: Unscored, most: int, *, whole: bool = False) -> Iterator[list[Recorded]]:
+        named = _names(what.agent, what.scorer, what.version, what.since, what.upto)
+        sql = _WHOLE_PAGES if whole else _PAGES
+        while rows := self._named(sql, named | {"most": most}):
+            with self._intact():
+                page = [Recorded(stored_event(ActionTaken, body), bool(wanted)) for _, wanted, body in rows]
+            yield page
+            named["after"] = rows[-1][0]
+
+    def act(self, agent: str, cycle: int) -> ActionTaken | None:
+        row = self._row(_ACT, agent, cycle)
+        with self._intact():
+            return None if row is None else stored_event(ActionTaken, row[0])
+
+    def prompt(self, action_id: str) -> tuple[PromptMessage, ...]:
+        row = self._row(_PROMPT, action_id)
+        with self._intact():
+            return PROMPT.validate_json(row[0]) if row else ()
+
+    def cycle_of(self, action_id: str) -> int | None:
+        row = self._row(_CYCLE, action_id)
+        return None if row is None else int(row[0])
+
+    def versions(self, action_id: str, scorer: str, component: str) -> list[str]:
+        return [row[0] for row in self._rows(_VERSIONS, action_id, scorer, component)]
+
+    def scorers(self, agent: str | None = None, since: int = 0) -> list[Scorer]:
+        with self._snapshot():
+            rows = self._rows(_SCORERS) if agent is None else self._rows(_SCORERS_OF, agent, since)
+            if agent is None:
+                rows += self._rows(_REMOVED_SCORERS)
+            elif since <= 0:
+                rows += self._rows(f"{_REMOVED_SCORERS} WHERE agent = ?", agent)
+        found: dict[tuple[str, str, str], list[tuple[int, float, float]]] = {}
+        for component, scorer, version, *counted in rows:
+            found.setdefault((component, scorer, version), []).append(counted)
+        return [
+            Scorer(*key, sum(n for n, _, _ in some), (min(low for _, low, _ in some), max(high for *_, high in some)))
+            for key, some in sorted(found.items())
+        ]
+
+    def said(self, agent: str | None, component: str, scorer: str, version: str | None, since: Since) -> list[Said]:
+        named = {
+            "agent": agent,
+            "component": component,
+            "scorer": scorer,
+            "version": version,
+            "cycle": since.cycle,
+            "since": since.stamp,
+        }
+        return [Said(*row) for row in self._named(_SAID, named)]
+
+    def statuses(self, agent: str, scorer: str, since: Since) -> Counter[tuple[str, str]]:
+        rows = self._rows(_STATUSES, scorer, agent, since.cycle, since.stamp)
+        return Counter({(version, status): acts for version, status, acts in rows})
+
+    def explanation(self, said: Said, component: str, scorer: str) -> str:
+        row = self._row(_WHY, said.act, scorer, said.version, component)
+        return str(row[0]) if row else ""
+
+
+def _names(agent: str, scorer: str, version: str, since: Since, upto: int) -> dict[str, Any]:
+    return {
+        "agent": agent,
+        "scorer": scorer,
+        "version": version,
+        "cycle": since.cycle,
+        "since": since.stamp,
+        "after": -1,
+        "upto": upto,
+    }

@@ -1,0 +1,194 @@
+"""One transaction of the store: what its facts change in what is known, and the rows that this makes. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from conch.experience.assemble import Context, Verdict, assemble, fitting, revision_id
+from conch.experience.columns import act_columns, least_satisfied
+from conch.experience.join_case import Case, takes
+from conch.experience.write_batch import Puts, Row
+from conch.folds.models import evolve, json_of
+from conch_schemas import (
+    ActionDecided,
+    ActionTaken,
+    CycleReflected,
+    Event,
+    ExperienceRecorded,
+    MarkWitnessed,
+    NeedsChanged,
+    Score,
+    ThoughtFormed,
+    ThoughtGrounded,
+    encode,
+    wire_form,
+)
+
+NO_ACT: Final = 0
+"""Stands for the act in the row of what belongs to none."""
+
+
+@dataclass
+class Work:
+    """What is done in one transaction, and what is to be written at its end."""
+
+    now: datetime
+    numbers: dict[str, int] = field(default_factory=dict)
+    """Of the actions that it speaks of, by their ids."""
+    begun: set[str] = field(default_factory=set)
+    """Actions that nothing was said of before."""
+    cases: dict[str, Case] = field(default_factory=dict)
+    """Those that it works on, by the action's id."""
+    touched: dict[Case, None] = field(default_factory=dict)
+    """Those whose verdict may have changed."""
+    placed: dict[Case, None] = field(default_factory=dict)
+    """Those whose act is new, or stands earlier than was known."""
+    waiting: dict[Case, None] = field(default_factory=dict)
+    """Those that wait for another time than before."""
+    puts: Puts = field(default_factory=Puts)
+
+    # Each returns whether anything of the fact is new.
+
+    def act(self, case: Case, seq: int, act: ActionTaken) -> bool:
+        """The act itself."""
+        if case.act is not None and case.seq <= seq:
+            return False
+        if case.act is None:
+            # A producer's clock that runs ahead must not make its acts wait for ever.
+            case.started = min(stamp(act.time), stamp(self.now))
+        case.act, case.seq = act, seq
+        case.size += len(wire_form(act))
+        self.placed[case] = self.touched[case] = None
+        return True
+
+    def scores(self, case: Case, seq: int, scores: Iterable[Score]) -> bool:
+        """Scores of it, of which it has one for each scorer, version and component."""
+        new = [score for score in map(_kept, scores) if takes(case.scores, _key(score), seq, score)]
+        for s in new:
+            row = (case.number, s.scorer, s.version, s.component, seq, s.status, s.value, *s.range, s.explanation)
+            self.puts.scores.append(row)
+            case.size += len(s.explanation)
+        if new:
+            self.touched[case] = None
+        return bool(new)
+
+    def needs(self, case: Case, seq: int, event: NeedsChanged) -> bool:
+        """A change of needs that it made."""
+        if not takes(case.needs, event.id, seq, event):
+            return False
+        self.puts.needs.append((case.number, event.id, seq, event.agent, body := wire_form(event)))
+        case.size += len(body)
+        return True
+
+    def context(self, case: Case, seq: int, event: Event) -> bool:
+        """A thought, its claims, what the mind was given, a reflection."""
+        kind, value, body = _context(event)
+        if not takes(case.contexts, kind, seq, value):
+            return False
+        self.puts.contexts.append((case.number, kind, seq, body))
+        case.size += len(body)
+        return True
+
+    def outside(self, seq: int, event: Event) -> bool:
+        """A fact that belongs to no action: only a change of needs is kept. Known ones show when they are written."""
+        if not isinstance(event, NeedsChanged):
+            return False
+        self.puts.needs.append((NO_ACT, event.id, seq, event.agent, wire_form(event)))
+        return True
+
+    def mark(self, seq: int, event: MarkWitnessed) -> bool:
+        """A mark. Known ones show when they are written."""
+        mark = event.mark
+        act = None if mark.action_id is None else self.numbers.get(mark.action_id)  # None too where the act was removed
+        self.puts.marks.append((event.agent, mark.sequence, mark.id, mark.hash, seq, act, json_of(mark)))
+        return True
+
+    def wait(self, case: Case, due: float | None) -> None:
+        """Let the case wait until then, seconds since the epoch; None: no more."""
+        if due != case.due:
+            case.due = due
+            self.waiting[case] = None
+
+    def record(self, case: Case, act: ActionTaken, verdict: Verdict, body: bytes) -> ExperienceRecorded:
+        """The next revision of the experience, with the verdict, whose row is `body`."""
+        case.revision, case.verdict = case.revision + 1, body
+        context = case.context()
+        experience = fitting(assemble(act, case.seq, verdict, context, revision=case.revision, recorded=self.now))
+        self._put_experience(case, act, context, verdict, self.now)
+        self.puts.outbox.append((experience.id, encode(experience)))
+        return experience
+
+    def adopt(self, case: Case, said: ExperienceRecorded) -> None:
+        """Take a revision that stands on the stream as recorded, where it is later than what is known.
+
+        A case without its act is left alone: no row can be made of it.
+        """
+        if case.act is None or said.revision <= case.revision or said.id != revision_id(case.act, said.revision):
+            return
+        verdict = Verdict(
+            scores=said.scores,
+            total=said.total,
+            breakdown=said.breakdown,
+            coverage=said.coverage,
+            complete=said.complete,
+            weights=said.weights,
+        )
+        case.revision, case.verdict = said.revision, json_of(verdict)
+        self._put_experience(case, case.act, case.context(), verdict, said.time)
+
+    def _put_experience(
+        self, case: Case, act: ActionTaken, context: Context, verdict: Verdict, recorded: datetime
+    ) -> None:
+        figures = (verdict.total, verdict.coverage, verdict.complete, case.verdict)
+        known = (case.revision, recorded.isoformat(), least_satisfied(context.needs_before), *figures)
+        self.puts.experiences.append((case.number, case.seq, act.agent, act.cycle, *act_columns(act), *known))
+
+    def place_acts(self) -> None:
+        """The rows of the acts, as of the end: most have come and waited for nothing in between."""
+        for case in self.placed:
+            if (act := case.act) is not None:
+                place = (case.number, case.action_id, case.seq, act.agent, act.cycle, case.started, case.due)
+                self.puts.acts.append((*place, wire_form(act)))
+
+    def moved(self) -> list[Row]:
+        """The new places of acts whose experience may stand at the old one."""
+        return [
+            (case.seq, case.act.agent, case.act.cycle, *act_columns(case.act), case.number)
+            for case in self.placed
+            if case.act is not None and case.revision
+        ]
+
+
+def stamp(time: datetime) -> float:
+    """Seconds since the epoch; a time without a zone is taken as UTC."""
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def _key(score: Score) -> tuple[str, str, str]:
+    return score.scorer, score.version, score.component
+
+
+def _kept(score: Score) -> Score:
+    """The score as its row will have it: SQLite keeps no sign of a zero."""
+    if score.value == 0.0 and math.copysign(1.0, score.value) < 0.0:
+        return evolve(score, value=0.0)
+    return score
+
+
+def _context(event: Event) -> tuple[str, Any, Any]:
+    """(kind, what it says, the body of its row)."""
+    match event:
+        case ThoughtFormed():
+            return "thought", event.thought.text, event.thought.text
+        case ThoughtGrounded():
+            return "claims", event.claims, json_of(event.claims)
+        case ActionDecided():
+            return "messages", event.messages, json_of(event.messages)
+        case CycleReflected():
+            return "reflection", (event.reflection, event.ms), json.dumps([event.reflection, event.ms])
+    raise TypeError(f"{event.TYPE} is no context")

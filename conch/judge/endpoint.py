@@ -1,0 +1,99 @@
+"""The OpenAI-compatible endpoint that a judge's questions go to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from conch.config import JudgeSettings, MindSettings
+from conch.errors import JudgeError, ModelError
+from conch.judge.question import Question
+from conch.minds.endpoint import Endpoint, Line, Passing, Reply
+from conch.text import well_formed
+
+MAX_TOKENS: Final = 4096
+"""Of one answer: a model that reasons uses them up before its first word."""
+REFUSED: Final = frozenset({400, 422})
+"""Statuses of endpoints that do not know a part of the request."""
+PLAINER: Final[tuple[frozenset[str], ...]] = (
+    frozenset(),
+    frozenset({"response_format"}),
+    frozenset({"response_format", "temperature", "max_tokens"}),
+)
+"""What is left out of a request, one after the other, where an endpoint refuses it."""
+
+
+class JudgeEndpoint:
+    """Asks questions, so many at once. The first form of a request that the endpoint takes is kept to."""
+
+    def __init__(
+        self, name: str, settings: JudgeSettings, mind: MindSettings, count: Callable[[], Awaitable[None]]
+    ) -> None:
+        """`count` is awaited before each request; its JudgeError is the question's.
+
+        What the judge's settings leave open is the mind's; its key goes to its own address alone. Raises ConfigError
+        for an address or a key that cannot be used.
+        """
+        base_url, self.model = settings.asks(mind)
+        """The model's name at the endpoint."""
+        key = settings.api_key or (mind.api_key if base_url == mind.base_url else None)
+        self._line, self._count = Line(), count
+        self._endpoint = Endpoint(base_url, key, self._line, section=f"rewards.judges.{name}")
+        self._turns = asyncio.Semaphore(settings.concurrency)
+        self._timeout, self._plainer = settings.timeout, 0
+
+    async def ask(self, question: Question) -> str:
+        """The raw answer. Raises JudgeError, `passing` where another try may bring one.
+
+        The timeout runs from when the endpoint is asked, not from when the question begins to wait for its turn.
+        """
+        async with self._turns:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    reply = await self._in_some_form(question)
+            except TimeoutError:
+                sentence = f"{self._endpoint.where} gave no whole answer within {self._timeout:g} s"
+                raise JudgeError(sentence, passing=True) from None
+            except Passing as failure:
+                unreachable = failure.unreachable
+                raise JudgeError(str(failure), passing=True, after=failure.after, unreachable=unreachable) from None
+            except ModelError as failure:
+                raise JudgeError(str(failure), passing=not failure.fatal) from None
+        if reply.finish_reason == "length":
+            raise JudgeError(f"the answer of {self.model} was cut off at {MAX_TOKENS} tokens", passing=True)
+        return well_formed("".join(reply.parts))
+
+    async def close(self) -> None:
+        """Close the connections; the next question opens them again. Twice is once."""
+        await self._line.close()
+
+    async def _in_some_form(self, question: Question) -> Reply:
+        plainer = self._plainer
+        while True:
+            await self._count()
+            try:
+                reply = await self._endpoint.once(self._body(question, PLAINER[plainer]))
+            except ModelError as failure:
+                if failure.status not in REFUSED or plainer + 1 == len(PLAINER):
+                    raise
+                plainer += 1
+            else:
+                self._plainer = max(plainer, self._plainer)
+                return reply
+
+    def _body(self, question: Question, without: frozenset[str]) -> bytes:
+        schema = {"name": "judgement", "strict": True, "schema": question.schema}
+        request: dict[str, Any] = {
+            "model": self.model,
+            "messages": [
+                {"role": "system", "content": well_formed(question.system)},
+                {"role": "user", "content": well_formed(question.user)},
+            ],
+            "stream": False,
+            "temperature": 0.0,
+            "max_tokens": MAX_TOKENS,
+            "response_format": {"type": "json_schema", "json_schema": schema},
+        }
+        return json.dumps({key: value for key, value in request.items() if key not in without}).encode()

@@ -1,0 +1,391 @@
+"""The process tree of a run: nats-server, agent, consumers, plug-in consumers; started side by side, watched, restarted
+with back-off, ended in order.
+
+The agent and the consumers never wait for each other: whichever dies is started again, and what it had not finished
+stands on the stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import structlog
+
+from conch.bus import Bus
+from conch.bus.server import EmbeddedServer, die_with_parent
+from conch.errors import BusError, BusUnreachableError, ConchError, ServerDiedError
+from conch.processes.child import HEARTBEAT_SECONDS
+from conch.processes.silence import LOOK_SECONDS, Silence, is_stopped
+from conch.python_child import DIRECTORY, environment, python_command
+
+log = structlog.get_logger(__name__)
+
+SERVER = "nats-server"
+"""Name of the embedded server among the processes of a run."""
+DEATHS = 5
+"""Deaths within a minute after which a process is left down."""
+MINUTE = 60.0
+BACKOFF = (0.1, 0.2, 0.5, 1.0, 2.0)
+"""Seconds before each start after a death."""
+_ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""The bandit's matrices are small: a second thread of numpy's would only spin, and take a core from the rest."""
+UNDONE = 1
+"""For a child that ended with status 0 again and again, and never said that its work is done."""
+GRACE_SECONDS = 15.0
+"""Time that a process has to end in order; then it is killed."""
+SILENT_SECONDS = 10.0
+"""Without a heartbeat, after which a stopped process is told; twice that, where it is not known to be stopped."""
+BEGIN_SECONDS = 60.0
+"""The same before its first heartbeat: it imports."""
+
+
+@dataclass
+class Watched:
+    """A child and what became of it."""
+
+    name: str
+    state: str = "starting"
+    """starting, up, silent, restarting, down, ended."""
+    restarts: int = 0
+    why: str = ""
+    pid: int | None = None
+    deaths: deque[float] = field(default_factory=deque)
+
+    def died(self, why: str) -> bool:
+        """Count a death; whether it may be started again."""
+        now = time.monotonic()
+        self.why, self.pid = why, None
+        self.deaths.append(now)
+        while self.deaths and self.deaths[0] < now - MINUTE:
+            self.deaths.popleft()
+        self.state = "down" if len(self.deaths) >= DEATHS else "restarting"
+        return self.state != "down"
+
+    def ended(self, why: str | None) -> None:
+        """It ended by itself, or said why it cannot go on."""
+        self.state, self.why, self.pid = ("ended", self.why, None) if why is None else ("down", why, None)
+
+    def backoff(self) -> float:
+        """Seconds to wait before it is started again."""
+        return BACKOFF[min(len(self.deaths), len(BACKOFF)) - 1]
+
+
+class Response:
+    """Whether a process responds: says when it does not, again whenever that time has doubled, and when it does again.
+
+    It is not ended for that: it may be under a debugger. One that is stopped is told at the limit; one that is not has
+    twice as long, since a machine may be too busy for it.
+    """
+
+    def __init__(
+        self, watched: Watched, limit: float, changed: Callable[[], None], tell: Callable[[str], None]
+    ) -> None:
+        """`limit`: seconds without a word that are not told. `tell` takes a sentence for a person."""
+        self._watched, self._changed, self._tell = watched, changed, tell
+        self._limit, self._silence = limit, Silence(limit)
+        self._is_told, self._why_before = False, ""
+
+    def heard(self, limit: float) -> None:
+        """It responds; from now on `limit` seconds without a word are not told."""
+        seconds, self._limit, self._silence = self._silence.seconds, limit, Silence(limit)
+        if not self._is_told:
+            return
+        self._is_told = False
+        log.info("process.responds", name=self._watched.name, seconds=round(seconds))
+        self._tell(f"{self._watched.name} responding again after {seconds:.0f} s")
+        if self._watched.state == "silent":
+            self._watched.state, self._watched.why = "up", self._why_before
+            self._changed()
+
+    def look(self, elapsed: float) -> None:
+        """It has not been heard of for so many more seconds."""
+        if not self._silence.look(elapsed):
+            return
+        name, pid, seconds = self._watched.name, self._watched.pid, self._silence.seconds
+        if is_stopped(pid):
+            why = f"stopped (kill -CONT {pid})"
+        elif seconds < 2 * self._limit:
+            return
+        elif self._watched.state == "restarting":
+            why = f"it died ({self._watched.why}) and is started again"
+        else:
+            why = "busy, or without a processor"
+        self._is_told = True
+        log.error("process.silent", name=name, pid=pid, seconds=round(seconds), why=why)
+        self._tell(f"no response from {name} for {seconds:.0f} s: {why}")
+        if self._watched.state == "up":
+            self._why_before = self._watched.why
+            self._watched.state = "silent"
+        if self._watched.state == "silent":
+            since = datetime.now(UTC) - timedelta(seconds=seconds)
+            self._watched.why = f"no response since {since:%H:%M:%S} UTC: {why}"
+            self._changed()
+
+    async def keep_looking(self) -> None:
+        """Count the time, for ever."""
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            now = time.monotonic()
+            self.look(now - last)
+            last = now
+
+
+class ChildProcess:
+    """One Python child: started, told its spec, heard, restarted when it dies."""
+
+    def __init__(
+        self,
+        watched: Watched,
+        module: str,
+        *,
+        hear: Callable[[Watched, dict[str, Any]], None],
+        changed: Callable[[], None],
+        tell: Callable[[str], None],
+        lasts: bool = True,
+        nice: int = 0,
+        secrets: bool = True,
+    ) -> None:
+        """`lasts`: whether it ends only when it is asked to; then it is started again also after an end in order, as by
+        SIGTERM. `nice`: by how much it gives way to the others where the processor is scarce (nice(2), 0..19).
+        `secrets`: whether it has variables that look like secrets; none has those of the settings, which it is told.
+        `tell` takes a sentence for a person: that it does not respond, and that it does again."""
+        self.watched = watched
+        self._tell = tell
+        self._lasts, self._nice, self._secrets = lasts, nice, secrets
+        self._module, self._hear, self._changed = module, hear, changed
+        self._process: asyncio.subprocess.Process | None = None
+        self.fatal: tuple[str, int] | None = None
+        """Why it cannot go on, and the run's exit code for that."""
+        self._has_spec = self._ending = self._finishing = self._is_done = False
+
+    async def begin(self) -> None:
+        """Start it without its spec: it imports meanwhile."""
+        self._process = await asyncio.create_subprocess_exec(
+            *python_command(self._module),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            preexec_fn=partial(_as_child, self._nice),
+            env=_ONE_THREAD | environment(secrets=self._secrets),
+            cwd=DIRECTORY,
+            limit=4 * 1024 * 1024,
+        )
+        self.watched.pid, self._has_spec, self._is_done = self._process.pid, False, False
+
+    async def live(self, spec: Callable[[], Awaitable[dict[str, Any]]]) -> int:
+        """Give it its spec and keep it alive until it ends by itself or can no more. 0 where its work is done: it must
+        have said so, for code that it imports may end it with status 0 too.
+
+        Cancelled, it is killed.
+        """
+        try:
+            while True:
+                if self._process is None:
+                    await self.begin()
+                status = await self._once(json.dumps(await spec()))
+                in_order = status == 0 and self._is_done and (self._finishing or not self._lasts)
+                if in_order or self.fatal is not None or self._ending:
+                    self.watched.ended(self.fatal[0] if self.fatal is not None else None)
+                    self._changed()
+                    return status
+                how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+                how += ", its work undone" if status == 0 and not self._is_done else ""
+                log.error("process.died", name=self.watched.name, how=how, restarts=self.watched.restarts)
+                again = self.watched.died(how)
+                self._changed()
+                if not again:
+                    return status or UNDONE
+                await asyncio.sleep(self.watched.backoff())
+                self.watched.restarts += 1
+        finally:
+            self.kill()
+
+    async def _once(self, spec: str) -> int:
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        self._has_spec = True
+        self._order(spec)
+        if self._ending or self._finishing:  # asked for before it could be heard
+            self._order("stop" if self._ending else "finish")
+        self.watched.state = "up"
+        self._changed()
+        response = Response(self.watched, BEGIN_SECONDS, self._changed, self._tell)
+        looking = asyncio.create_task(response.keep_looking(), name=f"{self.watched.name}.response")
+        try:
+            while line := await process.stdout.readline():
+                response.heard(SILENT_SECONDS)
+                with contextlib.suppress(ValueError):
+                    self._heard(json.loads(line))
+        finally:
+            looking.cancel()
+        status = await process.wait()
+        self._process = None
+        return status
+
+    def _heard(self, line: dict[str, Any]) -> None:
+        if "alive" in line:
+            return
+        if "fatal" in line:
+            self.fatal = (str(line["fatal"]), int(line.get("code", 1)))
+        elif "done" in line:
+            self._is_done = True
+        else:
+            self._hear(self.watched, line)
+
+    def _order(self, line: str) -> None:
+        """Write a line to it, the spec before all others; one that is gone hears nothing."""
+        if self._has_spec and self._process is not None and self._process.stdin is not None:
+            with contextlib.suppress(OSError, RuntimeError):
+                self._process.stdin.write(line.encode() + b"\n")
+
+    def tell(self, order: str, said: Any) -> None:
+        """Give it an order with what is said with it. One that is started again learns it from its spec."""
+        self._order(f"{order} {json.dumps(said)}")
+
+    def finish(self) -> None:
+        """Ask it to end once everything is handled; one that dies meanwhile is started again for that."""
+        self._finishing = True
+        self._order("finish")
+
+    def end(self) -> None:
+        """Ask it to end in order; it is not started again."""
+        self._ending = True
+        self._order("stop")
+
+    async def gone(self) -> None:
+        """End it at once and wait until it is."""
+        self.kill()
+        if self._process is not None:
+            await self._process.wait()
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+
+def _as_child(nice: int) -> None:
+    """Between fork and exec. Ctrl-C reaches the whole group: it is the supervisor's to pass on, in order."""
+    os.nice(nice)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with_parent(signal.SIGKILL)
+
+
+async def keep_asking(bus: Bus, response: Response) -> None:
+    """Ask the bus for its state now and then, for ever: it responds where it answers, be it with an error."""
+    while True:
+        with contextlib.suppress(BusError):
+            await bus.state()
+        if bus.connected:  # else it was left
+            response.heard(SILENT_SECONDS)
+        await asyncio.sleep(HEARTBEAT_SECONDS)
+
+
+async def start_server(server: EmbeddedServer, watched: Watched, changed: Callable[[], None]) -> None:
+    """Start the server, again with back-off while it dies as it starts.
+
+    Raises BusUnreachableError when it has died DEATHS times, in a minute or in this start, however long that took; and
+    at once when it says why it cannot start.
+    """
+    tries = 0
+    while True:
+        tries += 1
+        try:
+            await server.start()
+        except ServerDiedError:
+            await _back_off(server, watched, changed, last=tries == DEATHS)
+        else:
+            watched.state, watched.pid = "up", server.pid
+            changed()
+            return
+
+
+async def keep_server(server: EmbeddedServer, watched: Watched, changed: Callable[[], None]) -> None:
+    """Start the server again whenever it dies. Raises BusUnreachableError when it keeps dying, or says why it cannot
+    start."""
+    while True:
+        await server.wait()
+        await _back_off(server, watched, changed, last=False)
+        await start_server(server, watched, changed)
+
+
+@contextlib.asynccontextmanager
+async def served(server: EmbeddedServer) -> AsyncIterator[None]:
+    """The server, started, and started again where it dies, while entered; at the end it is stopped.
+
+    Raises BusUnreachableError when it cannot be started, or not again: what is in hand is cancelled then.
+    """
+    own, watched = asyncio.current_task(), Watched(SERVER)
+    assert own is not None
+
+    async def keep() -> None:
+        try:
+            await keep_server(server, watched, changed=lambda: None)
+        except ConchError:
+            own.cancel()  # it would wait for the server for ever
+            raise
+
+    try:
+        await start_server(server, watched, changed=lambda: None)
+        keeping = asyncio.create_task(keep(), name=SERVER)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if keeping.done():
+                own.uncancel()
+                await keeping
+            raise
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+    finally:
+        await server.stop()
+
+
+async def _back_off(server: EmbeddedServer, watched: Watched, changed: Callable[[], None], *, last: bool) -> None:
+    """Count a death of the server and wait before its next start. Raises BusUnreachableError when there is none."""
+    end = server.end()
+    log.error("server.died", how=end.why, restarts=watched.restarts)
+    again = watched.died(end.why)
+    changed()
+    if last or not again:
+        often = "in a minute" if not again else "as it started"
+        hint = ", which a system short of memory sends, too" if end.why == "SIGKILL" else ""
+        raise BusUnreachableError(
+            f"the nats-server died {DEATHS} times {often} ({end.why}{hint}): see {server.told_in(end)}"
+        )
+    await asyncio.sleep(watched.backoff())
+    watched.restarts += 1
+
+
+async def ended(tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
+    """Wait for tasks to end; after `seconds` cancel them."""
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=seconds)
+        for task in late:
+            log.warning("process.killed", task=task.get_name())
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def first_fatal(children: Sequence[ChildProcess]) -> ConchError | None:
+    """The error that a child reported as the end of the run."""
+    for child in children:
+        if child.fatal is not None:
+            error = ConchError(child.fatal[0])
+            error.exit_code = child.fatal[1]
+            return error
+    return None

@@ -1,0 +1,76 @@
+"""Goals as people give them, and those that an agent has."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import unicodedata
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from conch.errors import UsageError
+from conch.home import Home
+from conch.text import well_formed
+from conch_schemas import CommandCheck, FileCheck, Goal, TestsCheck
+
+if TYPE_CHECKING:
+    from conch.bus import Bus
+    from conch.cycle.state.memory import ActiveGoal
+
+
+def goal_id(statement: str) -> str:
+    """The first words of the statement and four random digits: a goal that was dropped can be set again."""
+    plain = unicodedata.normalize("NFKD", statement).encode("ascii", "ignore").decode().lower()
+    words = re.findall(r"[a-z0-9]+", plain)[:4]
+    return "-".join([*(word[:16] for word in words), secrets.token_hex(2)])
+
+
+def goal_of(statement: str, check: CommandCheck | FileCheck | TestsCheck, priority: float) -> Goal:
+    """A goal with an id of its own. Raises UsageError for what cannot be one."""
+    statement = well_formed(statement).strip()
+    try:
+        return Goal(id=goal_id(statement), statement=statement, check=check, priority=priority)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise UsageError(f"{first['loc'][0]}: {first['msg']}") from None
+
+
+def check_of(
+    command: str | None,
+    exit_status: int | None,
+    file: str | None,
+    contains: Sequence[str] | None,
+    equals: str | None,
+    tests: str | None,
+) -> CommandCheck | FileCheck | TestsCheck:
+    """The one check that was named. Raises UsageError for none, several, or options of another one."""
+    if sum(one is not None for one in (command, file, tests)) != 1:
+        raise UsageError("a goal needs exactly one check: --command CMD, --file PATH or --tests CMD")
+    if command is None and exit_status is not None:
+        raise UsageError("--exit-status goes with --command")
+    if file is None and (contains or equals is not None):
+        raise UsageError("--contains and --equals go with --file")
+    given: Any = command or file or tests
+    if not given or not given.strip():
+        raise UsageError("a check needs a command or a file, not an empty text")
+    if command is not None:
+        return CommandCheck(command=command, exit_status=exit_status or 0)
+    if tests is not None:
+        return TestsCheck(command=tests)
+    path = PurePosixPath(given)
+    if path.is_absolute() or ".." in path.parts:
+        raise UsageError(f"--file {given}: a path inside the workspace")
+    return FileCheck(path=str(path), contains=tuple(contains or ()), equals=equals)
+
+
+async def active_goals(bus: Bus, home: Home, agent: str) -> list[ActiveGoal]:
+    """The goals as of the end of the stream; none for an agent that was never made."""
+    from conch.cycle.state.recover import Origin, recover
+
+    if not (home.agent_dir(agent) / "agentuid").exists():
+        return []
+    found = await recover(bus, agent, Origin(home.agentuid(agent)))
+    return list(found.memory.goals.values())

@@ -1,0 +1,1 @@
+"""The sandbox: bubblewrap and control groups around a program, limits on it, and its end."""

@@ -1,0 +1,253 @@
+"""Where programs run: bubblewrap around them, limits on them, and nothing of them left when they are done."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Literal
+
+from conch.config import ToolSettings
+from conch.errors import ToolError
+from conch.tools.isolation import bubblewrap
+from conch.tools.isolation.cgroup import group
+from conch.tools.isolation.pipes import Pipe, pipe, text
+from conch.tools.isolation.program import Limits, Program
+from conch.tools.repository_guard.guard import Guard
+
+HOW = (
+    "install bubblewrap 0.8 or newer (apt-get install bubblewrap), allow it user namespaces, "
+    "or set tools.sandbox: off to run programs unconfined"
+)
+
+MAX_OPEN_FILES = 512
+"""Descriptors of one process."""
+
+KERNEL_MIB = 64
+"""MiB that sockets, pipes and names of files may take in the kernel, where a control group bounds them."""
+
+MAX_REFUSALS = 3
+"""Files of a repository that an error names."""
+
+_WATCHED = "{{ read -r _ </dev/fd/{}; kill -9 0; }} >/dev/null 2>&1 &"
+"""Ends the program's group when the other end of a pipe is gone, and with it the agent: bubblewrap does that itself."""
+
+_LIMITED = 'echo 1000 2>/dev/null >/proc/self/oom_score_adj; {} {} || exit 125; exec "$@"'
+"""Limits are set by a shell that becomes the program: code of ours between fork and exec may hang where there are
+threads. When memory is short the program goes first."""
+
+
+@dataclass(frozen=True)
+class ProcessResult:
+    """How a program came out."""
+
+    status: Literal["success", "error", "timeout", "blocked"]
+    """`error`: an exit status that is not 0, or a limit. `blocked`: nothing was run."""
+    exit_code: int | None = None
+    """128 + the signal for a program that a signal ended; None for one that a limit ended or that was not run."""
+    output: str = ""
+    """Standard output and standard error as they came."""
+    error: str | None = None
+    """One sentence; None on success."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be run, and where."""
+
+    argv: tuple[str, ...]
+    workspace: Path
+    timeout: float
+    env: Mapping[str, str] = field(default_factory=dict)
+    stdin: IO[bytes] | None = None
+    mounts: tuple[str, ...] = ()
+    """Options of bubblewrap for what lies over the workspace."""
+
+
+class Sandbox:
+    """Runs programs in a workspace, confined as `settings.sandbox` says. May be shared.
+
+    Confined, a program sees the system's programs and libraries read-only, the workspace at /workspace, a /tmp of its
+    own, nothing else; there is no network. Time, output, processes and memory are bounded in both modes. Memory means
+    `memory_mib` for one process and for all of them together.
+    """
+
+    def __init__(self, settings: ToolSettings) -> None:
+        self.settings = settings
+        self._works = settings.sandbox == "off"
+
+    def detect(self) -> str | None:
+        """Why programs cannot be confined here and what to do, in one sentence; None when they can, or need not be.
+
+        Runs bubblewrap for real (some milliseconds), until it has worked once.
+        """
+        problem = None if self._works else self._try()
+        self._works = problem is None
+        return None if problem is None else f"programs cannot be confined here ({problem}): {HOW}"
+
+    def unconfined(self) -> Sandbox:
+        """One with the same limits and nothing around its programs: for those of the system that open no file."""
+        return Sandbox(self.settings.model_copy(update={"sandbox": "off"}))
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        workspace: Path,
+        timeout: float,
+        env: Mapping[str, str] | None = None,
+        stdin: IO[bytes] | None = None,
+    ) -> ProcessResult:
+        """Run a program in `workspace` for at most `timeout` seconds, with `env` added to the few variables there are.
+
+        It reads `stdin`, a file, or nothing.
+
+        Returns, also when the time is up or a limit is reached, once everything that the program started has died
+        (unconfined: what has not left its session). Raises nothing of its own; a cancelled call ends it all first.
+        """
+        problem = None if self._works else await asyncio.to_thread(self.detect)
+        if problem is not None:
+            return ProcessResult("blocked", error=problem)
+        if not _is_directory(workspace):
+            return ProcessResult("error", error=f"the workspace {workspace} is gone; make the directory again")
+        if any("\0" in word for word in argv):
+            return ProcessResult("error", error="a NUL character cannot be in a command")
+        job = Job(tuple(argv), workspace, timeout, env or {}, stdin)
+        if self.settings.sandbox == "off":
+            return await self._run(job)
+        guard = Guard(workspace)
+        try:
+            done = await self._run(replace(job, mounts=tuple(await guard.begin())))
+        except (ToolError, OSError) as error:
+            return ProcessResult("error", error=f"the program could not be started: {error}")
+        finally:
+            refused = await guard.end()
+        return _with_refusals(done, refused)
+
+    async def _run(self, job: Job) -> ProcessResult:
+        with contextlib.ExitStack() as stack:
+            try:
+                program = self._start(stack, job)
+            except OSError as error:
+                return ProcessResult("error", error=f"the program could not be started: {error}")
+            excess = await program.wait(job.timeout)
+            return self._result(program, excess)
+
+    def _start(self, stack: contextlib.ExitStack, job: Job) -> Program:
+        group_ = stack.enter_context(group(self.settings.processes, self._whole_memory()))
+        output, status, alive = (stack.enter_context(pipe()) for _ in range(3))
+        with contextlib.ExitStack() as theirs:
+            command, descriptors = self._command(theirs, job, status)
+            process = subprocess.Popen(
+                self._limited(command, job.timeout, group_.doors, alive.read),
+                stdin=job.stdin or subprocess.DEVNULL,
+                stdout=output.write,
+                stderr=output.write,
+                cwd=job.workspace if self.settings.sandbox == "off" else "/",
+                env=self._environment(str(job.workspace), job.env),
+                pass_fds=descriptors or [alive.read],  # what bubblewrap is given beside its own reaches the program
+                start_new_session=True,
+            )
+        output.close_write()
+        status.close_write()
+        limits = Limits(self.settings.processes, self.settings.memory_mib, self.settings.output_kib)
+        return Program(process, output, status, group_, limits)
+
+    def _result(self, program: Program, excess: tuple[Literal["error", "timeout"], str] | None) -> ProcessResult:
+        output, code = program.output(), program.process.returncode
+        if excess is not None:
+            return ProcessResult(excess[0], output=output, error=excess[1])
+        if self.settings.sandbox == "bwrap" and "exit-code" not in program.report and code > 0:
+            if "\nbwrap: execvp " not in f"\n{output}":
+                return ProcessResult("blocked", error=f"the sandbox could not be made: {output.strip() or code}")
+            code = 127
+        code = 128 - code if code < 0 else code
+        if code:
+            return ProcessResult("error", code, output, f"the command ended with exit status {code}")
+        return ProcessResult("success", 0, output)
+
+    def _command(self, stack: contextlib.ExitStack, job: Job, status: Pipe) -> tuple[list[str], list[int]]:
+        """The program inside of its sandbox, and the descriptors that the sandbox needs."""
+        if self.settings.sandbox == "off":
+            return list(job.argv), []
+        users = stack.enter_context(text(bubblewrap.USERS.encode()))
+        gitconfig = stack.enter_context(text(bubblewrap.GITCONFIG.encode()))
+        refused = bubblewrap.seccomp_filter()
+        seccomp = stack.enter_context(text(refused)) if refused else None
+        options = bubblewrap.arguments(
+            job.workspace.resolve(),
+            self._environment(bubblewrap.INSIDE, job.env),
+            mounts=job.mounts,
+            tmp_bytes=self.settings.file_mib * 2**20,
+            passwd=users,
+            gitconfig=gitconfig,
+            status=status.write,
+            seccomp=seccomp,
+        )
+        descriptors = [users, gitconfig, status.write, *([] if seccomp is None else [seccomp])]
+        return [shutil.which("bwrap") or "bwrap", *options, "--", *job.argv], descriptors
+
+    def _limited(self, command: list[str], timeout: float, doors: tuple[Path, ...], alive: int) -> list[str]:
+        limits = {
+            "-c": 0,
+            "-f": _at_most(resource.RLIMIT_FSIZE, self.settings.file_mib * 2**20) // 512,
+            "-n": _at_most(resource.RLIMIT_NOFILE, MAX_OPEN_FILES),
+            "-t": _at_most(resource.RLIMIT_CPU, math.ceil(timeout) + 1),
+        }
+        if sys.platform == "linux":
+            limits["-v"] = _at_most(resource.RLIMIT_AS, self.settings.memory_mib * 2**20) // 1024
+        setting = [f"ulimit {flag} {limit}" for flag, limit in limits.items()]
+        setting += [f"echo $$ >{door}" for door in doors]
+        watched = _WATCHED.format(alive) if self.settings.sandbox == "off" else ""
+        return ["/bin/sh", "-c", _LIMITED.format(watched, " && ".join(setting)), "sh", *command]
+
+    def _whole_memory(self) -> int:
+        """Bytes in all, with the files of /tmp and /dev/shm and what the kernel keeps for a program."""
+        return (self.settings.memory_mib + 2 * self.settings.file_mib + KERNEL_MIB) * 2**20
+
+    def _environment(self, home: str, env: Mapping[str, str]) -> dict[str, str]:
+        """All the variables there are. Python writes no .pyc, whose times are too coarse for an agent's edits."""
+        own = {"HOME": home, "LANG": "C.UTF-8", "PATH": bubblewrap.search_path(), "TERM": "dumb", "USER": "agent"}
+        return own | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"} | dict(env)
+
+    def _try(self) -> str | None:
+        if shutil.which("bwrap") is None:
+            return "there is no bwrap"
+        with contextlib.ExitStack() as stack:
+            workspace = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="conch-")))
+            command, descriptors = self._command(stack, Job(("true",), workspace, 10.0), stack.enter_context(pipe()))
+            try:
+                done = subprocess.run(
+                    command, stdin=subprocess.DEVNULL, capture_output=True, env={}, pass_fds=descriptors, timeout=10
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                return str(error)
+        if done.returncode == 0:
+            return None
+        return " ".join(done.stderr.decode(errors="replace").split()) or f"bwrap ended with {done.returncode}"
+
+
+def _with_refusals(done: ProcessResult, refused: list[str]) -> ProcessResult:
+    """A program that tried what it may not has failed, however well it thinks it came out."""
+    if not refused or done.status == "timeout":
+        return done
+    shown = "; ".join(refused[:MAX_REFUSALS]) + ("; ..." if len(refused) > MAX_REFUSALS else "")
+    return replace(done, status="error", error=f"not kept, because git would run it or take orders from it: {shown}")
+
+
+def _is_directory(path: Path) -> bool:
+    return path.is_dir()
+
+
+def _at_most(which: int, wanted: int) -> int:
+    """A limit cannot be raised over what this process itself is held to."""
+    hard = resource.getrlimit(which)[1]
+    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

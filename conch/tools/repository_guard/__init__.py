@@ -1,0 +1,1 @@
+"""Git repositories in the workspace: what a program may not make git run."""

@@ -1,0 +1,53 @@
+"""Keeps git, outside of the sandbox, from taking orders from what a program in it wrote."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from conch.errors import ToolError
+from conch.tools.isolation.bubblewrap import INSIDE
+from conch.tools.repository_guard.planted import find, repositories, set_aside
+from conch.tools.repository_guard.repository import Repository, relink
+
+
+class Guard:
+    """Around one program: `begin` before it starts, `end` once it is dead, whatever happened."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace.resolve()
+        self._opening: asyncio.Task[tuple[Repository, frozenset[bytes]]] | None = None
+
+    async def begin(self) -> list[str]:
+        """Options of bubblewrap for what lies over the workspace. Raises ToolError or OSError as Repository does."""
+        self._opening = asyncio.create_task(asyncio.to_thread(self._open))
+        repository, _ = await asyncio.shield(self._opening)
+        return repository.mounts(INSIDE)
+
+    async def end(self) -> list[str]:
+        """What was not kept, each in a few words; nothing where `begin` failed."""
+        if self._opening is None:
+            return []
+        return await asyncio.shield(asyncio.create_task(self._end(self._opening)))
+
+    def _open(self) -> tuple[Repository, frozenset[bytes]]:
+        before = frozenset(one.digest for one in find(repositories(self._workspace)))
+        return Repository.open(self._workspace), before
+
+    async def _end(self, opening: asyncio.Task[tuple[Repository, frozenset[bytes]]]) -> list[str]:
+        await asyncio.wait([opening])
+        if opening.exception() is not None:
+            return []
+        return await asyncio.to_thread(self._settle, *opening.result())
+
+    def _settle(self, repository: Repository, before: frozenset[bytes]) -> list[str]:
+        try:
+            refused = repository.keep()
+        except (ToolError, OSError) as error:
+            refused = [f".git ({error})"]
+        finally:
+            repository.close()
+        nested = repositories(self._workspace)
+        for _, repository_ in nested:
+            relink(self._workspace, repository_)
+        return refused + set_aside(nested, before)

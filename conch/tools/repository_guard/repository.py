@@ -1,0 +1,300 @@
+"""The workspace's own git repository, as one program in the sandbox sees it, and what is kept of what it did to it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import shutil
+import stat
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from conch.errors import ToolError
+from conch.tools.repository_guard.gitfiles import CONFIG, DATA, HARMLESS, TREES, only_data, problem
+from conch.tools.workspace import MissingError, Workspace
+
+INSIDE = "/git"
+"""Where a program in the sandbox finds the repository's objects that were there before it."""
+
+MAX_FILES = 5_000
+"""Files of refs and logs in a repository that a program may change; one with more of them is read-only to it."""
+
+MAX_FILE_BYTES = 256 * 2**20
+"""Bytes of an index, or of another of git's files."""
+
+_SHADOW = "conch-"
+_OBJECT = re.compile(r"(?:[0-9a-f]{2}/[0-9a-f]{38}|pack/pack-[0-9a-f]{40}\.(?:pack|idx|rev))")
+
+
+@dataclass(frozen=True)
+class Repository:
+    """What is mounted over `.git` while a program runs, so that git's config and hooks never are what it made of them.
+
+    The program works on a copy of what git keeps for data (HEAD, index, refs, logs), with the objects and everything
+    else beneath it read-only: `keep` takes over what it changed, file by file, where that is what git writes there.
+    """
+
+    git: Path
+    """`.git` of the workspace."""
+    shadow: Path | None = None
+    """The copy, in a directory of its own in `git`; None where all of `git` is read-only."""
+    before: dict[str, bytes] = field(default_factory=dict)
+    """What was copied."""
+    fixed: tuple[str, ...] = ()
+    """Names in `git` that are mounted read-only."""
+
+    @classmethod
+    def open(cls, workspace: Path) -> Self:
+        """Make the copy. Raises ToolError where `.git` is nothing that can be protected, OSError where the disk fails.
+
+        A workspace that is no repository gets an empty `.git` for as long as the program runs.
+        """
+        git = workspace / ".git"
+        with contextlib.suppress(OSError):
+            if workspace.stat().st_uid == os.geteuid():
+                workspace.chmod(workspace.stat().st_mode | 0o700)  # else a program would do so, and make `.git` itself
+        try:
+            git.mkdir()
+        except FileExistsError:
+            pass
+        except PermissionError:
+            return cls(git)  # what we may not make there, a program may not either
+        mode = git.lstat().st_mode
+        if stat.S_ISREG(mode):
+            return cls(git)
+        if not stat.S_ISDIR(mode):
+            raise ToolError(f"{git} is a link or no file at all, which a program could exchange: make it a directory")
+        shadow = _shadow(git)
+        if shadow is None:
+            return cls(git)
+        try:
+            return cls._copied(git, shadow)
+        except BaseException:
+            remove(shadow)
+            raise
+
+    @classmethod
+    def _copied(cls, git: Path, shadow: Path) -> Self:
+        names = [one for one in os.scandir(git) if not one.name.startswith(_SHADOW) and not one.is_symlink()]
+        real = Workspace(git, MAX_FILE_BYTES)
+        paths = _data(real)
+        if len(paths) > MAX_FILES:
+            remove(shadow)
+            return cls(git)
+        before = {}
+        for path, mtime_ns in paths.items():
+            with contextlib.suppress(MissingError):
+                before[path] = real.read_bytes(path)
+                (shadow / path).parent.mkdir(parents=True, exist_ok=True)
+                (shadow / path).write_bytes(before[path])
+                # The same time: by it git knows which files may have changed since the index was written.
+                os.utime(shadow / path, ns=(mtime_ns, mtime_ns))
+        for name in (*TREES, "objects/info", "objects/pack"):
+            (shadow / name).mkdir(parents=True, exist_ok=True)
+        (shadow / "objects/info/alternates").write_text(f"{INSIDE}/objects\n")
+        fixed = [one.name for one in names if not DATA.fullmatch(one.name) and one.name not in (*TREES, "objects")]
+        return cls(git, shadow, before, tuple(sorted(name for name in fixed if not name.endswith(".lock"))))
+
+    def mounts(self, inside: str) -> list[str]:
+        """Options of bubblewrap, where `inside` is the workspace."""
+        if self.shadow is None:
+            return ["--ro-bind-try", str(self.git), f"{inside}/.git"]
+        found = ["--bind", str(self.shadow), f"{inside}/.git"]
+        for name in self.fixed:
+            found += ["--ro-bind", str(self.git / name), f"{inside}/.git/{name}"]
+        objects = self.git / "objects"
+        return [*found, "--ro-bind", str(objects), f"{INSIDE}/objects"] if objects.is_dir() else found
+
+    def keep(self) -> list[str]:
+        """Take over what the program changed, objects first; what was not, each in a few words. Call it once.
+
+        What the person's git changed meanwhile stands.
+        """
+        if self.shadow is None:
+            return []
+        self.shadow.chmod(0o700)
+        real, copy = Workspace(self.git, MAX_FILE_BYTES), Workspace(self.shadow, MAX_FILE_BYTES)
+        paths = _data(copy)
+        if "HEAD" not in paths:
+            return [".git (a program left it without a HEAD)"] if "HEAD" in self.before else []
+        refused = self._strange(copy)
+        if "HEAD" not in self.before and (why := self._begin(copy)):
+            return [f".git ({why})"]
+        self._keep_objects()
+        packed = self._keep_file(real, copy, "packed-refs", paths) if "packed-refs" in paths else None
+        refused += [f".git/packed-refs ({packed})"] if packed else []
+        # Deleting comes before writing: a branch `a/b` may stand where a branch `a` was. What was packed comes first:
+        # git deletes the file of a ref that it has packed.
+        gone = [path for path in self.before if path not in paths and not (packed and path.startswith("refs/"))]
+        for path in (*gone, *sorted(paths, key=lambda path: (not path.startswith("refs/"), path))):
+            if path != "packed-refs" and (why := self._keep_file(real, copy, path, paths)):
+                refused.append(f".git/{path} ({why})")
+        return refused
+
+    def close(self) -> None:
+        """Remove the copy, and a `.git` that was made for it alone."""
+        if self.shadow is not None:
+            remove(self.shadow)
+        with contextlib.suppress(OSError):
+            self.git.rmdir()
+
+    def _strange(self, copy: Workspace) -> list[str]:
+        """What the program made beside git's data."""
+        known = {*self.fixed, *TREES, "objects"}
+        found = []
+        for name in (entry.path for entry in copy.entries(".")):
+            new = "HEAD" not in self.before and name == "config" and only_data(copy.read(name))
+            samples = name == "hooks" and all(hook.path.endswith(".sample") for hook in copy.entries(name))
+            if not (new or samples or name in known or DATA.fullmatch(name) or HARMLESS.fullmatch(name)):
+                found.append(f".git/{name}")
+        return found
+
+    def _begin(self, copy: Workspace) -> str | None:
+        """Make a repository of the directory, with a config that holds data alone; or why not."""
+        config = copy.read("config") if copy.stat("config") else CONFIG
+        if "objectformat" in config.lower():
+            return "only repositories with SHA-1 can be made here"
+        try:
+            with (self.git / "config").open("x") as file:
+                file.write(config if only_data(config) else CONFIG)
+        except FileExistsError:
+            return "it was made meanwhile"
+        for name in (*TREES, "objects/info", "objects/pack"):
+            (self.git / name).mkdir(parents=True, exist_ok=True)
+        return None
+
+    def _keep_objects(self) -> None:
+        """What is there already stays: its name says what it holds."""
+        assert self.shadow is not None
+        objects = Workspace(self.git / "objects", MAX_FILE_BYTES)
+        made = Workspace(self.shadow / "objects", MAX_FILE_BYTES)
+        # A pack is there for git once its index is.
+        for entry in sorted(made.walk("."), key=lambda entry: entry.path.endswith(".idx")):
+            if not stat.S_ISREG(entry.stat.st_mode) or not _OBJECT.fullmatch(entry.path):
+                continue
+            place, name = entry.path.split("/")
+            with made.directory(place) as old, objects.directory(place, make=True) as new:
+                if not _there(name, new):
+                    os.chmod(name, 0o444, dir_fd=old)
+                    os.rename(name, name, src_dir_fd=old, dst_dir_fd=new)
+
+    def _keep_file(self, real: Workspace, copy: Workspace, path: str, paths: dict[str, int]) -> str | None:
+        """Why the file was not kept; None where it was, or has not changed."""
+        before = self.before.get(path)
+        try:
+            after = copy.read_bytes(path) if path in paths else None
+            if after == before:
+                return None
+            if after is not None and (why := problem(path, after)):
+                return why
+            why = _exchange(real, path, before, after, paths.get(path))
+        except MissingError:
+            return None  # it was to be deleted, and its directory is gone
+        except (ToolError, OSError) as error:
+            return str(error)
+        for parent in Path(path).parents[:-2] if after is None else ():
+            with contextlib.suppress(OSError):
+                (self.git / parent).rmdir()
+        return why
+
+
+def relink(workspace: Path, clone: Path) -> None:
+    """Let a clone that a program made of the workspace's repository find the objects where they are outside as well."""
+    wanted = os.path.relpath(workspace / ".git/objects", clone / "objects")
+    inside = os.path.relpath(clone / "objects/info", workspace)
+    with contextlib.suppress(ToolError, OSError):
+        files = Workspace(workspace, 65536)
+        text = files.read(f"{inside}/alternates")
+        if f"{INSIDE}/objects\n" in text:
+            with files.directory(inside) as directory:
+                descriptor = os.open("relinked", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, dir_fd=directory)
+                with open(descriptor, "w") as file:
+                    file.write(text.replace(f"{INSIDE}/objects\n", f"{wanted}\n"))
+                os.replace("relinked", "alternates", src_dir_fd=directory, dst_dir_fd=directory)
+
+
+def _exchange(
+    real: Workspace, path: str, before: bytes | None, after: bytes | None, mtime_ns: int | None
+) -> str | None:
+    """As git does it: under a lock that git respects, and only where the file still is what it was."""
+    directory, _, name = path.rpartition("/")
+    with real.directory(directory, make=after is not None) as parent:
+        lock = f"{name}.lock"
+        try:
+            descriptor = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=parent)
+        except FileExistsError:
+            return "git is at work on it"
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(after or b"")
+            now = real.read_bytes(path) if real.stat(path) is not None else None
+            if now != before:
+                return "it was changed meanwhile"
+            if after is None:
+                os.unlink(name, dir_fd=parent)
+            else:
+                os.utime(lock, ns=(mtime_ns or 0, mtime_ns or 0), dir_fd=parent)
+                os.replace(lock, name, src_dir_fd=parent, dst_dir_fd=parent)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(lock, dir_fd=parent)
+    return None
+
+
+def _there(name: str, directory: int) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _shadow(git: Path) -> Path | None:
+    """A new directory in `git`; None where none can be made. Those of processes that died are removed."""
+    for old in git.glob(f"{_SHADOW}*"):
+        pid = old.name.split("-")[1]
+        with contextlib.suppress(FileNotFoundError):
+            if not Path("/proc", pid).exists() and time.time() - old.lstat().st_mtime > 60:
+                remove(old)
+    for _ in range(100):
+        shadow = git / f"{_SHADOW}{os.getpid()}-{os.urandom(4).hex()}"
+        try:
+            shadow.mkdir(0o700)
+            return shadow
+        except FileNotFoundError:
+            # Another program was at its end, and took the `.git` away that was made for it.
+            with contextlib.suppress(FileExistsError):
+                git.mkdir()
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+                return None
+            raise
+    return None
+
+
+def remove(directory: Path) -> None:
+    """Remove a directory in whatever state a program left it: without rights, or deeper than paths are long."""
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(directory, ignore_errors=True)
+    if directory.exists():
+        for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+            subprocess.run([*command, "--", str(directory)], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+
+
+def _data(repository: Workspace) -> dict[str, int]:
+    """Paths of the files that git keeps for data, with the times of their last change."""
+    found = {}
+    for entry in repository.entries("."):
+        if stat.S_ISREG(entry.stat.st_mode) and DATA.fullmatch(entry.path):
+            found[entry.path] = entry.stat.st_mtime_ns
+    for tree in TREES:
+        with contextlib.suppress(ToolError):
+            for entry in repository.walk(tree):
+                if stat.S_ISREG(entry.stat.st_mode) and not entry.path.endswith(".lock"):
+                    found[f"{tree}/{entry.path}"] = entry.stat.st_mtime_ns
+    return found

@@ -1,0 +1,133 @@
+"""The bridge inward: what sensors at the broker say becomes facts, and what the agent commands reaches devices.
+
+It has a connection of its own, so that no command waits behind facts. A broker that is away costs what sensors say
+meanwhile (but for what the broker keeps), and refuses every command at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+
+import structlog
+
+from conch.bus import Bus, Feed, Message
+from conch.consumer import ServiceContext
+from conch.consumer.runtime.output import Tally
+from conch.errors import UsageError
+from conch.home import Home
+from conch.tools.device import ACTUATE
+from conch_schemas import PolicySet, SenseMeasured, decode, encode, subject_filter, subject_of
+from conch_services.mqtt.actuators import Actuators
+from conch_services.mqtt.link import Link
+from conch_services.mqtt.sensors import Measurement, Senses, fact
+from conch_services.mqtt.topics import status_topic
+from conch_services.mqtt.wire import RefusedError, Wire
+
+log = structlog.get_logger(__name__)
+
+
+def inward_service(context: ServiceContext) -> InwardService:
+    """The senses and devices of this home. Raises UsageError where `edge.bridge` names no broker."""
+    return InwardService(context)
+
+
+class InwardService:
+    """See `conch.consumer.service.Service`. It reads no facts, and nobody need wait for it."""
+
+    name = "devices"
+    emits, serves = (SenseMeasured,), (ACTUATE,)
+    handled: int | None = None
+    busy = False
+
+    def __init__(self, context: ServiceContext) -> None:
+        self._edge, self._report = context.settings.edge, context.report
+        if self._edge.bridge is None:
+            raise UsageError("edge.bridge names no MQTT broker: set it to mqtt://host in conch.yaml")
+        self.tally = Tally()
+        self._home, self._host = Home(context.home), context.settings.agent
+        self._senses, self._actuators = Senses(self._edge.senses), Actuators(self._edge.actuators)
+        self._link = Link(self._edge, "devices", heard=self._hear, report=self._troubled)
+        self._news = asyncio.Event()
+        self._agents: dict[str, str] = {}
+        """UUIDs of the home's agents as last looked at, by name."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether sensors are heard and devices can be told now."""
+        return self._actuators.ready
+
+    async def run(self, feed: Feed, stop: asyncio.Event) -> None:
+        """Until `stop`. What a sensor said and is not yet a fact is left: it came too soon after the one before."""
+        async with AsyncExitStack() as stack:
+            if self._edge.actuators:
+                await stack.enter_async_context(feed.bus.serve(ACTUATE, self._actuators.answer))
+            saying = asyncio.create_task(self._say(feed.bus), name="conch.devices.say")
+            linked = asyncio.create_task(self._link.keep(self._live), name="conch.devices.link")
+            stopped = asyncio.create_task(stop.wait(), name="conch.devices.stop")
+            try:
+                done, _ = await asyncio.wait({saying, linked, stopped}, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            finally:
+                for task in (saying, linked, stopped):
+                    task.cancel()
+                await asyncio.wait({saying, linked, stopped})
+        refused = {f"{sense}/{reason}": count for (sense, reason), count in self._senses.refused.items()}
+        log.info("devices.stopped", refused=refused, **vars(self.tally))
+
+    async def _live(self, wire: Wire) -> None:
+        """Hear and command by this connection, until it is lost or a command was not acknowledged."""
+        for filter in self._senses.filters or (status_topic(self._host),):  # a broker that answers at all is there
+            try:
+                await wire.subscribe(filter)
+            except RefusedError as error:
+                log.warning("sense.not_heard", filter=filter, why=str(error))
+                self._report(consumer=self.name, waits=str(error))
+        await self._actuators.command(wire)
+
+    def _troubled(self, why: str) -> None:
+        self._actuators.trouble = why
+        self._report(consumer=self.name, waits=why)
+
+    # -- what sensors say --------------------------------------------------------------------------------------------
+
+    def _hear(self, topic: str, payload: bytes, kept: bool) -> None:
+        if self._senses.hear(topic, payload, kept, datetime.now(UTC)):
+            self._news.set()
+        self.tally.failures = sum(self._senses.refused.values())
+
+    async def _say(self, bus: Bus) -> None:
+        """Store what may be said, when it may. While the bus is gone the newest of each sense waits."""
+        while True:
+            self._news.clear()
+            messages = [one for measurement in self._senses.due() for one in await self._messages(bus, measurement)]
+            if messages:
+                await bus.publish_many(messages)
+                self.tally.handled += len(messages)
+                continue
+            try:
+                async with asyncio.timeout(self._senses.next):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+    async def _messages(self, bus: Bus, measurement: Measurement) -> list[Message]:
+        settings = self._edge.senses[measurement.sense]
+        hearing = await self._who_hears(bus, settings.agent)
+        facts = [fact(measurement, settings, agent, agentuid) for agent, agentuid in hearing.items()]
+        return [Message(subject_of(event), encode(event), event.id) for event in facts]
+
+    async def _who_hears(self, bus: Bus, agent: str | None) -> dict[str, str]:
+        """The UUIDs of the agents that hear a sense, by name. None is made here: on another machine than its home's an
+        agent is known by what it said."""
+        name = agent or self._host
+        if name not in self._agents:
+            self._agents = self._home.agents()
+        if name in self._agents:
+            return self._agents if agent is None else {agent: self._agents[agent]}
+        if (said := await bus.last(subject_filter(PolicySet, name))) is not None:
+            return {name: decode(said.data).agentuid}
+        log.warning("sense.nobody_hears", agent=name)
+        return {}

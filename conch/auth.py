@@ -37,7 +37,7 @@ _DRAWN = re.compile(r"[A-Za-z0-9_-]{43}")
 _SESSION = re.compile(r"(\d{1,12})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})", re.ASCII)
 
 
-class Passes:
+class LoginTokens:
     """The passes of one home. Times are in seconds since the epoch."""
 
     def __init__(self, home: Home) -> None:

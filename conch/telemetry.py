@@ -26,7 +26,7 @@ handling: ContextVar[Event | None] = ContextVar("conch_handling", default=None)
 the three values by structlog's own means takes as long as many an event."""
 
 
-class _File(logging.handlers.RotatingFileHandler):
+class _RotatingLogFile(logging.handlers.RotatingFileHandler):
     """Takes lines as they are, beside records: a record and its way to a file cost three times what a line does."""
 
     _size = 0
@@ -53,13 +53,13 @@ class _File(logging.handlers.RotatingFileHandler):
         self.write(self.format(record))
 
 
-class _Console(logging.StreamHandler[Any]):
+class _ConsoleHandler(logging.StreamHandler[Any]):
     def write(self, line: str) -> None:
         """A line on stderr."""
         print(line, file=sys.stderr, flush=True)
 
 
-class _Foreign(logging.Formatter):
+class _StandardLibraryLogs(logging.Formatter):
     """What others log by Python's own means, as a line like ours."""
 
     def __init__(self, line: Callable[[Any, str, Any], Any]) -> None:
@@ -79,20 +79,20 @@ class _Foreign(logging.Formatter):
 class _Logger:
     """What structlog hands its lines to."""
 
-    def __init__(self, to: _File | _Console) -> None:
+    def __init__(self, to: _RotatingLogFile | _ConsoleHandler) -> None:
         self.msg = self.debug = self.info = self.warning = self.error = self.critical = self.exception = to.write
 
 
 def configure(settings: LogSettings, file: Path | None, *, process: str) -> None:
     """Send every line of this process to `file` (stderr without one), rotated by size. Call once, at the start."""
     size = int(settings.megabytes * 1_000_000)
-    handler: _File | _Console = (
-        _File(file, maxBytes=size, backupCount=BACKUPS, encoding="utf-8", delay=True)
+    handler: _RotatingLogFile | _ConsoleHandler = (
+        _RotatingLogFile(file, maxBytes=size, backupCount=BACKUPS, encoding="utf-8", delay=True)
         if file is not None
-        else _Console(sys.stderr)
+        else _ConsoleHandler(sys.stderr)
     )
     line = _line if settings.format == "json" else structlog.dev.ConsoleRenderer(colors=False)
-    handler.setFormatter(_Foreign(line))
+    handler.setFormatter(_StandardLibraryLogs(line))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)

@@ -47,7 +47,7 @@ def as_reward_func(rule: Rule[Any], subject: type[ActionTaken] | type[Trajectory
     def reward(prompts: Sequence[Any], completions: Sequence[Any], **given: Any) -> list[float | None]:
         rows = _rows(prompts, completions, given)
         batch = thread.submit(runner.run, score_batch(rows, {"rule": ask}, _BY_ITSELF)).result()
-        _say_failures(name, batch)
+        _report_failures(name, batch)
         return list(batch.rewards)
 
     reward.__name__ = reward.__qualname__ = name
@@ -83,7 +83,7 @@ def _is_column(value: Any, count: int) -> bool:
     return isinstance(value, list | tuple) and len(value) == count
 
 
-def _say_failures(rule: str, batch: Batch) -> None:
+def _report_failures(rule: str, batch: Batch) -> None:
     failed = [parts["rule"] for parts in batch.parts if parts["rule"].status in ("error", "timeout")]
     if failed:
         log.warning(

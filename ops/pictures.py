@@ -27,9 +27,9 @@ from playwright.sync_api import Browser, sync_playwright
 from rich.console import Console
 from rich.text import Text
 
-from conch.cli.watch.picture import Picture
+from conch.cli.watch.picture import WatchPicture
 from conch.cli.watch.screen import WatchApp
-from conch.cli.watch.source import Source
+from conch.cli.watch.source import PictureSource
 from conch.config.load import load
 from conch.home import Home
 
@@ -123,7 +123,7 @@ def best_cycle(home: Path) -> int:
 
 async def screen(home: Path) -> None:
     """`conch watch`."""
-    source = Source(Home(home), load(None, Home(home), {}), Picture(["echo"]))
+    source = PictureSource(Home(home), load(None, Home(home), {}), WatchPicture(["echo"]))
     app = WatchApp(source)
     async with app.run_test(size=(124, 36)) as pilot:
         following = asyncio.create_task(source.follow())

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
-from conch.bus import Bus, Feed, feeding
+from conch.bus import Bus, SharedSubscription, shared_subscription
 
 
 class Hosted(Protocol):
@@ -15,7 +15,7 @@ class Hosted(Protocol):
 
     started: asyncio.Event
 
-    async def run(self, feed: Feed, stop: asyncio.Event) -> None:
+    async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
         """Until it is told to stop."""
 
 
@@ -29,8 +29,8 @@ async def hosted(service: Some, bus: Bus) -> AsyncIterator[Some]:
     Raises TimeoutError when it takes longer than 30 s to begin or to stop; what it raises itself comes in a group.
     """
     stop = asyncio.Event()
-    async with feeding(bus) as feed, asyncio.TaskGroup() as group:
-        task = group.create_task(service.run(feed, stop))
+    async with shared_subscription(bus) as shared_events, asyncio.TaskGroup() as group:
+        task = group.create_task(service.run(shared_events, stop))
         async with asyncio.timeout(30):
             await service.started.wait()
         yield service

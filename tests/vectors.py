@@ -15,7 +15,7 @@ from typing import Any
 from conch import curiosity, needs, rewards
 from conch.actions import Argument, Registry, ToolSpec, parse
 from conch.config import BUILTIN_WEIGHTS
-from conch.judge import JudgeConfig, Question, judge_key, score_with_llm_judge
+from conch.judge import JudgeConfig, JudgeQuestion, judge_key, score_with_llm_judge
 from conch.rewards import compose, progress
 from conch.rewards.compose import Message, Trajectory, WeightedRewardConfig
 
@@ -169,9 +169,9 @@ def _signs(given: dict[str, Any]) -> dict[str, list[int]]:
 
 
 def _judge_calls(given: dict[str, Any]) -> dict[str, Any]:
-    calls: list[Question] = []
+    calls: list[JudgeQuestion] = []
 
-    async def ask(question: Question) -> str:
+    async def ask(question: JudgeQuestion) -> str:
         calls.append(question)
         return '{"score": 0.5, "explanation": "Neither good nor bad."}'
 

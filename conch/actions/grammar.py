@@ -47,7 +47,7 @@ _Word = Literal["TOOL", "DO_NOTHING", "REFLECT"]
 _WORDS: dict[str, _Word] = {"TOOL": "TOOL", "DO_NOTHING": "DO_NOTHING", "REFLECT": "REFLECT"}
 
 
-class _RefusedError(Exception):
+class _ReplySyntaxError(Exception):
     """The reply leaves the grammar here; the message is the reason."""
 
 
@@ -65,7 +65,7 @@ def parse(text: str, registry: Registry) -> Action:
         found = "is neither TOOL:, DO_NOTHING: nor REFLECT:" if said else "is empty"
         return Action(kind="INVALID", valid=False, reason=f"the reply {found}")
     kind, rest = _WORDS[begun[1].upper()], well_formed(said[begun.end() :].strip())
-    return _Call(rest).action(registry) if kind == "TOOL" else Action(kind=kind, valid=True, text=rest)
+    return _CallParser(rest).action(registry) if kind == "TOOL" else Action(kind=kind, valid=True, text=rest)
 
 
 def render(action: Action) -> str:
@@ -93,7 +93,7 @@ def _written(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-class _Call:
+class _CallParser:
     """Reads `name(arg=value, …)` from left to right, keeping what it has read."""
 
     def __init__(self, text: str) -> None:
@@ -106,7 +106,7 @@ class _Call:
         try:
             self._read()
             reason = registry.objection(self.tool or "", self.args)
-        except _RefusedError as refused:
+        except _ReplySyntaxError as refused:
             reason = str(refused)
         return Action(kind="TOOL", valid=reason is None, reason=reason, tool=self.tool, args=self.args)
 
@@ -120,13 +120,13 @@ class _Call:
             self._expect(")", "after the last argument")
         self._space()
         if self.at < len(self.text):
-            raise _RefusedError("there is text after the closing parenthesis")
+            raise _ReplySyntaxError("there is text after the closing parenthesis")
 
     def _argument(self) -> None:
         name = self._name("an argument's name")
         self._expect("=", f"after {name}: arguments are written name=value")
         if name in self.args:
-            raise _RefusedError(f"the argument {name} is there twice")
+            raise _ReplySyntaxError(f"the argument {name} is there twice")
         self._space()
         self.args[name] = self._value()
 
@@ -139,7 +139,7 @@ class _Call:
     def _raw_string(self) -> str:
         end = self.text.find('"""', self.at + 3)
         if end < 0:
-            raise _RefusedError('a """ is not closed')
+            raise _ReplySyntaxError('a """ is not closed')
         value = self.text[self.at + 3 : end]
         self.at = end + 3
         return value
@@ -155,12 +155,12 @@ class _Call:
             escaped = self.text[stop.end() : stop.end() + 1]
             pieces.append(quote if escaped == quote else _ESCAPES.get(escaped, f"\\{escaped}"))
             start = stop.end() + 1
-        raise _RefusedError(f"a {quote} is not closed")
+        raise _ReplySyntaxError(f"a {quote} is not closed")
 
     def _json(self, depth: int) -> JsonValue:
         """A value of JSON, strictly; its strings have JSON's own escapes."""
         if depth > MAX_DEPTH:
-            raise _RefusedError(f"arrays and objects go more than {MAX_DEPTH} deep")
+            raise _ReplySyntaxError(f"arrays and objects go more than {MAX_DEPTH} deep")
         begin = self.text[self.at : self.at + 1]
         if begin == "[":
             return self._array(depth)
@@ -191,7 +191,7 @@ class _Call:
             self._space()
             key = self._json_string()
             if key in items:
-                raise _RefusedError("an object has a key twice")
+                raise _ReplySyntaxError("an object has a key twice")
             self._expect(":", "after an object's key")
             self._space()
             items[key] = self._json(depth + 1)
@@ -201,29 +201,31 @@ class _Call:
 
     def _json_string(self) -> str:
         if not self.text.startswith('"', self.at):
-            raise _RefusedError('an object\'s key must be in "double quotes"')
+            raise _ReplySyntaxError('an object\'s key must be in "double quotes"')
         try:
             value, self.at = _JSON.raw_decode(self.text, self.at)
         except ValueError as error:
-            raise _RefusedError(f"a string in an array or object is not JSON: {error}") from None
+            raise _ReplySyntaxError(f"a string in an array or object is not JSON: {error}") from None
         return well_formed(value)
 
     def _number(self) -> int | float:
         found = _NUMBER.match(self.text, self.at)
         if found is None or found.end() - found.start() > MAX_NUMBER_LENGTH:
-            raise _RefusedError("a number is not written as in JSON, or is too long")
+            raise _ReplySyntaxError("a number is not written as in JSON, or is too long")
         self.at = found.end()
         value = float(found[0]) if found[1] or found[2] else int(found[0])
         if isinstance(value, float) and value in (float("inf"), float("-inf")):
-            raise _RefusedError("a number is too large")
+            raise _ReplySyntaxError("a number is too large")
         if isinstance(value, int) and abs(value) > MAX_SAFE_INTEGER:
-            raise _RefusedError(f"an integer is beyond ±{MAX_SAFE_INTEGER}, so not every reader would read it exactly")
+            raise _ReplySyntaxError(
+                f"an integer is beyond ±{MAX_SAFE_INTEGER}, so not every reader would read it exactly"
+            )
         return value
 
     def _literal(self) -> JsonValue:
         found = NAME.match(self.text, self.at)
         if found is None or found[0] not in _LITERALS:
-            raise _RefusedError("a value is missing or is not quoted")
+            raise _ReplySyntaxError("a value is missing or is not quoted")
         self.at = found.end()
         return _LITERALS[found[0]]
 
@@ -231,13 +233,13 @@ class _Call:
         self._space()
         found = NAME.match(self.text, self.at)
         if found is None:
-            raise _RefusedError(f"{what} is missing")
+            raise _ReplySyntaxError(f"{what} is missing")
         self.at = found.end()
         return found[0]
 
     def _expect(self, mark: str, where: str) -> None:
         if not self._took(mark):
-            raise _RefusedError(f"{mark} is missing {where}")
+            raise _ReplySyntaxError(f"{mark} is missing {where}")
 
     def _took(self, mark: str) -> bool:
         self._space()

@@ -2,23 +2,23 @@
 
 from conch.bus.access import Access
 from conch.bus.memory import MemoryBus, MemoryJournal
-from conch.bus.protocol import Bus, Delivery, Entry, Message, Reader, ReaderState, Stored, StreamState
-from conch.bus.subscription import Arrived, Feed, Tap, feeding
+from conch.bus.protocol import Bus, Delivery, KeyValue, OutgoingMessage, Reader, ReaderState, Stored, StreamState
+from conch.bus.subscription import ReceivedEvent, SharedSubscription, Subscription, shared_subscription
 
 __all__ = [
     "Access",
-    "Arrived",
     "Bus",
     "Delivery",
-    "Entry",
-    "Feed",
+    "KeyValue",
     "MemoryBus",
     "MemoryJournal",
-    "Message",
+    "OutgoingMessage",
     "Reader",
     "ReaderState",
+    "ReceivedEvent",
+    "SharedSubscription",
     "Stored",
     "StreamState",
-    "Tap",
-    "feeding",
+    "Subscription",
+    "shared_subscription",
 ]

@@ -34,7 +34,7 @@ Told = Callable[[str, int, int], None]
 """(what, bytes done, bytes in all or 0): how far it is."""
 
 
-class Part(BaseModel):
+class ArchivedStream(BaseModel):
     """One stream of the file."""
 
     model_config = ConfigDict(frozen=True)
@@ -50,7 +50,7 @@ class Part(BaseModel):
     sha256: str
 
 
-class Manifest(BaseModel):
+class ArchiveManifest(BaseModel):
     """What a file says of itself."""
 
     model_config = ConfigDict(frozen=True)
@@ -63,10 +63,10 @@ class Manifest(BaseModel):
     """Of the nats-server."""
     agents: dict[Annotated[str, Field(pattern=AGENT_PATTERN)], Annotated[str, Field(pattern=_UUID)]]
     """Name -> UUID of the home's agents: the stream is theirs."""
-    parts: tuple[Part, ...]
+    parts: tuple[ArchivedStream, ...]
     """In the order in which they were taken."""
 
-    def part(self, stream: str) -> Part:
+    def part(self, stream: str) -> ArchivedStream:
         """The one of this stream. Raises ConchError when it is not there."""
         for part in self.parts:
             if part.name == stream:
@@ -74,12 +74,12 @@ class Manifest(BaseModel):
         raise ConchError(f"the snapshot holds no stream {stream}: it is not one of Conch's")
 
 
-class Writer:
+class ArchiveWriter:
     """A file that is being made; made by `writing`."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
-        self.parts: list[Part] = []
+        self.parts: list[ArchivedStream] = []
 
     @contextlib.contextmanager
     def part(self, name: str, config: dict[str, Any], state: dict[str, Any]) -> Iterator[Callable[[bytes], None]]:
@@ -94,11 +94,11 @@ class Writer:
 
         with self._archive.open(zipfile.ZipInfo(name, _now()), "w", force_zip64=True) as member:
             yield write
-        self.parts.append(Part(name=name, config=config, state=state, size=size, sha256=digest.hexdigest()))
+        self.parts.append(ArchivedStream(name=name, config=config, state=state, size=size, sha256=digest.hexdigest()))
 
 
 @contextlib.contextmanager
-def writing(file: Path, *, version: str, server: str, agents: dict[str, str]) -> Iterator[Writer]:
+def writing(file: Path, *, version: str, server: str, agents: dict[str, str]) -> Iterator[ArchiveWriter]:
     """The file, whole and on disk once this is left in order; else what stood there before, if anything.
 
     Raises ConchError when it cannot be written.
@@ -108,9 +108,9 @@ def writing(file: Path, *, version: str, server: str, agents: dict[str, str]) ->
         handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "wb") as stream:
             with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-                writer = Writer(archive)
+                writer = ArchiveWriter(archive)
                 yield writer
-                manifest = Manifest(
+                manifest = ArchiveManifest(
                     format=FORMAT, made=datetime.now(UTC), version=version, server=server, agents=agents,
                     parts=tuple(writer.parts),
                 )  # fmt: skip
@@ -124,7 +124,7 @@ def writing(file: Path, *, version: str, server: str, agents: dict[str, str]) ->
         beside.unlink(missing_ok=True)
 
 
-def read_manifest(file: Path, told: Told) -> Manifest:
+def read_manifest(file: Path, told: Told) -> ArchiveManifest:
     """What the file says of itself, every byte of it being held against that first.
 
     Raises ConchError for a file that is none, not whole, changed, or of a newer format.
@@ -153,7 +153,7 @@ def _reading(file: Path) -> Iterator[zipfile.ZipFile]:
         yield archive
 
 
-def _manifest(file: Path, archive: zipfile.ZipFile) -> Manifest:
+def _manifest(file: Path, archive: zipfile.ZipFile) -> ArchiveManifest:
     with archive.open(_MANIFEST) as member:
         text = member.read(_MOST_MANIFEST)
     found: Any = json.loads(text)
@@ -163,12 +163,12 @@ def _manifest(file: Path, archive: zipfile.ZipFile) -> Manifest:
             "upgrade conch-agent"
         )
     try:
-        return Manifest.model_validate(found)
+        return ArchiveManifest.model_validate(found)
     except ValidationError:
         raise ConchError(f"{file} is no snapshot of a bus: its manifest says something else") from None
 
 
-def _check(file: Path, archive: zipfile.ZipFile, part: Part, told: Told) -> None:
+def _check(file: Path, archive: zipfile.ZipFile, part: ArchivedStream, told: Told) -> None:
     digest, size = hashlib.sha256(), 0
     with archive.open(part.name) as member:
         while chunk := _read(member):

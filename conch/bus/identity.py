@@ -26,7 +26,7 @@ _SEED = re.compile(r"BEGIN USER NKEY SEED-+\s+(\S+)")
 
 
 @dataclass(frozen=True)
-class Identity:
+class NkeyIdentity:
     """A user's seed, and the JWT that an account has signed for it."""
 
     public: str
@@ -41,12 +41,12 @@ class Identity:
         return base64.b64encode(nkeys.from_seed(bytearray(self.seed.encode())).sign(nonce.encode()))
 
 
-def read_nkey(file: str, setting: str = "bus.nkey") -> Identity:
+def read_nkey(file: str, setting: str = "bus.nkey") -> NkeyIdentity:
     """The identity of a seed's file. Raises ConfigError, in a sentence that names the setting and shows no secret."""
     return _of_seed(_text(file, setting), f"{setting}: {file}")
 
 
-def read_credentials(file: str, setting: str = "bus.credentials") -> Identity:
+def read_credentials(file: str, setting: str = "bus.credentials") -> NkeyIdentity:
     """The identity of a `.creds` file. Raises ConfigError, or BusUnreachableError for a JWT that has expired."""
     text, place = _text(file, setting), f"{setting}: {file}"
     jwt, seed = _JWT.search(text), _SEED.search(text)
@@ -58,10 +58,10 @@ def read_credentials(file: str, setting: str = "bus.credentials") -> Identity:
     if 0 < (expiry := claims.get("exp", 0)) < time.time():
         when = datetime.fromtimestamp(expiry, UTC).strftime("%Y-%m-%d %H:%M UTC")
         raise BusUnreachableError(f"{place}: its JWT has expired ({when}): get the file anew")
-    return Identity(identity.public, identity.seed, jwt[1])
+    return NkeyIdentity(identity.public, identity.seed, jwt[1])
 
 
-def _of_seed(text: str, place: str) -> Identity:
+def _of_seed(text: str, place: str) -> NkeyIdentity:
     import nkeys
 
     seed = text.strip()
@@ -73,7 +73,7 @@ def _of_seed(text: str, place: str) -> Identity:
         public = ""
     if not public.startswith("U"):
         raise ConfigError(f"{place} holds no user's seed (SU…, as `nk -gen user` writes it)") from None
-    return Identity(public, seed)
+    return NkeyIdentity(public, seed)
 
 
 def _claims(jwt: str, place: str) -> dict[str, Any]:

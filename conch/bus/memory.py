@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from conch.bus.admit import admit, admit_key, admit_request, admit_size
-from conch.bus.protocol import Delivery, Entry, Message, Reader, ReaderState, Responder, Stored, StreamState
+from conch.bus.protocol import Delivery, KeyValue, OutgoingMessage, Reader, ReaderState, Responder, Stored, StreamState
 from conch.errors import BusError, FencedError
 
 
@@ -35,8 +35,8 @@ class MemoryJournal:
 
     events: dict[int, Delivery] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
-    bucket: dict[str, Entry] = field(default_factory=dict)
-    durables: dict[str, MemoryDurable] = field(default_factory=dict)
+    bucket: dict[str, KeyValue] = field(default_factory=dict)
+    durables: dict[str, MemoryDurableReader] = field(default_factory=dict)
     last: int = 0
     first: int = 1
     revision: int = 0
@@ -44,7 +44,7 @@ class MemoryJournal:
 
 
 @dataclass
-class MemoryDurable:
+class MemoryDurableReader:
     """A durable reader's place."""
 
     filters: tuple[str, ...]
@@ -100,7 +100,7 @@ class MemoryBus:
             self._changed.notify_all()
             return Stored(journal.last, duplicate=False)
 
-    async def publish_many(self, messages: Sequence[Message]) -> Sequence[Stored]:
+    async def publish_many(self, messages: Sequence[OutgoingMessage]) -> Sequence[Stored]:
         """Store several events; see the protocol."""
         for message in messages:
             admit(message.subject, message.data)
@@ -114,7 +114,7 @@ class MemoryBus:
     async def consume(self, name: str, filters: Sequence[str], *, after: int) -> AsyncIterator[Reader]:
         """The durable reader `name`; see the protocol."""
         reader = _MemoryReader(self, name, tuple(filters), after)
-        self.journal.durables[name] = MemoryDurable(tuple(filters), after, after, reader)
+        self.journal.durables[name] = MemoryDurableReader(tuple(filters), after, after, reader)
         async with self._changed:
             self._changed.notify_all()
         yield reader
@@ -177,7 +177,7 @@ class MemoryBus:
             self.journal.first = max(self.journal.first, min(before, self.journal.last + 1))
             self._changed.notify_all()
 
-    async def get(self, key: str) -> Entry | None:
+    async def get(self, key: str) -> KeyValue | None:
         """A value of the bucket."""
         return self.journal.bucket.get(key)
 
@@ -189,7 +189,7 @@ class MemoryBus:
         if (now.revision if now is not None else 0) != revision:
             raise FencedError(f"{key} was written by another copy since revision {revision}")
         self.journal.revision += 1
-        self.journal.bucket[key] = Entry(value, self.journal.revision)
+        self.journal.bucket[key] = KeyValue(value, self.journal.revision)
         return self.journal.revision
 
     async def keys(self) -> Sequence[str]:

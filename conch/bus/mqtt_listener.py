@@ -23,7 +23,7 @@ LISTENER = "edge"
 
 
 @dataclass(frozen=True)
-class Listener:
+class MqttListener:
     """Where MQTT clients are heard, and how they come in."""
 
     host: str

@@ -29,7 +29,7 @@ class Delivery(NamedTuple):
     """When the stream stored it, seconds since the epoch."""
 
 
-class Message(NamedTuple):
+class OutgoingMessage(NamedTuple):
     """One event to be published."""
 
     subject: str
@@ -75,7 +75,7 @@ class ReaderState:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KeyValue:
     """A value of the key-value bucket."""
 
     value: bytes
@@ -111,7 +111,7 @@ class Bus(Protocol):
         """
         ...
 
-    async def publish_many(self, messages: Sequence[Message]) -> Sequence[Stored]:
+    async def publish_many(self, messages: Sequence[OutgoingMessage]) -> Sequence[Stored]:
         """Store several events, in this order where none is refused; returns when the stream has all of them.
 
         Cheaper than one by one: nothing is made per event, and under strict durability they share one write to disk.
@@ -164,7 +164,7 @@ class Bus(Protocol):
         """Drop the events before sequence `before`."""
         ...
 
-    async def get(self, key: str) -> Entry | None:
+    async def get(self, key: str) -> KeyValue | None:
         """A value of the bucket. Keys: letters, digits, `-`, `_`; parts, with `/` between them."""
         ...
 

@@ -25,7 +25,7 @@ _PLACES = ("seq", "read")
 
 
 @dataclass(frozen=True)
-class Reconciled:
+class Reconciliation:
     """What became of the stream since the store read it."""
 
     stream: StreamState
@@ -76,7 +76,7 @@ class Reconciled:
         return f"the stream ends at {self.stream.last} and is damaged: " + ", ".join(said) + kept
 
 
-async def reconcile(bus: Bus, store_position: int, store_epoch: str) -> Reconciled:
+async def reconcile(bus: Bus, store_position: int, store_epoch: str) -> Reconciliation:
     """Compare the stream with what the store has read (`store_epoch` empty: it has read nothing), and take places back.
 
     A consumer's or an agent's place that leads the stream would skip what is appended later: it becomes the end.
@@ -91,7 +91,7 @@ async def reconcile(bus: Bus, store_position: int, store_epoch: str) -> Reconcil
         taken_back += [key for key, was in zip(some, taken, strict=True) if was]
     another = bool(store_epoch) and store_epoch != stream.epoch
     same = bool(store_epoch) and not another
-    found = Reconciled(
+    found = Reconciliation(
         stream=stream,
         store_position=store_position,
         another=another,
@@ -106,7 +106,7 @@ async def reconcile(bus: Bus, store_position: int, store_epoch: str) -> Reconcil
     return found
 
 
-async def say_trimmed(bus: Bus, before: int, epoch: str) -> None:
+async def report_trimmed(bus: Bus, before: int, epoch: str) -> None:
     """Write down that the events before this one go, before they do."""
     entry = await bus.get(TRIMMED)
     value = json.dumps({"before": before, "epoch": epoch}).encode()
@@ -124,7 +124,7 @@ async def _untrimmed(bus: Bus, stream: StreamState) -> int:
         before = stream.first  # a stream of before this was written down
     if before <= stream.first:
         with suppress(FencedError):  # somebody who looked at the same moment wrote it down
-            await say_trimmed(bus, stream.first, stream.epoch)
+            await report_trimmed(bus, stream.first, stream.epoch)
     return max(0, stream.first - before)
 
 

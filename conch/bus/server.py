@@ -22,7 +22,7 @@ import psutil
 import structlog
 
 from conch.bus.access import Access
-from conch.bus.mqtt_listener import OWNER, Listener, quoted
+from conch.bus.mqtt_listener import OWNER, MqttListener, quoted
 from conch.bus.server_end import ServerEnd, cannot_run, server_end
 from conch.errors import BusUnreachableError, HomeError, ServerDiedError
 
@@ -65,7 +65,7 @@ class EmbeddedServer:
     it keeps its port and token, so that clients come back by themselves."""
 
     def __init__(
-        self, directory: Path, *, token: str, strict: bool, max_bytes: int, listener: Listener | None = None
+        self, directory: Path, *, token: str, strict: bool, max_bytes: int, listener: MqttListener | None = None
     ) -> None:
         """`listener`: for MQTT clients, beside."""
         self.directory, self.token, self.listener = directory.absolute(), token, listener

@@ -49,7 +49,7 @@ Mine = Callable[[str], bool]
 """Whether an agent's events are ours."""
 
 
-class Arrived:
+class ReceivedEvent:
     """An event as it arrived, decoded once however many look at it."""
 
     __slots__ = ("_event", "agent", "data", "seq", "subject", "time")
@@ -98,37 +98,37 @@ def decoded(subject: str, data: bytes) -> Event:
     return event
 
 
-class Feed:
-    """Made by `feeding`."""
+class SharedSubscription:
+    """Made by `shared_subscription`."""
 
     def __init__(self, bus: Bus, seq: int) -> None:
         self.bus = bus
         self.seq = seq
         """Everything up to here was handed to the taps that are level."""
         self.broken: BaseException | None = None
-        self._taps: set[Tap] = set()
-        self._routes: dict[str, tuple[str, tuple[Tap, ...]]] = {}
+        self._subscriptions: set[Subscription] = set()
+        self._routes: dict[str, tuple[str, tuple[Subscription, ...]]] = {}
         self._expected: OrderedDict[bytes, Event] = OrderedDict()
         self._eased = asyncio.Event()
 
     @asynccontextmanager
-    async def tap(
+    async def subscribe(
         self, kinds: Sequence[type[Event]] | None, *, after: int, agent: str | None = None, mine: Mine | None = None
-    ) -> AsyncIterator[Tap]:
+    ) -> AsyncIterator[Subscription]:
         """Events of `kinds` (None: all) behind sequence `after`, of one agent, or of those that are `mine`, or of all.
 
         In stream order, each once. Entered: what is published from now on will be seen.
         """
-        tap = Tap(self, kinds, after, agent, mine)
-        self._taps.add(tap)
+        subscription = Subscription(self, kinds, after, agent, mine)
+        self._subscriptions.add(subscription)
         self._routes.clear()
         try:
-            yield tap
+            yield subscription
         finally:
-            self._taps.discard(tap)
+            self._subscriptions.discard(subscription)
             self._routes.clear()
             self._forget_what_came()
-            await tap._close()
+            await subscription._close()
 
     def expect(self, data: bytes, event: Event) -> None:
         """`event`, encoded as `data`, is about to be published by us: when it comes it need not be decoded."""
@@ -147,82 +147,85 @@ class Feed:
 
     def _forget_what_came(self) -> None:
         """Once nobody is behind. What is on its way meanwhile is decoded after all."""
-        if all(tap._level for tap in self._taps):
+        if all(subscription._level for subscription in self._subscriptions):
             self._expected.clear()
 
-    def _route(self, subject: str) -> tuple[str, tuple[Tap, ...]]:
+    def _route(self, subject: str) -> tuple[str, tuple[Subscription, ...]]:
         if len(self._routes) >= ROUTES:
             self._routes.clear()
         agent, _, kind = subject.removeprefix("conch.v1.").partition(".")
-        route = self._routes[subject] = agent, tuple(tap for tap in self._taps if tap._takes(agent, kind))
+        route = self._routes[subject] = (
+            agent,
+            tuple(subscription for subscription in self._subscriptions if subscription._takes(agent, kind)),
+        )
         return route
 
     async def _pump(self, reader: Reader) -> None:
         try:
             while True:
-                self._deal(await reader.get(BATCH))
-                if any(tap.is_full for tap in self._taps):
+                self._dispatch(await reader.get(BATCH))
+                if any(subscription.is_full for subscription in self._subscriptions):
                     await self._wait_for_the_full()
         except BaseException as error:
             self.broken = error
             raise
         finally:
-            for tap in self._taps:
-                tap._wake.set()
+            for subscription in self._subscriptions:
+                subscription._wake.set()
 
     async def _wait_for_the_full(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
-                while any(tap.is_full for tap in self._taps):
+                while any(subscription.is_full for subscription in self._subscriptions):
                     self._eased.clear()
                     await self._eased.wait()
-        for tap in self._taps:
-            if tap.is_full:
-                tap._level = False  # it goes on from its last one by itself
+        for subscription in self._subscriptions:
+            if subscription.is_full:
+                subscription._level = False  # it goes on from its last one by itself
 
-    def _deal(self, deliveries: Sequence[Delivery]) -> None:
+    def _dispatch(self, deliveries: Sequence[Delivery]) -> None:
         routes = self._routes
         for delivery in deliveries:
             subject = delivery.subject
-            agent, taps = routes.get(subject) or self._route(subject)
-            if taps:
-                arrived = Arrived(delivery, agent, self._said(delivery))
-                if all(tap._level for tap in taps):
+            agent, subscriptions = routes.get(subject) or self._route(subject)
+            if subscriptions:
+                arrived = ReceivedEvent(delivery, agent, self._said(delivery))
+                if all(subscription._level for subscription in subscriptions):
                     self._expected.pop(delivery.data, None)
-                for tap in taps:
-                    tap._offer(arrived)
+                for subscription in subscriptions:
+                    subscription._offer(arrived)
         self.seq = deliveries[-1].seq
-        for tap in self._taps:
-            tap._wake.set()
+        for subscription in self._subscriptions:
+            subscription._wake.set()
 
 
-class Tap:
-    """One reader's end of a feed; made by `Feed.tap`."""
+class Subscription:
+    """One reader's end of a feed; made by `SharedSubscription.subscription`."""
 
     def __init__(
         self,
-        feed: Feed,
+        shared_events: SharedSubscription,
         kinds: Sequence[type[Event]] | None,
         after: int,
         agent: str | None,
         mine: Mine | None,
     ) -> None:
-        self._feed, self._agent, self._mine = feed, agent, mine
+        self._shared_events, self._agent, self._mine = shared_events, agent, mine
         self._types = None if kinds is None else {kind.TYPE for kind in kinds}
         one = agent or "*"
         everything = STREAM_SUBJECTS if agent is None else (f"conch.v1.{agent}.>",)
         self._filters = everything if kinds is None else tuple(subject_filter(kind, one) for kind in kinds)
         self._last = self.given = after
         """`_last`: the last event that was queued or read; `given`: the last that `get` gave out."""
-        self._queue: deque[Arrived] = deque()
+        self._queue: deque[ReceivedEvent] = deque()
         self._bytes = 0
-        self._level = feed.seq <= after
+        self._level = shared_events.seq <= after
         """Whether the queue takes what the feed deals out."""
         self._past: AsyncGenerator[Delivery, None] | None = None
         self._end = 0
         self._wake = asyncio.Event()
 
-    async def get(self, most: int = 256) -> Sequence[Arrived]:
+    async def get(self, most: int = 256) -> Sequence[ReceivedEvent]:
         """The next events in stream order: at least one, at most `most`. Cancelled, it has given out nothing.
 
         Raises what ended the feed's reading.
@@ -234,15 +237,15 @@ class Tap:
                 if found := await self._catch_up(most):
                     return found
                 continue
-            if self._feed.broken is not None:
-                raise self._feed.broken
+            if self._shared_events.broken is not None:
+                raise self._shared_events.broken
             self._wake.clear()
             await self._wake.wait()
 
     @property
     def seen(self) -> int:
         """Everything up to here that concerns this tap was given out."""
-        return self._feed.seq if self._level and not self._queue else self.given
+        return self._shared_events.seq if self._level and not self._queue else self.given
 
     @property
     def level(self) -> bool:
@@ -261,14 +264,14 @@ class Tap:
             return agent == self._agent
         return self._mine is None or self._mine(agent)
 
-    def _offer(self, arrived: Arrived) -> None:
+    def _offer(self, arrived: ReceivedEvent) -> None:
         if not self._level or arrived.seq <= self._last:
             return
         self._queue.append(arrived)
         self._bytes += len(arrived.data)
         self._last = arrived.seq
 
-    def _dequeue(self, most: int) -> Sequence[Arrived]:
+    def _dequeue(self, most: int) -> Sequence[ReceivedEvent]:
         queue = self._queue
         if len(queue) <= most:
             found = list(queue)
@@ -278,26 +281,28 @@ class Tap:
             found = [queue.popleft() for _ in range(most)]
             self._bytes -= sum(len(arrived.data) for arrived in found)
         self.given = found[-1].seq
-        self._feed._eased.set()
+        self._shared_events._eased.set()
         return found
 
-    async def _catch_up(self, most: int) -> Sequence[Arrived]:
+    async def _catch_up(self, most: int) -> Sequence[ReceivedEvent]:
         """Some of what lies between `_last` and the feed; nothing once level, or where that stretch holds nothing."""
         if self._past is None:
-            if self._feed.seq <= self._last:
+            if self._shared_events.seq <= self._last:
                 self._level = True
-                self._feed._forget_what_came()
+                self._shared_events._forget_what_came()
                 return ()
-            self._end = self._feed.seq
-            self._past = cast(AsyncGenerator[Delivery, None], self._feed.bus.read(self._filters, after=self._last))
-        found: list[Arrived] = []
+            self._end = self._shared_events.seq
+            self._past = cast(
+                AsyncGenerator[Delivery, None], self._shared_events.bus.read(self._filters, after=self._last)
+            )
+        found: list[ReceivedEvent] = []
         last, past = self._last, self._past
         self._past = None  # cancelled or broken: read again from where it stood
         async for delivery in past:
             last = delivery.seq
             agent = agent_of(delivery.subject) or ""
             if self._mine is None or self._mine(agent):
-                found.append(Arrived(delivery, agent, self._feed._said(delivery)))
+                found.append(ReceivedEvent(delivery, agent, self._shared_events._said(delivery)))
                 if len(found) >= most:
                     self._past = past
                     break
@@ -314,7 +319,9 @@ class Tap:
 
 
 @asynccontextmanager
-async def feeding(bus: Bus, kinds: Sequence[type[Event]] | None = None) -> AsyncIterator[Feed]:
+async def shared_subscription(
+    bus: Bus, kinds: Sequence[type[Event]] | None = None
+) -> AsyncIterator[SharedSubscription]:
     """A feed of `bus` from its end as of now; with `kinds` of those alone, for a process whose taps want no others.
 
     Left, it reads no more; its taps must have been left before.
@@ -322,10 +329,10 @@ async def feeding(bus: Bus, kinds: Sequence[type[Event]] | None = None) -> Async
     last = (await bus.state()).last
     filters = STREAM_SUBJECTS if kinds is None else [subject_filter(kind) for kind in kinds]
     async with bus.follow(filters, after=last) as reader:
-        feed = Feed(bus, last)
-        pumping = asyncio.create_task(feed._pump(reader), name="conch.feed")
+        shared_events = SharedSubscription(bus, last)
+        pumping = asyncio.create_task(shared_events._pump(reader), name="conch.feed")
         try:
-            yield feed
+            yield shared_events
         finally:
             pumping.cancel()
             await asyncio.wait([pumping])

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from conch.cli.common import Common, embedded_server, emit, quiet, reach, say, stream_bytes, warn
+from conch.cli.common import CommonOptions, embedded_server, emit, quiet, reach, say, stream_bytes, warn
 from conch.cli.options import COMMON
 from conch.cli.progress import Told, moving
 from conch.errors import BusError, ConchError, UsageError
 from conch.home import write_whole
 
 if TYPE_CHECKING:
-    from conch.bus.archive import Manifest, Writer
+    from conch.bus.archive import ArchiveManifest, ArchiveWriter
     from conch.bus.jetstream.connection import Connection
     from conch.config import Settings
     from conch.home import Home
@@ -34,7 +34,7 @@ _CHOSEN_BY_THE_SERVER = "_nats."
 File = Annotated[Path, Parameter(help="The snapshot's file.")]
 
 
-async def snapshot(file: File, /, *, common: Common = COMMON) -> None:
+async def snapshot(file: File, /, *, common: CommonOptions = COMMON) -> None:
     """Write the whole bus into FILE, of one moment, with or without a run: facts under their sequences, places, states.
 
     FILE gets its name once it is whole; what stood there is replaced then. The experience store is not in it: it joins
@@ -65,7 +65,7 @@ def _refuse_odd(file: Path) -> None:
         raise UsageError(f"{file} is a pipe or a device, no plain file: name another one")
 
 
-async def _take(connection: Connection, writer: Writer, stream: str, told: Told) -> None:
+async def _take(connection: Connection, writer: ArchiveWriter, stream: str, told: Told) -> None:
     from conch.bus.jetstream.transfer import pack
 
     with ExitStack() as stack:
@@ -91,7 +91,7 @@ async def restore(
     force: Annotated[
         bool, Parameter(negative="", help="In place of the stream that is there, which is gone then.")
     ] = False,
-    common: Common = COMMON,
+    common: CommonOptions = COMMON,
 ) -> None:
     """Put the bus of FILE back, sequences and all, where there is none; not during a run.
 
@@ -137,7 +137,7 @@ def _warn_of_newer_store(home: Home, settings: Settings, last: int) -> None:
         )
 
 
-def _refuse_others(home: Home, manifest: Manifest, *, force: bool) -> None:
+def _refuse_others(home: Home, manifest: ArchiveManifest, *, force: bool) -> None:
     """Raises ConchError where the home's agents are others than the snapshot's."""
     for agent, agentuid in home.agents().items():
         if not force and manifest.agents.get(agent, agentuid) != agentuid:
@@ -147,7 +147,9 @@ def _refuse_others(home: Home, manifest: Manifest, *, force: bool) -> None:
             )
 
 
-async def _restore_embedded(home: Home, settings: Settings, file: Path, manifest: Manifest, *, force: bool) -> None:
+async def _restore_embedded(
+    home: Home, settings: Settings, file: Path, manifest: ArchiveManifest, *, force: bool
+) -> None:
     """Into a store beside the home's, which takes its place once it is whole."""
     kept = home.bus / "jetstream"
     # Message by message on disk would take minutes: all of it is brought there at the end.
@@ -183,7 +185,7 @@ def _sync(directory: Path) -> None:
             os.close(handle)
 
 
-async def _restore_own(home: Home, settings: Settings, file: Path, manifest: Manifest, *, force: bool) -> None:
+async def _restore_own(home: Home, settings: Settings, file: Path, manifest: ArchiveManifest, *, force: bool) -> None:
     """Into a server of one's own. With `force` what is there goes first: it may be gone though this fails."""
     from conch.bus.access import access_to
     from conch.bus.jetstream.connection import Connection
@@ -234,7 +236,9 @@ async def _remove(connection: Connection) -> None:
             await connection.api(f"STREAM.DELETE.{stream}")
 
 
-async def _put_back(connection: Connection, file: Path, manifest: Manifest, *, room: int | None, replicas: int) -> None:
+async def _put_back(
+    connection: Connection, file: Path, manifest: ArchiveManifest, *, room: int | None, replicas: int
+) -> None:
     """Both streams, as they were; `room`: bytes that the stream may take from now on."""
     from conch.bus.archive import chunks_of
     from conch.bus.jetstream.transfer import unpack
@@ -263,7 +267,7 @@ def _counted(chunks: Iterator[bytes], name: str, size: int, told: Told) -> Itera
         told(f"restoring {name}", done, size)
 
 
-def _tell(common: Common, what: str, file: Path, state: dict[str, Any]) -> None:
+def _tell(common: CommonOptions, what: str, file: Path, state: dict[str, Any]) -> None:
     figures = {"first": state["first_seq"], "last": state["last_seq"], "events": state["messages"]}
     if common.json:
         emit({"schema": f"conch.v1.{what}", "file": str(file)} | figures | {"bytes": file.stat().st_size})

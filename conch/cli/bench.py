@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from conch.cli.common import Common, emit, reach, say, table
+from conch.cli.common import CommonOptions, emit, reach, say, table
 from conch.cli.options import COMMON
 from conch.errors import UsageError
 
@@ -18,7 +18,7 @@ Events = Annotated[int, Parameter(validator=Number(gte=1, lte=1_000_000), help="
 Size = Annotated[int, Parameter(name="--bytes", validator=Number(gte=1, lte=1_000_000), help="Bytes of each.")]
 
 
-async def bench(*, events: Events = 5000, size: Size = 1024, common: Common = COMMON) -> None:
+async def bench(*, events: Events = 5000, size: Size = 1024, common: CommonOptions = COMMON) -> None:
     """Publish and read events of no meaning, on a stream of their own that is gone afterwards, and say how fast it was.
 
     With a run in progress it takes its turn beside that: both are slower then.

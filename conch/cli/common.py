@@ -41,7 +41,7 @@ STREAM_HEADROOM = 4
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Common:
+class CommonOptions:
     """Options of every command."""
 
     home: Annotated[Path | None, Parameter(help="Home directory (CONCH_HOME; default ~/.local/share/conch).")] = None
@@ -134,7 +134,7 @@ def quiet(*, least: str = "error") -> None:
 
 def embedded_server(home: Home, settings: Settings, *, listens: bool = False) -> EmbeddedServer:
     """The embedded server of this home, with a fresh token; not started. `listens`: for MQTT clients, if it is to."""
-    from conch.bus.mqtt_listener import Listener
+    from conch.bus.mqtt_listener import MqttListener
     from conch.bus.server import EmbeddedServer
 
     return EmbeddedServer(
@@ -142,7 +142,7 @@ def embedded_server(home: Home, settings: Settings, *, listens: bool = False) ->
         token=secrets.token_urlsafe(24),
         strict=settings.bus.durability == "strict",
         max_bytes=stream_bytes(settings),
-        listener=Listener.of(settings.edge) if listens else None,
+        listener=MqttListener.of(settings.edge) if listens else None,
     )
 
 

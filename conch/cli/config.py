@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from conch.cli.common import Common, emit, say
+from conch.cli.common import CommonOptions, emit, say
 from conch.cli.options import COMMON
 
 app = App(name="config", help="The settings: what is in force and why, whether a file is right.")
 
 
 @app.command
-def show(*, common: Common = COMMON) -> None:
+def show(*, common: CommonOptions = COMMON) -> None:
     """Every setting in force and where it came from; secrets are masked."""
     from conch.config.load import read
     from conch.config.source import dotted, leaves
@@ -35,7 +35,7 @@ def validate(
     file: Annotated[Path | None, Parameter(help="The file; default: the one that a run would read.")] = None,
     /,
     *,
-    common: Common = COMMON,
+    common: CommonOptions = COMMON,
 ) -> None:
     """Say whether the file, with the environment over it, is right; exit status 2 and what is wrong where it is not."""
     from conch.config.load import read
@@ -50,7 +50,7 @@ def validate(
 
 
 @app.command
-def schema(*, common: Common = COMMON) -> None:
+def schema(*, common: CommonOptions = COMMON) -> None:
     """JSON Schema of conch.yaml, for editors (`# yaml-language-server: $schema=FILE` as the file's first line)."""
     from conch.config import Settings
 

@@ -15,8 +15,8 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from conch.bus import Bus, feeding
-from conch.cli.common import Common, open_bus, say, warn
+from conch.bus import Bus, shared_subscription
+from conch.cli.common import CommonOptions, open_bus, say, warn
 from conch.cli.options import COMMON
 from conch.cli.people_facts import names_in
 from conch.cli.run.prepare import claim
@@ -26,9 +26,16 @@ from conch.config.model import HOST_AND_PORT, host_and_port
 from conch.consumer import ConsumerSpec
 from conch.consumer.group.membership import joined
 from conch.consumer.group.position import PARTITIONS
-from conch.consumer.host import Running, host
-from conch.consumer.operations.http import Endpoint, Request, Response, health_of, listen
-from conch.consumer.plugins.discover import PLACELESS, Plugin, builtin_names, builtin_services, discover, reserved
+from conch.consumer.host import HostedConsumer, host
+from conch.consumer.operations.http import HttpRequest, HttpResponse, HttpServer, health_of, listen
+from conch.consumer.plugins.discover import (
+    PLACELESS,
+    DiscoveredPlugin,
+    builtin_names,
+    builtin_services,
+    discover,
+    reserved,
+)
 from conch.consumer.plugins.reload import weighed
 from conch.consumer.process import builtin, introduce, plugin
 from conch.consumer.service import ServiceContext
@@ -51,7 +58,7 @@ def consume(
     workers: Annotated[int, Parameter(validator=Number(gte=1, lte=PARTITIONS), help="Processes that share it.")] = 1,
     worker: Annotated[str | None, Parameter(show=False)] = None,
     health: Health = None,
-    common: Common = COMMON,
+    common: CommonOptions = COMMON,
 ) -> None:
     """Run the consumer NAME until Ctrl-C, on the bus of the run in progress, of bus.url, or of this home.
 
@@ -91,7 +98,7 @@ def consume(
         run_loop(_alone(name, home, context, plugins.get(name), worker, address))
 
 
-def _names(one: Plugin) -> tuple[str, ...]:
+def _names(one: DiscoveredPlugin) -> tuple[str, ...]:
     return (one.name, f"rule-{one.name}") if one.kind == "rule" else (one.name,)
 
 
@@ -113,7 +120,7 @@ async def _alone(
     name: str,
     home: Home,
     context: ServiceContext,
-    found: Plugin | None,
+    found: DiscoveredPlugin | None,
     worker: str | None,
     address: tuple[str, int] | None,
 ) -> None:
@@ -127,7 +134,7 @@ async def _alone(
         asyncio.get_running_loop().add_signal_handler(one, _asked_to_stop, stop, own)
     settings = context.settings
     bus: Bus | None = None
-    running: Running | None = None
+    running: HostedConsumer | None = None
 
     def ready() -> bool:
         return bus is not None and bus.connected and running is not None and running.up
@@ -136,7 +143,7 @@ async def _alone(
         async with _told(address, ready), open_bus(home, settings) as bus, AsyncExitStack() as stack:
             if name == "store":
                 await claim(bus, home.agentuid(settings.agent), [name], settings.bus.url or "")
-            feed = await stack.enter_async_context(feeding(bus))
+            shared_events = await stack.enter_async_context(shared_subscription(bus))
             members = await stack.enter_async_context(joined(bus, [name], worker))
             begin = await weighed(bus, names_in(home, settings)[0])
             context = replace(context, begin=begin)
@@ -150,7 +157,7 @@ async def _alone(
             say(f"{running.name} reads; Ctrl-C ends it")
             introducing = asyncio.create_task(introduce([running], _report), name="conch.introduce")
             try:
-                await host(feed, [running], stop, _report)
+                await host(shared_events, [running], stop, _report)
             finally:
                 introducing.cancel()
     except asyncio.CancelledError:
@@ -175,11 +182,11 @@ async def _told(address: tuple[str, int] | None, ready: Callable[[], bool]) -> A
         yield
         return
 
-    def answer(request: Request) -> Response:
-        return health_of(request.path, ready()) or Response(b"there are /healthz and /readyz\n", 404)
+    def answer(request: HttpRequest) -> HttpResponse:
+        return health_of(request.path, ready()) or HttpResponse(b"there are /healthz and /readyz\n", 404)
 
     listening = listen(*address, "name another one (--health)")
-    async with Endpoint(listening, answer, named=address[0]) as endpoint:
+    async with HttpServer(listening, answer, named=address[0]) as endpoint:
         say(f"health at {endpoint.address}/healthz and {endpoint.address}/readyz")
         yield
 

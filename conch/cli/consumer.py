@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from conch.cli.common import Common, emit, open_bus, say, table
+from conch.cli.common import CommonOptions, emit, open_bus, say, table
 from conch.cli.options import COMMON
 from conch.errors import BusError, ConchError, UsageError
 from conch.text import safe_text
 
 if TYPE_CHECKING:
-    from conch.bus import Bus, Entry
+    from conch.bus import Bus, KeyValue
     from conch.config import Settings
     from conch.home import Home
-    from conch.views.consumers import Standing
+    from conch.views.consumers import ConsumerLag
 
 app = App(name="consumer", help="Who reads the facts, and how far each has come.")
 
@@ -35,7 +35,7 @@ Yes = Annotated[bool, Parameter(name="--yes", negative="", help="Do not ask.")]
 
 
 @app.command(name="list")
-async def list_(*, common: Common = COMMON) -> None:
+async def list_(*, common: CommonOptions = COMMON) -> None:
     """Every consumer that has a place on this bus, whether it runs or not."""
     from conch.views.consumers import consumers_shown
 
@@ -48,7 +48,7 @@ async def list_(*, common: Common = COMMON) -> None:
 
 
 @app.command
-async def lag(*, common: Common = COMMON) -> None:
+async def lag(*, common: CommonOptions = COMMON) -> None:
     """How many events wait for each consumer, the most first. Places are written once a second."""
     from conch.views.consumers import lag_shown, most_behind
 
@@ -60,7 +60,7 @@ async def lag(*, common: Common = COMMON) -> None:
 
 
 @app.command
-async def reset(name: str, /, *, common: Common = COMMON) -> None:
+async def reset(name: str, /, *, common: CommonOptions = COMMON) -> None:
     """Let a consumer read the stream again from its start, with the state it was born with. Not during a run.
 
     What it publishes again has the same ids as before, so nothing is scored twice.
@@ -88,7 +88,7 @@ async def reset(name: str, /, *, common: Common = COMMON) -> None:
 
 
 @app.command
-async def forget(name: str, /, *, yes: Yes = False, common: Common = COMMON) -> None:
+async def forget(name: str, /, *, yes: Yes = False, common: CommonOptions = COMMON) -> None:
     """Give up the place of a consumer that is gone for good, so that the stream is trimmed without it.
 
     Its states go too. Should it come back, it begins at the start of what there is then.
@@ -115,7 +115,7 @@ async def forget(name: str, /, *, yes: Yes = False, common: Common = COMMON) -> 
         say(f"{name} holds up no trimming any more")
 
 
-async def standings(common: Common) -> tuple[int, list[Standing]]:
+async def standings(common: CommonOptions) -> tuple[int, list[ConsumerLag]]:
     """(the stream's last sequence, every consumer); starts the embedded server for a while without a run."""
     from conch.views.consumers import standings
 
@@ -158,7 +158,7 @@ async def _refuse_at_work(bus: Bus, name: str) -> None:
             raise ConchError(f"{name} is at work in {key.removeprefix(WORKER)}: end that first")
 
 
-async def _sign(bus: Bus, key: str, name: str) -> Entry | None:
+async def _sign(bus: Bus, key: str, name: str) -> KeyValue | None:
     """The sign of life of a worker that takes part in this consumer."""
     entry = await bus.get(key) if key.startswith(WORKER) else None
     return entry if entry is not None and entry.value and name in json.loads(entry.value)["consumers"] else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cyclopts import App
 
-from conch.cli.common import QUOTED, Common, emit, table, tell
+from conch.cli.common import QUOTED, CommonOptions, emit, table, tell
 from conch.cli.options import COMMON, AgentName, Limit, reading, reading_all
 from conch.errors import ConchError
 from conch.experience import removed_words
@@ -21,7 +21,7 @@ OUTPUT_LINES = 40
 
 
 @app.command(name="list")
-def list_(*, limit: Limit = 20, agent: AgentName = None, common: Common = COMMON) -> None:
+def list_(*, limit: Limit = 20, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """The last cycles with their outcomes and totals; of all agents where there are several and none is named."""
     with reading_all(common, agent) as (store, name):
         found = store.cycles(name, limit)
@@ -38,7 +38,7 @@ def list_(*, limit: Limit = 20, agent: AgentName = None, common: Common = COMMON
 
 
 @app.command
-def show(cycle: int, /, *, agent: AgentName = None, common: Common = COMMON) -> None:
+def show(cycle: int, /, *, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """One cycle from thought to reward: the words, the scores, the lines that add up to the total.
 
     Parameters

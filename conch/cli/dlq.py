@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from conch.cli.common import Common, emit, open_bus, say, table, warn
+from conch.cli.common import CommonOptions, emit, open_bus, say, table, warn
 from conch.cli.options import COMMON, Limit
 from conch.errors import BusError, ConchError, UsageError
 from conch.text import safe_text
-from conch.views.dead_letters import letter_row, letters_shown
+from conch.views.dead_letters import dead_letter_row, dead_letters_shown
 
 if TYPE_CHECKING:
-    from conch.bus import Bus, Feed
+    from conch.bus import Bus, SharedSubscription
     from conch_schemas import ConsumerFailed
 
 app = App(name="dlq", help="Dead letters: events that a consumer could not handle.")
@@ -33,21 +33,21 @@ Rules = Annotated[list[Path] | None, Parameter(help="File of the plug-in that th
 
 
 @app.command(name="list")
-async def list_(*, limit: Limit = 50, common: Common = COMMON) -> None:
+async def list_(*, limit: Limit = 50, common: CommonOptions = COMMON) -> None:
     """The letters that nobody has retried with success or dropped yet."""
-    from conch.consumer.runtime.dead_letters import open_letters
+    from conch.consumer.runtime.dead_letters import open_dead_letters
 
     async with open_bus(common.existing(), common.settings()) as bus:
-        found = [letter async for letter in open_letters(bus)][-limit:]
+        found = [letter async for letter in open_dead_letters(bus)][-limit:]
     if common.json:
-        emit(letters_shown(found))
+        emit(dead_letters_shown(found))
         return
     rows = [(one.id[:8], one.consumer, one.letter_seq, one.tries, one.letter_subject, one.reason) for one in found]
     table(("letter", "consumer", "event", "tries", "subject", "why"), rows)
 
 
 @app.command
-async def show(letter: str, /, *, common: Common = COMMON) -> None:
+async def show(letter: str, /, *, common: CommonOptions = COMMON) -> None:
     """One letter with what it holds.
 
     Parameters
@@ -55,17 +55,17 @@ async def show(letter: str, /, *, common: Common = COMMON) -> None:
     letter
         Its id, or how it begins.
     """
-    from conch.consumer.runtime.dead_letters import letter_named
+    from conch.consumer.runtime.dead_letters import dead_letter_named
 
     async with open_bus(common.existing(), common.settings()) as bus:
-        found = await letter_named(bus, letter)
+        found = await dead_letter_named(bus, letter)
         event = await bus.at(found.letter_seq)
     data = event.data if event is not None else base64.b64decode(found.letter)
     text = data.decode(errors="replace") or "(no longer on the stream)"
     if common.json:
-        emit({"schema": "conch.v1.letter", "letter": letter_row(found) | {"content": text}})
+        emit({"schema": "conch.v1.letter", "letter": dead_letter_row(found) | {"content": text}})
         return
-    for field, value in letter_row(found).items():
+    for field, value in dead_letter_row(found).items():
         say(f"{field:<9} {safe_text(str(value), one_line=True)}")
     for line in safe_text(text).split("\n"):
         say(f"  | {line}")
@@ -77,13 +77,13 @@ async def retry(
     every: Every = False,
     consumer: OfConsumer = None,
     rules: Rules = None,
-    common: Common = COMMON,
+    common: CommonOptions = COMMON,
 ) -> None:
     """Have letters handled once more: by the run in progress, else by their consumer, started for the moment.
 
     With --all one that fails again does not keep the others from being tried.
     """
-    from conch.bus import feeding
+    from conch.bus import shared_subscription
     from conch.consumer.runtime.dead_letters import settle
     from conch.requests.dead_letters import retried
 
@@ -91,14 +91,14 @@ async def retry(
     home, settings = common.existing(), common.settings()
     running, failed = home.running() is not None, 0
     async with open_bus(home, settings) as bus, AsyncExitStack() as stack:
-        feed = None if running else await stack.enter_async_context(feeding(bus))
+        shared_events = None if running else await stack.enter_async_context(shared_subscription(bus))
         hosted: dict[str, Retry] = {}
         async for letter in _chosen(bus, letters, consumer):
             try:
-                if feed is None:
+                if shared_events is None:
                     await retried(bus, letter)
                 else:
-                    await _handled_here(feed, common, letter, rules or (), hosted, stack)
+                    await _handled_here(shared_events, common, letter, rules or (), hosted, stack)
             except ConchError as error:
                 if not every:
                     raise
@@ -112,7 +112,7 @@ async def retry(
 
 
 @app.command
-async def drop(*letters: Id, every: Every = False, consumer: OfConsumer = None, common: Common = COMMON) -> None:
+async def drop(*letters: Id, every: Every = False, consumer: OfConsumer = None, common: CommonOptions = COMMON) -> None:
     """Give letters up: they stay on the stream as facts and are listed no more."""
     from conch.consumer.runtime.dead_letters import settle
 
@@ -135,16 +135,16 @@ def _refuse_unclear(letters: tuple[str, ...], consumer: str | None, *, every: bo
 
 async def _chosen(bus: Bus, ids: tuple[str, ...], consumer: str | None) -> AsyncIterator[ConsumerFailed]:
     """The letters of these ids, each looked for when its turn comes; without ids all there are, of one consumer."""
-    from conch.consumer.runtime.dead_letters import letter_named, open_letters
+    from conch.consumer.runtime.dead_letters import dead_letter_named, open_dead_letters
 
     for id in ids:
-        yield await letter_named(bus, id)
+        yield await dead_letter_named(bus, id)
     if not ids:
-        for letter in [one async for one in open_letters(bus) if consumer in (None, one.consumer)]:
+        for letter in [one async for one in open_dead_letters(bus) if consumer in (None, one.consumer)]:
             yield letter
 
 
-def _done(common: Common, letter: ConsumerFailed, how: str) -> None:
+def _done(common: CommonOptions, letter: ConsumerFailed, how: str) -> None:
     if common.json:
         emit({"schema": "conch.v1.letter_settled", "id": letter.id, "settled": how})
     else:
@@ -152,8 +152,8 @@ def _done(common: Common, letter: ConsumerFailed, how: str) -> None:
 
 
 async def _handled_here(
-    feed: Feed,
-    common: Common,
+    shared_events: SharedSubscription,
+    common: CommonOptions,
     letter: ConsumerFailed,
     rules: Sequence[Path],
     hosted: dict[str, Retry],
@@ -161,7 +161,7 @@ async def _handled_here(
 ) -> None:
     """By its consumer, which is made at its first letter and kept in `hosted`."""
     if letter.consumer not in hosted:
-        hosted[letter.consumer] = _hosted(feed, common, letter.consumer, rules, stack)
+        hosted[letter.consumer] = _hosted(shared_events, common, letter.consumer, rules, stack)
     try:
         await hosted[letter.consumer](letter.letter_seq)
     except BusError:
@@ -170,16 +170,22 @@ async def _handled_here(
         raise ConchError(f"{letter.id[:8]} failed again: {type(error).__name__}: {error}") from None
 
 
-def _hosted(feed: Feed, common: Common, consumer: str, rules: Sequence[Path], stack: AsyncExitStack) -> Retry:
+def _hosted(
+    shared_events: SharedSubscription,
+    common: CommonOptions,
+    consumer: str,
+    rules: Sequence[Path],
+    stack: AsyncExitStack,
+) -> Retry:
     """The consumer, not reading, only here to be asked. Raises ConchError where there is none that takes letters."""
     from conch.consumer import ConsumerRuntime, ServiceContext
-    from conch.consumer.group.membership import Members
+    from conch.consumer.group.membership import Membership
     from conch.consumer.group.shared import SharedConsumer
     from conch.consumer.plugins.discover import builtin_names, discover, reserved
     from conch.consumer.process import builtin, plugin
-    from conch.consumer.service import Retrying
+    from conch.consumer.service import RetryingService
 
-    members = Members(feed.bus, "dlq")  # it takes part in nothing
+    members = Membership(shared_events.bus, "dlq")  # it takes part in nothing
     context = ServiceContext(settings := common.settings(), common.existing().path)
     if consumer in builtin_names(settings):
         [running] = builtin(context, [consumer], members)
@@ -193,7 +199,7 @@ def _hosted(feed: Feed, common: Common, consumer: str, rules: Sequence[Path], st
     if isinstance(made, SharedConsumer):
         if made.spec.close is not None:
             stack.push_async_callback(made.spec.close)
-        return ConsumerRuntime(feed, made.spec).retry_alone
-    if isinstance(made, Retrying):
-        return partial(made.retry_alone, feed.bus)
+        return ConsumerRuntime(shared_events, made.spec).retry_alone
+    if isinstance(made, RetryingService):
+        return partial(made.retry_alone, shared_events.bus)
     raise ConchError(f"the {consumer} takes no letter again: conch dlq drop gives it up")

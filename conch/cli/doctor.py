@@ -4,34 +4,36 @@ from __future__ import annotations
 
 import sys
 
-from conch.cli.common import Common, emit, quiet, say
+from conch.cli.common import CommonOptions, emit, quiet, say
 from conch.cli.options import COMMON
 from conch.config import Settings
 from conch.errors import BusError, ConfigError, ModelError
 from conch.views import checks
-from conch.views.checks import Finding
+from conch.views.checks import DoctorFinding
 
 _MARKS = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
 
 
-async def doctor(*, common: Common = COMMON) -> None:
+async def doctor(*, common: CommonOptions = COMMON) -> None:
     """Check everything that a run needs. Exit status 1 for a problem, 3 when the bus or the mind cannot be reached."""
     quiet()
     home = common.where()
     findings = [checks.python()]
     try:
         settings = common.settings()
-        findings.append(Finding("config", "ok", "the settings are right"))
+        findings.append(DoctorFinding("config", "ok", "the settings are right"))
     except ConfigError as error:
         settings = Settings()
-        findings.append(Finding("config", "problem", str(error), "mend that; the rest is checked with the defaults"))
+        findings.append(
+            DoctorFinding("config", "problem", str(error), "mend that; the rest is checked with the defaults")
+        )
     findings += await checks.everything(settings, home)
     _report(findings, common)
     if status := exit_status(findings):
         sys.exit(status)
 
 
-def exit_status(findings: list[Finding]) -> int:
+def exit_status(findings: list[DoctorFinding]) -> int:
     """0 without a problem; 3 when the bus or the mind is one of them, else 1."""
     problems = {finding.name for finding in findings if finding.status == "problem"}
     if "bus" in problems:
@@ -39,7 +41,7 @@ def exit_status(findings: list[Finding]) -> int:
     return ModelError.exit_code if "mind" in problems else int(bool(problems))
 
 
-def _report(findings: list[Finding], common: Common) -> None:
+def _report(findings: list[DoctorFinding], common: CommonOptions) -> None:
     if common.json:
         emit(checks.findings_shown(findings))
         return

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from conch.cli.common import Common, emit, open_bus, say, table
+from conch.cli.common import CommonOptions, emit, open_bus, say, table
 from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import agent_named, hand_over
 from conch.errors import ConchError
@@ -24,7 +24,7 @@ app = App(name="goal", help="What the agent is after; each goal has a check that
 
 
 @app.command(name="list")
-async def list_(*, agent: AgentName = None, common: Common = COMMON) -> None:
+async def list_(*, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """The active goals and how far each has come."""
     home, settings = common.existing(), common.settings()
     name = agent_named(home, settings, agent)
@@ -58,7 +58,7 @@ async def add(
     tests: Annotated[str | None, Parameter(help="Reached when all tests that this command runs pass.")] = None,
     priority: Annotated[float, Parameter(help="0 to 1.")] = 0.5,
     agent: AgentName = None,
-    common: Common = COMMON,
+    common: CommonOptions = COMMON,
 ) -> None:
     """Set a goal, with exactly one check: --command, --file or --tests.
 
@@ -77,7 +77,7 @@ async def add(
 
 
 @app.command
-async def drop(goal: str, /, *, agent: AgentName = None, common: Common = COMMON) -> None:
+async def drop(goal: str, /, *, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """Give a goal up.
 
     Parameters
@@ -95,7 +95,7 @@ async def drop(goal: str, /, *, agent: AgentName = None, common: Common = COMMON
     _done(common, goal, "dropped")
 
 
-def _done(common: Common, goal: str, what: str) -> None:
+def _done(common: CommonOptions, goal: str, what: str) -> None:
     if common.json:
         emit({"schema": "conch.v1.goal", "goal": goal})
     else:

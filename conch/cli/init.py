@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from conch.cli.common import Common, emit, say
+from conch.cli.common import CommonOptions, emit, say
 from conch.cli.options import COMMON
 from conch.errors import HomeError, UsageError
 from conch.home import Home, write_whole
@@ -26,7 +26,7 @@ def init(
     /,
     *,
     workspace: Annotated[Path | None, Parameter(help="Directory to work in; taken as it is unless empty.")] = None,
-    common: Common = COMMON,
+    common: CommonOptions = COMMON,
 ) -> None:
     """Make a home: conch.yaml with every setting explained, a workspace, goals. A home that is there is left alone."""
     if directory is not None:
@@ -69,7 +69,7 @@ def make_home(home: Home, workspace: Path | None, *, several: bool = False) -> N
         raise HomeError(f"{home.config_file} cannot be written ({error.strerror})") from error
 
 
-def _configured(common: Common) -> Path | None:
+def _configured(common: CommonOptions) -> Path | None:
     """The workspace that the environment or a named file sets."""
     said = common.settings().workspace
     return Path(said) if said is not None else None

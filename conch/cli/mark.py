@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
-from conch.cli.common import Common, emit, open_bus, say, table
+from conch.cli.common import CommonOptions, emit, open_bus, say, table
 from conch.cli.options import COMMON, AgentName, Limit, reading
 from conch.errors import CheckError, ConchError, HomeBusyError, HomeError
 from conch.experience import Removal
@@ -18,8 +18,8 @@ from conch.views.verification import chain_start, removed_marks_words, unmarked_
 from conch_schemas import Mark
 
 if TYPE_CHECKING:
-    from conch.experience import Loss
-    from conch.witness import Problem
+    from conch.experience import StreamLoss
+    from conch.witness import MarkProblem
 
 app = App(name="mark", help="The witness's chain of marks: what was done and scored, and that it was not changed.")
 
@@ -33,7 +33,7 @@ REMEDY = (
 
 
 @app.command(name="list")
-def list_(*, limit: Limit = 20, agent: AgentName = None, common: Common = COMMON) -> None:
+def list_(*, limit: Limit = 20, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """The last marks."""
     with reading(common, agent) as (store, name):
         marks = last_marks(store, name, limit)
@@ -45,7 +45,7 @@ def list_(*, limit: Limit = 20, agent: AgentName = None, common: Common = COMMON
 
 
 @app.command
-def show(sequence: int, /, *, agent: AgentName = None, common: Common = COMMON) -> None:
+def show(sequence: int, /, *, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """One mark, whole.
 
     Parameters
@@ -81,7 +81,7 @@ def _words(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredMarks:
     """What the store held, read so that whatever it takes later stands on the stream behind `position`."""
 
     position: int
@@ -90,12 +90,12 @@ class Kept:
     scored: Sequence[tuple[str, str]]
     """(action, scorer)."""
     marks: Sequence[Mark]
-    losses: Sequence[Loss]
+    losses: Sequence[StreamLoss]
     removals: Sequence[Removal]
 
 
 @app.command
-async def verify(*, agent: AgentName = None, common: Common = COMMON) -> None:
+async def verify(*, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """Whether every act has its mark and no mark was changed, lost, swapped or cut off; exit status 4 where not."""
     from conch.witness import verify
 
@@ -105,9 +105,9 @@ async def verify(*, agent: AgentName = None, common: Common = COMMON) -> None:
         marks, removals, losses = list(store.marks(name)), store.removals(name), store.losses(name)
         there = {action for action, _ in store.acts(name)}  # what was removed meanwhile is not missed
     acts, scored = tuple(act for act in acts if act in there), [one for one in scored if one[0] in there]
-    kept = Kept(position, epoch, acts, scored, marks, losses, removals)
+    kept = StoredMarks(position, epoch, acts, scored, marks, losses, removals)
     starts = {name: start} if (start := chain_start(kept.removals)) is not None else {}
-    problems: Sequence[Problem] = verify(kept.marks, kept.acts, kept.scored, starts)
+    problems: Sequence[MarkProblem] = verify(kept.marks, kept.acts, kept.scored, starts)
     waiting: set[str] = set()
     unasked = ""
     if any(problem.kind == "unwitnessed" for problem in problems):
@@ -126,7 +126,7 @@ async def verify(*, agent: AgentName = None, common: Common = COMMON) -> None:
         raise CheckError((f"{what}; {REMEDY}" if any(one.kind in LOST for one in problems) else what) + unasked)
 
 
-def _tell(common: Common, name: str, kept: Kept, problems: Sequence[Problem], waiting: int) -> None:
+def _tell(common: CommonOptions, name: str, kept: StoredMarks, problems: Sequence[MarkProblem], waiting: int) -> None:
     acts, marks = len(kept.acts), len(kept.marks)
     if common.json:
         found = verification(name, problems, acts=acts, marks=marks, waiting=waiting, removals=kept.removals)

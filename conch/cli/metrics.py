@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from conch.cli.common import Common, emit, say, warn
+from conch.cli.common import CommonOptions, emit, say, warn
 from conch.cli.consume import Health, consume
 from conch.cli.options import COMMON
 from conch.config.environment import to_install
@@ -28,7 +28,7 @@ def rules(
     *,
     rules: Annotated[list[Path] | None, Parameter(help="Python file of plug-ins, as in conch run; repeatable.")] = None,
     out: Annotated[Path | None, Parameter(help="File to write; without it on stdout.")] = None,
-    common: Common = COMMON,
+    common: CommonOptions = COMMON,
 ) -> None:
     """Recording and alert rules for Prometheus, made of the components, needs and limits that the settings name."""
     from conch.consumer.plugins.discover import discover, reserved
@@ -51,7 +51,7 @@ def rules(
 def dashboards(
     *,
     out: Annotated[Path | None, Parameter(help="Directory to write a file each into.")] = None,
-    common: Common = COMMON,
+    common: CommonOptions = COMMON,
 ) -> None:
     """Dashboards for Grafana: an agent, rewards, bus and consumers, a fleet of agents. Without --out their names."""
     from conch.metrics.boards import BOARDS
@@ -75,12 +75,12 @@ def dashboards(
 
 
 @app.command
-def serve(*, health: Health = None, common: Common = COMMON) -> None:
+def serve(*, health: Health = None, common: CommonOptions = COMMON) -> None:
     """Serve /metrics until Ctrl-C, on the bus of bus.url or of this home: as `conch consume metrics`."""
     consume("metrics", health=health, common=common)
 
 
-def _written(texts: Mapping[Path, str], common: Common) -> None:
+def _written(texts: Mapping[Path, str], common: CommonOptions) -> None:
     for file, text in texts.items():
         try:
             file.parent.mkdir(parents=True, exist_ok=True)

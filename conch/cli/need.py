@@ -6,7 +6,7 @@ from typing import Any
 
 from cyclopts import App
 
-from conch.cli.common import Common, emit, table
+from conch.cli.common import CommonOptions, emit, table
 from conch.cli.options import COMMON, AgentName, Limit, reading
 from conch_schemas import NeedsChanged
 
@@ -14,7 +14,7 @@ app = App(name="need", help="What the agent needs, and how satisfied it is.")
 
 
 @app.command(name="list")
-def list_(*, agent: AgentName = None, common: Common = COMMON) -> None:
+def list_(*, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """Every need with its satisfaction (0 starved, 1 satisfied), the most pressing marked."""
     from conch.experience import store_path
     from conch.views.needs import needs_shown
@@ -39,7 +39,7 @@ def _note(row: dict[str, Any]) -> str:
 
 
 @app.command
-def history(*, limit: Limit = 20, agent: AgentName = None, common: Common = COMMON) -> None:
+def history(*, limit: Limit = 20, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """How the needs changed, and with what."""
     with reading(common, agent) as (store, name):
         changes = store.needs_history(name, limit)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from conch.cli.common import Common, open_store
+from conch.cli.common import CommonOptions, open_store
 from conch.cli.people_facts import SHOWN, names_in, several
 from conch.errors import UsageError
 
 if TYPE_CHECKING:
     from conch.experience import ExperienceReader
 
-COMMON = Common()
+COMMON = CommonOptions()
 """No option given."""
 
 AgentName = Annotated[str | None, Parameter(name="--agent", help="The agent, where there are several.")]
@@ -24,7 +24,7 @@ Limit = Annotated[int, Parameter(validator=Number(gte=1), help="The last N, prin
 
 
 @contextmanager
-def reading(common: Common, agent: str | None) -> Iterator[tuple[ExperienceReader, str]]:
+def reading(common: CommonOptions, agent: str | None) -> Iterator[tuple[ExperienceReader, str]]:
     """The home's experiences and the name of the agent that is meant, with or without a run.
 
     Raises StoreError when there are none yet, UsageError for an agent that is not there, or where one of several must
@@ -38,7 +38,7 @@ def reading(common: Common, agent: str | None) -> Iterator[tuple[ExperienceReade
 
 
 @contextmanager
-def reading_all(common: Common, agent: str | None) -> Iterator[tuple[ExperienceReader, str | None]]:
+def reading_all(common: CommonOptions, agent: str | None) -> Iterator[tuple[ExperienceReader, str | None]]:
     """The same, where all agents are meant unless one is named, or there is only one: None."""
     with _opened(common) as (store, there, usual):
         name = meant(agent, there, usual)
@@ -46,7 +46,7 @@ def reading_all(common: Common, agent: str | None) -> Iterator[tuple[ExperienceR
 
 
 @contextmanager
-def _opened(common: Common) -> Iterator[tuple[ExperienceReader, tuple[str, ...], Sequence[str]]]:
+def _opened(common: CommonOptions) -> Iterator[tuple[ExperienceReader, tuple[str, ...], Sequence[str]]]:
     """The store, who has acted by it, and who runs or is to."""
     home, settings = common.existing(), common.settings()
     store = open_store(home, settings)

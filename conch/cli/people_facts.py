@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from conch.cli.common import Common, open_bus
+from conch.cli.common import CommonOptions, open_bus
 from conch.config import Settings
 from conch.errors import BusUnreachableError, UsageError
 from conch.home import Home
@@ -27,7 +27,7 @@ SHOWN = 5
 
 
 async def hand_over(
-    common: Common,
+    common: CommonOptions,
     agent: str | None,
     verb: str,
     body: Mapping[str, Any],

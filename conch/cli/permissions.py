@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from conch.cli.common import Common, emit, say, warn
+from conch.cli.common import CommonOptions, emit, say, warn
 from conch.cli.options import COMMON
 from conch.config import Settings
-from conch.consumer.operations.permissions import AGENT, COMMANDS, RUN, Said, User
+from conch.consumer.operations.permissions import AGENT, COMMANDS, RUN, BusUser, PublishedKinds
 from conch.errors import HomeError, UsageError
 from conch.home import write_whole
 from conch.needs.fold import HUMAN_SCORER
@@ -38,7 +38,7 @@ def permissions(
         str | None, Parameter(help="Names of the agents, separated by commas; without them facts of any agent.")
     ] = None,
     rules: Annotated[list[Path] | None, Parameter(help="Python file of plug-ins; repeatable.")] = None,
-    common: Common = COMMON,
+    common: CommonOptions = COMMON,
 ) -> None:
     """Print a NATS server's configuration in which each consumer may publish its own facts alone."""
     from conch.consumer.operations.permissions import users
@@ -67,26 +67,26 @@ def permissions(
         say(configuration(found, {name: public for name, (public, _) in keys.items()}, home.keys))
 
 
-def said_by(names: Sequence[str], context: ServiceContext) -> dict[str, Said]:
+def said_by(names: Sequence[str], context: ServiceContext) -> dict[str, PublishedKinds]:
     """What each of these built-in consumers says."""
     from conch.consumer.emitted import emitted
     from conch.consumer.plugins.discover import builtin_services
-    from conch.consumer.service import Speaker
+    from conch.consumer.service import PublishingService
     from conch.consumer.spec import ConsumerSpec
 
-    said: dict[str, Said] = {}
+    said: dict[str, PublishedKinds] = {}
     for name, make in builtin_services(names).items():
         made = make(context)
         if isinstance(made, ConsumerSpec):
-            said[name] = Said(tuple(kind.TYPE for kind in emitted(made)))
-        elif isinstance(made, Speaker):
-            said[name] = Said(tuple(kind.TYPE for kind in made.emits), made.serves)
+            said[name] = PublishedKinds(tuple(kind.TYPE for kind in emitted(made)))
+        elif isinstance(made, PublishingService):
+            said[name] = PublishedKinds(tuple(kind.TYPE for kind in made.emits), made.serves)
         else:
-            said[name] = Said()
+            said[name] = PublishedKinds()
     return said
 
 
-def _plugins(rules: Sequence[str], settings: Settings) -> dict[str, Said]:
+def _plugins(rules: Sequence[str], settings: Settings) -> dict[str, PublishedKinds]:
     """What each plug-in says; one that does not tell is warned of: it may say nothing."""
     from conch.consumer.plugins.discover import discover, reserved
 
@@ -96,8 +96,8 @@ def _plugins(rules: Sequence[str], settings: Settings) -> dict[str, Said]:
     for plugin in found.of("consumer"):
         if not plugin.emits:
             warn(f"{plugin.name} does not say what it publishes: give its function a return annotation")
-    said = {f"rule-{rule.name}": Said((RewardAssigned.TYPE,)) for rule in found.of("rule")}
-    return said | {plugin.name: Said(tuple(plugin.emits)) for plugin in found.of("consumer")}
+    said = {f"rule-{rule.name}": PublishedKinds((RewardAssigned.TYPE,)) for rule in found.of("rule")}
+    return said | {plugin.name: PublishedKinds(tuple(plugin.emits)) for plugin in found.of("consumer")}
 
 
 def _key(file: Path) -> tuple[str, Path]:
@@ -115,7 +115,7 @@ def _key(file: Path) -> tuple[str, Path]:
     return read_nkey(str(file), "the key").public, file
 
 
-def _row(user: User, public: str, file: Path) -> dict[str, Any]:
+def _row(user: BusUser, public: str, file: Path) -> dict[str, Any]:
     return {
         "name": user.name,
         "for": user.command,
@@ -132,7 +132,7 @@ def _inbox(public: str) -> list[str]:
     return [f"{inbox_of(public)}.>"]
 
 
-def configuration(users: Sequence[User], keys: Mapping[str, str], place: Path) -> str:
+def configuration(users: Sequence[BusUser], keys: Mapping[str, str], place: Path) -> str:
     shown = [
         _HEAD.replace("<file>", f"{place}/reward.nk"),
         "accounts {",

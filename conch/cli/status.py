@@ -9,7 +9,7 @@ from itertools import groupby
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
-from conch.cli.common import Common, emit, open_bus, open_store, say
+from conch.cli.common import CommonOptions, emit, open_bus, open_store, say
 from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import agent_named, names_in
 from conch.text import safe_text
@@ -32,7 +32,7 @@ LEAST_COLUMNS, LEAST_ROWS = 40, 10
 _MORE = re.compile(r"and (\d+) more(: .*)?")
 
 
-async def status(*, agent: AgentName = None, common: Common = COMMON) -> None:
+async def status(*, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """Processes, the agent, its rewards, needs and goals, and how far the consumers are. Without a run: the store's.
 
     Of several agents a table; --agent shows one of them.
@@ -193,8 +193,8 @@ def fitted(lines: Sequence[str], columns: int, rows: int) -> list[str]:
     """These lines, wrapped at `columns`, in at most `rows`: what there is much of is told in part, with how many more
     there are; then what is long is cut. The last row is left to the prompt."""
     columns, rows = max(columns, LEAST_COLUMNS), max(rows, LEAST_ROWS) - 1
-    groups = [_Group([_wrapped(line, columns) for line in group], columns) for group in _groups(lines)]
-    while sum(map(len, groups)) > rows and (longest := max(groups, key=_Group.spare)).spare():
+    groups = [_StatusSection([_wrapped(line, columns) for line in group], columns) for group in _groups(lines)]
+    while sum(map(len, groups)) > rows and (longest := max(groups, key=_StatusSection.spare)).spare():
         longest.shorten()
     return [_cut(line, columns) for group in groups for line in group.told()]
 
@@ -228,7 +228,7 @@ def _groups(lines: Sequence[str]) -> Iterator[list[str]]:
     return (list(group) for _, group in groupby(lines, labelled))
 
 
-class _Group:
+class _StatusSection:
     """Things of one kind, each in one or several lines."""
 
     def __init__(self, things: list[list[str]], columns: int) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from conch.cli.common import Common, emit, reach, say, stream_bytes
+from conch.cli.common import CommonOptions, emit, reach, say, stream_bytes
 from conch.cli.options import COMMON
 from conch.text import safe_text
 
 
-async def info(*, common: Common = COMMON) -> None:
+async def info(*, common: CommonOptions = COMMON) -> None:
     """The server, the stream and the bucket, how far the consumers are, and what to look after."""
     from conch.bus.access import access_to
     from conch.bus.jetstream import JetStreamBus

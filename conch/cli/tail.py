@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from conch.cli.common import Common, emit, open_bus, say
+from conch.cli.common import CommonOptions, emit, open_bus, say
 from conch.cli.options import COMMON
 from conch.cli.people_facts import following
 from conch.errors import BusUnreachableError, UsageError
@@ -57,7 +57,7 @@ After = Annotated[
 ]
 
 
-async def tail(*, kind: Kinds = None, agent: Of = None, after: After = None, common: Common = COMMON) -> None:
+async def tail(*, kind: Kinds = None, agent: Of = None, after: After = None, common: CommonOptions = COMMON) -> None:
     """A line for every fact as it is stored, until the run ends or Ctrl-C; JSON Lines with --json or in a pipe.
 
     Without a run, what the stream holds behind --after.

@@ -7,7 +7,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
-from conch.cli.common import Common, emit, open_bus, say
+from conch.cli.common import CommonOptions, emit, open_bus, say
 from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import hand_over, names_in
 from conch.errors import UsageError
@@ -24,7 +24,7 @@ STOP_SECONDS = 60.0
 POLL_SECONDS = 0.05
 
 
-async def tell(text: str, /, *, wait: float = 0.0, agent: AgentName = None, common: Common = COMMON) -> None:
+async def tell(text: str, /, *, wait: float = 0.0, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """Tell the agent something; it reads it in its next cycle, or when it runs again.
 
     Parameters
@@ -56,13 +56,13 @@ async def tell(text: str, /, *, wait: float = 0.0, agent: AgentName = None, comm
         say(told if reply else "told: the agent reads it when it runs")
 
 
-async def _end(common: Common) -> int:
+async def _end(common: CommonOptions) -> int:
     """Where the stream ends now."""
     async with open_bus(common.existing(), common.settings()) as bus:
         return (await bus.state()).last
 
 
-async def _answer(common: Common, message: str, behind: int, seconds: float) -> str | None:
+async def _answer(common: CommonOptions, message: str, behind: int, seconds: float) -> str | None:
     """What the agent says to `message`, or None when it says nothing in time."""
     async with open_bus(common.existing(), common.settings()) as bus:
         try:
@@ -76,19 +76,19 @@ async def _answer(common: Common, message: str, behind: int, seconds: float) -> 
             return None
 
 
-async def pause(*, agent: AgentName = None, common: Common = COMMON) -> None:
+async def pause(*, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """Let the agent wait before its next cycle; of several all, or the one that is named."""
     await hand_over(common, agent, "pause", {})
     _done(common, "paused")
 
 
-async def resume(*, agent: AgentName = None, common: Common = COMMON) -> None:
+async def resume(*, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """Let a paused agent go on, or one that was set aside; of several all, or the one that is named."""
     await hand_over(common, agent, "resume", {})
     _done(common, "running")
 
 
-async def stop(*, agent: AgentName = None, common: Common = COMMON) -> None:
+async def stop(*, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """End the run after the cycle in hand, and wait for its end. Of several agents one that is named ends alone."""
     others = agent is not None and len(names_in(common.existing(), common.settings())) > 1
     await hand_over(common, agent, "stop", {})
@@ -106,7 +106,7 @@ def _ended(home: Home) -> bool:
     return home.running() is None
 
 
-def _done(common: Common, state: str) -> None:
+def _done(common: CommonOptions, state: str) -> None:
     if common.json:
         emit({"schema": "conch.v1.state", "state": state})
     else:

@@ -10,16 +10,16 @@ from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
-from conch.auth import Passes, called
-from conch.bus import Access, feeding
+from conch.auth import LoginTokens, called
+from conch.bus import Access, shared_subscription
 from conch.bus.access import access_to
-from conch.cli.common import Common, emit, say
+from conch.cli.common import CommonOptions, emit, say
 from conch.cli.options import COMMON
 from conch.cli.run.page import way_in
 from conch.config import Settings
 from conch.config.model import UI_PORT
 from conch.consumer.plugins.discover import PAGE, builtin_services
-from conch.consumer.service import ServiceContext, Shower
+from conch.consumer.service import DisplayService, ServiceContext
 from conch.errors import BusError, BusUnreachableError, UsageError
 from conch.home import Home
 from conch.processes.child import run_loop
@@ -36,7 +36,7 @@ def ui(
     unsafe_allow_unauthenticated: Annotated[
         bool, Parameter(negative="", help="Let everybody who reaches it see and do everything.")
     ] = False,
-    common: Common = COMMON,
+    common: CommonOptions = COMMON,
 ) -> None:
     """Show this home until Ctrl-C: its history, and live whatever run is in progress, one after the other."""
     home = common.existing()
@@ -56,7 +56,7 @@ def ui(
 def _running(home: Home) -> str:
     """Where the page of this home is. Raises BusUnreachableError where there is none."""
     run = home.running()
-    address = (run["ui"] if run is not None else None) or Passes(home).shown()
+    address = (run["ui"] if run is not None else None) or LoginTokens(home).shown()
     if address is None:
         raise BusUnreachableError(
             f"there is no page of {home.path}: conch run serves it, and conch ui does alone; --home names another home"
@@ -64,7 +64,7 @@ def _running(home: Home) -> str:
     return str(address)
 
 
-def _tell(common: Common, settings: Settings, home: Home, address: str, *, prefix: str = "") -> None:
+def _tell(common: CommonOptions, settings: Settings, home: Home, address: str, *, prefix: str = "") -> None:
     way = way_in(settings.ui, home, address)
     if common.json:
         emit({"schema": "conch.v1.ui", "address": called(settings.ui, address), "link": way})
@@ -72,20 +72,20 @@ def _tell(common: Common, settings: Settings, home: Home, address: str, *, prefi
         say(f"{prefix}{way}")
 
 
-async def _serve(common: Common, settings: Settings, home: Home) -> None:
+async def _serve(common: CommonOptions, settings: Settings, home: Home) -> None:
     """Raises ConchError when the named port cannot be had, or the dashboard's packages are not there."""
     stop = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    make: Callable[[ServiceContext], Shower] = builtin_services([PAGE])[PAGE]
-    shower = make(ServiceContext(settings, home.path))
-    async with shower.serving():
-        address = shower.address
+    make: Callable[[ServiceContext], DisplayService] = builtin_services([PAGE])[PAGE]
+    display = make(ServiceContext(settings, home.path))
+    async with display.serving():
+        address = display.address
         assert address is not None
         if settings.ui.port is None and urlsplit(address).port != UI_PORT and not common.json:
             say(f"port {UI_PORT} is taken, so the page is at another one (--port names one)")
         _tell(common, settings, home, address, prefix="page ")
-        following = asyncio.create_task(_follow(shower, settings, home), name="conch.ui.follow")
+        following = asyncio.create_task(_follow(display, settings, home), name="conch.ui.follow")
         stopping = asyncio.create_task(stop.wait(), name="conch.ui.stop")
         await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
         for task in (following, stopping):
@@ -95,20 +95,20 @@ async def _serve(common: Common, settings: Settings, home: Home) -> None:
                 raise ended
 
 
-async def _follow(shower: Shower, settings: Settings, home: Home) -> None:
+async def _follow(display: DisplayService, settings: Settings, home: Home) -> None:
     """Show whatever bus there is: the run's in progress, the next run's once that is over, bus.url's; for ever."""
     while True:
         access = access_to(home, settings)
         if access is not None:
-            shower.say(f"the bus at {access.shown} is asked and has not answered yet")
+            display.say(f"the bus at {access.shown} is asked and has not answered yet")
             try:
-                await _attached(shower, settings, home, access)
+                await _attached(display, settings, home, access)
             except BusError as error:
-                shower.say(str(error))
+                display.say(str(error))
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def _attached(shower: Shower, settings: Settings, home: Home, access: Access) -> None:
+async def _attached(display: DisplayService, settings: Settings, home: Home, access: Access) -> None:
     """Show this bus until another one is there, or none."""
     from conch.bus.jetstream import JetStreamBus
 
@@ -120,9 +120,12 @@ async def _attached(shower: Shower, settings: Settings, home: Home, access: Acce
         over.set()
 
     strict = settings.bus.durability == "strict"
-    async with JetStreamBus(access, name="conch-ui", max_bytes=-1, strict=strict) as bus, feeding(bus) as feed:
+    async with (
+        JetStreamBus(access, name="conch-ui", max_bytes=-1, strict=strict) as bus,
+        shared_subscription(bus) as shared_events,
+    ):
         looking = asyncio.create_task(look(), name="conch.ui.look")
         try:
-            await shower.show(feed, over)
+            await display.show(shared_events, over)
         finally:
             looking.cancel()

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from conch.cli.common import Common, emit, say, tell
+from conch.cli.common import CommonOptions, emit, say, tell
 from conch.cli.options import COMMON
 from conch.errors import UsageError
 from conch.home import write_whole
@@ -19,7 +19,7 @@ app = App(name="values", help="What the agent stands for and never does; the fil
 
 
 @app.command
-def show(*, common: Common = COMMON) -> None:
+def show(*, common: CommonOptions = COMMON) -> None:
     """The values and guardrails that the next run goes by, and their digest, which stands in every mark."""
     settings = common.settings().values
     values = in_force(settings)
@@ -36,7 +36,7 @@ def show(*, common: Common = COMMON) -> None:
 
 
 @app.command
-def new(file: Path, /, *, common: Common = COMMON) -> None:
+def new(file: Path, /, *, common: CommonOptions = COMMON) -> None:
     """Write the values that Conch brings into a new file, to be edited and then signed.
 
     Parameters
@@ -62,7 +62,7 @@ def sign(
     /,
     *,
     key: Annotated[Path | None, Parameter(help="The secret key, made where there is none; not in the home.")] = None,
-    common: Common = COMMON,
+    common: CommonOptions = COMMON,
 ) -> None:
     """Sign a file of values as it is now, and print what conch.yaml has to say of it. Runs take it from their start on.
 

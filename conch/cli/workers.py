@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conch.bus.server import die_with_parent
-from conch.cli.common import Common, open_bus, say, warn
+from conch.cli.common import CommonOptions, open_bus, say, warn
 from conch.consumer.group.membership import own_name
 from conch.errors import ConchError
-from conch.processes.supervisor import DEATHS, Watched
+from conch.processes.supervisor import DEATHS, ChildRecord
 from conch.python_child import environment, python_command
 
 
-def run_workers(name: str, workers: int, common: Common, rules: Sequence[Path]) -> None:
+def run_workers(name: str, workers: int, common: CommonOptions, rules: Sequence[Path]) -> None:
     """Run `workers` processes of the consumer `name` until Ctrl-C; one that dies is started again, under the name that
     it had, so that its share is its own again at once.
 
@@ -30,7 +30,7 @@ def run_workers(name: str, workers: int, common: Common, rules: Sequence[Path]) 
     asyncio.run(_keep(name, workers, command, common))
 
 
-async def _keep(name: str, workers: int, command: Sequence[str], common: Common) -> None:
+async def _keep(name: str, workers: int, command: Sequence[str], common: CommonOptions) -> None:
     async with open_bus(common.where(), common.settings()):
         pass  # what is in their way is said once
     stop, hurry = asyncio.Event(), asyncio.Event()
@@ -55,7 +55,7 @@ async def _keep(name: str, workers: int, command: Sequence[str], common: Common)
 
 
 async def _worker(name: str, command: Sequence[str], stop: asyncio.Event, hurry: asyncio.Event) -> None:
-    watched = Watched(name)
+    watched = ChildRecord(name)
     while not stop.is_set():
         process = await asyncio.create_subprocess_exec(
             *command,

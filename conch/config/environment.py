@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from conch.config.keys import inside, nearest, takes_parts
 from conch.config.model import Settings
-from conch.config.source import KeyPath, Source, dotted, leaves, merged
+from conch.config.source import KeyPath, SettingsLayer, dotted, leaves, merged
 from conch.config.yaml_file import read_text
 from conch.errors import ConfigError
 
@@ -34,7 +34,7 @@ _KUBERNETES = re.compile(
 """Beside a service whose name begins with `conch`, Kubernetes gives every pod variables of these names."""
 
 
-def read_environment(environ: Mapping[str, str]) -> Source:
+def read_environment(environ: Mapping[str, str]) -> SettingsLayer:
     """What the variables say; an empty one says nothing. Names of keys are read in small letters.
 
     A section, a table or a list is written as in the file: `CONCH_REWARDS__WEIGHTS='{format: 0.5, …}'`.
@@ -49,17 +49,17 @@ def read_environment(environ: Mapping[str, str]) -> Source:
         said = _nested(path, _value(name, path, text))
         values = merged(values, said)
         places.update((leaf, f"environment {name}") for leaf, _ in leaves(said))
-    return Source(values, places)
+    return SettingsLayer(values, places)
 
 
-def read_standard(environ: Mapping[str, str]) -> Source:
+def read_standard(environ: Mapping[str, str]) -> SettingsLayer:
     """What OpenTelemetry's own variables say, where its extra is installed: they are there for many programs, and none
     of them is wrong because this one cannot send."""
     endpoint = environ.get(OTLP_ENDPOINT, "")
     off = environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
     if not endpoint or off or not is_installed(OTLP_EXPORTER):
-        return Source({}, {})
-    return Source({"otel": {"endpoint": endpoint}}, {("otel", "endpoint"): f"environment {OTLP_ENDPOINT}"})
+        return SettingsLayer({}, {})
+    return SettingsLayer({"otel": {"endpoint": endpoint}}, {("otel", "endpoint"): f"environment {OTLP_ENDPOINT}"})
 
 
 def is_installed(module: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from conch.config.keys import is_model, located, nearest
-from conch.config.source import KeyPath, Source, dotted
+from conch.config.source import KeyPath, SettingsLayer, dotted
 from conch.errors import ConfigError
 
 _WORDS = {
@@ -22,7 +22,7 @@ _WORDS = {
 }
 
 
-def explain(error: ValidationError, sources: Sequence[Source]) -> ConfigError:
+def explain(error: ValidationError, sources: Sequence[SettingsLayer]) -> ConfigError:
     """The first thing that is wrong: where, which key, what, and the nearest key for one that is unknown."""
     first, *others = error.errors(include_url=False, include_input=False)
     path, holder = located(first["loc"])
@@ -32,7 +32,7 @@ def explain(error: ValidationError, sources: Sequence[Source]) -> ConfigError:
     return ConfigError(f"{place}: {sentence}" if place else sentence)
 
 
-def _place(path: KeyPath, sources: Sequence[Source], *, of_parts: bool) -> str | None:
+def _place(path: KeyPath, sources: Sequence[SettingsLayer], *, of_parts: bool) -> str | None:
     """The place in the strongest layer that says something there; `of_parts`: parts that do not fit each other."""
     places = [source.place(path) for source in reversed(sources)]
     parts = [source.part(path) for source in reversed(sources)]

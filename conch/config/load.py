@@ -17,20 +17,20 @@ from pydantic import ValidationError
 from conch.config.environment import read_environment, read_standard
 from conch.config.explain import explain
 from conch.config.model import Settings
-from conch.config.model.section import Section
-from conch.config.source import Source, dotted, leaves, merged
+from conch.config.model.section import SettingsSection
+from conch.config.source import SettingsLayer, dotted, leaves, merged
 from conch.config.yaml_file import read_file
 from conch.home import Home
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedSettings:
     """The settings, with their file and layers."""
 
     settings: Settings
     file: Path | None
     """The file that was read; None: there is none."""
-    sources: tuple[Source, ...]
+    sources: tuple[SettingsLayer, ...]
     """The weakest first."""
 
     def origins(self) -> dict[str, str]:
@@ -51,7 +51,7 @@ def load(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> Setting
     return _anchored(found.settings, found.file or home.config_file)
 
 
-def read(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> Loaded:
+def read(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> LoadedSettings:
     """The same with where each value came from. Raises ConfigError."""
     chosen = chosen_file(file, home)
     sources = (
@@ -64,7 +64,7 @@ def read(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> Loaded:
     for source in sources:
         values = merged(values, source.values)
     try:
-        return Loaded(Settings.model_validate(values), chosen, sources)
+        return LoadedSettings(Settings.model_validate(values), chosen, sources)
     except ValidationError as error:
         raise explain(error, sources) from None
 
@@ -98,7 +98,7 @@ def _anchored(settings: Settings, file: Path) -> Settings:
     return settings.model_copy(update=changed)
 
 
-def _with_absolute(section: Section, *names: str) -> Any:
+def _with_absolute(section: SettingsSection, *names: str) -> Any:
     return section.model_copy(update={name: _absolute(getattr(section, name)) for name in names})
 
 
@@ -114,9 +114,9 @@ def chosen_file(file: Path | None, home: Home) -> Path | None:
     return home.config_file if os.path.lexists(home.config_file) else None
 
 
-def _command_line(overrides: Mapping[str, Any]) -> Source:
+def _command_line(overrides: Mapping[str, Any]) -> SettingsLayer:
     values = _given(overrides)
-    return Source(values, {path: "command line" for path, _ in leaves(values)})
+    return SettingsLayer(values, {path: "command line" for path, _ in leaves(values)})
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

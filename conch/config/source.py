@@ -11,7 +11,7 @@ KeyPath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
-class Source:
+class SettingsLayer:
     """One layer of the settings."""
 
     values: Mapping[str, Any]

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from conch.config.source import KeyPath, Source, dotted
+from conch.config.source import KeyPath, SettingsLayer, dotted
 from conch.errors import ConfigError
 from conch.files import open_plain
 
@@ -28,7 +28,7 @@ MAX_DEPTH = 16
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
-def read_file(file: Path) -> Source:
+def read_file(file: Path) -> SettingsLayer:
     """What a file says. An empty one says nothing. Raises ConfigError with the line."""
     try:
         with open_plain(file) as stream:
@@ -42,21 +42,21 @@ def read_file(file: Path) -> Source:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{file} line {line}: this is not UTF-8; save the file as UTF-8") from None
-    document = Document(text, str(file))
+    document = YamlDocument(text, str(file))
     values = document.read()
     if values is None:
-        return Source({}, {})
+        return SettingsLayer({}, {})
     if not isinstance(values, dict):
         raise ConfigError(f"{file} must hold settings (key: value), but holds a {_kind(values)}")
-    return Source(values, document.places)
+    return SettingsLayer(values, document.places)
 
 
 def read_text(text: str, name: str) -> Any:
     """One value in the notation of the file, named `name` in errors. Raises ConfigError."""
-    return Document(text, name).read()
+    return YamlDocument(text, name).read()
 
 
-class Document:
+class YamlDocument:
     """One document, built from the parser's events: nothing is constructed, and depth and number are bounded.
 
     Not `yaml.load`: it forgets lines, takes the last of two equal keys, and recurses as deep as the text likes

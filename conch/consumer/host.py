@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from conch.bus import Feed
+from conch.bus import SharedSubscription
 from conch.consumer.plugins.rule_process import RuleWorker
 from conch.consumer.service import Service
 from conch.errors import ConchError, ConfigError, ContractError, FencedError
@@ -25,7 +25,7 @@ MOST_BREAKS, BREAKS_SECONDS = 5, 60.0
 
 
 @dataclass
-class Running:
+class HostedConsumer:
     """One consumer of this process."""
 
     name: str
@@ -44,8 +44,8 @@ Beside = Callable[[asyncio.TaskGroup], Coroutine[Any, Any, None]]
 
 
 async def host(
-    feed: Feed,
-    running: Sequence[Running],
+    shared_events: SharedSubscription,
+    running: Sequence[HostedConsumer],
     stop: asyncio.Event,
     report: Callable[..., None],
     beside: Beside | None = None,
@@ -60,12 +60,14 @@ async def host(
             if beside is not None:
                 group.create_task(beside(group), name="conch.beside")
             for one in running:
-                group.create_task(keep(feed, one, stop, report), name=f"conch.{one.name}")
+                group.create_task(keep(shared_events, one, stop, report), name=f"conch.{one.name}")
     except* ConchError as broken:
         raise innermost(broken) from None
 
 
-async def keep(feed: Feed, one: Running, stop: asyncio.Event, report: Callable[..., None]) -> None:
+async def keep(
+    shared_events: SharedSubscription, one: HostedConsumer, stop: asyncio.Event, report: Callable[..., None]
+) -> None:
     """Run one consumer until `stop`, started again whenever it breaks; see `host`."""
     breaks: list[float] = []
     one.down = ""
@@ -74,7 +76,7 @@ async def keep(feed: Feed, one: Running, stop: asyncio.Event, report: Callable[.
             one.now = one.make()
             one.up = True
             try:
-                await one.now.run(feed, stop)
+                await one.now.run(shared_events, stop)
             finally:
                 one.up = False
             return

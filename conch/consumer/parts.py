@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID, uuid5
 
-from conch.bus import Bus, Message
+from conch.bus import Bus, OutgoingMessage
 from conch.bus.newest import newest
 from conch.config import Settings
-from conch.consumer.plugins.discover import Found
+from conch.consumer.plugins.discover import Discovery
 from conch.errors import ConfigError
 from conch.rewards import PluginPart, weight_set, weights_version
 from conch_schemas import Part, WeightsSet, encode, source_of, subject_filter, subject_of
@@ -16,7 +16,7 @@ from conch_schemas import Part, WeightsSet, encode, source_of, subject_filter, s
 JUDGE_RANGE = (0.0, 1.0)
 
 
-def expected_parts(settings: Settings, plugins: Found) -> tuple[Part, ...]:
+def expected_parts(settings: Settings, plugins: Discovery) -> tuple[Part, ...]:
     """The weight set of these settings and plug-ins. Raises ConfigError where they do not go together."""
     sources: dict[str, str] = {}
     added: list[PluginPart] = []
@@ -28,7 +28,7 @@ def expected_parts(settings: Settings, plugins: Found) -> tuple[Part, ...]:
     return weight_set(added, settings.rewards, settings.constitution)
 
 
-def asked_weights(settings: Settings, plugins: Found) -> dict[str, float]:
+def asked_weights(settings: Settings, plugins: Discovery) -> dict[str, float]:
     """What each part that is not built in asks for."""
     return {part.component: part.weight for _, part in _added(settings, plugins)}
 
@@ -38,7 +38,7 @@ def judge_scorer(name: str) -> str:
     return f"judge-{name}"
 
 
-def _added(settings: Settings, plugins: Found) -> Iterator[tuple[str, PluginPart]]:
+def _added(settings: Settings, plugins: Discovery) -> Iterator[tuple[str, PluginPart]]:
     """Where each part that is not built in comes from, and what it asks for."""
     for rule in plugins.of("rule"):
         yield rule.origin, PluginPart(rule.name, rule.weight, (rule.low, rule.high), rule.name, held_out=rule.held_out)
@@ -57,13 +57,13 @@ async def weights_in_force(bus: Bus, agents: Sequence[str]) -> list[tuple[int, W
     return [(seq, event if isinstance(event, WeightsSet) else None) for seq, event in found]
 
 
-async def say_weights(bus: Bus, agents: Mapping[str, str], parts: Sequence[Part], why: str) -> tuple[str, ...]:
+async def report_weights(bus: Bus, agents: Mapping[str, str], parts: Sequence[Part], why: str) -> tuple[str, ...]:
     """Set the weights of these agents (name -> UUID), where that is news; the names of those for whom it is.
 
     The id follows from the set and the place of the one before it, so said twice at once is said once.
     """
     version = weights_version(parts)
-    news: dict[str, Message] = {}
+    news: dict[str, OutgoingMessage] = {}
     before = await weights_in_force(bus, list(agents))
     for (name, agentuid), (seq, known) in zip(agents.items(), before, strict=True):
         if known is not None and known.version == version:
@@ -76,7 +76,7 @@ async def say_weights(bus: Bus, agents: Mapping[str, str], parts: Sequence[Part]
             parts=tuple(parts),
             why=why,
         )
-        news[name] = Message(subject_of(event), encode(event), event.id)
+        news[name] = OutgoingMessage(subject_of(event), encode(event), event.id)
     if news:
         await bus.publish_many(list(news.values()))
     return tuple(news)

@@ -11,19 +11,19 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from conch.bus import Bus, feeding
+from conch.bus import Bus, shared_subscription
 from conch.bus.jetstream import JetStreamBus
-from conch.consumer.group.membership import Members, joined
+from conch.consumer.group.membership import Membership, joined
 from conch.consumer.group.shared import SharedConsumer
-from conch.consumer.host import Running, host
+from conch.consumer.host import HostedConsumer, host
 from conch.consumer.operations.retention import keep_trimmed
-from conch.consumer.plugins.discover import Plugin, builtin_services, load_one
-from conch.consumer.plugins.reload import Changing, weighed
+from conch.consumer.plugins.discover import DiscoveredPlugin, builtin_services, load_one
+from conch.consumer.plugins.reload import RuleReload, weighed
 from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
-from conch.consumer.service import Exporter, Service, ServiceContext
+from conch.consumer.service import ExporterService, Service, ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.experience import store_path
-from conch.processes.child import BUS_SECONDS, Child, run_child
+from conch.processes.child import BUS_SECONDS, ChildProcessLink, run_child
 from conch_schemas import STREAM_SUBJECTS
 
 SWITCH_SECONDS = 0.0005
@@ -33,7 +33,7 @@ FEW = 16
 """Agents that are named to the server; of more, everybody's events count."""
 
 
-async def quiet(bus: Bus, running: Sequence[Running], agents: Sequence[str] = ()) -> None:
+async def quiet(bus: Bus, running: Sequence[HostedConsumer], agents: Sequence[str] = ()) -> None:
     """Until everything on the stream is handled by all of these, and nothing waits for a deadline.
 
     `agents`: whose events alone count, where others go on with theirs; none: everybody's.
@@ -54,7 +54,7 @@ async def _is_behind(bus: Bus, theirs: Sequence[str], last: int) -> bool:
     return False
 
 
-def _is_done(one: Running, last: int) -> bool:
+def _is_done(one: HostedConsumer, last: int) -> bool:
     if one.now is None:
         return False
     if (handled := one.now.handled) is None:
@@ -62,13 +62,13 @@ def _is_done(one: Running, last: int) -> bool:
     return handled >= last and not one.now.busy
 
 
-def builtin(context: ServiceContext, names: Sequence[str], members: Members) -> list[Running]:
+def builtin(context: ServiceContext, names: Sequence[str], members: Membership) -> list[HostedConsumer]:
     """The consumers that come with Conch, of these names."""
     found = builtin_services(names)
-    return [Running(name, _maker(found[name], context, members)) for name in names]
+    return [HostedConsumer(name, _maker(found[name], context, members)) for name in names]
 
 
-def _maker(factory: Callable[..., Any], context: ServiceContext, members: Members) -> Callable[[], Service]:
+def _maker(factory: Callable[..., Any], context: ServiceContext, members: Membership) -> Callable[[], Service]:
     def make() -> Service:
         made = factory(context)
         return SharedConsumer(made, members) if isinstance(made, ConsumerSpec) else made
@@ -77,21 +77,21 @@ def _maker(factory: Callable[..., Any], context: ServiceContext, members: Member
 
 
 def plugin(
-    plugin: Plugin, context: ServiceContext, members: Members, stack: AsyncExitStack, *, begin: int = 0
-) -> Running:
+    plugin: DiscoveredPlugin, context: ServiceContext, members: Membership, stack: AsyncExitStack, *, begin: int = 0
+) -> HostedConsumer:
     """A plug-in: a rule scores in a process of its own, a consumer runs in this one."""
     if plugin.kind == "rule":
         rewards = context.settings.rewards
         timeout, memory = rewards.rule_timeout, rewards.rule_memory_mib
         spec, worker = rule_consumer(plugin, timeout=timeout, memory_mib=memory, begin=begin)
         stack.push_async_callback(RuleWorker.close, worker)
-        return Running(spec.name, lambda: SharedConsumer(spec, members), worker=worker)
+        return HostedConsumer(spec.name, lambda: SharedConsumer(spec, members), worker=worker)
     loaded = load_one(plugin.origin, plugin.name, plugin.text)
     assert isinstance(loaded, ConsumerSpec)
-    return Running(loaded.name, lambda: SharedConsumer(loaded, members))
+    return HostedConsumer(loaded.name, lambda: SharedConsumer(loaded, members))
 
 
-async def live(child: Child) -> None:
+async def live(child: ChildProcessLink) -> None:
     """The consumers that the spec names, until told to stop; `finish` stops them once everything is handled."""
     sys.setswitchinterval(SWITCH_SECONDS)
     stop = asyncio.Event()
@@ -101,7 +101,7 @@ async def live(child: Child) -> None:
     child.on("finish", lambda _: finish.set())
     async with (
         JetStreamBus(child.access, name=child.spec["name"], strict=child.strict, connect_timeout=BUS_SECONDS) as bus,
-        feeding(bus) as feed,
+        shared_subscription(bus) as shared_events,
         joined(bus, _names(child), _worker(child)) as members,
         AsyncExitStack() as stack,
     ):
@@ -109,14 +109,14 @@ async def live(child: Child) -> None:
         context = ServiceContext(child.settings, child.home, child.report, begin, child.spec.get("since"))
         running = builtin(context, child.spec["builtin"], members)
 
-        def made(one: Plugin, begin: int) -> Running:
+        def made(one: DiscoveredPlugin, begin: int) -> HostedConsumer:
             return plugin(one, context, members, stack, begin=begin)
 
-        running += [made(Plugin(**described), begin) for described in child.spec["plugins"]]
+        running += [made(DiscoveredPlugin(**described), begin) for described in child.spec["plugins"]]
         changing = None
         if child.spec["reloads"]:
-            changing = Changing(
-                feed,
+            changing = RuleReload(
+                shared_events,
                 running,
                 made,
                 agent=child.spec["agents"][0],
@@ -134,36 +134,36 @@ async def live(child: Child) -> None:
             beside.append(asyncio.create_task(keeping, name="conch.keep"))
         try:
             if changing is None:
-                await host(feed, running, stop, child.report)
+                await host(shared_events, running, stop, child.report)
             else:
                 ours = [one for one in running if one.worker is None]
-                await host(feed, ours, stop, child.report, changing.obey)
+                await host(shared_events, ours, stop, child.report, changing.obey)
             await stop.wait()  # the stream is trimmed where no consumer is left, too
         finally:
             for task in beside:
                 task.cancel()
 
 
-def _names(child: Child) -> list[str]:
+def _names(child: ChildProcessLink) -> list[str]:
     """What runs here, as the others know it."""
-    return [*child.spec["builtin"], *(Plugin(**described).consumer for described in child.spec["plugins"])]
+    return [*child.spec["builtin"], *(DiscoveredPlugin(**described).consumer for described in child.spec["plugins"])]
 
 
-def _worker(child: Child) -> str:
+def _worker(child: ChildProcessLink) -> str:
     """The same name whenever this process of this home is started: what it held before is its own again at once."""
     place = uuid.uuid5(uuid.NAMESPACE_URL, f"{socket.gethostname()}{child.home.resolve()}")
     return f"{child.spec['name']}-{place.hex[:8]}"
 
 
 async def _finish(
-    bus: Bus, running: Sequence[Running], agents: Sequence[str], finish: asyncio.Event, stop: asyncio.Event
+    bus: Bus, running: Sequence[HostedConsumer], agents: Sequence[str], finish: asyncio.Event, stop: asyncio.Event
 ) -> None:
     await finish.wait()
     await quiet(bus, running, agents)
     stop.set()
 
 
-async def introduce(running: Sequence[Running], report: Callable[..., None]) -> None:
+async def introduce(running: Sequence[HostedConsumer], report: Callable[..., None]) -> None:
     """Let an exporter show what the consumers beside it count, and say where it listens."""
     met: dict[str, object] = {}
     while True:
@@ -171,7 +171,7 @@ async def introduce(running: Sequence[Running], report: Callable[..., None]) -> 
             service: object = one.now
             if service is None or met.get(one.name) is service:
                 continue
-            if not isinstance(service, Exporter):
+            if not isinstance(service, ExporterService):
                 met[one.name] = service
             elif service.address is not None:
                 met[one.name] = service

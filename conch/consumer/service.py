@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from conch.bus import Bus, Feed
+from conch.bus import Bus, SharedSubscription
 from conch.config import Settings
-from conch.consumer.runtime.output import Tally
+from conch.consumer.runtime.output import ConsumerCounts
 from conch_schemas import Event
 
 
@@ -38,12 +38,12 @@ class Service(Protocol):
     name: str
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> ConsumerCounts:
         """What it has counted since it started."""
         ...
 
-    async def run(self, feed: Feed, stop: asyncio.Event) -> None:
-        """Read `feed` until `stop` is set: then finish what is in hand and write it down. Cancelled: let go at once."""
+    async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
+        """Read `shared_events` until `stop` is set: then finish what is in hand and write it down. Cancelled: let go at once."""
         ...
 
     @property
@@ -58,7 +58,7 @@ class Service(Protocol):
 
 
 @runtime_checkable
-class Speaker(Protocol):
+class PublishingService(Protocol):
     """A service that says facts of its own, or answers: what it may say and answer where the bus tells users apart."""
 
     emits: tuple[type[Event], ...]
@@ -68,7 +68,7 @@ class Speaker(Protocol):
 
 
 @runtime_checkable
-class Retrying(Protocol):
+class RetryingService(Protocol):
     """A service that takes the event of a dead letter once more."""
 
     async def retry_alone(self, bus: Bus, seq: int) -> None:
@@ -77,10 +77,10 @@ class Retrying(Protocol):
 
 
 @runtime_checkable
-class Exporter(Protocol):
+class ExporterService(Protocol):
     """A service that shows figures to the outside."""
 
-    tallies: Callable[[], Mapping[str, Tally]]
+    tallies: Callable[[], Mapping[str, ConsumerCounts]]
     """What the consumers beside it have counted; the host sets it."""
 
     @property
@@ -89,7 +89,7 @@ class Exporter(Protocol):
         ...
 
 
-class Shower(Protocol):
+class DisplayService(Protocol):
     """A service that shows a home to people: with a bus, and without one."""
 
     @property
@@ -101,7 +101,7 @@ class Shower(Protocol):
         """Listens while entered. Raises ConchError when the named port cannot be had."""
         ...
 
-    async def show(self, feed: Feed, stop: asyncio.Event) -> None:
+    async def show(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
         """Have what is shown follow this bus until `stop` is set. Raises BusError when it refuses the reading."""
         ...
 

@@ -1,7 +1,7 @@
 """Curiosity: novelty, learning progress, the drives, and the part *exploration*."""
 
 from conch.curiosity.beside import SCORER, VERSION
-from conch.curiosity.fold import Measure, fold
+from conch.curiosity.fold import CuriosityMeasure, fold
 from conch.curiosity.rules import (
     autonomy_drive,
     challenge_level,
@@ -22,8 +22,8 @@ from conch.curiosity.state import CuriosityState
 __all__ = [
     "SCORER",
     "VERSION",
+    "CuriosityMeasure",
     "CuriosityState",
-    "Measure",
     "autonomy_drive",
     "challenge_level",
     "competence_drive",

@@ -47,8 +47,8 @@ from conch.curiosity.state import (
     NAMES,
     RECENT,
     TRIES,
+    ActSummary,
     CuriosityState,
-    Deed,
     Sighting,
 )
 from conch.folds.dedupe import Digests, act_fingerprint, holds, new_information, with_new
@@ -64,7 +64,7 @@ _USED: Final = frozenset({"success", "error", "timeout"})
 V = TypeVar("V")
 
 
-class Measure(NamedTuple):
+class CuriosityMeasure(NamedTuple):
     """What one act was to curiosity: the data of `novelty.measured`, field by field."""
 
     fingerprint: str
@@ -84,7 +84,7 @@ class Measure(NamedTuple):
 
 def fold(
     state: CuriosityState, fact: ActionTaken | GoalSet | MessageReceived, settings: RewardSettings
-) -> tuple[CuriosityState, Measure | None]:
+) -> tuple[CuriosityState, CuriosityMeasure | None]:
     """The history after `fact`, and for an act its measure; None for other facts and for an act met before.
 
     An act whose outcome a crash hid counts as met, but neither as a use nor as a try, and is not scored.
@@ -145,7 +145,7 @@ def _measure(
     settings: RewardSettings,
     *,
     new: bool,
-) -> Measure:
+) -> CuriosityMeasure:
     skill = _skill(action)
     tries = after.tries.get(skill, ())
     how_new, progress = novelty(after.sightings[fingerprint].count), _progress(tries)
@@ -161,7 +161,7 @@ def _measure(
     )
     variety, repeats = entropy(skills), after.latest.count(fingerprint)
     known = action.outcome.status != "unknown"
-    return Measure(
+    return CuriosityMeasure(
         fingerprint=fingerprint,
         skill=skill,
         novelty=how_new,
@@ -228,11 +228,11 @@ def _social(state: CuriosityState) -> float:
     return success_rate(list(state.messages.values()))
 
 
-def _deed(state: CuriosityState, action: ActionTaken, success: bool | None) -> Deed:
+def _deed(state: CuriosityState, action: ActionTaken, success: bool | None) -> ActSummary:
     act = action.action
     said = act.args.values() if act.tool == "reply" else ()
     asked = any(isinstance(text, str) and text.rstrip().endswith("?") for text in said)
-    return Deed(skill=_skill(action), success=success, own=all(state.messages.values()), asked=asked)
+    return ActSummary(skill=_skill(action), success=success, own=all(state.messages.values()), asked=asked)
 
 
 def _sightings(state: CuriosityState, fingerprint: str) -> dict[str, Sighting]:

@@ -47,7 +47,7 @@ class Sighting(NamedTuple):
         return float(self.count * 0.5 ** ((now - self.at) / HALF_LIFE))
 
 
-class Deed(NamedTuple):
+class ActSummary(NamedTuple):
     """What the windows need of one act."""
 
     skill: str
@@ -78,7 +78,7 @@ class CuriosityState(BaseModel):
     """Uses by tool, the one used longest ago first."""
     tries: dict[str, tuple[bool, ...]] = {}
     """Outcomes by skill, oldest first; the skill used longest ago first."""
-    deeds: tuple[Deed, ...] = ()
+    deeds: tuple[ActSummary, ...] = ()
     """The last RECENT acts, oldest first."""
     goals: dict[str, bool] = {}
     """The last GOALS goals that were set: whether the agent set it itself."""

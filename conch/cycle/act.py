@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from conch.cycle.effects import touched
-from conch.cycle.goals import Baseline
-from conch.cycle.state.memory import ActiveGoal, Memory
+from conch.cycle.goals import GoalBaseline
+from conch.cycle.state.memory import ActiveGoal, AgentMemory
 from conch.text import cut
 from conch.tools import Toolbox, ToolContext
 from conch_schemas import Action, GoalCheck, Outcome, OutcomeStatus, Usage
@@ -19,7 +19,7 @@ THOUGHT_SHOWN = 2000
 
 
 @dataclass(frozen=True)
-class Deed:
+class ActionResult:
     """What acting brought."""
 
     outcome: Outcome
@@ -39,8 +39,8 @@ async def act(
     toolbox: Toolbox,
     context: ToolContext,
     goals: Iterable[ActiveGoal],
-    baseline: Baseline,
-) -> Deed:
+    baseline: GoalBaseline,
+) -> ActionResult:
     """Do `action` once and check the goals. Whatever the tool does, an outcome comes back. Cancelled, the tool dies."""
     began, before = time.perf_counter(), tuple(goals)
     if guard is not None:
@@ -50,19 +50,19 @@ async def act(
     else:
         outcome = _nothing("none")
     checks = await baseline.after(before, context, touched=touched(action, outcome.status))
-    return Deed(outcome, checks, (time.perf_counter() - began) * 1000)
+    return ActionResult(outcome, checks, (time.perf_counter() - began) * 1000)
 
 
-def cut_short(action: Action, guard: str | None) -> Deed:
+def cut_short(action: Action, guard: str | None) -> ActionResult:
     """The deed of an intent that a crash kept from its outcome: nobody knows whether the tool ran."""
     if guard is not None:
-        return Deed(_nothing("blocked", guard))
+        return ActionResult(_nothing("blocked", guard))
     if runs(action, guard):
-        return Deed(_nothing("unknown", "the agent was stopped between the intent and its outcome"))
-    return Deed(_nothing("none"))
+        return ActionResult(_nothing("unknown", "the agent was stopped between the intent and its outcome"))
+    return ActionResult(_nothing("none"))
 
 
-def taken(memory: Memory, deed: Deed, needs: dict[str, float], tools: tuple[str, ...]) -> dict[str, Any]:
+def taken(memory: AgentMemory, result: ActionResult, needs: dict[str, float], tools: tuple[str, ...]) -> dict[str, Any]:
     """The data of `action.taken`: the open cycle's thought and decision, and what acting on it brought. Pure."""
     thought, decided, grounded = memory.thought, memory.decided, memory.grounded
     assert thought is not None
@@ -73,8 +73,8 @@ def taken(memory: Memory, deed: Deed, needs: dict[str, float], tools: tuple[str,
         "raw": decided.raw,
         "raw_length": decided.raw_length,
         "raw_sha256": decided.raw_sha256,
-        "outcome": deed.outcome,
-        "goals": deed.goals,
+        "outcome": result.outcome,
+        "goals": result.goals,
         "needs": needs,
         "thought": thought.thought.text[:THOUGHT_SHOWN],
         "memory": grounded.memory if grounded is not None else (),
@@ -82,7 +82,7 @@ def taken(memory: Memory, deed: Deed, needs: dict[str, float], tools: tuple[str,
         "constrained": decided.constrained,
         "model": decided.model,
         "usage": _sum(thought.usage, decided.usage),
-        "ms": {"think": thought.ms, "ground": ground_ms, "decide": decided.ms, "act": deed.ms},
+        "ms": {"think": thought.ms, "ground": ground_ms, "decide": decided.ms, "act": result.ms},
     }
 
 

@@ -16,24 +16,24 @@ from typing import Any, TypeVar
 
 import structlog
 
-from conch.bus import Arrived
-from conch.cycle.act import Deed, act, cut_short, runs, taken
-from conch.cycle.context import Body
+from conch.bus import ReceivedEvent
+from conch.cycle.act import ActionResult, act, cut_short, runs, taken
+from conch.cycle.context import AgentContext
 from conch.cycle.control import Control, StoppedError
-from conch.cycle.decide import Decision, decide
-from conch.cycle.goals import Baseline
+from conch.cycle.decide import DecisionResult, decide
+from conch.cycle.goals import GoalBaseline
 from conch.cycle.ground import ground
-from conch.cycle.inbox import People
-from conch.cycle.model_retry import Patience
-from conch.cycle.observe import Moment, Outlook
+from conch.cycle.inbox import Inbox
+from conch.cycle.model_retry import ModelRetry
+from conch.cycle.observe import Observation, Observer
 from conch.cycle.prompts import system_prompt
-from conch.cycle.publish import Facts
-from conch.cycle.reflect import Reflection, due, reflect
-from conch.cycle.schedule import Rhythm
+from conch.cycle.publish import AgentPublisher
+from conch.cycle.reflect import ReflectionResult, due, reflect
+from conch.cycle.schedule import Schedule
 from conch.cycle.state.episodes import episode_of, is_task, progressed
-from conch.cycle.state.memory import Episode, Memory, measured
-from conch.cycle.state.recover import Recovered
-from conch.cycle.think import Thought, think
+from conch.cycle.state.memory import AgentMemory, TaskEpisode, measured
+from conch.cycle.state.recover import RecoveredAgent
+from conch.cycle.think import ThoughtResult, think
 from conch.errors import ModelError
 from conch.minds import Mind, Situation
 from conch.text import cut
@@ -67,18 +67,26 @@ STATUS_MESSAGES, STATUS_TEXT = 20, 200
 class Agent:
     """One agent on one bus. `run` is its life; what it reads meanwhile is brought to it by `hear`."""
 
-    def __init__(self, body: Body, recovered: Recovered, control: Control, rhythm: Rhythm | None = None) -> None:
-        settings, mind, registry = body.settings, body.mind, body.toolbox.registry
+    def __init__(
+        self,
+        agent_context: AgentContext,
+        recovered: RecoveredAgent,
+        control: Control,
+        cycle_schedule: Schedule | None = None,
+    ) -> None:
+        settings, mind, registry = agent_context.settings, agent_context.mind, agent_context.toolbox.registry
         self.name, self.control = settings.agent, control
-        self._body, self._at, self._registry = body, recovered, registry
-        self._system = system_prompt(self.name, registry.describe(), body.values)
-        self.policy = _digest(mind.kind, mind.model, self._system, body.values.digest)
-        self._facts = Facts(body.feed, self.name, body.agentuid, recovered, control, self.policy)
-        self._patience = Patience(control, settings.mind.max_tokens_per_hour)
-        self._baseline = Baseline()
-        self._outlook = Outlook(body)
-        self.people = People(self._facts, recovered)
-        self._rhythm = rhythm or Rhythm(settings.cycle.interval, None)
+        self._agent_context, self._at, self._registry = agent_context, recovered, registry
+        self._system = system_prompt(self.name, registry.describe(), agent_context.values)
+        self.policy = _digest(mind.kind, mind.model, self._system, agent_context.values.digest)
+        self._facts = AgentPublisher(
+            agent_context.shared_events, self.name, agent_context.agentuid, recovered, control, self.policy
+        )
+        self._patience = ModelRetry(control, settings.mind.max_tokens_per_hour)
+        self._baseline = GoalBaseline()
+        self._observer = Observer(agent_context)
+        self.people_inbox = Inbox(self._facts, recovered)
+        self._cycle_schedule = cycle_schedule or Schedule(settings.cycle.interval, None)
 
     async def run(self, until: int | None) -> None:
         """Every cycle below `until` (None: until told to stop). Raises ModelError when the mind never spoke and cannot.
@@ -93,28 +101,28 @@ class Agent:
             await self._patience.leave(lambda: self.memory)
             if self.control.stopping:
                 return
-            self._rhythm.begin()
+            self._cycle_schedule.begin()
             number = self.memory.next_cycle
             await self._cycle(number)
             if until is None or number + 1 < until:
-                await self.control.sleep(self._rhythm.rest())
+                await self.control.sleep(self._cycle_schedule.rest())
 
-    def hear(self, arrived: Arrived) -> None:
+    def hear(self, arrived: ReceivedEvent) -> None:
         """Take what the reader brings. Raises FencedError when another copy of the agent runs, BusError when another
         agent has its name."""
         if not arrived.subject.endswith(EXPERIENCE):
             self._facts.heard(arrived)
         elif self.learns and arrived.is_event:
             assert isinstance(arrived.event, ExperienceRecorded)
-            self._body.mind.learn(arrived.event)
+            self._agent_context.mind.learn(arrived.event)
 
     @property
     def learns(self) -> bool:
         """Whether its mind takes experiences."""
-        return self._body.mind.learns
+        return self._agent_context.mind.learns
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> AgentMemory:
         """What the agent knows of itself now."""
         return self._at.memory
 
@@ -126,7 +134,7 @@ class Agent:
             "state": self.control.state,
             "why": self.control.why,
             "cycle": memory.next_cycle - 1,
-            "needs": self._outlook.needs(self.memory),
+            "needs": self._observer.needs(self.memory),
             "goals": [
                 {"id": active.goal.id, "statement": active.goal.statement, "best": active.best}
                 for active in memory.goals.values()
@@ -139,16 +147,16 @@ class Agent:
 
     async def _announce(self) -> None:
         """Say what the policy's digest stands for, and set the home's goals."""
-        mind = self._body.mind
+        mind = self._agent_context.mind
         if self.memory.policy != self.policy:
             # Its place tells a policy that comes back from the time before.
             key = f"{self.policy}/{self.memory.next_cycle}/{self._at.end}"
             stands = {"mind": mind.kind, "model": mind.model, "system_prompt": self._system}
-            values = self._body.values.digest
+            values = self._agent_context.values.digest
             await self._facts.publish(self._facts.outside(PolicySet, key, **stands, values=values))
-        for goal in self._body.settings.goals:
+        for goal in self._agent_context.settings.goals:
             if goal.id not in self.memory.known_goals:
-                await self.people.set_goal(goal, by="home")
+                await self.people_inbox.set_goal(goal, by="home")
 
     # -- the steps ---------------------------------------------------------------------------------------------------
 
@@ -162,7 +170,7 @@ class Agent:
 
     async def _measure_goals(self) -> None:
         """Before anything is thought or done: what is so already is nobody's merit, and no goal any more."""
-        context = self._body.context(None)
+        context = self._agent_context.context(None)
         new = self._baseline.new(self.memory.goals.values())
         async with self._turn(needed=bool(new)):
             results = await self._baseline.measure(new, context)
@@ -174,11 +182,11 @@ class Agent:
                     self._facts.outside(GoalReached, f"already/{goal.id}", goal=goal.id, statement=goal.statement)
                 )
             elif is_task(goal):
-                await self._say_standing(goal.id, found.measure)
+                await self._report_lag(goal.id, found.measure)
 
-    async def _say_standing(self, task: str, rate: float) -> None:
+    async def _report_lag(self, task: str, rate: float) -> None:
         """Where a task stands without this agent's doing, where that is news: its next step begins there."""
-        known = self.memory.episodes.get(task, Episode())
+        known = self.memory.episodes.get(task, TaskEpisode())
         if known.rate != rate:
             # Its place tells it from what another process found: no id may stand for two measures.
             key = f"{task}/{self.memory.next_cycle}/{self._at.end}"
@@ -186,9 +194,9 @@ class Agent:
             await self._facts.publish(self._facts.outside(TaskProgressed, key, **standing))
 
     async def _think(self, number: int) -> None:
-        thought: Thought
-        thought, moment = await self._asked(number, think)
-        reply, situation = thought.completion, moment.situation
+        thought: ThoughtResult
+        thought, observation = await self._asked(number, think)
+        reply, situation = thought.completion, observation.situation
         await self._facts.publish(
             self._facts.of_cycle(
                 ThoughtFormed,
@@ -201,18 +209,18 @@ class Agent:
                 ms=reply.ms,
             )
         )
-        if self._body.count is not None:
-            self._body.count.begun(number)
+        if self._agent_context.count is not None:
+            self._agent_context.count.begun(number)
 
     async def _ground(self, number: int) -> None:
         assert self.memory.thought is not None
         found = ground(
             self.memory.thought.thought.text,
-            workspace=self._body.workspace,
-            notes=self._body.notes,
+            workspace=self._agent_context.workspace,
+            notes=self._agent_context.notes,
             tools=self._registry.names,
             goals=[active.goal for active in self.memory.goals.values()],
-            senses=self._outlook.senses(self.memory),
+            senses=self._observer.senses(self.memory),
         )
         await self._facts.publish(
             self._facts.of_cycle(ThoughtGrounded, number, claims=found.claims, memory=found.memory, ms=found.ms)
@@ -220,16 +228,16 @@ class Agent:
 
     async def _decide(self, number: int) -> None:
         """Ask what to do; then, when it can be done at once, store the intent and do it."""
-        decision: Decision
-        decision, moment = await self._asked(
+        decision: DecisionResult
+        decision, observation = await self._asked(
             number, lambda mind, system, situation, most: decide(mind, system, situation, self._registry, most)
         )
-        guard = self._body.values.guard(decision.action)
+        guard = self._agent_context.values.guard(decision.action)
         async with self._turn(needed=runs(decision.action, guard)):
             await self._intend(number, decision, guard)
-            await self._act(number, moment)
+            await self._act(number, observation)
 
-    async def _intend(self, number: int, decision: Decision, guard: str | None) -> None:
+    async def _intend(self, number: int, decision: DecisionResult, guard: str | None) -> None:
         reply, raw = decision.completion, cut(decision.completion.text)
         await self._facts.publish(
             self._facts.of_cycle(
@@ -249,24 +257,24 @@ class Agent:
             )
         )
 
-    async def _act(self, number: int, moment: Moment) -> None:
+    async def _act(self, number: int, observation: Observation) -> None:
         decided = self.memory.decided
         assert decided is not None
-        deed = await act(
+        result = await act(
             decided.action,
             decided.guard,
-            toolbox=self._body.toolbox,
-            context=self._body.context(moment.message),
+            toolbox=self._agent_context.toolbox,
+            context=self._agent_context.context(observation.message),
             goals=self.memory.goals.values(),
             baseline=self._baseline,
         )
-        await self._taken(number, deed, dict(moment.situation.needs))
+        await self._taken(number, result, dict(observation.situation.needs))
 
-    async def _taken(self, number: int, deed: Deed, needs: dict[str, float]) -> None:
+    async def _taken(self, number: int, result: ActionResult, needs: dict[str, float]) -> None:
         decided = self.memory.decided
         assert decided is not None
-        data = taken(self.memory, deed, needs, tuple(self._registry.names))
-        data["episode"], data["terminal"] = episode_of(self.memory, deed.goals)
+        data = taken(self.memory, result, needs, tuple(self._registry.names))
+        data["episode"], data["terminal"] = episode_of(self.memory, result.goals)
         await self._facts.publish(self._facts.of_cycle(ActionTaken, number, policy=decided.policy, **data))
         await self._aftermath()
 
@@ -287,11 +295,11 @@ class Agent:
             await self._facts.publish(self._facts.after(act, MessageSent, text=text, answers=answered))
 
     async def _reflect(self, number: int) -> None:
-        settings = self._body.settings
-        found = Reflection()
+        settings = self._agent_context.settings
+        found = ReflectionResult()
         if due(number, settings.cycle.reflect_every):
-            situation = self._outlook.moment(self.memory, number).situation
-            asked = reflect(self._body.mind, self._system, situation, settings.mind.max_tokens)
+            situation = self._observer.observation(self.memory, number).situation
+            asked = reflect(self._agent_context.mind, self._system, situation, settings.mind.max_tokens)
             try:
                 found = await self._patience.once(asked)
             except (ModelError, StoppedError) as error:  # the act is done: the cycle ends without
@@ -318,8 +326,8 @@ class Agent:
         if memory.taken is not None:
             await self._aftermath()
         elif memory.decided is not None:
-            deed = cut_short(memory.decided.action, memory.decided.guard)
-            await self._taken(number, deed, self._outlook.needs(memory))
+            result = cut_short(memory.decided.action, memory.decided.guard)
+            await self._taken(number, result, self._observer.needs(memory))
         else:
             await self._measure_goals()
             if memory.grounded is None:
@@ -333,26 +341,28 @@ class Agent:
         if not needed:
             yield
             return
-        await self.control.unless_stopped(self._body.turns.acquire())
+        await self.control.unless_stopped(self._agent_context.publish_watch.acquire())
         try:
             yield
         finally:
-            self._body.turns.release()
+            self._agent_context.publish_watch.release()
 
     # -- what a mind is asked with -----------------------------------------------------------------------------------
 
-    async def _asked(self, number: int, step: Callable[[Mind, str, Situation, int], Awaitable[T]]) -> tuple[T, Moment]:
+    async def _asked(
+        self, number: int, step: Callable[[Mind, str, Situation, int], Awaitable[T]]
+    ) -> tuple[T, Observation]:
         """What a step's mind said, however long it had to be waited for, and the state in which it said it."""
 
-        async def ask() -> tuple[T, Moment]:
-            moment = self._outlook.moment(self.memory, number)
-            tokens = self._body.settings.mind.max_tokens
-            return await step(self._body.mind, self._system, moment.situation, tokens), moment
+        async def ask() -> tuple[T, Observation]:
+            observation = self._observer.observation(self.memory, number)
+            tokens = self._agent_context.settings.mind.max_tokens
+            return await step(self._agent_context.mind, self._system, observation.situation, tokens), observation
 
         return await self._patience.answer(ask)
 
     def _bind(self, number: int) -> None:
-        action = action_id(self._body.agentuid, number)
+        action = action_id(self._agent_context.agentuid, number)
         structlog.contextvars.bind_contextvars(agent_id=self.name, action_id=action, trace_id=trace_of(action))
 
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.bus import Bus, Feed
+from conch.bus import Bus, SharedSubscription
 from conch.config import Settings
 from conch.cycle.state.count import CycleCount
 from conch.minds import Mind
@@ -15,10 +15,10 @@ from conch.values import Values
 
 
 @dataclass(frozen=True)
-class Body:
+class AgentContext:
     """One agent's means. Whoever makes it closes what it opened."""
 
-    feed: Feed
+    shared_events: SharedSubscription
     mind: Mind
     toolbox: Toolbox
     sandbox: Sandbox
@@ -27,7 +27,7 @@ class Body:
     settings: Settings
     values: Values
     agentuid: str
-    turns: asyncio.Semaphore
+    publish_watch: asyncio.Semaphore
     """Held while tools and checks run: so many agents of a process at once."""
     count: CycleCount | None = None
     """Of its cycles, where there is a home to keep it in."""
@@ -35,7 +35,7 @@ class Body:
     @property
     def bus(self) -> Bus:
         """What the feed reads."""
-        return self.feed.bus
+        return self.shared_events.bus
 
     def context(self, message: tuple[str, str] | None) -> ToolContext:
         """What its tools work with; `message`: id and text of the one that waits for an answer."""

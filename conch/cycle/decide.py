@@ -11,7 +11,7 @@ from conch_schemas import Action, PromptMessage
 
 
 @dataclass(frozen=True)
-class Decision:
+class DecisionResult:
     """What deciding brought: the intent, not yet done."""
 
     messages: tuple[PromptMessage, ...]
@@ -19,8 +19,8 @@ class Decision:
     action: Action
 
 
-async def decide(mind: Mind, system: str, situation: Situation, registry: Registry, max_tokens: int) -> Decision:
+async def decide(mind: Mind, system: str, situation: Situation, registry: Registry, max_tokens: int) -> DecisionResult:
     """One decision on the situation's thought. Raises ModelError when the mind has none."""
     prompt = deciding(system, situation, max_tokens)
     completion = await mind.complete(prompt)
-    return Decision(prompt.messages, completion, parse(completion.text, registry))
+    return DecisionResult(prompt.messages, completion, parse(completion.text, registry))

@@ -16,7 +16,7 @@ SHOWN = 300
 """Characters of a statement and of a detail in an act's check: all checks fit one event."""
 
 
-class Baseline:
+class GoalBaseline:
     """How far each goal was before an act of this process: what was so already, or came so while the agent was away,
     is nobody's merit. A check that cannot be run is tried again before the next act."""
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from conch.cycle.grounding.claims import claim, sentence
 from conch.cycle.grounding.readings import readings
-from conch.minds import Sense
+from conch.minds import SensorValue
 from conch.text import cut
 from conch_schemas import Claim, Goal
 
@@ -63,7 +63,7 @@ _WORDS = re.compile(r"\w{3,}")
 _GOAL = re.compile(r"\bgoal\s+(?:of\s+|to\s+)?[`'\"“]([^`'\"”\n]{3,200})[`'\"”]", re.I)
 
 
-class Memories(Protocol):
+class NoteLookup(Protocol):
     """Where notes are looked up."""
 
     def recall(self, text: str, limit: int = 5) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class Memories(Protocol):
 
 
 @dataclass(frozen=True)
-class Grounding:
+class GroundingResult:
     """What checking brought."""
 
     claims: tuple[Claim, ...]
@@ -84,11 +84,11 @@ def ground(
     thought: str,
     *,
     workspace: Path,
-    notes: Memories,
+    notes: NoteLookup,
     tools: Iterable[str],
     goals: Iterable[Goal],
-    senses: Iterable[Sense] = (),
-) -> Grounding:
+    senses: Iterable[SensorValue] = (),
+) -> GroundingResult:
     """The claims of `thought` that can be checked, checked, MOST_CLAIMS at most; and the notes that it calls to mind.
 
     Nothing outside the workspace is looked at. Never raises for what the thought says; linear in its length.
@@ -104,7 +104,7 @@ def ground(
         readings(text, tuple(senses)),
     )
     claims = [claim for kind in kinds for claim in islice(kind, MOST_CLAIMS)]
-    return Grounding(tuple(claims[:MOST_CLAIMS]), memory, (time.perf_counter() - began) * 1000)
+    return GroundingResult(tuple(claims[:MOST_CLAIMS]), memory, (time.perf_counter() - began) * 1000)
 
 
 def _paths(text: str, workspace: Path) -> Iterator[Claim]:
@@ -163,7 +163,7 @@ def _tools(text: str, tools: set[str]) -> Iterator[Claim]:
         yield claim(match.group(), "tool", "verified" if there != absent else "refuted", evidence)
 
 
-def _memories(text: str, notes: Memories) -> Iterator[Claim]:
+def _memories(text: str, notes: NoteLookup) -> Iterator[Claim]:
     """What the agent says it remembers stands in a note when the note has most of its words."""
     for match in _REMEMBER.finditer(text):
         words = set(_WORDS.findall(match.group(1).lower()))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from conch.cycle.publish import Facts
-from conch.cycle.state.memory import MOST_WAITING, Memory
-from conch.cycle.state.recover import Recovered
+from conch.cycle.publish import AgentPublisher
+from conch.cycle.state.memory import MOST_WAITING, AgentMemory
+from conch.cycle.state.recover import RecoveredAgent
 from conch.errors import UsageError
 from conch.text import cut, well_formed
 from conch_schemas import Goal, GoalDropped, GoalSet, MessageReceived
@@ -20,15 +20,15 @@ GOAL_BYTES = 8 * 1024
 """Most bytes of a goal, as JSON."""
 
 
-class People:
+class Inbox:
     """Takes what people say. One at a time, so that each sees what the one before did."""
 
-    def __init__(self, facts: Facts, at: Recovered) -> None:
+    def __init__(self, facts: AgentPublisher, at: RecoveredAgent) -> None:
         self._facts, self._at = facts, at
         self._turn = asyncio.Lock()
 
     @property
-    def _memory(self) -> Memory:
+    def _memory(self) -> AgentMemory:
         return self._at.memory
 
     async def tell(self, text: str, sender: str, key: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import structlog
 
 from conch.cycle.control import Control, StoppedError
-from conch.cycle.state.memory import HOUR, Memory
+from conch.cycle.state.memory import HOUR, AgentMemory
 from conch.errors import ModelError
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ SILENT_SECONDS = 5.0
 _DOUBLINGS = 6
 
 
-class Patience:
+class ModelRetry:
     """One agent's waiting. `limit`: tokens that it may use in an hour; None: any number."""
 
     def __init__(self, control: Control, limit: int | None) -> None:
@@ -81,7 +81,7 @@ class Patience:
         if self._control.stopping:
             raise StoppedError
 
-    async def leave(self, memory: Callable[[], Memory]) -> None:
+    async def leave(self, memory: Callable[[], AgentMemory]) -> None:
         """Wait while a person has paused the agent, or the hour's tokens are used up. Returns when told to stop."""
         while not self._control.stopping:
             now = time.time()  # the hour is one of people's: it goes on while the agent is down

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from conch.cycle.context import Body
+from conch.cycle.context import AgentContext
 from conch.cycle.grounding.files import list_files
 from conch.cycle.grounding.sensors import perceived
-from conch.cycle.state.memory import Memory
-from conch.minds import Sense, Situation
+from conch.cycle.state.memory import AgentMemory
+from conch.minds import SensorValue, Situation
 from conch.needs import initial_state, most_pressing, pressing, priorities_of
 
 FRESH_SECONDS = 1.0
@@ -17,7 +17,7 @@ FRESH_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Moment:
+class Observation:
     """The state in which a mind was asked."""
 
     situation: Situation
@@ -25,37 +25,37 @@ class Moment:
     """Id and text of the oldest message that waits."""
 
 
-class Outlook:
+class Observer:
     """How one agent sees its state."""
 
-    def __init__(self, body: Body) -> None:
-        self._body, self._tools = body, tuple(body.toolbox.registry.names)
-        self._priorities = priorities_of(body.settings.needs)
+    def __init__(self, agent_context: AgentContext) -> None:
+        self._agent_context, self._tools = agent_context, tuple(agent_context.toolbox.registry.names)
+        self._priorities = priorities_of(agent_context.settings.needs)
         self._listed: tuple[str, ...] = ()
         self._listed_at = -FRESH_SECONDS
-        self._born_with = initial_state(body.settings.needs).levels
+        self._born_with = initial_state(agent_context.settings.needs).levels
 
-    def _files(self, memory: Memory) -> tuple[str, ...]:
+    def _files(self, memory: AgentMemory) -> tuple[str, ...]:
         """The workspace's files. A decision is asked for right behind its thought: then they are still the same."""
         deciding = memory.thought is not None and memory.decided is None
         if not deciding or time.monotonic() - self._listed_at > FRESH_SECONDS:
-            self._listed, self._listed_at = list_files(self._body.workspace), time.monotonic()
+            self._listed, self._listed_at = list_files(self._agent_context.workspace), time.monotonic()
         return self._listed
 
-    def needs(self, memory: Memory) -> dict[str, float]:
+    def needs(self, memory: AgentMemory) -> dict[str, float]:
         """Satisfaction per need, 0..1: as last heard of, else as at birth."""
         return {need: memory.needs.get(need, start) for need, start in self._born_with.items()}
 
-    def senses(self, memory: Memory) -> tuple[Sense, ...]:
+    def senses(self, memory: AgentMemory) -> tuple[SensorValue, ...]:
         """What sensors said last, by name, the stale ones too."""
-        return perceived(memory.senses, self._body.settings.edge.senses, time.time())
+        return perceived(memory.senses, self._agent_context.settings.edge.senses, time.time())
 
-    def moment(self, memory: Memory, number: int) -> Moment:
+    def observation(self, memory: AgentMemory, number: int) -> Observation:
         """The state now, in the cycle of this number."""
         needs, grounded = self.needs(memory), memory.grounded
         waiting = memory.waiting[0] if memory.waiting else None
         situation = Situation(
-            agent=self._body.settings.agent,
+            agent=self._agent_context.settings.agent,
             cycle=number,
             needs=needs,
             pressing=pressing(needs, self._priorities),
@@ -70,4 +70,4 @@ class Outlook:
             tools=self._tools,
             senses=tuple(sense for sense in self.senses(memory) if not sense.stale),
         )
-        return Moment(situation, (waiting.id, waiting.text) if waiting is not None else None)
+        return Observation(situation, (waiting.id, waiting.text) if waiting is not None else None)

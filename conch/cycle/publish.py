@@ -8,11 +8,11 @@ from uuid import UUID, uuid5
 
 import structlog
 
-from conch.bus import Arrived, Feed
+from conch.bus import ReceivedEvent, SharedSubscription
 from conch.cycle.control import Control
-from conch.cycle.hosting.publish_watch import Turns
+from conch.cycle.hosting.publish_watch import PublishWatch
 from conch.cycle.state.memory import CYCLE_KINDS, OWN_KINDS, remember
-from conch.cycle.state.recover import Recovered, refuse_stranger, take
+from conch.cycle.state.recover import RecoveredAgent, refuse_stranger, take
 from conch.errors import BusError, FencedError
 from conch_schemas import (
     ContractViolationError,
@@ -34,13 +34,21 @@ RETURNED = 100
 """Own facts that the reader handed back lately: one that the stream has twice is still ours."""
 
 
-class Facts:
+class AgentPublisher:
     """One agent's facts. `at` is its memory, which this changes as facts are stored."""
 
-    def __init__(self, feed: Feed, agent: str, agentuid: str, at: Recovered, control: Control, policy: str) -> None:
-        self._feed, self._bus, self.agent, self.agentuid = feed, feed.bus, agent, agentuid
+    def __init__(
+        self,
+        shared_events: SharedSubscription,
+        agent: str,
+        agentuid: str,
+        at: RecoveredAgent,
+        control: Control,
+        policy: str,
+    ) -> None:
+        self._shared_events, self._bus, self.agent, self.agentuid = shared_events, shared_events.bus, agent, agentuid
         self._at, self._policy = at, policy
-        self._turns = Turns(feed, control)
+        self._publish_watch = PublishWatch(shared_events, control)
         self._said: set[str] = set()
         """Ids that the reader has still to hand back to us."""
         self._returned: deque[str] = deque(maxlen=RETURNED)
@@ -73,17 +81,17 @@ class Facts:
         """
         data = encode(event)
         if not self._bus.connected:
-            self._turns.gone()
+            self._publish_watch.gone()
         self._said.add(event.id)  # before: the reader may hand it back before the bus has acknowledged it
-        self._feed.expect(data, event)
-        with self._turns.waiting():
+        self._shared_events.expect(data, event)
+        with self._publish_watch.waiting():
             stored = await self._bus.publish(subject_of(event), data, id=event.id)
         if stored.duplicate:
             await self._agree(event, stored.seq)
         log.info(event.TYPE, cycle=event.cycle, seq=stored.seq)
         self._at.memory = remember(self._at.memory, event)
 
-    def heard(self, arrived: Arrived) -> None:
+    def heard(self, arrived: ReceivedEvent) -> None:
         """Take what the reader brings: what others said, or came while nobody listened, is remembered now; and what
         the agent said itself, which may come before the bus has acknowledged it.
 

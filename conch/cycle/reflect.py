@@ -11,7 +11,7 @@ from conch_schemas import Usage
 
 
 @dataclass(frozen=True)
-class Reflection:
+class ReflectionResult:
     """What reflecting brought; empty in the cycles that do not."""
 
     text: str = ""
@@ -24,8 +24,8 @@ def due(cycle: int, every: int) -> bool:
     return every > 0 and (cycle + 1) % every == 0
 
 
-async def reflect(mind: Mind, system: str, situation: Situation, max_tokens: int) -> Reflection:
+async def reflect(mind: Mind, system: str, situation: Situation, max_tokens: int) -> ReflectionResult:
     """A reflection. Raises ModelError when the mind has none."""
     began = time.perf_counter()
     completion = await mind.complete(reflecting(system, situation, max_tokens))
-    return Reflection(completion.text.strip(), completion.usage, (time.perf_counter() - began) * 1000)
+    return ReflectionResult(completion.text.strip(), completion.usage, (time.perf_counter() - began) * 1000)

@@ -10,7 +10,7 @@ STALLED = 2.0
 bus) has held up all of them, and they would go on in step for ever."""
 
 
-class Rhythm:
+class Schedule:
     """One agent's rhythm: a cycle every `interval` seconds, the first one `place` of an interval after the start.
 
     `place`: 0..1, its own among several; None: the agent is alone.

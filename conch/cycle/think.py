@@ -9,7 +9,7 @@ from conch.minds.protocol import Completion, Mind, Situation
 
 
 @dataclass(frozen=True)
-class Thought:
+class ThoughtResult:
     """What thinking brought."""
 
     completion: Completion
@@ -20,6 +20,6 @@ class Thought:
         return self.completion.text.strip()
 
 
-async def think(mind: Mind, system: str, situation: Situation, max_tokens: int) -> Thought:
+async def think(mind: Mind, system: str, situation: Situation, max_tokens: int) -> ThoughtResult:
     """One thought. Raises ModelError when the mind has none."""
-    return Thought(await mind.complete(thinking(system, situation, max_tokens)))
+    return ThoughtResult(await mind.complete(thinking(system, situation, max_tokens)))

@@ -46,7 +46,7 @@ MAX_BESIDE = 100
 """Scores shown beside the parts of one experience at most; the rows keep all of them."""
 
 
-class Verdict(Value):
+class ExperienceVerdict(Value):
     """What an action is worth, as far as it is known."""
 
     scores: tuple[ScoredPart, ...]
@@ -57,7 +57,7 @@ class Verdict(Value):
     weights: str
 
 
-class Context(NamedTuple):
+class ExperienceContext(NamedTuple):
     """What else is known of an action; each field empty until its fact has come."""
 
     thought: str | None = None
@@ -112,7 +112,7 @@ def patience(parts: Sequence[Part], scores: Iterable[Score]) -> float | None:
     return max((part.deadline for part in missing(parts, scores)), default=None)
 
 
-def judge(weights: str, parts: Sequence[Part], scores: Sequence[Score]) -> Verdict:
+def judge(weights: str, parts: Sequence[Part], scores: Sequence[Score]) -> ExperienceVerdict:
     """The verdict over the scores that have come; what is missing counts as timeout.
 
     A part is satisfied by its expected scorer alone, by that one's latest version. Everything else that was said (a
@@ -126,10 +126,12 @@ def judge(weights: str, parts: Sequence[Part], scores: Sequence[Score]) -> Verdi
     shown = [_shown(part, counted.get(part.component)) for part in parts]
     beside = [_scored(newest[key], 0.0, "paid") for key in sorted(newest)[:MAX_BESIDE]]
     if not parts:
-        return Verdict(scores=tuple(beside), total=0.0, breakdown=(), coverage=0.0, complete=False, weights=weights)
+        return ExperienceVerdict(
+            scores=tuple(beside), total=0.0, breakdown=(), coverage=0.0, complete=False, weights=weights
+        )
     result = total(parts, counted)
     return made_of(
-        Verdict,
+        ExperienceVerdict,
         scores=(*shown, *beside),
         total=result.total,
         breakdown=result.breakdown,
@@ -182,7 +184,13 @@ _a_scored_part = maker(ScoredPart)
 
 
 def assemble(
-    act: ActionTaken, seq: int, verdict: Verdict, context: Context, *, revision: int, recorded: datetime
+    act: ActionTaken,
+    seq: int,
+    verdict: ExperienceVerdict,
+    context: ExperienceContext,
+    *,
+    revision: int,
+    recorded: datetime,
 ) -> ExperienceRecorded:
     """The experience of `act`, which has an action id and a cycle; `seq` is its place.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from conch.experience.join_case import Case
-from conch.experience.transaction import Work
+from conch.experience.join_case import JoinCase
+from conch.experience.transaction import JoinTransaction
 from conch_schemas import Part
 
 OPEN_CASES: Final = 8192
@@ -18,7 +18,7 @@ NAMES: Final = 65536
 """Actions' numbers, and agents, that are remembered; names are anybody's to invent."""
 
 
-class Force(NamedTuple):
+class WeightsInForce(NamedTuple):
     """A weight set, and the places of the acts that it governs: behind `after`, up to `upto`."""
 
     after: int
@@ -27,27 +27,27 @@ class Force(NamedTuple):
     parts: tuple[Part, ...]
 
 
-class Known:
+class JoinCache:
     """As the rows have it: whoever fails to write them calls `forget`."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         """Of actions, by their ids."""
-        self.force: dict[str, Force] = {}
+        self.force: dict[str, WeightsInForce] = {}
         """Of each agent, the weight set that was looked up last."""
         self.last: dict[str, int | None] = {}
         """Of each agent, the highest cycle that it has acted in."""
         self.numbered: int | None = None
         """The highest number of an action; None: not known."""
-        self._open: dict[str, Case] = {}
-        self._closed: dict[str, Case] = {}
+        self._open: dict[str, JoinCase] = {}
+        self._closed: dict[str, JoinCase] = {}
         self._bytes = 0
 
-    def case(self, action: str) -> Case | None:
+    def case(self, action: str) -> JoinCase | None:
         """The case of an action, where it is at hand."""
         return self._open.get(action) or self._closed.get(action)
 
-    def remember(self, work: Work, last: dict[str, int | None]) -> None:
+    def remember(self, work: JoinTransaction, last: dict[str, int | None]) -> None:
         """Keep at hand what the next facts will be of."""
         for action, case in work.cases.items():
             self._open.pop(action, None)
@@ -76,7 +76,7 @@ class Known:
             table.clear()
         self._bytes, self.numbered = 0, None
 
-    def _let_go(self, cases: dict[str, Case], most: int) -> None:
+    def _let_go(self, cases: dict[str, JoinCase], most: int) -> None:
         """Of the oldest ones."""
         while len(cases) > most or (cases and self._bytes > CASES_BYTES):
             self._bytes -= cases.pop(next(iter(cases))).counted

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from conch.experience.assemble import Context
+from conch.experience.assemble import ExperienceContext
 from conch_schemas import ActionTaken, NeedsChanged, Score
 
 K = TypeVar("K", bound=Hashable)
@@ -15,7 +15,7 @@ V = TypeVar("V")
 
 
 @dataclass(slots=True, eq=False)
-class Case:
+class JoinCase:
     """An act with everything that was said of it so far; the act itself may still be missing.
 
     Each table maps a key to (place in the stream, what was said there).
@@ -44,12 +44,12 @@ class Case:
     counted: int = 0
     """How many of them the store has counted."""
 
-    def context(self) -> Context:
+    def context(self) -> ExperienceContext:
         """All but the act and its scores."""
         said = {kind: value for kind, (_, value) in self.contexts.items()}
         reflection, reflect_ms = said.get("reflection", ("", None))
         _, changed = min(self.needs.values(), key=itemgetter(0), default=(0, None))
-        return Context(
+        return ExperienceContext(
             thought=said.get("thought"),
             claims=said.get("claims", ()),
             messages=said.get("messages", ()),

@@ -85,7 +85,7 @@ _ADD_REMOVAL: Final = """
 
 
 @dataclass(frozen=True)
-class Retention:
+class RetentionLimits:
     """How much of a store is kept; whichever bound is reached first."""
 
     seconds: float | None = None
@@ -97,7 +97,7 @@ class Retention:
 
 
 @dataclass
-class Pruned:
+class PruneResult:
     """What was removed at one time."""
 
     acts: int = 0
@@ -110,7 +110,7 @@ class Pruned:
     """Agents whose marks stay, because those that were due do not verify."""
 
 
-class _Act(NamedTuple):
+class _PrunedAct(NamedTuple):
     act: int
     action_id: str
     seq: int
@@ -127,7 +127,7 @@ def oldest(db: sqlite3.Connection, agent: str) -> float | None:
 
 
 def prune_agent(
-    db: sqlite3.Connection, agent: str, before: float, why: str, now: datetime, pruned: Pruned, *, with_marks: bool
+    db: sqlite3.Connection, agent: str, before: float, why: str, now: datetime, pruned: PruneResult, *, with_marks: bool
 ) -> int:
     """Remove the agent's first cycles that are older than `before`, a few at a time; how many acts, 0: none is left
     that may go. `with_marks`: whether marks are removed as well. Adds to `pruned`."""
@@ -156,12 +156,12 @@ def prune_agent(
     return len(acts)
 
 
-def _removable(db: sqlite3.Connection, agent: str, floor: int, before: float) -> list[_Act]:
+def _removable(db: sqlite3.Connection, agent: str, floor: int, before: float) -> list[_PrunedAct]:
     """Of whole cycles, from the first one on, up to one of which something is still waited for."""
     (last,) = db.execute(_LAST_OF_PORTION, (agent, floor, _PORTION)).fetchone()
     if last is None:
         return []
-    rows = map(_Act._make, db.execute(_ACTS, (agent, last)))
+    rows = map(_PrunedAct._make, db.execute(_ACTS, (agent, last)))
     cycles = (list(steps) for _, steps in groupby(rows, key=attrgetter("cycle")))
     whole = takewhile(lambda steps: all(one.due is None and one.started < before for one in steps), cycles)
     return [act for steps in whole for act in steps]

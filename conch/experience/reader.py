@@ -14,14 +14,14 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from conch.errors import CheckError
-from conch.experience.assemble import Verdict, assemble
-from conch.experience.join_case import Case
+from conch.experience.assemble import ExperienceVerdict, assemble
+from conch.experience.join_case import JoinCase
 from conch.experience.opened import stored_event
 from conch.experience.queries.backfill import PROMPT
 from conch.experience.queries.bodies import ShownScore, stored_verdict
-from conch.experience.queries.charts import LARGEST, Filters, PointReader, in_64_bits
+from conch.experience.queries.charts import LARGEST, ChartReader, CycleFilter, in_64_bits
 from conch.experience.queries.removed import RemovedComponent
-from conch.experience.store import Awaited, ComponentStats, Figures, Loss
+from conch.experience.store import ComponentStats, ExperienceSummary, PendingActs, StreamLoss
 from conch_schemas import (
     ActionTaken,
     Claim,
@@ -77,7 +77,7 @@ _AWAITED_FIRST: Final = """
 _SCORED: Final = "SELECT component, scorer FROM scores WHERE act = ?"
 
 
-class SqliteReader(PointReader):
+class SqliteReader(ChartReader):
     """An `ExperienceReader` over a SQLite file; closed by leaving the context or by `close`."""
 
     def position(self) -> int:
@@ -105,7 +105,7 @@ class SqliteReader(PointReader):
                 rows = self._rows(_LAST_OF_ONE, agent, bound, limit)
             return [self._experience(row) for row in reversed(rows)]
 
-    def find(self, agent: str, filters: Filters, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
+    def find(self, agent: str, filters: CycleFilter, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
         conditions, named = filters.where()
         where = " AND ".join(filter(None, ("e.agent = :agent AND e.cycle < :before", conditions)))
         named |= {"agent": agent, "before": LARGEST if before is None else in_64_bits(before), "limit": limit}
@@ -127,7 +127,7 @@ class SqliteReader(PointReader):
         row = self._row(waiting) if agent is None else self._row(waiting + " AND +agent = ?", agent)
         return int(row[0]) if row else 0
 
-    def awaited(self, until: datetime) -> Awaited:
+    def awaited(self, until: datetime) -> PendingActs:
         with self._snapshot():
             acts = self._row(_AWAITED, until.timestamp())[0]
             sets: dict[bytes, tuple[Part, ...]] = {}
@@ -140,7 +140,7 @@ class SqliteReader(PointReader):
                 there = set(self._rows(_SCORED, act))
                 missing |= {part.component: None for part in sets[body] if (part.component, part.scorer) not in there}
             order = {part.component: None for parts in sets.values() for part in parts}
-        return Awaited(acts, tuple(component for component in order if component in missing))
+        return PendingActs(acts, tuple(component for component in order if component in missing))
 
     def last_cycle(self, agent: str) -> int | None:
         row = self._row("SELECT max(cycle) FROM acts WHERE agent = ?", agent)
@@ -176,10 +176,10 @@ class SqliteReader(PointReader):
         row = self._row("SELECT max(sequence) FROM marks WHERE agent = ?", agent)
         return row[0] if row else None
 
-    def losses(self, agent: str) -> list[Loss]:
+    def losses(self, agent: str) -> list[StreamLoss]:
         base = int(self._meta("base") or 0)
         ends = json.loads(self._meta("ends") or "null") or ([base] if base else [])
-        losses = [Loss(*self._row(_BEFORE, agent, end)) for end in ends]
+        losses = [StreamLoss(*self._row(_BEFORE, agent, end)) for end in ends]
         return [loss for loss in losses if loss.cycle is not None or loss.mark is not None]
 
     def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:
@@ -204,7 +204,7 @@ class SqliteReader(PointReader):
         stats = [_stats(key, shown[key], removed[key]) for key in {**shown, **removed}]
         return sorted(stats, key=lambda one: (-one.weight, one.component, one.scorer))
 
-    def figures(self, agent: str | None = None, last: int = 100) -> Figures:
+    def figures(self, agent: str | None = None, last: int = 100) -> ExperienceSummary:
         with self._snapshot():
             rows = self._last(_FIGURES, agent, last)
             removed = self._removed_sums(agent, last - len(rows))
@@ -212,7 +212,7 @@ class SqliteReader(PointReader):
         count = len(rows) + sum(sums.acts for sums in removed)
         totals = [*(total for _, total, _, _ in rows), *(sums.total for sums in removed)]
         coverages = [*(coverage for _, _, coverage, _ in rows), *(sums.coverage for sums in removed)]
-        return Figures(
+        return ExperienceSummary(
             count=count,
             mean_total=fsum(totals) / count if count else None,
             coverage=fsum(coverages) / count if count else None,
@@ -229,13 +229,13 @@ class SqliteReader(PointReader):
         return assemble(
             stored_event(ActionTaken, body),
             seq,
-            Verdict.model_validate_json(verdict),
-            self._fill_context(Case(act, "")).context(),
+            ExperienceVerdict.model_validate_json(verdict),
+            self._fill_context(JoinCase(act, "")).context(),
             revision=revision,
             recorded=datetime.fromisoformat(recorded),
         )
 
-    def _fill_context(self, case: Case) -> Case:
+    def _fill_context(self, case: JoinCase) -> JoinCase:
         """The case with its context from the rows."""
         for kind, seq, body in self._rows("SELECT kind, seq, body FROM contexts WHERE act = ?", case.number):
             case.contexts[kind] = (seq, _CONTEXTS[kind](body))

@@ -16,13 +16,13 @@ from typing import Any, Final
 from conch.errors import ContractError
 from conch.experience.assemble import judge, patience
 from conch.experience.connection import MEMORY, open_writer, told, transaction
-from conch.experience.join_cache import Force, Known
-from conch.experience.join_case import Case
+from conch.experience.join_cache import JoinCache, WeightsInForce
+from conch.experience.join_case import JoinCase
 from conch.experience.opened import stored_event
-from conch.experience.prune import AGE, SIZE, Pruned, Retention, oldest, prune_agent
+from conch.experience.prune import AGE, SIZE, PruneResult, RetentionLimits, oldest, prune_agent
 from conch.experience.reader import SqliteReader
 from conch.experience.store import FACTS
-from conch.experience.transaction import Work, stamp
+from conch.experience.transaction import JoinTransaction, stamp
 from conch.experience.write_batch import among
 from conch.folds.models import json_of
 from conch.folds.order import is_new
@@ -91,7 +91,7 @@ class SqliteStore(SqliteReader):
         self._path = path
         self._db = open_writer(path, timeout)
         self.duplicates = 0
-        self._known = Known()
+        self._known = JoinCache()
         self._removed: dict[str, tuple[int, int]] = self._removed_upto()
         """Agent -> its last removed cycle and mark."""
         self._agents_to_prune: list[tuple[float, str]] | None = None
@@ -124,7 +124,7 @@ class SqliteStore(SqliteReader):
         facts = [fact for fact in facts if not self._is_removed(fact[1], removed)]
         last = self._refuse_leaps(facts)
         with self._writing():
-            work = Work(now)
+            work = JoinTransaction(now)
             self._delete_published(published)
             known = self._put_all(work, facts, removed)
             clock = min(stamp(now), max((stamp(event.time) for _, event in facts), default=0.0))
@@ -146,7 +146,7 @@ class SqliteStore(SqliteReader):
         ]
         last = self._refuse_leaps(facts)
         with self._writing():
-            work = Work(now)
+            work = JoinTransaction(now)
             known = self._put_all(work, facts, removed, said)
             for experience in said:
                 if experience.action_id is not None:
@@ -165,14 +165,14 @@ class SqliteStore(SqliteReader):
         if not self._due(clock):
             return ()
         with self._writing():
-            work = Work(now)
+            work = JoinTransaction(now)
             recorded = self._settle(work, self._due(clock), clock)
             self._write(work)
         self._known.remember(work, {})
         return recorded
 
-    def prune(self, keep: Retention, now: datetime) -> Pruned:
-        pruned = Pruned()
+    def prune(self, keep: RetentionLimits, now: datetime) -> PruneResult:
+        pruned = PruneResult()
         if self._agents_to_prune is None:
             self._agents_to_prune = self._oldest_agents()
         if self._next_to_prune(keep, now) is None:
@@ -204,7 +204,7 @@ class SqliteStore(SqliteReader):
         heapq.heapify(found)
         return found
 
-    def _next_to_prune(self, keep: Retention, now: datetime) -> tuple[str, float, str] | None:
+    def _next_to_prune(self, keep: RetentionLimits, now: datetime) -> tuple[str, float, str] | None:
         """(agent, time before which its acts may go, why); None: nothing is beyond what is kept."""
         if not self._agents_to_prune:
             return None
@@ -279,7 +279,7 @@ class SqliteStore(SqliteReader):
     def _last_of(self, agent: str) -> int | None:
         return self._known.last[agent] if agent in self._known.last else self.last_cycle(agent)
 
-    def _number(self, work: Work, actions: Iterable[str | None]) -> None:
+    def _number(self, work: JoinTransaction, actions: Iterable[str | None]) -> None:
         """Have the numbers of these actions at hand: from memory, from their rows, or new ones."""
         unknown = []
         for action in dict.fromkeys(actions):
@@ -294,7 +294,7 @@ class SqliteStore(SqliteReader):
             if action not in work.numbers:
                 self._begin(work, action)
 
-    def _begin(self, work: Work, action: str) -> None:
+    def _begin(self, work: JoinTransaction, action: str) -> None:
         if self._known.numbered is None:
             self._known.numbered = int(self._meta("numbered") or 0)
         number = self._known.numbered = self._known.numbered + 1
@@ -302,7 +302,7 @@ class SqliteStore(SqliteReader):
         work.begun.add(action)
         work.puts.actions.append((action, number))
 
-    def _take_up(self, work: Work, actions: Iterable[str | None]) -> None:
+    def _take_up(self, work: JoinTransaction, actions: Iterable[str | None]) -> None:
         """Have the cases of these actions at hand: from memory, from their rows, or new ones."""
         missing = []
         for action in dict.fromkeys(actions):
@@ -314,10 +314,10 @@ class SqliteStore(SqliteReader):
                     work.cases[action] = case
         self._number(work, missing)
         for action in missing:
-            case = Case(work.numbers[action], action)
+            case = JoinCase(work.numbers[action], action)
             work.cases[action] = case if action in work.begun else self._read(case)
 
-    def _read(self, case: Case) -> Case:
+    def _read(self, case: JoinCase) -> JoinCase:
         """The case with all that its rows say."""
         row = self._row(_ACT, case.number)
         if row is not None:
@@ -332,7 +332,7 @@ class SqliteStore(SqliteReader):
 
     def _put_all(
         self,
-        work: Work,
+        work: JoinTransaction,
         facts: Sequence[tuple[int, Event]],
         removed: Container[str],
         said: Sequence[ExperienceRecorded] = (),
@@ -348,7 +348,7 @@ class SqliteStore(SqliteReader):
         self._take_up(work, [event.action_id for event in said])
         return sum(not self._put(work, base + seq, event) for seq, event in facts)
 
-    def _put(self, work: Work, seq: int, event: Event) -> bool:
+    def _put(self, work: JoinTransaction, seq: int, event: Event) -> bool:
         """Put one fact into its case and among what is to be written: whether anything of it is new.
 
         Of a mark, and of a change of needs that belongs to no action, only writing it tells; true until then.
@@ -374,7 +374,7 @@ class SqliteStore(SqliteReader):
             case _:
                 return work.context(case, seq, event)
 
-    def _put_weights(self, work: Work, seq: int, weights: WeightsSet) -> bool:
+    def _put_weights(self, work: JoinTransaction, seq: int, weights: WeightsSet) -> bool:
         if self._db.execute(_PUT_WEIGHTS, (weights.agent, seq, wire_form(weights))).rowcount <= 0:
             return False
         self._known.force.pop(weights.agent, None)
@@ -383,14 +383,14 @@ class SqliteStore(SqliteReader):
         work.touched |= dict.fromkeys(work.cases[action] for action in governed)
         return True
 
-    def _settle(self, work: Work, due: Sequence[str], clock: float) -> tuple[ExperienceRecorded, ...]:
+    def _settle(self, work: JoinTransaction, due: Sequence[str], clock: float) -> tuple[ExperienceRecorded, ...]:
         """Record each act that has nothing to wait for any more, and each verdict that changed; into the outbox too."""
         self._take_up(work, due)
         work.touched |= dict.fromkeys(work.cases[action] for action in due)
         cases = sorted((case for case in work.touched if case.act is not None), key=attrgetter("seq"))
         return tuple(experience for case in cases if (experience := self._close(work, case, clock)))
 
-    def _close(self, work: Work, case: Case, clock: float) -> ExperienceRecorded | None:
+    def _close(self, work: JoinTransaction, case: JoinCase, clock: float) -> ExperienceRecorded | None:
         assert case.act is not None
         force = self._in_force(case, case.act.agent)
         scores = [score for _, score in sorted(case.scores.values(), key=itemgetter(0))]
@@ -405,17 +405,17 @@ class SqliteStore(SqliteReader):
         body = json_of(verdict)
         return None if body == case.verdict else work.record(case, case.act, verdict, body)
 
-    def _in_force(self, case: Case, agent: str) -> Force:
+    def _in_force(self, case: JoinCase, agent: str) -> WeightsInForce:
         """The weight set that governs the case's act, which is `agent`'s."""
         force = self._known.force.get(agent)
         if force is None or not force.after < case.seq <= force.upto:
             row = self._row(_IN_FORCE, agent, case.seq)
             upto = self._row(_NEXT_IN_FORCE, agent, case.seq)[0] or _LARGEST
-            force = Force(-1, upto, "", ()) if row is None else Force(row[0], upto, *_weights(row[1]))
+            force = WeightsInForce(-1, upto, "", ()) if row is None else WeightsInForce(row[0], upto, *_weights(row[1]))
             self._known.force[agent] = force
         return force
 
-    def _write(self, work: Work) -> int:
+    def _write(self, work: JoinTransaction) -> int:
         """Everything that is to be written; how many of the facts turned out to be known."""
         work.place_acts()
         known = work.puts.write(self._db)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from conch.experience.prune import Pruned, Retention
-from conch.experience.queries.backfill import Recorded, Said, Scorer, Since, Unscored
+from conch.experience.prune import PruneResult, RetentionLimits
+from conch.experience.queries.backfill import RecordedAct, RecordedScore, ScoredSince, ScorerVersion, UnscoredActs
 from conch.experience.queries.bodies import ShownCheck
-from conch.experience.queries.charts import Filters, Point, Tally
+from conch.experience.queries.charts import CycleCounts, CycleFilter, ExperiencePoint
 from conch.experience.queries.removed import Removal
 from conch_schemas import (
     ActionDecided,
@@ -70,7 +70,7 @@ class ComponentStats:
 
 
 @dataclass(frozen=True)
-class Figures:
+class ExperienceSummary:
     """The last experiences in a few numbers."""
 
     count: int
@@ -85,7 +85,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Awaited:
+class PendingActs:
     """What holds up the recording of acts."""
 
     acts: int
@@ -95,7 +95,7 @@ class Awaited:
 
 
 @dataclass(frozen=True)
-class Loss:
+class StreamLoss:
     """The stream that the store read was replaced by another one: what stood on it and was not joined is gone."""
 
     cycle: int | None
@@ -130,15 +130,15 @@ class ExperienceReader(Protocol):
         """
         ...
 
-    def points(self, agent: str, limit: int, before: int | None = None) -> list[Point]:
+    def points(self, agent: str, limit: int, before: int | None = None) -> list[ExperiencePoint]:
         """The last `limit` experiences of an agent as `cycles` has them, oldest first, without their words: for charts
         and figures of many. `before`: a cycle's number, that one left out."""
         ...
 
-    def find(self, agent: str, filters: Filters, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
+    def find(self, agent: str, filters: CycleFilter, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
         """The last `limit` experiences that the filters let through, the newest first: a page of a list.
 
-        The next page is the one `before` the last cycle of this one. All but `Filters.text` is answered from an index.
+        The next page is the one `before` the last cycle of this one. All but `CycleFilter.text` is answered from an index.
         """
         ...
 
@@ -154,7 +154,7 @@ class ExperienceReader(Protocol):
         """The recorded cycles before and behind this number, which need not be recorded itself; None: there is none."""
         ...
 
-    def tallies(self, agent: str, last: int) -> list[Tally]:
+    def tallies(self, agent: str, last: int) -> list[CycleCounts]:
         """The last experiences, counted by outcome, kind, tool, skill and need together, the most frequent first."""
         ...
 
@@ -166,7 +166,7 @@ class ExperienceReader(Protocol):
         """How many acts wait for their scores: stored, not yet recorded as experiences."""
         ...
 
-    def awaited(self, until: datetime) -> Awaited:
+    def awaited(self, until: datetime) -> PendingActs:
         """Which of the acts until then wait for their scores, and for which: of the 100 that are due first."""
         ...
 
@@ -198,7 +198,7 @@ class ExperienceReader(Protocol):
         """The highest sequence of a mark stored."""
         ...
 
-    def losses(self, agent: str) -> list[Loss]:
+    def losses(self, agent: str) -> list[StreamLoss]:
         """Each time that the stream was replaced since the agent first acted, in their order."""
         ...
 
@@ -218,15 +218,15 @@ class ExperienceReader(Protocol):
         """
         ...
 
-    def figures(self, agent: str | None = None, last: int = 100) -> Figures:
+    def figures(self, agent: str | None = None, last: int = 100) -> ExperienceSummary:
         """The last experiences in a few numbers."""
         ...
 
-    def unscored(self, agent: str, scorer: str, version: str, since: Since) -> Unscored:
+    def unscored(self, agent: str, scorer: str, version: str, since: ScoredSince) -> UnscoredActs:
         """What that scorer has said nothing of in that version, as of now; a status is something too."""
         ...
 
-    def past(self, what: Unscored, most: int, *, whole: bool = False) -> Iterator[list[Recorded]]:
+    def past(self, what: UnscoredActs, most: int, *, whole: bool = False) -> Iterator[list[RecordedAct]]:
         """Those acts in the order of the stream, in pages of at most `most`, as of when each is read: what was
         scored since is left out.
 
@@ -251,24 +251,26 @@ class ExperienceReader(Protocol):
         """In which versions a scorer has said a component of an action."""
         ...
 
-    def scorers(self, agent: str | None = None, since: int = 0) -> list[Scorer]:
+    def scorers(self, agent: str | None = None, since: int = 0) -> list[ScorerVersion]:
         """Everybody who has scored anything, by component, scorer and version. Looks at every score there is; of a
         named agent at those of its acts from the cycle `since` on. Scores of removed acts count too, unless `since` is
         above 0."""
         ...
 
-    def said(self, agent: str | None, component: str, scorer: str, version: str | None, since: Since) -> list[Said]:
+    def said(
+        self, agent: str | None, component: str, scorer: str, version: str | None, since: ScoredSince
+    ) -> list[RecordedScore]:
         """What a scorer has said of a component, by agent, then in the order of the acts, then in that it was said in.
 
         Of all agents where None is named, in all versions where none is.
         """
         ...
 
-    def statuses(self, agent: str, scorer: str, since: Since) -> Counter[tuple[str, str]]:
+    def statuses(self, agent: str, scorer: str, since: ScoredSince) -> Counter[tuple[str, str]]:
         """(version, status) -> acts of which a scorer has said a component so."""
         ...
 
-    def explanation(self, said: Said, component: str, scorer: str) -> str:
+    def explanation(self, said: RecordedScore, component: str, scorer: str) -> str:
         """The words that came with a score."""
         ...
 
@@ -346,7 +348,7 @@ class ExperienceStore(ExperienceReader, Protocol):
         """
         ...
 
-    def prune(self, keep: Retention, now: datetime) -> Pruned:
+    def prune(self, keep: RetentionLimits, now: datetime) -> PruneResult:
         """Remove some of the oldest cycles that are beyond `keep`, in one transaction of some 20 ms; call again until
         nothing was removed.
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from conch.experience.assemble import Context, Verdict, assemble, fitting, revision_id
+from conch.experience.assemble import ExperienceContext, ExperienceVerdict, assemble, fitting, revision_id
 from conch.experience.columns import act_columns, least_satisfied
-from conch.experience.join_case import Case, takes
-from conch.experience.write_batch import Puts, Row
+from conch.experience.join_case import JoinCase, takes
+from conch.experience.write_batch import Row, WriteBatch
 from conch.folds.models import evolve, json_of
 from conch_schemas import (
     ActionDecided,
@@ -34,7 +34,7 @@ NO_ACT: Final = 0
 
 
 @dataclass
-class Work:
+class JoinTransaction:
     """What is done in one transaction, and what is to be written at its end."""
 
     now: datetime
@@ -42,19 +42,19 @@ class Work:
     """Of the actions that it speaks of, by their ids."""
     begun: set[str] = field(default_factory=set)
     """Actions that nothing was said of before."""
-    cases: dict[str, Case] = field(default_factory=dict)
+    cases: dict[str, JoinCase] = field(default_factory=dict)
     """Those that it works on, by the action's id."""
-    touched: dict[Case, None] = field(default_factory=dict)
+    touched: dict[JoinCase, None] = field(default_factory=dict)
     """Those whose verdict may have changed."""
-    placed: dict[Case, None] = field(default_factory=dict)
+    placed: dict[JoinCase, None] = field(default_factory=dict)
     """Those whose act is new, or stands earlier than was known."""
-    waiting: dict[Case, None] = field(default_factory=dict)
+    waiting: dict[JoinCase, None] = field(default_factory=dict)
     """Those that wait for another time than before."""
-    puts: Puts = field(default_factory=Puts)
+    puts: WriteBatch = field(default_factory=WriteBatch)
 
     # Each returns whether anything of the fact is new.
 
-    def act(self, case: Case, seq: int, act: ActionTaken) -> bool:
+    def act(self, case: JoinCase, seq: int, act: ActionTaken) -> bool:
         """The act itself."""
         if case.act is not None and case.seq <= seq:
             return False
@@ -66,7 +66,7 @@ class Work:
         self.placed[case] = self.touched[case] = None
         return True
 
-    def scores(self, case: Case, seq: int, scores: Iterable[Score]) -> bool:
+    def scores(self, case: JoinCase, seq: int, scores: Iterable[Score]) -> bool:
         """Scores of it, of which it has one for each scorer, version and component."""
         new = [score for score in map(_kept, scores) if takes(case.scores, _key(score), seq, score)]
         for s in new:
@@ -77,7 +77,7 @@ class Work:
             self.touched[case] = None
         return bool(new)
 
-    def needs(self, case: Case, seq: int, event: NeedsChanged) -> bool:
+    def needs(self, case: JoinCase, seq: int, event: NeedsChanged) -> bool:
         """A change of needs that it made."""
         if not takes(case.needs, event.id, seq, event):
             return False
@@ -85,7 +85,7 @@ class Work:
         case.size += len(body)
         return True
 
-    def context(self, case: Case, seq: int, event: Event) -> bool:
+    def context(self, case: JoinCase, seq: int, event: Event) -> bool:
         """A thought, its claims, what the mind was given, a reflection."""
         kind, value, body = _context(event)
         if not takes(case.contexts, kind, seq, value):
@@ -108,13 +108,13 @@ class Work:
         self.puts.marks.append((event.agent, mark.sequence, mark.id, mark.hash, seq, act, json_of(mark)))
         return True
 
-    def wait(self, case: Case, due: float | None) -> None:
+    def wait(self, case: JoinCase, due: float | None) -> None:
         """Let the case wait until then, seconds since the epoch; None: no more."""
         if due != case.due:
             case.due = due
             self.waiting[case] = None
 
-    def record(self, case: Case, act: ActionTaken, verdict: Verdict, body: bytes) -> ExperienceRecorded:
+    def record(self, case: JoinCase, act: ActionTaken, verdict: ExperienceVerdict, body: bytes) -> ExperienceRecorded:
         """The next revision of the experience, with the verdict, whose row is `body`."""
         case.revision, case.verdict = case.revision + 1, body
         context = case.context()
@@ -123,14 +123,14 @@ class Work:
         self.puts.outbox.append((experience.id, encode(experience)))
         return experience
 
-    def adopt(self, case: Case, said: ExperienceRecorded) -> None:
+    def adopt(self, case: JoinCase, said: ExperienceRecorded) -> None:
         """Take a revision that stands on the stream as recorded, where it is later than what is known.
 
         A case without its act is left alone: no row can be made of it.
         """
         if case.act is None or said.revision <= case.revision or said.id != revision_id(case.act, said.revision):
             return
-        verdict = Verdict(
+        verdict = ExperienceVerdict(
             scores=said.scores,
             total=said.total,
             breakdown=said.breakdown,
@@ -142,7 +142,12 @@ class Work:
         self._put_experience(case, case.act, case.context(), verdict, said.time)
 
     def _put_experience(
-        self, case: Case, act: ActionTaken, context: Context, verdict: Verdict, recorded: datetime
+        self,
+        case: JoinCase,
+        act: ActionTaken,
+        context: ExperienceContext,
+        verdict: ExperienceVerdict,
+        recorded: datetime,
     ) -> None:
         figures = (verdict.total, verdict.coverage, verdict.complete, case.verdict)
         known = (case.revision, recorded.isoformat(), least_satisfied(context.needs_before), *figures)

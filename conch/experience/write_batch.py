@@ -20,7 +20,7 @@ _PORTIONS: Final = (64, 8, 1)
 """Rows to a statement: few lengths, so that each statement is prepared once. SQLite takes 32,766 values since 3.32."""
 
 
-class _Put(NamedTuple):
+class _InsertStatement(NamedTuple):
     """An insertion: what stands before and behind its rows, and how many values a row has."""
 
     head: str
@@ -31,46 +31,48 @@ class _Put(NamedTuple):
 # A fact that is there already stays, unless this one stands earlier in the stream: then any order of applying them
 # ends in the same rows.
 _EARLIER: Final = "WHERE excluded.seq < seq"
-_ACTION: Final = _Put("INSERT INTO actions (action_id, act) VALUES", 2, "")
-_ACT: Final = _Put(
+_ACTION: Final = _InsertStatement("INSERT INTO actions (action_id, act) VALUES", 2, "")
+_ACT: Final = _InsertStatement(
     "INSERT INTO acts (act, action_id, seq, agent, cycle, started, due, body) VALUES",
     8,
     "ON CONFLICT DO UPDATE SET seq = excluded.seq, agent = excluded.agent, cycle = excluded.cycle, "
     f"due = excluded.due, body = excluded.body {_EARLIER}",
 )
-_SCORE: Final = _Put(
+_SCORE: Final = _InsertStatement(
     "INSERT INTO scores (act, scorer, version, component, seq, status, value, low, high, explanation) VALUES",
     10,
     "ON CONFLICT DO UPDATE SET seq = excluded.seq, status = excluded.status, value = excluded.value, "
     f"low = excluded.low, high = excluded.high, explanation = excluded.explanation {_EARLIER}",
 )
-_CONTEXT: Final = _Put(
+_CONTEXT: Final = _InsertStatement(
     "INSERT INTO contexts (act, kind, seq, body) VALUES",
     4,
     f"ON CONFLICT DO UPDATE SET seq = excluded.seq, body = excluded.body {_EARLIER}",
 )
-_NEEDS: Final = _Put(
+_NEEDS: Final = _InsertStatement(
     "INSERT INTO needs (act, id, seq, agent, body) VALUES",
     5,
     f"ON CONFLICT DO UPDATE SET seq = excluded.seq, body = excluded.body {_EARLIER}",
 )
-_MARK: Final = _Put(
+_MARK: Final = _InsertStatement(
     "INSERT INTO marks (agent, sequence, id, hash, seq, act, body) VALUES",
     7,
     f"ON CONFLICT DO UPDATE SET seq = excluded.seq, body = excluded.body {_EARLIER}",
 )
-_EXPERIENCE: Final = _Put(
+_EXPERIENCE: Final = _InsertStatement(
     "INSERT INTO experiences (act, seq, agent, cycle, outcome, kind, tool, skill, valid, acted, revision, "
     "recorded, need, total, coverage, complete, verdict) VALUES",
     17,
     "ON CONFLICT DO UPDATE SET revision = excluded.revision, recorded = excluded.recorded, need = excluded.need, "
     "total = excluded.total, coverage = excluded.coverage, complete = excluded.complete, verdict = excluded.verdict",
 )
-_SAY: Final = _Put("INSERT INTO outbox (id, body) VALUES", 2, "ON CONFLICT DO UPDATE SET body = excluded.body")
+_SAY: Final = _InsertStatement(
+    "INSERT INTO outbox (id, body) VALUES", 2, "ON CONFLICT DO UPDATE SET body = excluded.body"
+)
 
 
 @dataclass
-class Puts:
+class WriteBatch:
     """What a transaction is to put into each table."""
 
     actions: list[Row] = field(default_factory=list)
@@ -96,7 +98,7 @@ class Puts:
         return sum(len(rows) - _insert(db, put, rows) for put, rows in ((_NEEDS, self.needs), (_MARK, self.marks)))
 
 
-def _insert(db: sqlite3.Connection, put: _Put, rows: Sequence[Row]) -> int:
+def _insert(db: sqlite3.Connection, put: _InsertStatement, rows: Sequence[Row]) -> int:
     """How many of the rows were new, or took the place of one."""
     return sum(
         db.execute(_insertion(put, len(some)), tuple(chain.from_iterable(some))).rowcount for some in portions(rows)
@@ -104,7 +106,7 @@ def _insert(db: sqlite3.Connection, put: _Put, rows: Sequence[Row]) -> int:
 
 
 @cache
-def _insertion(put: _Put, rows: int) -> str:
+def _insertion(put: _InsertStatement, rows: int) -> str:
     row = f"({marks(put.columns)})"
     return f"{put.head} {', '.join([row] * rows)} {put.tail}"
 

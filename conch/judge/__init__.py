@@ -8,7 +8,7 @@ judging(name, settings, home)                 the judge of the settings, with it
 
 from conch.judge.answer import Judgement
 from conch.judge.judge import Judge, answers_file, judging
-from conch.judge.question import Question
+from conch.judge.question import JudgeQuestion
 from conch.judge.relative import score_group
 from conch.judge.rubric import read_rubric
 from conch.judge.score import JudgeConfig, judge_key, judge_version, score_with_llm_judge
@@ -16,8 +16,8 @@ from conch.judge.score import JudgeConfig, judge_key, judge_version, score_with_
 __all__ = [
     "Judge",
     "JudgeConfig",
+    "JudgeQuestion",
     "Judgement",
-    "Question",
     "answers_file",
     "judge_key",
     "judge_version",

@@ -54,7 +54,7 @@ def read_object(answer: str, fields: Sequence[str]) -> Mapping[str, Any]:
     block = _BLOCK.fullmatch(answer)
     try:
         found = json.loads(block[1] if block else answer, object_pairs_hook=_once, parse_constant=_refused)
-    except _TwiceError as twice:
+    except _DuplicateFieldError as twice:
         raise unread(str(twice), answer) from None
     except (ValueError, RecursionError):
         raise unread("it is not one JSON object", answer) from None
@@ -106,14 +106,14 @@ def _letters(text: str) -> str:
     return "".join(text.split()).casefold()
 
 
-class _TwiceError(ValueError):
+class _DuplicateFieldError(ValueError):
     """A field stands twice: which one counts nobody knows."""
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise _TwiceError("a field stands in it twice")
+        raise _DuplicateFieldError("a field stands in it twice")
     return found
 
 

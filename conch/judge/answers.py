@@ -47,7 +47,7 @@ _TABLES: Final = (
 )
 
 
-class Answers:
+class JudgeCache:
     """The file of one judge. Every call works in a thread of its own, one at a time: a slow disk holds up nobody.
 
     What is written is there for the next process, whatever ends this one; a power cut may take the last seconds, and

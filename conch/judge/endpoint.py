@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from conch.config import JudgeSettings, MindSettings
 from conch.errors import JudgeError, ModelError
-from conch.judge.question import Question
-from conch.minds.endpoint import Endpoint, Line, Passing, Reply
+from conch.judge.question import JudgeQuestion
+from conch.minds.endpoint import ChatEndpoint, ConnectionPool, StreamedReply, TransientError
 from conch.text import well_formed
 
 MAX_TOKENS: Final = 4096
@@ -39,12 +39,12 @@ class JudgeEndpoint:
         base_url, self.model = settings.asks(mind)
         """The model's name at the endpoint."""
         key = settings.api_key or (mind.api_key if base_url == mind.base_url else None)
-        self._line, self._count = Line(), count
-        self._endpoint = Endpoint(base_url, key, self._line, section=f"rewards.judges.{name}")
+        self._line, self._count = ConnectionPool(), count
+        self._endpoint = ChatEndpoint(base_url, key, self._line, section=f"rewards.judges.{name}")
         self._turns = asyncio.Semaphore(settings.concurrency)
         self._timeout, self._plainer = settings.timeout, 0
 
-    async def ask(self, question: Question) -> str:
+    async def ask(self, question: JudgeQuestion) -> str:
         """The raw answer. Raises JudgeError, `passing` where another try may bring one.
 
         The timeout runs from when the endpoint is asked, not from when the question begins to wait for its turn.
@@ -56,7 +56,7 @@ class JudgeEndpoint:
             except TimeoutError:
                 sentence = f"{self._endpoint.where} gave no whole answer within {self._timeout:g} s"
                 raise JudgeError(sentence, passing=True) from None
-            except Passing as failure:
+            except TransientError as failure:
                 unreachable = failure.unreachable
                 raise JudgeError(str(failure), passing=True, after=failure.after, unreachable=unreachable) from None
             except ModelError as failure:
@@ -69,7 +69,7 @@ class JudgeEndpoint:
         """Close the connections; the next question opens them again. Twice is once."""
         await self._line.close()
 
-    async def _in_some_form(self, question: Question) -> Reply:
+    async def _in_some_form(self, question: JudgeQuestion) -> StreamedReply:
         plainer = self._plainer
         while True:
             await self._count()
@@ -83,7 +83,7 @@ class JudgeEndpoint:
                 self._plainer = max(plainer, self._plainer)
                 return reply
 
-    def _body(self, question: Question, without: frozenset[str]) -> bytes:
+    def _body(self, question: JudgeQuestion, without: frozenset[str]) -> bytes:
         schema = {"name": "judgement", "strict": True, "schema": question.schema}
         request: dict[str, Any] = {
             "model": self.model,

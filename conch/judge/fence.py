@@ -25,7 +25,7 @@ _INVISIBLE: Final = re.compile(
 (Unicode's Default_Ignorable_Code_Point, less what Python does not print either)."""
 
 
-class Fenced(NamedTuple):
+class FencedText(NamedTuple):
     """A fenced text."""
 
     mark: str
@@ -34,7 +34,7 @@ class Fenced(NamedTuple):
     """From the opening line to the closing one."""
 
 
-def fenced(messages: Sequence[Message]) -> Fenced:
+def fenced(messages: Sequence[Message]) -> FencedText:
     """The messages as JSON Lines between two marked lines; the same messages give the same bytes.
 
     The mark comes out of a digest of all that it encloses, so nothing enclosed can hold it: whoever changes the text
@@ -45,7 +45,7 @@ def fenced(messages: Sequence[Message]) -> Fenced:
     shown, number = "\n".join(_lines(messages)), 0
     while (mark := hashlib.sha256(f"{number}\0{shown}".encode()).hexdigest()[:16]) in shown:
         number += 1
-    return Fenced(mark, f"<<<{mark}\n{shown}\n{mark}>>>")
+    return FencedText(mark, f"<<<{mark}\n{shown}\n{mark}>>>")
 
 
 def _lines(messages: Sequence[Message]) -> Iterator[str]:

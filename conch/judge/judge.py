@@ -13,7 +13,7 @@ from conch.config import Settings
 from conch.errors import ConfigError, JudgeError
 from conch.judge.act import trajectory_of
 from conch.judge.answer import EXPLANATION, Judgement
-from conch.judge.answers import Answers
+from conch.judge.answers import JudgeCache
 from conch.judge.endpoint import JudgeEndpoint
 from conch.judge.rubric import read_rubric
 from conch.judge.score import JudgeConfig, judge_key, judge_version, judged
@@ -50,7 +50,7 @@ class Judge:
         if (own := settings.rewards.judges.get(name)) is None:
             raise ConfigError(f"rewards.judges has no {name}: it has {', '.join(settings.rewards.judges) or 'none'}")
         self.name, self.scorer = name, f"judge-{name}"
-        self._answers = Answers(answers_file(name, home), own.cache_entries, warn=warn)
+        self._answers = JudgeCache(answers_file(name, home), own.cache_entries, warn=warn)
         self._endpoint = JudgeEndpoint(name, own, settings.mind, lambda: self._answers.count(own.calls_per_hour))
         rubric = read_rubric(name, own.rubric)
         self.config = JudgeConfig(rubric, self._endpoint.model, self._endpoint.ask, own.tries, sleep=sleep)

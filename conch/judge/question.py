@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from conch.judge.fence import Fenced, fenced
+from conch.judge.fence import FencedText, fenced
 from conch.rewards.compose import Trajectory
 
 VERSION: Final = "1"
@@ -41,7 +41,7 @@ _LAST: Final = "\n\nThat was all of the evidence. Answer now with the one JSON o
 
 
 @dataclass(frozen=True)
-class Question:
+class JudgeQuestion:
     """One question to a model."""
 
     system: str
@@ -50,13 +50,13 @@ class Question:
     """JSON Schema of the answer, for endpoints that can hold a model to one."""
 
 
-def question_of(trajectory: Trajectory, rubric: str) -> Question:
+def question_of(trajectory: Trajectory, rubric: str) -> JudgeQuestion:
     """How well this trajectory does by the rubric. The same in, the same question."""
     what = "The last assistant message is what the agent did, what follows it is how that came out."
     return asked(rubric, fenced(trajectory.messages), what, _ONE_FORM, ONE_SCHEMA)
 
 
-def asked(rubric: str, text: Fenced, what: str, form: str, schema: Mapping[str, Any]) -> Question:
+def asked(rubric: str, text: FencedText, what: str, form: str, schema: Mapping[str, Any]) -> JudgeQuestion:
     """A question about fenced text. `what`: a sentence on what is in it; `form`: the answer's, in words."""
     system = _JUDGE.replace("{mark}", text.mark).replace("{what}", what).replace("{form}", form)
-    return Question(system.replace("{rubric}", rubric), text.text + _LAST.replace("{form}", form), schema)
+    return JudgeQuestion(system.replace("{rubric}", rubric), text.text + _LAST.replace("{form}", form), schema)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from conch.errors import JudgeError
 from conch.judge.answer import number_in, read_object, refuse_copy, unread
 from conch.judge.fence import MOST_MESSAGES, fenced
-from conch.judge.question import Question, asked
+from conch.judge.question import JudgeQuestion, asked
 from conch.judge.score import JudgeConfig, answered
 from conch.rewards.compose import Message
 
@@ -53,7 +53,7 @@ def shuffled(state: Sequence[Message], replies: Sequence[str], seed: int) -> lis
     return order
 
 
-def group_question(state: Sequence[Message], replies: Sequence[str], rubric: str) -> Question:
+def group_question(state: Sequence[Message], replies: Sequence[str], rubric: str) -> JudgeQuestion:
     """How well each of these replies does, lettered in this order."""
     before = [Message(f"state/{one.role}", one.content) for one in state[-(MOST_MESSAGES - len(replies)) :]]
     shown = [Message(f"candidate {_letter(place)}", reply) for place, reply in enumerate(replies)]

@@ -12,12 +12,12 @@ from typing import TypeVar
 
 from conch.errors import JudgeError
 from conch.judge.answer import Judgement, read_judgement
-from conch.judge.question import VERSION, Question, question_of
+from conch.judge.question import VERSION, JudgeQuestion, question_of
 from conch.rewards.compose import Trajectory, cache_key
 
 T = TypeVar("T")
 
-Ask = Callable[[Question], Awaitable[str]]
+Ask = Callable[[JudgeQuestion], Awaitable[str]]
 """Asks a model: its raw answer. Raises JudgeError where there is none, `passing` where another try may bring one."""
 
 BACKOFF = (0.5, 8.0)
@@ -75,7 +75,7 @@ async def judged(trajectory: Trajectory, config: JudgeConfig) -> Judgement:
     return await answered(config, question, lambda answer: read_judgement(answer, trajectory.messages))
 
 
-async def answered(config: JudgeConfig, question: Question, read: Callable[[str], T]) -> T:
+async def answered(config: JudgeConfig, question: JudgeQuestion, read: Callable[[str], T]) -> T:
     """What `read` makes of the answer, tried again with back-off and jitter, or as the endpoint asked to be waited for.
 
     Raises the last try's JudgeError, with how many there were.

@@ -8,7 +8,7 @@ import yaml
 
 from conch.config import Settings
 from conch.consumer.parts import expected_parts
-from conch.consumer.plugins.discover import Found
+from conch.consumer.plugins.discover import Discovery
 from conch.metrics.alerts import alert_rules
 from conch.metrics.recording import recording_rules
 from conch.needs.table import needs_of
@@ -16,7 +16,7 @@ from conch.needs.table import needs_of
 HEAD = "# Rules of Conch for Prometheus (rule_files), made by `conch metrics rules`.\n"
 
 
-def rule_groups(settings: Settings, plugins: Found) -> list[dict[str, Any]]:
+def rule_groups(settings: Settings, plugins: Discovery) -> list[dict[str, Any]]:
     """The groups of rules that fit these settings and plug-ins, as Prometheus reads them.
 
     Raises ConfigError where they do not go together.

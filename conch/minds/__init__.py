@@ -8,22 +8,32 @@ from typing import TYPE_CHECKING, Self
 
 from conch.config import MindSettings
 from conch.errors import ConfigError
-from conch.minds.protocol import Completion, Mind, Prompt, Purpose, Recent, ScriptEnded, Sense, Situation
+from conch.minds.protocol import Completion, Mind, Prompt, Purpose, RecentOutcome, ScriptEnded, SensorValue, Situation
 
-__all__ = ["Completion", "Mind", "Minds", "Prompt", "Purpose", "Recent", "ScriptEnded", "Sense", "Situation"]
+__all__ = [
+    "Completion",
+    "Mind",
+    "MindFactory",
+    "Prompt",
+    "Purpose",
+    "RecentOutcome",
+    "ScriptEnded",
+    "SensorValue",
+    "Situation",
+]
 
 if TYPE_CHECKING:
-    from conch.minds.endpoint import Line
-    from conch.minds.scripted import Line as ScriptLine
+    from conch.minds.endpoint import ConnectionPool
+    from conch.minds.scripted import ScriptLine
 
 
-class Minds:
+class MindFactory:
     """Makes the minds of a process; what they can share is made once. Entered as a context; left, it closes that."""
 
     def __init__(self, settings: MindSettings, first_word: float | None = None) -> None:
         """`first_word`: seconds in which the first reply of a mind at an endpoint must begin; None: `mind.timeout`."""
         self._settings, self._first_word = settings, first_word
-        self._line: Line | None = None
+        self._line: ConnectionPool | None = None
         self._script: tuple[ScriptLine, ...] | None = None
 
     async def __aenter__(self) -> Self:
@@ -41,10 +51,10 @@ class Minds:
         """
         settings = self._settings
         if settings.kind == "openai":
-            from conch.minds.endpoint import Line
+            from conch.minds.endpoint import ConnectionPool
             from conch.minds.openai import OpenAIMind
 
-            self._line = self._line or Line()
+            self._line = self._line or ConnectionPool()
             return OpenAIMind(settings, seed=seed, line=self._line, first_word=self._first_word)
         if settings.kind == "scripted":
             return self._scripted(decided)

@@ -45,7 +45,7 @@ _ADVICE = {
 }
 
 
-class Passing(Exception):  # noqa: N818 - a reason to wait, told in the end as a ModelError
+class TransientError(Exception):
     """A failure before the reply began that may pass. `after`: seconds that the endpoint asked for."""
 
     def __init__(self, message: str, after: float | None = None, *, unreachable: bool = False) -> None:
@@ -73,7 +73,7 @@ def retry_after(value: str | None, now: datetime) -> float | None:
 
 
 @dataclass
-class Reply:
+class StreamedReply:
     """A reply as it grows."""
 
     parts: list[str] = field(default_factory=list)
@@ -110,7 +110,7 @@ class Reply:
             raise ModelError(f"the endpoint's reply goes on past {MAX_REPLY} characters; it was left there")
 
 
-class Line:
+class ConnectionPool:
     """The connections to an endpoint, shared by all minds of a process. Whoever makes one closes it."""
 
     def __init__(self) -> None:
@@ -137,10 +137,10 @@ class Line:
             self._client = None
 
 
-class Endpoint:
+class ChatEndpoint:
     """`<base_url>/chat/completions`. The key is in no error and no log line."""
 
-    def __init__(self, base_url: str, key: SecretStr | None, line: Line, *, section: str) -> None:
+    def __init__(self, base_url: str, key: SecretStr | None, line: ConnectionPool, *, section: str) -> None:
         """`section`: where these settings stand, `mind`, to be told. Raises ConfigError for an address or a key that
         cannot be used."""
         self._line, self._section = line, section
@@ -151,7 +151,7 @@ class Endpoint:
         self.where = f"{self._url.scheme}://{self._url.netloc.decode()}{self._url.path}"
         """The address, without secrets."""
 
-    async def once(self, body: bytes, heard: Callable[[], None] = lambda: None) -> Reply:
+    async def once(self, body: bytes, heard: Callable[[], None] = lambda: None) -> StreamedReply:
         """The reply to one request, whole. `heard` is called with every part of it.
 
         Raises Passing for what may pass by itself, ModelError for all else.
@@ -169,7 +169,7 @@ class Endpoint:
             what = self._shown(str(error)) or type(error).__name__
             if begun:
                 raise ModelError(f"{self.where} broke off its reply: {what}") from None
-            raise Passing(f"{self.where} cannot be reached: {what}", unreachable=True) from None
+            raise TransientError(f"{self.where} cannot be reached: {what}", unreachable=True) from None
 
     async def _refuse(self, response: httpx2.Response) -> None:
         status = response.status_code
@@ -178,13 +178,13 @@ class Endpoint:
         said = self._shown(_error_in(await _some(response, 64 * 1024)))
         sentence = f"{self.where} answered {status}" + (f": {said}" if said else "")
         if status in RETRIED:
-            raise Passing(sentence, retry_after(response.headers.get("retry-after"), datetime.now(UTC)))
+            raise TransientError(sentence, retry_after(response.headers.get("retry-after"), datetime.now(UTC)))
         advice = _ADVICE.get(status, "the endpoint cannot be used like this: check {0}.base_url").format(self._section)
         raise ModelError(f"{sentence} ({advice})", fatal=300 <= status < 500, status=status)
 
-    async def _read(self, response: httpx2.Response, heard: Callable[[], None]) -> Reply:
+    async def _read(self, response: httpx2.Response, heard: Callable[[], None]) -> StreamedReply:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        reply = Reply()
+        reply = StreamedReply()
         if kind == "text/event-stream":
             async for data in _data(response, self.where):
                 heard()
@@ -202,7 +202,7 @@ class Endpoint:
             raise ModelError(f"{self.where} ended its reply without a finish_reason: it is not whole")
         return reply
 
-    def _take(self, reply: Reply, data: str, key: str) -> None:
+    def _take(self, reply: StreamedReply, data: str, key: str) -> None:
         try:
             chunk = json.loads(data)
             if chunk.get("error"):
@@ -238,7 +238,7 @@ def direct(url: httpx2.URL) -> dict[str, httpx2.AsyncBaseTransport | None]:
     return {pattern: None} if host == "localhost" or host.endswith(".localhost") else {}
 
 
-class _Bounded:
+class _BoundedStream:
     """The text of a stream of events, so far as it goes: counted up to its end, and from one event to the next."""
 
     def __init__(self, response: httpx2.Response, where: str) -> None:
@@ -260,7 +260,7 @@ class _Bounded:
 
 async def _data(response: httpx2.Response, where: str) -> AsyncIterator[str]:
     """The data of each server-sent event, up to `[DONE]` or the end. Raises ModelError for a stream without a bound."""
-    text = _Bounded(response, where)
+    text = _BoundedStream(response, where)
     async for event in httpx2.EventSource(cast(httpx2.Response, text), max_event_size=MAX_BODY):
         if event.data == "[DONE]":
             return

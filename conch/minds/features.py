@@ -39,7 +39,7 @@ and with prose; whether it is a repetition; how often the template succeeded and
 
 
 @dataclass(frozen=True)
-class Lately:
+class TemplateRecord:
     """How a template went, the last times counting most; each 0..1."""
 
     success: float
@@ -47,7 +47,7 @@ class Lately:
     """How often it brought what *exploration* pays for."""
 
 
-class Choice(NamedTuple):
+class CallChoice(NamedTuple):
     """One of the calls to choose from."""
 
     template: int
@@ -77,7 +77,9 @@ def context(situation: Situation, *, staged: bool, written: bool) -> tuple[float
     )
 
 
-def features(about: Sequence[float], choices: Sequence[Choice], lately: Mapping[int, Lately]) -> NDArray[np.float64]:
+def features(
+    about: Sequence[float], choices: Sequence[CallChoice], lately: Mapping[int, TemplateRecord]
+) -> NDArray[np.float64]:
     """A row for each choice, shape [n, SIZE]; `about`: see `context`."""
     rows = np.zeros((len(choices), SIZE))
     rows[:, 0] = 1.0

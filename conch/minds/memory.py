@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from conch.errors import HomeError
 from conch.minds.bandit import LinUCB, Sparse
-from conch.minds.features import SIZE, Lately
+from conch.minds.features import SIZE, TemplateRecord
 from conch.minds.templates import TEMPLATES
 
 ALPHA = 0.08
@@ -39,7 +39,7 @@ def _bandit() -> LinUCB:
 
 
 @dataclass
-class Decision:
+class PendingDecision:
     """A decision that was made, and how it can be corrected."""
 
     template: int
@@ -55,12 +55,12 @@ class Decision:
 
 
 @dataclass
-class Memory:
+class BanditMemory:
     """Everything that is kept. Decisions are by cycle."""
 
     bandit: LinUCB = field(default_factory=_bandit)
-    decisions: dict[int, Decision] = field(default_factory=dict)
-    lately: dict[int, Lately] = field(default_factory=dict)
+    decisions: dict[int, PendingDecision] = field(default_factory=dict)
+    lately: dict[int, TemplateRecord] = field(default_factory=dict)
     tries: NDArray[np.float64] = field(default_factory=lambda: np.zeros((len(TEMPLATES), 2)))
     """Per template: experiences, sum of their totals."""
     words: dict[str, None] = field(default_factory=dict)
@@ -85,7 +85,7 @@ def trim(table: dict[Any, Any], limit: int) -> None:
         del table[next(iter(table))]
 
 
-def save(memory: Memory, path: Path) -> None:
+def save(memory: BanditMemory, path: Path) -> None:
     """Write the memory, whole or not at all, whatever kills the process. Raises OSError.
 
     Not forced to the disk: a power failure may cost the file, and then what was learnt is learnt again.
@@ -97,7 +97,7 @@ def save(memory: Memory, path: Path) -> None:
     os.replace(fresh, path)
 
 
-def load(path: Path) -> Memory:
+def load(path: Path) -> BanditMemory:
     """What was saved; nothing learnt yet where there is no file. Raises HomeError where a file may not be read.
 
     A file that is broken, or that was learnt for other templates, is set aside beside the new one with a warning:
@@ -107,16 +107,16 @@ def load(path: Path) -> Memory:
         with path.open("rb") as file:
             return _read(file)
     except FileNotFoundError:
-        return Memory()
+        return BanditMemory()
     except OSError as error:
         raise HomeError(f"what the mind learnt cannot be read from {path}: {error.strerror}") from error
     except Exception as error:  # numpy has no one error for a file that is none of its own
         _set_aside(path, error)
-        return Memory()
+        return BanditMemory()
 
 
 @dataclass(frozen=True)
-class Learnt:
+class LearningProgress:
     """What a memory says of how far the learning is."""
 
     choices: int
@@ -130,7 +130,7 @@ class Learnt:
     """Of each template: experiences, mean of their totals (0.0 without any)."""
 
 
-def learnt(path: Path) -> Learnt | None:
+def learnt(path: Path) -> LearningProgress | None:
     """How far the learning is, by the file of whoever learns: it is left as it is, broken or not.
 
     None where there is no file. Raises HomeError where it cannot be read, or was learnt for other templates.
@@ -141,7 +141,7 @@ def learnt(path: Path) -> Learnt | None:
                 raise ValueError("it was learnt for other templates")
             tries = arrays["tries"].reshape(len(TEMPLATES), 2).tolist()
             revisions = arrays["decisions"].reshape(-1, 5)[:, 4]
-            return Learnt(
+            return LearningProgress(
                 choices=int(arrays["counts"][0]),
                 waiting=int((revisions == 0).sum()),
                 words=len(arrays["words"]),
@@ -166,12 +166,12 @@ def _set_aside(path: Path, error: Exception) -> None:
     log.warning("reflex.memory_set_aside", file=str(path), moved_to=str(aside), error=str(error))
 
 
-def _read(file: IO[bytes]) -> Memory:
+def _read(file: IO[bytes]) -> BanditMemory:
     with np.load(file, allow_pickle=False) as arrays:
         return _memory({name: arrays[name] for name in arrays.files})
 
 
-def _arrays(memory: Memory) -> dict[str, Any]:
+def _arrays(memory: BanditMemory) -> dict[str, Any]:
     decisions, bandit = memory.decisions, memory.bandit
     table = [(cycle, d.template, d.reply, d.chosen_at, d.revision) for cycle, d in decisions.items()]
     return {
@@ -189,7 +189,7 @@ def _arrays(memory: Memory) -> dict[str, Any]:
     }
 
 
-def _memory(found: dict[str, NDArray[Any]]) -> Memory:
+def _memory(found: dict[str, NDArray[Any]]) -> BanditMemory:
     """Raises for arrays that are not what `_arrays` makes."""
     if str(found["layout"]) != LAYOUT:
         raise ValueError("it was learnt for other templates")
@@ -201,10 +201,12 @@ def _memory(found: dict[str, NDArray[Any]]) -> Memory:
     bandit.choices, noticed, written, staged = (int(count) for count in found["counts"].tolist())
     x = found["x"].astype(np.float64).reshape(-1, SIZE)
     table = zip(found["decisions"].tolist(), found["rewards"].tolist(), x, strict=True)
-    return Memory(
+    return BanditMemory(
         bandit=bandit,
-        decisions={row[0]: Decision(row[1], row[2], Sparse.of(x), row[3], reward, row[4]) for row, reward, x in table},
-        lately={int(key): Lately(success, discovery) for key, success, discovery in found["lately"].tolist()},
+        decisions={
+            row[0]: PendingDecision(row[1], row[2], Sparse.of(x), row[3], reward, row[4]) for row, reward, x in table
+        },
+        lately={int(key): TemplateRecord(success, discovery) for key, success, discovery in found["lately"].tolist()},
         tries=found["tries"].reshape(len(TEMPLATES), 2),
         words=dict.fromkeys(found["words"].tolist()),
         calls=dict.fromkeys(found["calls"].tolist()),

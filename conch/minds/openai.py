@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from conch.config import MindSettings
 from conch.errors import ModelError
-from conch.minds.endpoint import Endpoint, Line, Passing, Reply
+from conch.minds.endpoint import ChatEndpoint, ConnectionPool, StreamedReply, TransientError
 from conch.minds.protocol import Completion, Prompt
 from conch.text import well_formed
 from conch_schemas import ExperienceRecorded
@@ -39,18 +39,18 @@ class OpenAIMind:
         *,
         seed: int = 0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        line: Line | None = None,
+        line: ConnectionPool | None = None,
         first_word: float | None = None,
     ) -> None:
         """Raises ConfigError for an address or a key that cannot be used. `sleep` waits between the tries; `line` is
         shared with other minds, without it this one has its own. `first_word`: seconds in which a mind that has not
         replied yet must begin to, or it counts as unreachable; None: `settings.timeout` alone counts."""
         self._settings = settings
-        self._line, self._shares = line or Line(), line is not None
+        self._line, self._shares = line or ConnectionPool(), line is not None
         self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
         self._sleep = sleep
         self._first_word = first_word
-        self._endpoint = Endpoint(settings.base_url, settings.api_key, self._line, section="mind")
+        self._endpoint = ChatEndpoint(settings.base_url, settings.api_key, self._line, section="mind")
 
     @property
     def model(self) -> str:
@@ -71,7 +71,7 @@ class OpenAIMind:
             ms=(time.monotonic() - started) * 1000,
         )
 
-    async def _in_time(self, prompt: Prompt) -> Reply:
+    async def _in_time(self, prompt: Prompt) -> StreamedReply:
         began, timeout = asyncio.get_running_loop().time(), self._settings.timeout
         deadline = began + timeout
         first = deadline if self._first_word is None else min(deadline, began + self._first_word)
@@ -110,14 +110,16 @@ class OpenAIMind:
         }
         return json.dumps(request).encode()
 
-    async def _persistently(self, body: bytes, deadline: float, last: list[str], heard: Callable[[], None]) -> Reply:
+    async def _persistently(
+        self, body: bytes, deadline: float, last: list[str], heard: Callable[[], None]
+    ) -> StreamedReply:
         bound, most = BACKOFF
         loop = asyncio.get_running_loop()
         quiet_until = min(deadline, loop.time() + QUIET_SECONDS)
         while True:
             try:
                 return await self._endpoint.once(body, heard)
-            except Passing as failure:
+            except TransientError as failure:
                 last.append(str(failure))
                 if not failure.unreachable:
                     heard()

@@ -12,7 +12,7 @@ Purpose = Literal["think", "decide", "reflect"]
 
 
 @dataclass(frozen=True)
-class Recent:
+class RecentOutcome:
     """One of the last acts, as the agent remembers it."""
 
     cycle: int
@@ -23,7 +23,7 @@ class Recent:
 
 
 @dataclass(frozen=True)
-class Sense:
+class SensorValue:
     """What a sensor said last."""
 
     name: str
@@ -58,13 +58,13 @@ class Situation:
     claims: tuple[Claim, ...] = ()
     memory: tuple[str, ...] = ()
     """Notes recalled for the thought."""
-    recent: tuple[Recent, ...] = ()
+    recent: tuple[RecentOutcome, ...] = ()
     """The last acts, oldest first, at most 10."""
     files: tuple[str, ...] = ()
     """The workspace's files, relative paths, sorted, at most 200, without .git."""
     tools: tuple[str, ...] = ()
     """Names of the tools there are."""
-    senses: tuple[Sense, ...] = ()
+    senses: tuple[SensorValue, ...] = ()
     """What sensors say, by name; none that is stale."""
 
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from conch.actions import render
 from conch.minds.bandit import Sparse
-from conch.minds.features import Choice, Lately, at_hand, context, features
-from conch.minds.memory import CALLS, DECISIONS, WORDS, Decision, digest, load, save, trim
-from conch.minds.protocol import Completion, Prompt, Recent, Situation
-from conch.minds.templates import TEMPLATES, WORD, Call, Slots, fill_slots
+from conch.minds.features import CallChoice, TemplateRecord, at_hand, context, features
+from conch.minds.memory import CALLS, DECISIONS, WORDS, PendingDecision, digest, load, save, trim
+from conch.minds.protocol import Completion, Prompt, RecentOutcome, Situation
+from conch.minds.templates import TEMPLATES, WORD, TemplateCall, TemplateSlots, fill_slots
 from conch_schemas import ExperienceRecorded, Usage
 
 DRAWS = 2
@@ -87,7 +87,7 @@ class ReflexMind:
             if self._unsaved >= SAVE_EVERY:
                 self._save()
 
-    def _correct(self, decision: Decision, experience: ExperienceRecorded) -> None:
+    def _correct(self, decision: PendingDecision, experience: ExperienceRecorded) -> None:
         memory, total = self._memory, experience.total
         if decision.revision == 0:
             memory.bandit.learn(decision.x, total, decision.chosen_at)
@@ -124,7 +124,7 @@ class ReflexMind:
             memory.words.update(dict.fromkeys(map(sys.intern, WORD.findall(text))))  # many agents read the same
         trim(memory.words, WORDS)
 
-    def _follow(self, recent: Recent) -> None:
+    def _follow(self, recent: RecentOutcome) -> None:
         """What is written and not staged, staged and not committed."""
         if recent.status != "success":
             return
@@ -151,11 +151,11 @@ class ReflexMind:
             return render(draw.choice(calls)[1].action())
         return self._choose(situation, calls, draw)
 
-    def _choose(self, situation: Situation, calls: list[tuple[int, Call, bool]], draw: random.Random) -> str:
+    def _choose(self, situation: Situation, calls: list[tuple[int, TemplateCall, bool]], draw: random.Random) -> str:
         memory = self._memory
         marks = [digest(repr(call)) for _, call, _ in calls]
         choices = [
-            Choice(number, call.kind, mark in memory.calls, prose)
+            CallChoice(number, call.kind, mark in memory.calls, prose)
             for (number, call, prose), mark in zip(calls, marks, strict=True)
         ]
         about = context(situation, staged=memory.staged, written=memory.written)
@@ -165,18 +165,18 @@ class ReflexMind:
         self._remember(situation.cycle, marks[best], choices[best].template, text, Sparse.of(rows[best]))
         return text
 
-    def _untried(self, choices: list[Choice]) -> list[int]:
+    def _untried(self, choices: list[CallChoice]) -> list[int]:
         """Everything is tried once before anything is preferred."""
         tried = {decision.template for decision in self._memory.decisions.values()}
         tried |= set(np.flatnonzero(self._memory.tries[:, 0]).tolist())
         return [place for place, choice in enumerate(choices) if choice.template not in tried]
 
-    def _promising(self, cycle: int, choices: list[Choice], rows: NDArray[np.float64]) -> list[int]:
+    def _promising(self, cycle: int, choices: list[CallChoice], rows: NDArray[np.float64]) -> list[int]:
         """The best by what is expected and what is hoped for; several where they are equal."""
         scores = self._memory.bandit.scores(rows) - self._impatience(cycle, choices)
         return [int(place) for place in np.flatnonzero(scores >= scores.max() - 1e-9)]
 
-    def _impatience(self, cycle: int, choices: list[Choice]) -> NDArray[np.float64]:
+    def _impatience(self, cycle: int, choices: list[CallChoice]) -> NDArray[np.float64]:
         """A malus for templates of which too many decisions wait for their reward: who hears late, varies."""
         waiting = Counter(
             decision.template
@@ -191,7 +191,7 @@ class ReflexMind:
         memory.calls[mark] = None
         trim(memory.calls, CALLS)
         memory.bandit.choose(x)
-        memory.decisions[cycle] = Decision(template, digest(text), x, memory.bandit.choices)
+        memory.decisions[cycle] = PendingDecision(template, digest(text), x, memory.bandit.choices)
         trim(memory.decisions, DECISIONS)
 
     def _reflection(self) -> str:
@@ -211,7 +211,7 @@ class ReflexMind:
         return f"“{TEMPLATES[template].name}”, {total / count:+.2f} on average over {int(count)}"
 
 
-def _calls(situation: Situation, slots: list[Slots]) -> list[tuple[int, Call, bool]]:
+def _calls(situation: Situation, slots: list[TemplateSlots]) -> list[tuple[int, TemplateCall, bool]]:
     """Every template that can be filled and whose tool there is: its number, the call, whether it is about prose."""
     groups = at_hand(situation.tools)
     return [
@@ -222,7 +222,7 @@ def _calls(situation: Situation, slots: list[Slots]) -> list[tuple[int, Call, bo
     ]
 
 
-def _thought(situation: Situation, slots: Slots, draw: random.Random) -> str:
+def _thought(situation: Situation, slots: TemplateSlots, draw: random.Random) -> str:
     """Words with claims that can be checked: a file that is there or may not be, a tool, a goal."""
     known = bool(situation.files) and draw.random() < 0.7
     said = [f"{situation.need.capitalize()} presses most."]
@@ -236,11 +236,11 @@ def _thought(situation: Situation, slots: Slots, draw: random.Random) -> str:
     return " ".join([*said, f"I wonder about {slots.word}."])
 
 
-def _lately(before: Lately | None, experience: ExperienceRecorded) -> Lately:
+def _lately(before: TemplateRecord | None, experience: ExperienceRecorded) -> TemplateRecord:
     discovered = any(score.component == "exploration" and (score.value or 0.0) > 0.0 for score in experience.scores)
     success = float(experience.outcome.status in ("success", "none"))
-    before = before or Lately(0.5, 0.5)
-    return Lately(
+    before = before or TemplateRecord(0.5, 0.5)
+    return TemplateRecord(
         success=before.success + RECENCY * (success - before.success),
         discovery=before.discovery + RECENCY * (discovered - before.discovery),
     )

@@ -18,14 +18,14 @@ REFLECTION = "I did what my script says."
 
 
 @dataclass(frozen=True)
-class Line:
+class ScriptLine:
     """One line of a script."""
 
     reply: str
     thought: str = DEFAULT_THOUGHT
 
 
-def read_script(path: Path) -> tuple[Line, ...]:
+def read_script(path: Path) -> tuple[ScriptLine, ...]:
     r"""The lines of a script. Raises ConfigError for a file that is missing, no UTF-8 or bad on some line.
 
     A `.jsonl` file has `{"thought": …, "reply": …}` a line, the thought optional. Any other file has one raw reply a
@@ -43,11 +43,11 @@ def read_script(path: Path) -> tuple[Line, ...]:
         return ()
     lines = text.split("\n")
     if path.suffix != ".jsonl":
-        return tuple(Line(line) for line in lines)
+        return tuple(ScriptLine(line) for line in lines)
     return tuple(_parsed(line, f"line {number} of the script {path}") for number, line in enumerate(lines, 1))
 
 
-def _parsed(line: str, where: str) -> Line:
+def _parsed(line: str, where: str) -> ScriptLine:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -57,7 +57,7 @@ def _parsed(line: str, where: str) -> Line:
     thought = found.get("thought", DEFAULT_THOUGHT)
     if not isinstance(thought, str):
         raise ConfigError(f'{where}: "thought" must be a text')
-    return Line(found["reply"], thought)
+    return ScriptLine(found["reply"], thought)
 
 
 class ScriptedMind:
@@ -68,7 +68,7 @@ class ScriptedMind:
 
     kind, learns = "scripted", False
 
-    def __init__(self, path: Path, *, start_at: int = 0, lines: tuple[Line, ...] | None = None) -> None:
+    def __init__(self, path: Path, *, start_at: int = 0, lines: tuple[ScriptLine, ...] | None = None) -> None:
         """`lines`: what stands in the file, where it was read before."""
         self._lines = lines if lines is not None else read_script(path)
         self._next = start_at

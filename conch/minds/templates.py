@@ -24,7 +24,7 @@ _SUFFIXES = (".md", ".csv", ".py", ".txt")
 
 
 @dataclass(frozen=True)
-class Slots:
+class TemplateSlots:
     """What the gaps of one decision are filled with."""
 
     file: str
@@ -71,13 +71,13 @@ class Slots:
         return f"{', '.join(self.words[:-1])} and {self.words[-1]}: what do they have to do with {self.word}?"
 
 
-def fill_slots(situation: Situation, vocabulary: Sequence[str], draw: random.Random) -> Slots:
+def fill_slots(situation: Situation, vocabulary: Sequence[str], draw: random.Random) -> TemplateSlots:
     """Draw what the gaps are filled with, every possibility alike. `vocabulary` must hold a word."""
     file = draw.choice(situation.files) if situation.files else "README.md"
     word = draw.choice(vocabulary)
     wanted = [(goal.check.path, goal.statement) for goal in situation.goals if isinstance(goal.check, FileCheck)]
     target, statement = draw.choice(wanted) if wanted else (JOURNAL, situation.need)
-    return Slots(
+    return TemplateSlots(
         file=file,
         folder=posixpath.dirname(draw.choice(situation.files) if situation.files else "") or ".",
         guess=posixpath.join(posixpath.dirname(file), word.lower() + draw.choice(_SUFFIXES)),
@@ -117,7 +117,7 @@ def _draft(situation: Situation, draw: random.Random) -> str:
     return f"{DRAFTS}/{draw.choice(sorted(situation.needs) or [situation.need])}.md"
 
 
-class Call(NamedTuple):
+class TemplateCall(NamedTuple):
     """A template with its gaps filled."""
 
     kind: str
@@ -132,115 +132,121 @@ class Call(NamedTuple):
         return Action(kind="TOOL", valid=True, tool=self.kind, args=dict(self.args))
 
 
-class Template(NamedTuple):
+class CallTemplate(NamedTuple):
     """One thing to try. `make` gives None where the situation has nothing to fill it with."""
 
     name: str
-    make: Callable[[Slots], Call | None]
+    make: Callable[[TemplateSlots], TemplateCall | None]
 
 
-def _files(operation: str, path: str, **more: str) -> Call:
-    return Call("filesystem", {"operation": operation, "path": path, **more})
+def _files(operation: str, path: str, **more: str) -> TemplateCall:
+    return TemplateCall("filesystem", {"operation": operation, "path": path, **more})
 
 
-def _git(operation: str, args: str = "") -> Call:
-    return Call("git", {"operation": operation, **({"args": args} if args else {})})
+def _git(operation: str, args: str = "") -> TemplateCall:
+    return TemplateCall("git", {"operation": operation, **({"args": args} if args else {})})
 
 
-def _shell(*words: str, to: str | None = None) -> Call:
-    return Call("shell", {"command": shlex.join(words) + (f" >> {shlex.quote(to)}" if to else "")})
+def _shell(*words: str, to: str | None = None) -> TemplateCall:
+    return TemplateCall("shell", {"command": shlex.join(words) + (f" >> {shlex.quote(to)}" if to else "")})
 
 
-def _piped(*commands: Sequence[str]) -> Call:
-    return Call("shell", {"command": " | ".join(shlex.join(command) for command in commands)})
+def _piped(*commands: Sequence[str]) -> TemplateCall:
+    return TemplateCall("shell", {"command": " | ".join(shlex.join(command) for command in commands)})
 
 
-def _counted(file: str, column: int) -> Call:
+def _counted(file: str, column: int) -> TemplateCall:
     return _piped(("cut", "-d,", f"-f{column}", file), ("sort",), ("uniq", "-c"))
 
 
-def _aligned(one: str, other: str, lines: int) -> Call:
+def _aligned(one: str, other: str, lines: int) -> TemplateCall:
     return _piped(("paste", one, other), ("head", "-n", str(lines)))
 
 
-def _copied(to: str, *words: str) -> Call:
+def _copied(to: str, *words: str) -> TemplateCall:
     return _piped(words, ("tee", "-a", to))
 
 
-def _remember(text: str) -> Call:
-    return Call("notes", {"operation": "remember", "text": text})
+def _remember(text: str) -> TemplateCall:
+    return TemplateCall("notes", {"operation": "remember", "text": text})
 
 
-def _recall(query: str) -> Call:
-    return Call("notes", {"operation": "recall", "text": query})
+def _recall(query: str) -> TemplateCall:
+    return TemplateCall("notes", {"operation": "recall", "text": query})
 
 
-def _begin(slots: Slots) -> Call | None:
+def _begin(slots: TemplateSlots) -> TemplateCall | None:
     """Never over a file that is there: it may be a person's."""
     return None if slots.begun else _files("write", slots.target, content=f"{slots.wish}\n{slots.sentence}\n")
 
 
-def _reply(message: str | None) -> Call | None:
+def _reply(message: str | None) -> TemplateCall | None:
     if message is None:
         return None
     heard = " ".join(WORD.findall(message)[:8])
-    return Call("reply", {"text": f"I am a reflex, not a language model: I heard “{heard}” and cannot say more to it."})
+    return TemplateCall(
+        "reply", {"text": f"I am a reflex, not a language model: I heard “{heard}” and cannot say more to it."}
+    )
 
 
-TEMPLATES: tuple[Template, ...] = (
-    Template("list everything", lambda s: _files("list", ".")),
-    Template("list a folder", lambda s: _files("list", s.folder)),
-    Template("read a file", lambda s: _files("read", s.file)),
-    Template("read a file that might be there", lambda s: _files("read", s.guess)),
-    Template("ask whether a file exists", lambda s: _files("exists", s.guess)),
-    Template("look at a file's facts", lambda s: _files("info", s.file)),
-    Template("find files by their ending", lambda s: _files("glob", ".", pattern=f"**/*{_ending(s.file)}")),
-    Template("find files by a word", lambda s: _files("glob", ".", pattern=f"**/*{s.word.lower()}*")),
-    Template("search everything for a word", lambda s: _files("grep", ".", pattern=s.word)),
-    Template("search everything for either of two words", lambda s: _files("grep", ".", pattern="|".join(s.words[:2]))),
-    Template("search a file for a word", lambda s: _files("grep", s.file, pattern=s.word)),
-    Template("write a draft", lambda s: _files("write", s.draft, content=f"# {s.word}\n\n{s.sentence}\n")),
-    Template("begin the goal's file", _begin),
-    Template("list a folder that might be there", lambda s: _files("list", posixpath.splitext(s.guess)[0])),
-    Template("look at the facts of what might be there", lambda s: _files("info", s.guess)),
-    Template("make a folder", lambda s: _files("mkdir", posixpath.join(DRAFTS, s.folder))),
-    Template("delete a draft", lambda s: _files("delete", s.draft)),
-    Template("see a file's first lines", lambda s: _shell("head", "-n", str(s.number), s.file)),
-    Template("see a file's last lines", lambda s: _shell("tail", "-n", str(s.number), s.file)),
-    Template("read a passage", lambda s: _shell("sed", "-n", f"{s.number},+{s.length}p", s.file)),
-    Template("put two files side by side", lambda s: _aligned(s.file, s.other_file, s.length)),
-    Template("count a file's words", lambda s: _shell("wc", "-w", s.file)),
-    Template("sort a file's lines", lambda s: _shell("sort", "-u", s.file)),
-    Template("see a line and its neighbours", lambda s: _shell("grep", "-i", "-C", "1", "-e", s.word, s.file)),
-    Template("count a table's column", lambda s: _counted(s.file, s.number)),
-    Template("add up a table's column", lambda s: _shell("awk", "-F,", f"{{t+=${s.number}}}END{{print t}}", s.file)),
-    Template("see whether lines are in order", lambda s: _shell("sort", "-c", s.file)),
-    Template("read a file as JSON", lambda s: _shell("python3", "-m", "json.tool", s.file)),
-    Template("run a file's tests", lambda s: _shell("python3", "-m", "unittest", s.file)),
-    Template("rename a draft", lambda s: _shell("mv", s.draft, s.other_draft)),
-    Template("compare two files", lambda s: _shell("diff", s.file, s.target)),
-    Template("run the tests", lambda s: _shell("python3", "-m", "unittest")),
-    Template("run a program", lambda s: _shell("python3", s.file)),
-    Template("tell the time", lambda s: _shell("date")),
-    Template("write a sentence down", lambda s: _shell("echo", s.sentence, to=s.target)),
-    Template("write down what a goal says", lambda s: _shell("echo", s.wish, to=s.target)),
-    Template("copy a line", lambda s: _copied(s.target, "sed", "-n", f"{s.number}p", s.file)),
-    Template("copy a file's beginning", lambda s: _copied(s.target, "head", "-n", str(s.number), s.file)),
-    Template("copy what it says of a word", lambda s: _copied(s.target, "grep", "-i", "-e", s.word, s.file)),
-    Template("see what changed", lambda s: _git("status")),
-    Template("see the history", lambda s: _git("log")),
-    Template("see the history of a file", lambda s: _git("log", shlex.join(("--oneline", "--", s.file)))),
-    Template("see the changes", lambda s: _git("diff")),
-    Template("see the branches", lambda s: _git("branch")),
-    Template("go to a branch that might be there", lambda s: _git("checkout", f"{s.word.lower()} --")),
-    Template("stage a file", lambda s: _git("add", shlex.quote(s.file))),
-    Template("stage everything", lambda s: _git("add", "--all")),
-    Template("commit", lambda s: _git("commit", shlex.join(("-m", f"On {s.word} and {s.words[0]}")))),
-    Template("remember a sentence", lambda s: _remember(s.sentence)),
-    Template("remember what was seen last", lambda s: _remember(s.seen)),
-    Template("recall a word", lambda s: _recall(s.word)),
-    Template("answer", lambda s: _reply(s.message)),
-    Template("rest", lambda s: Call("DO_NOTHING", {"text": "a pause"})),
-    Template("reflect", lambda s: Call("REFLECT", {"text": s.topic})),
+TEMPLATES: tuple[CallTemplate, ...] = (
+    CallTemplate("list everything", lambda s: _files("list", ".")),
+    CallTemplate("list a folder", lambda s: _files("list", s.folder)),
+    CallTemplate("read a file", lambda s: _files("read", s.file)),
+    CallTemplate("read a file that might be there", lambda s: _files("read", s.guess)),
+    CallTemplate("ask whether a file exists", lambda s: _files("exists", s.guess)),
+    CallTemplate("look at a file's facts", lambda s: _files("info", s.file)),
+    CallTemplate("find files by their ending", lambda s: _files("glob", ".", pattern=f"**/*{_ending(s.file)}")),
+    CallTemplate("find files by a word", lambda s: _files("glob", ".", pattern=f"**/*{s.word.lower()}*")),
+    CallTemplate("search everything for a word", lambda s: _files("grep", ".", pattern=s.word)),
+    CallTemplate(
+        "search everything for either of two words", lambda s: _files("grep", ".", pattern="|".join(s.words[:2]))
+    ),
+    CallTemplate("search a file for a word", lambda s: _files("grep", s.file, pattern=s.word)),
+    CallTemplate("write a draft", lambda s: _files("write", s.draft, content=f"# {s.word}\n\n{s.sentence}\n")),
+    CallTemplate("begin the goal's file", _begin),
+    CallTemplate("list a folder that might be there", lambda s: _files("list", posixpath.splitext(s.guess)[0])),
+    CallTemplate("look at the facts of what might be there", lambda s: _files("info", s.guess)),
+    CallTemplate("make a folder", lambda s: _files("mkdir", posixpath.join(DRAFTS, s.folder))),
+    CallTemplate("delete a draft", lambda s: _files("delete", s.draft)),
+    CallTemplate("see a file's first lines", lambda s: _shell("head", "-n", str(s.number), s.file)),
+    CallTemplate("see a file's last lines", lambda s: _shell("tail", "-n", str(s.number), s.file)),
+    CallTemplate("read a passage", lambda s: _shell("sed", "-n", f"{s.number},+{s.length}p", s.file)),
+    CallTemplate("put two files side by side", lambda s: _aligned(s.file, s.other_file, s.length)),
+    CallTemplate("count a file's words", lambda s: _shell("wc", "-w", s.file)),
+    CallTemplate("sort a file's lines", lambda s: _shell("sort", "-u", s.file)),
+    CallTemplate("see a line and its neighbours", lambda s: _shell("grep", "-i", "-C", "1", "-e", s.word, s.file)),
+    CallTemplate("count a table's column", lambda s: _counted(s.file, s.number)),
+    CallTemplate(
+        "add up a table's column", lambda s: _shell("awk", "-F,", f"{{t+=${s.number}}}END{{print t}}", s.file)
+    ),
+    CallTemplate("see whether lines are in order", lambda s: _shell("sort", "-c", s.file)),
+    CallTemplate("read a file as JSON", lambda s: _shell("python3", "-m", "json.tool", s.file)),
+    CallTemplate("run a file's tests", lambda s: _shell("python3", "-m", "unittest", s.file)),
+    CallTemplate("rename a draft", lambda s: _shell("mv", s.draft, s.other_draft)),
+    CallTemplate("compare two files", lambda s: _shell("diff", s.file, s.target)),
+    CallTemplate("run the tests", lambda s: _shell("python3", "-m", "unittest")),
+    CallTemplate("run a program", lambda s: _shell("python3", s.file)),
+    CallTemplate("tell the time", lambda s: _shell("date")),
+    CallTemplate("write a sentence down", lambda s: _shell("echo", s.sentence, to=s.target)),
+    CallTemplate("write down what a goal says", lambda s: _shell("echo", s.wish, to=s.target)),
+    CallTemplate("copy a line", lambda s: _copied(s.target, "sed", "-n", f"{s.number}p", s.file)),
+    CallTemplate("copy a file's beginning", lambda s: _copied(s.target, "head", "-n", str(s.number), s.file)),
+    CallTemplate("copy what it says of a word", lambda s: _copied(s.target, "grep", "-i", "-e", s.word, s.file)),
+    CallTemplate("see what changed", lambda s: _git("status")),
+    CallTemplate("see the history", lambda s: _git("log")),
+    CallTemplate("see the history of a file", lambda s: _git("log", shlex.join(("--oneline", "--", s.file)))),
+    CallTemplate("see the changes", lambda s: _git("diff")),
+    CallTemplate("see the branches", lambda s: _git("branch")),
+    CallTemplate("go to a branch that might be there", lambda s: _git("checkout", f"{s.word.lower()} --")),
+    CallTemplate("stage a file", lambda s: _git("add", shlex.quote(s.file))),
+    CallTemplate("stage everything", lambda s: _git("add", "--all")),
+    CallTemplate("commit", lambda s: _git("commit", shlex.join(("-m", f"On {s.word} and {s.words[0]}")))),
+    CallTemplate("remember a sentence", lambda s: _remember(s.sentence)),
+    CallTemplate("remember what was seen last", lambda s: _remember(s.seen)),
+    CallTemplate("recall a word", lambda s: _recall(s.word)),
+    CallTemplate("answer", lambda s: _reply(s.message)),
+    CallTemplate("rest", lambda s: TemplateCall("DO_NOTHING", {"text": "a pause"})),
+    CallTemplate("reflect", lambda s: TemplateCall("REFLECT", {"text": s.topic})),
 )
 """54 of them. Their order says nothing."""

@@ -1,6 +1,6 @@
 """Needs: what there is, how it changes with what happens, what that is worth."""
 
-from conch.needs.fold import SCORER, VERSION, Change, NeedsState, fold, initial_state
+from conch.needs.fold import SCORER, VERSION, NeedsMeasure, NeedsState, fold, initial_state
 from conch.needs.rules import counted_reward, delta_reward, most_pressing, pressing
 from conch.needs.table import EVENTS, NeedsTable, needs_of, priorities_of, table_of
 
@@ -8,7 +8,7 @@ __all__ = [
     "EVENTS",
     "SCORER",
     "VERSION",
-    "Change",
+    "NeedsMeasure",
     "NeedsState",
     "NeedsTable",
     "counted_reward",

@@ -45,7 +45,7 @@ class NeedsState(BaseModel):
     """Ids of the acts that a person was satisfied with, once each."""
 
 
-class Change(NamedTuple):
+class NeedsMeasure(NamedTuple):
     """What one fact did to the needs: the data of `needs.changed`, field by field."""
 
     before: dict[str, float]
@@ -62,7 +62,9 @@ def initial_state(settings: NeedsSettings) -> NeedsState:
     return NeedsState(levels={name: need.start for name, need in needs_of(settings).items()})
 
 
-def fold(state: NeedsState, fact: ActionTaken | RewardAssigned, table: NeedsTable) -> tuple[NeedsState, Change | None]:
+def fold(
+    state: NeedsState, fact: ActionTaken | RewardAssigned, table: NeedsTable
+) -> tuple[NeedsState, NeedsMeasure | None]:
     """The needs after `fact`, and what it changed; None where it concerns no need or was met before.
 
     An act first takes the drift of the cycles since the last one, then its own events; only these are scored. A
@@ -78,7 +80,7 @@ def _levels(state: NeedsState, table: NeedsTable) -> dict[str, float]:
     return {name: state.levels.get(name, need.start) for name, need in table.needs.items()}
 
 
-def _acted(state: NeedsState, action: ActionTaken, table: NeedsTable) -> tuple[NeedsState, Change | None]:
+def _acted(state: NeedsState, action: ActionTaken, table: NeedsTable) -> tuple[NeedsState, NeedsMeasure | None]:
     if not is_new(state.place, action):
         return state, None
     cycles = 1 if state.place is None else action.place[0] - state.place[0]
@@ -88,7 +90,7 @@ def _acted(state: NeedsState, action: ActionTaken, table: NeedsTable) -> tuple[N
     happened = _events(action, rested=state.rested, new=new)
     after, changes = _apply(before, happened, table)
     known = action.outcome.status != "unknown"
-    change = Change(
+    change = NeedsMeasure(
         before=before,
         after=after,
         drift={name: before[name] - level for name, level in levels.items() if before[name] != level},
@@ -100,7 +102,7 @@ def _acted(state: NeedsState, action: ActionTaken, table: NeedsTable) -> tuple[N
     return evolve(state, levels=after, place=action.place, rested=rested, seen=seen), change
 
 
-def _praised(state: NeedsState, reward: RewardAssigned, table: NeedsTable) -> tuple[NeedsState, Change | None]:
+def _praised(state: NeedsState, reward: RewardAssigned, table: NeedsTable) -> tuple[NeedsState, NeedsMeasure | None]:
     praised = reward.action_id or reward.id  # of one act once, however often it is scored
     if reward.scorer != HUMAN_SCORER or praised in state.praised:
         return state, None
@@ -109,7 +111,7 @@ def _praised(state: NeedsState, reward: RewardAssigned, table: NeedsTable) -> tu
     levels = _levels(state, table)
     after, changes = _apply(levels, ("user_satisfied",), table)
     leader = most_pressing(after, table.priorities)
-    change = Change(before=levels, after=after, drift={}, changes=changes, most_pressing=leader, score=None)
+    change = NeedsMeasure(before=levels, after=after, drift={}, changes=changes, most_pressing=leader, score=None)
     return evolve(state, levels=after, praised=(*state.praised, praised)[-_PRAISE_LIMIT:]), change
 
 

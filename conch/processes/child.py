@@ -29,7 +29,7 @@ ORDER_LIMIT = 64 * 1024 * 1024
 """Bytes of an order: rules come with the text of their files."""
 
 
-class Child:
+class ChildProcessLink:
     """What a child process is given, and its line to the supervisor."""
 
     def __init__(self, spec: dict[str, Any], early: bytes = b"") -> None:
@@ -87,7 +87,7 @@ class Child:
         os._exit(1)
 
 
-def run_child(name: str, live: Callable[[Child], Awaitable[None]]) -> None:
+def run_child(name: str, live: Callable[[ChildProcessLink], Awaitable[None]]) -> None:
     """A child's main: read the spec (one line of JSON), live, end. Errors of ours are reported in one sentence."""
     # A pipe's buffered reader would swallow the orders that follow the spec.
     told = b""
@@ -97,7 +97,7 @@ def run_child(name: str, live: Callable[[Child], Awaitable[None]]) -> None:
             return
         told += piece
     line, _, early = told.partition(b"\n")
-    child = Child(json.loads(line), early)
+    child = ChildProcessLink(json.loads(line), early)
     _collect_seldom()
     configure(child.settings.log, child.home / "logs" / f"{name}.log", process=name)
     try:
@@ -133,7 +133,7 @@ def innermost(error: BaseException) -> BaseException:
     return error
 
 
-async def _live(child: Child, live: Callable[[Child], Awaitable[None]]) -> None:
+async def _live(child: ChildProcessLink, live: Callable[[ChildProcessLink], Awaitable[None]]) -> None:
     beside = [
         asyncio.create_task(child.obey(), name="conch.orders"),
         asyncio.create_task(child.beat(), name="conch.heartbeat"),

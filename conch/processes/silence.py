@@ -8,7 +8,7 @@ LOOK_SECONDS = 1.0
 """Between two looks."""
 
 
-class Silence:
+class Unresponsiveness:
     """The time since something was last heard of, counted in looks.
 
     Told at the limit, and again whenever it has doubled.

@@ -26,7 +26,7 @@ from conch.bus import Bus
 from conch.bus.server import EmbeddedServer, die_with_parent
 from conch.errors import BusError, BusUnreachableError, ConchError, ServerDiedError
 from conch.processes.child import HEARTBEAT_SECONDS
-from conch.processes.silence import LOOK_SECONDS, Silence, is_stopped
+from conch.processes.silence import LOOK_SECONDS, Unresponsiveness, is_stopped
 from conch.python_child import DIRECTORY, environment, python_command
 
 log = structlog.get_logger(__name__)
@@ -51,7 +51,7 @@ BEGIN_SECONDS = 60.0
 
 
 @dataclass
-class Watched:
+class ChildRecord:
     """A child and what became of it."""
 
     name: str
@@ -81,7 +81,7 @@ class Watched:
         return BACKOFF[min(len(self.deaths), len(BACKOFF)) - 1]
 
 
-class Response:
+class Responsiveness:
     """Whether a process responds: says when it does not, again whenever that time has doubled, and when it does again.
 
     It is not ended for that: it may be under a debugger. One that is stopped is told at the limit; one that is not has
@@ -89,16 +89,16 @@ class Response:
     """
 
     def __init__(
-        self, watched: Watched, limit: float, changed: Callable[[], None], tell: Callable[[str], None]
+        self, watched: ChildRecord, limit: float, changed: Callable[[], None], tell: Callable[[str], None]
     ) -> None:
         """`limit`: seconds without a word that are not told. `tell` takes a sentence for a person."""
         self._watched, self._changed, self._tell = watched, changed, tell
-        self._limit, self._silence = limit, Silence(limit)
+        self._limit, self._silence = limit, Unresponsiveness(limit)
         self._is_told, self._why_before = False, ""
 
     def heard(self, limit: float) -> None:
         """It responds; from now on `limit` seconds without a word are not told."""
-        seconds, self._limit, self._silence = self._silence.seconds, limit, Silence(limit)
+        seconds, self._limit, self._silence = self._silence.seconds, limit, Unresponsiveness(limit)
         if not self._is_told:
             return
         self._is_told = False
@@ -147,10 +147,10 @@ class ChildProcess:
 
     def __init__(
         self,
-        watched: Watched,
+        watched: ChildRecord,
         module: str,
         *,
-        hear: Callable[[Watched, dict[str, Any]], None],
+        hear: Callable[[ChildRecord, dict[str, Any]], None],
         changed: Callable[[], None],
         tell: Callable[[str], None],
         lasts: bool = True,
@@ -221,7 +221,7 @@ class ChildProcess:
             self._order("stop" if self._ending else "finish")
         self.watched.state = "up"
         self._changed()
-        response = Response(self.watched, BEGIN_SECONDS, self._changed, self._tell)
+        response = Responsiveness(self.watched, BEGIN_SECONDS, self._changed, self._tell)
         looking = asyncio.create_task(response.keep_looking(), name=f"{self.watched.name}.response")
         try:
             while line := await process.stdout.readline():
@@ -284,7 +284,7 @@ def _as_child(nice: int) -> None:
     die_with_parent(signal.SIGKILL)
 
 
-async def keep_asking(bus: Bus, response: Response) -> None:
+async def keep_asking(bus: Bus, response: Responsiveness) -> None:
     """Ask the bus for its state now and then, for ever: it responds where it answers, be it with an error."""
     while True:
         with contextlib.suppress(BusError):
@@ -294,7 +294,7 @@ async def keep_asking(bus: Bus, response: Response) -> None:
         await asyncio.sleep(HEARTBEAT_SECONDS)
 
 
-async def start_server(server: EmbeddedServer, watched: Watched, changed: Callable[[], None]) -> None:
+async def start_server(server: EmbeddedServer, watched: ChildRecord, changed: Callable[[], None]) -> None:
     """Start the server, again with back-off while it dies as it starts.
 
     Raises BusUnreachableError when it has died DEATHS times, in a minute or in this start, however long that took; and
@@ -313,7 +313,7 @@ async def start_server(server: EmbeddedServer, watched: Watched, changed: Callab
             return
 
 
-async def keep_server(server: EmbeddedServer, watched: Watched, changed: Callable[[], None]) -> None:
+async def keep_server(server: EmbeddedServer, watched: ChildRecord, changed: Callable[[], None]) -> None:
     """Start the server again whenever it dies. Raises BusUnreachableError when it keeps dying, or says why it cannot
     start."""
     while True:
@@ -328,7 +328,7 @@ async def served(server: EmbeddedServer) -> AsyncIterator[None]:
 
     Raises BusUnreachableError when it cannot be started, or not again: what is in hand is cancelled then.
     """
-    own, watched = asyncio.current_task(), Watched(SERVER)
+    own, watched = asyncio.current_task(), ChildRecord(SERVER)
     assert own is not None
 
     async def keep() -> None:
@@ -355,7 +355,7 @@ async def served(server: EmbeddedServer) -> AsyncIterator[None]:
         await server.stop()
 
 
-async def _back_off(server: EmbeddedServer, watched: Watched, changed: Callable[[], None], *, last: bool) -> None:
+async def _back_off(server: EmbeddedServer, watched: ChildRecord, changed: Callable[[], None], *, last: bool) -> None:
     """Count a death of the server and wait before its next start. Raises BusUnreachableError when there is none."""
     end = server.end()
     log.error("server.died", how=end.why, restarts=watched.restarts)

@@ -68,9 +68,9 @@ def check_of(
 
 async def active_goals(bus: Bus, home: Home, agent: str) -> list[ActiveGoal]:
     """The goals as of the end of the stream; none for an agent that was never made."""
-    from conch.cycle.state.recover import Origin, recover
+    from conch.cycle.state.recover import RecoveryStart, recover
 
     if not (home.agent_dir(agent) / "agentuid").exists():
         return []
-    found = await recover(bus, agent, Origin(home.agentuid(agent)))
+    found = await recover(bus, agent, RecoveryStart(home.agentuid(agent)))
     return list(found.memory.goals.values())

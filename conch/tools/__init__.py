@@ -4,7 +4,7 @@ from conch.tools import filesystem, memory, programs
 from conch.tools.checks import CheckResult, run_check
 from conch.tools.declare import Tool, ToolContext, ToolResult, tool
 from conch.tools.isolation.sandbox import ProcessResult, Sandbox
-from conch.tools.notes import Notes, Shelf
+from conch.tools.notes import Notes, NotesPool
 from conch.tools.toolbox import Toolbox
 
 BUILTIN_TOOLS: tuple[Tool, ...] = (
@@ -20,9 +20,9 @@ __all__ = [
     "BUILTIN_TOOLS",
     "CheckResult",
     "Notes",
+    "NotesPool",
     "ProcessResult",
     "Sandbox",
-    "Shelf",
     "Tool",
     "ToolContext",
     "ToolResult",

@@ -25,7 +25,7 @@ PATIENCE = 0.8
 _NUMBER = re.compile(r"[-+]?\d{1,15}(\.\d{1,15})?", re.ASCII)
 
 
-class Ask(Protocol):
+class RequestFunction(Protocol):
     """A request on the bus: `Bus.request`."""
 
     def __call__(self, subject: str, data: bytes, *, timeout: float) -> Awaitable[bytes]:
@@ -46,7 +46,7 @@ def payload_of(actuators: Mapping[str, ActuatorSettings], device: str, value: st
     raise ToolError(f"{device} takes {_takes(actuator)}, not {said[:60]!r}")
 
 
-def device_tools(actuators: Mapping[str, ActuatorSettings], ask: Ask) -> tuple[Tool, ...]:
+def device_tools(actuators: Mapping[str, ActuatorSettings], ask: RequestFunction) -> tuple[Tool, ...]:
     """The tool, where there is a device; it is done when the broker has acknowledged the command."""
     if not actuators:
         return ()

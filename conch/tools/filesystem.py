@@ -12,7 +12,7 @@ from typing import Literal
 from conch.errors import ToolError
 from conch.tools.declare import ToolContext, ToolResult, tool
 from conch.tools.search import MAX_RESULTS, glob, grep, shown_name
-from conch.tools.workspace import Entry, MissingError, Workspace
+from conch.tools.workspace import MissingError, Workspace, WorkspaceEntry
 
 Operation = Literal["read", "write", "list", "exists", "info", "delete", "mkdir", "grep", "glob"]
 
@@ -93,7 +93,7 @@ _PLAIN: dict[str, Callable[[Workspace, str], str]] = {
 }
 
 
-def _shown(entry: Entry) -> str:
+def _shown(entry: WorkspaceEntry) -> str:
     name = shown_name(entry.path)
     if stat.S_ISDIR(entry.stat.st_mode):
         return f"{name}/"

@@ -36,7 +36,7 @@ END;
 """
 
 
-class Shelf:
+class NotesPool:
     """Notes of many agents, of which the `most` used last are open: each takes three descriptors and 0.2 MB."""
 
     def __init__(self, most: int = OPEN) -> None:
@@ -60,7 +60,7 @@ class Notes:
     what to do, where the file cannot be read or written, or is closed.
     """
 
-    def __init__(self, path: Path | str, *, limit: int = MAX_NOTES, shelf: Shelf | None = None) -> None:
+    def __init__(self, path: Path | str, *, limit: int = MAX_NOTES, shelf: NotesPool | None = None) -> None:
         self.path = path
         self._limit, self._shelf = limit, shelf
         self._open: sqlite3.Connection | None = None

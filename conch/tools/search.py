@@ -14,7 +14,7 @@ from pathlib import Path
 from conch.errors import ToolError
 from conch.text import safe_text
 from conch.tools.isolation.sandbox import ProcessResult, Sandbox
-from conch.tools.workspace import Entry, Workspace
+from conch.tools.workspace import Workspace, WorkspaceEntry
 
 MAX_PATTERN = 1_000
 """Characters of a pattern."""
@@ -148,7 +148,7 @@ def _files(workspace: Workspace, path: str) -> Iterator[str]:
             yield prefix + entry.path
 
 
-def _entries(workspace: Workspace, path: str) -> Iterator[Entry]:
+def _entries(workspace: Workspace, path: str) -> Iterator[WorkspaceEntry]:
     for count, entry in enumerate(workspace.walk(path)):
         if count >= MAX_ENTRIES:
             return

@@ -35,7 +35,7 @@ class MissingError(ToolError):
     """There is no such file or directory."""
 
 
-class Entry(NamedTuple):
+class WorkspaceEntry(NamedTuple):
     """One file or directory that a walk meets."""
 
     path: str
@@ -94,13 +94,13 @@ class Workspace:
         except MissingError:
             return None
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[WorkspaceEntry]:
         """What is in the directory, by name."""
         with self.directory(path) as descriptor, _told(path):
             found = []
             for name in sorted(os.listdir(descriptor)):
                 with contextlib.suppress(FileNotFoundError):
-                    found.append(Entry(name, os.stat(name, dir_fd=descriptor, follow_symlinks=False)))
+                    found.append(WorkspaceEntry(name, os.stat(name, dir_fd=descriptor, follow_symlinks=False)))
             return found
 
     def make_directory(self, path: str) -> None:
@@ -123,7 +123,7 @@ class Workspace:
             else:
                 os.unlink(name, dir_fd=parent)
 
-    def walk(self, path: str) -> Iterator[Entry]:
+    def walk(self, path: str) -> Iterator[WorkspaceEntry]:
         """Everything beneath the directory, MAX_DEPTH deep, not what is in `.git`; a directory before its content."""
         with self.directory(path) as descriptor:
             yield from _walk(descriptor, "", MAX_DEPTH)
@@ -243,7 +243,7 @@ def _told(path: str) -> Iterator[None]:
         raise ToolError(f"{path!r}: {error}") from None
 
 
-def _walk(descriptor: int, prefix: str, depth: int) -> Iterator[Entry]:
+def _walk(descriptor: int, prefix: str, depth: int) -> Iterator[WorkspaceEntry]:
     try:
         names = sorted(os.listdir(descriptor))
     except OSError:
@@ -253,7 +253,7 @@ def _walk(descriptor: int, prefix: str, depth: int) -> Iterator[Entry]:
             found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
         except OSError:
             continue
-        yield Entry(prefix + name, found)
+        yield WorkspaceEntry(prefix + name, found)
         if stat.S_ISDIR(found.st_mode) and name != ".git" and depth:
             with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
                 yield from _walk(_enter(stack, descriptor, name, make=False), f"{prefix}{name}/", depth - 1)

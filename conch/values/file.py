@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from conch.config.named import read_named
 from conch.config.source import KeyPath, dotted
-from conch.config.yaml_file import Document
+from conch.config.yaml_file import YamlDocument
 from conch.errors import ConfigError
 from conch.values.model import Values
 
@@ -51,7 +51,7 @@ def _bytes(file: Path) -> bytes:
 
 def _parsed(data: bytes, file: Path) -> Values:
     try:
-        document = Document(data.decode("utf-8-sig"), str(file))
+        document = YamlDocument(data.decode("utf-8-sig"), str(file))
     except UnicodeDecodeError:
         raise ConfigError(f"values.file: {file} is no text in UTF-8: save it as that") from None
     said = document.read()
@@ -65,7 +65,7 @@ def _parsed(data: bytes, file: Path) -> Values:
         raise _explained(error, document, file) from None
 
 
-def _explained(error: ValidationError, document: Document, file: Path) -> ConfigError:
+def _explained(error: ValidationError, document: YamlDocument, file: Path) -> ConfigError:
     first = error.errors(include_url=False, include_input=False)[0]
     path: KeyPath = tuple(part for part in first["loc"] if part != "[key]")
     known = (document.places.get(path[:length]) for length in range(len(path), 0, -1))

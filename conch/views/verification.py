@@ -21,7 +21,7 @@ from conch_schemas import (
 
 if TYPE_CHECKING:
     from conch.experience import Removal
-    from conch.witness import ChainStart, Problem
+    from conch.witness import ChainStart, MarkProblem
 
 _WITNESSED: tuple[type[Event], ...] = (ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured)
 
@@ -55,7 +55,7 @@ def removed_marks_words(removals: Sequence[Removal]) -> str:
 
 def verification(
     agent: str,
-    problems: Sequence[Problem],
+    problems: Sequence[MarkProblem],
     *,
     acts: int,
     marks: int,

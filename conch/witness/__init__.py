@@ -3,7 +3,7 @@
 from conch.witness.canonical import canonical, content_hash, mark_hash
 from conch.witness.chain import CONSUMER, GENESIS, VERSION, ChainState, seal, under
 from conch.witness.regained import regained
-from conch.witness.verify import ChainStart, Problem, Verification, verify
+from conch.witness.verify import ChainStart, MarkProblem, Verification, verify
 from conch.witness.words import Witnessed
 
 __all__ = [
@@ -12,7 +12,7 @@ __all__ = [
     "VERSION",
     "ChainStart",
     "ChainState",
-    "Problem",
+    "MarkProblem",
     "Verification",
     "Witnessed",
     "canonical",

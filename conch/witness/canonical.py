@@ -64,14 +64,14 @@ def _integer(digits: str) -> int | str:
 # shortest digits of each number. Any other text is left to the library.
 
 
-class _Number(dict[str, Any]):
+class _CanonicalNumber(dict[str, Any]):
     """A decimal's text -> the number whose shortest digits are the canonical ones; the last few thousand met."""
 
     def __missing__(self, text: str) -> int | float:
         value = float(text)
         size = abs(value)
         if not (size < 1e-6 or 1e-5 <= size <= _GREATEST):
-            raise _NotSimpleError(text)
+            raise _UnusualNumberError(text)
         number = int(value) if value.is_integer() else value
         if len(self) >= _NUMBERS:
             self.clear()
@@ -79,7 +79,7 @@ class _Number(dict[str, Any]):
         return number
 
 
-class _NotSimpleError(ValueError):
+class _UnusualNumberError(ValueError):
     """A number to which msgspec gives an exponent and RFC 8785 none, or a great one."""
 
 
@@ -88,7 +88,7 @@ _LONG_INTEGER: Final = re.compile(rb"[-:,\[ \t\r\n]\d{16}")
 """In an object or a list a number stands behind one of these."""
 _ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
 _LONG: Final = b"0" * 16
-_read: Final = msgspec.json.Decoder(float_hook=_Number().__getitem__).decode
+_read: Final = msgspec.json.Decoder(float_hook=_CanonicalNumber().__getitem__).decode
 _write: Final = msgspec.json.Encoder(enc_hook=attrgetter("__dict__"), order="sorted").encode
 
 

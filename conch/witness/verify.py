@@ -16,7 +16,7 @@ Kind = Literal["changed", "missing", "swapped", "duplicate", "unlinked", "unwitn
 
 
 @dataclass(frozen=True)
-class Problem:
+class MarkProblem:
     """One thing that does not hold."""
 
     kind: Kind
@@ -29,7 +29,7 @@ class Problem:
     """One sentence."""
 
 
-class _Row(NamedTuple):
+class _MarkDigest(NamedTuple):
     """What is kept of a mark: a long chain's marks together are large."""
 
     sequence: int
@@ -61,9 +61,9 @@ class Verification:
     def __init__(self, agent: str) -> None:
         self._agent = agent
         self._start = _WHOLE
-        self._rows: list[_Row] = []
-        self._changed: list[Problem] = []
-        self._swapped: list[Problem] = []
+        self._rows: list[_MarkDigest] = []
+        self._changed: list[MarkProblem] = []
+        self._swapped: list[MarkProblem] = []
         self._acts: set[str | None] = set()
         self._sets: set[tuple[str | None, str]] = set()
         self._names: dict[str | None, str | None] = {}
@@ -79,7 +79,7 @@ class Verification:
             self._swapped.append(self._problem("swapped", mark.sequence, what))
         links = tuple((link.source, link.relation) for link in mark.links)
         previous = self._rows[-1].hash if self._rows and self._rows[-1].hash == mark.previous else mark.previous
-        self._rows.append(_Row(mark.sequence, mark.id, previous, mark.hash, links))
+        self._rows.append(_MarkDigest(mark.sequence, mark.id, previous, mark.hash, links))
         act = self._names.setdefault(mark.action_id, mark.action_id)
         if mark.domain == "action":
             self._acts.add(act)
@@ -90,17 +90,17 @@ class Verification:
         """The record of removed marks, read after the marks: those before it may be gone, or be there still."""
         self._start = start or _WHOLE
 
-    def broken(self) -> list[Problem]:
+    def broken(self) -> list[MarkProblem]:
         """Everything wrong with the chain itself."""
         kept = (row for row in self._rows if row.sequence >= self._start.sequence)
         rows = sorted(kept, key=lambda row: row.sequence)
         return [*self._changed, *self._swapped, *self._gaps(rows), *self._apart(rows), *self._unlinked(rows)]
 
-    def unwitnessed(self, acts: Iterable[str], scored: Iterable[tuple[str, str]]) -> list[Problem]:
+    def unwitnessed(self, acts: Iterable[str], scored: Iterable[tuple[str, str]]) -> list[MarkProblem]:
         """What should have a mark here and has none; see `verify`."""
         return _unwitnessed(self._acts, self._sets, acts, scored)
 
-    def _gaps(self, rows: Sequence[_Row]) -> Iterator[Problem]:
+    def _gaps(self, rows: Sequence[_MarkDigest]) -> Iterator[MarkProblem]:
         if self._start.first > 0:
             yield self._missing(0, self._start.first - 1)
         expected = self._start.sequence
@@ -111,11 +111,11 @@ class Verification:
                 yield self._problem("duplicate", row.sequence, f"There are two marks {row.sequence}.")
             expected = row.sequence + 1
 
-    def _missing(self, first: int, last: int) -> Problem:
+    def _missing(self, first: int, last: int) -> MarkProblem:
         which = f"Mark {first} is" if last == first else f"Marks {first} to {last} are"
         return self._problem("missing", first, f"{which} missing.")
 
-    def _apart(self, rows: Sequence[_Row]) -> Iterator[Problem]:
+    def _apart(self, rows: Sequence[_MarkDigest]) -> Iterator[MarkProblem]:
         """A row whose own hash was made anew: the next one still has the hash of what stood there."""
         first = next((row for row in rows if row.sequence == self._start.sequence), None)
         if first is not None and first.previous != self._start.previous:
@@ -130,7 +130,7 @@ class Verification:
                 what = f"Mark {later.sequence} follows another mark {earlier.sequence} than the one that stands there."
                 yield self._problem("changed", later.sequence, what)
 
-    def _unlinked(self, rows: Sequence[_Row]) -> Iterator[Problem]:
+    def _unlinked(self, rows: Sequence[_MarkDigest]) -> Iterator[MarkProblem]:
         place = {row.id: row.sequence for row in rows}
         for row in rows:
             for source, relation in row.links:
@@ -141,8 +141,8 @@ class Verification:
                     what = f"Mark {row.sequence} links to {source}, which is no earlier mark."
                     yield self._problem("unlinked", row.sequence, what)
 
-    def _problem(self, kind: Kind, sequence: int, what: str) -> Problem:
-        return Problem(kind, self._agent, sequence, what)
+    def _problem(self, kind: Kind, sequence: int, what: str) -> MarkProblem:
+        return MarkProblem(kind, self._agent, sequence, what)
 
 
 def verify(
@@ -150,7 +150,7 @@ def verify(
     acts: Iterable[str],
     scored: Iterable[tuple[str, str]] = (),
     starts: Mapping[str, ChainStart] | None = None,
-) -> list[Problem]:
+) -> list[MarkProblem]:
     """Everything wrong with `marks`, in the order they are kept in; empty: the chains hold.
 
     `acts` are the ids of the actions that must have a mark, `scored` the (action's id, scorer) of the score sets that
@@ -170,15 +170,15 @@ def verify(
 
 def _unwitnessed(
     marked: set[str | None], sets: set[tuple[str | None, str]], acts: Iterable[str], scored: Iterable[tuple[str, str]]
-) -> list[Problem]:
+) -> list[MarkProblem]:
     return [
         *(
-            Problem("unwitnessed", None, None, f"Action {act} has no mark.")
+            MarkProblem("unwitnessed", None, None, f"Action {act} has no mark.")
             for act in dict.fromkeys(acts)
             if act not in marked
         ),
         *(
-            Problem("unwitnessed", None, None, f"What {scorer} scored of action {act} has no mark.")
+            MarkProblem("unwitnessed", None, None, f"What {scorer} scored of action {act} has no mark.")
             for act, scorer in dict.fromkeys(scored)
             if (act, scorer) not in sets
         ),

@@ -22,7 +22,7 @@ _LONGEST: Final = 1000
 """Characters of one text in a mark; the whole is in the witnessed event."""
 
 
-class Words(NamedTuple):
+class MarkText(NamedTuple):
     """Fields of a mark that are words."""
 
     origin: str
@@ -33,7 +33,7 @@ class Words(NamedTuple):
     evidence: Literal["fact", "check", "judgement"]
 
 
-def words_for(fact: Witnessed) -> Words | None:
+def words_for(fact: Witnessed) -> MarkText | None:
     """What the mark of `fact` says; None for a fact without a score (a need that no act changed)."""
     if isinstance(fact, ActionTaken):
         return _act(fact)
@@ -46,7 +46,7 @@ def words_for(fact: Witnessed) -> Words | None:
     return None if score is None else _scores(score.scorer, fact.action_id, (score, *beside))
 
 
-def _act(action: ActionTaken) -> Words:
+def _act(action: ActionTaken) -> MarkText:
     act, outcome = action.action, action.outcome
     error = "" if outcome.error is None else f": {_short(outcome.error).rstrip('.')}"
     reasons = [
@@ -55,7 +55,7 @@ def _act(action: ActionTaken) -> Words:
         f"Outcome: {outcome.status}{error}.",
         *(f"Goal “{_short(goal.statement)}”: {goal.outcome}, {goal.measure:g} of 1." for goal in action.goals),
     ]
-    return Words(
+    return MarkText(
         origin=action.agent,
         domain="action",
         stimulus=_short(action.thought),
@@ -65,10 +65,10 @@ def _act(action: ActionTaken) -> Words:
     )
 
 
-def _scores(scorer: str, action_id: str | None, scores: Sequence[Score]) -> Words:
+def _scores(scorer: str, action_id: str | None, scores: Sequence[Score]) -> MarkText:
     said = ", ".join(f"{score.component} {_verdict(score)}" for score in scores)
     why = " ".join(f"{score.component}: {_short(score.explanation)}" for score in scores)
-    return Words(
+    return MarkText(
         origin=scorer,
         domain="score",
         stimulus=f"action {action_id}",
@@ -78,9 +78,9 @@ def _scores(scorer: str, action_id: str | None, scores: Sequence[Score]) -> Word
     )
 
 
-def _alarm(alarm: AlarmRaised) -> Words:
+def _alarm(alarm: AlarmRaised) -> MarkText:
     of = f" of {_short(alarm.component)}" if alarm.component is not None else ""
-    return Words(
+    return MarkText(
         origin="watch",
         domain="alarm",
         stimulus=f"action {alarm.action_id}",

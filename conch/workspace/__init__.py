@@ -1,6 +1,6 @@
 """The workspace that a new home starts with: a notebook about rock pools, and goals on it."""
 
-from conch.workspace.fill import Copies, fill
+from conch.workspace.fill import WorkspaceTemplate, fill
 from conch.workspace.goals import default_goals
 
-__all__ = ["Copies", "default_goals", "fill"]
+__all__ = ["WorkspaceTemplate", "default_goals", "fill"]

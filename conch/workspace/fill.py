@@ -69,7 +69,7 @@ def _git(directory: Path, *args: str) -> None:
 
 
 @dataclass(frozen=True)
-class Copies:
+class WorkspaceTemplate:
     """What `fill` makes, held in memory (0.1 MB): a thousand agents get a workspace each in a few milliseconds."""
 
     directories: tuple[str, ...]

@@ -21,7 +21,7 @@ from runs import CONCH, fresh_home, fsync_ms
 
 from conch.consumer.plugins.discover import load_one
 from conch.consumer.spec import RuleSpec
-from conch.experience import Since, SqliteReader
+from conch.experience import ScoredSince, SqliteReader
 from conch.home import Home
 from conch_schemas import ActionTaken, decode, wire_form
 
@@ -40,7 +40,7 @@ def plain_loop(home: Path, rules: Path) -> float:
     spec = load_one(str(rules), "brevity")
     assert isinstance(spec, RuleSpec)
     with SqliteReader(home / "store.db") as store:
-        wanted = store.unscored("echo", "brevity", "plain", Since())
+        wanted = store.unscored("echo", "brevity", "plain", ScoredSince())
         lines = [wire_form(row.act) for page in store.past(wanted, 1000) for row in page]
     start = time.perf_counter()
     for line in lines:

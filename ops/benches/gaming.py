@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from conch.actions import parse
 from conch.config import Settings
 from conch.consumer import ServiceContext
-from conch.experience.assemble import Verdict, judge
+from conch.experience.assemble import ExperienceVerdict, judge
 from conch.rewards import weight_set
 from conch.rewards.progress import step_reward
 from conch.text import cut
@@ -53,7 +53,7 @@ Agent = Callable[[], Iterator[Deed]]
 class Lived:
     """What an agent's acts were worth."""
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ExperienceVerdict, ...]
     progress: tuple[float, ...]
     """What the steps of its task paid; empty without one."""
 
@@ -81,7 +81,7 @@ def lived(agent: Agent, acts: int = ACTS, settings: Settings = Settings()) -> Li
     assert needs.initial is not None
     assert curiosity.initial is not None
     levels, history = needs.initial(), curiosity.initial()
-    verdicts: list[Verdict] = []
+    verdicts: list[ExperienceVerdict] = []
     for act in acts_of(agent, acts):
         levels, changed = needs.handle(levels, act)
         history, measured = curiosity.handle(history, act)
@@ -101,7 +101,7 @@ def acts_of(agent: Agent, acts: int) -> list[ActionTaken]:
     return done
 
 
-def _judged(parts: Sequence[Part], scores: Sequence[Score]) -> Verdict:
+def _judged(parts: Sequence[Part], scores: Sequence[Score]) -> ExperienceVerdict:
     verdict = judge("bench", parts, scores)
     assert verdict.complete
     return verdict

@@ -19,7 +19,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from conch.bus import feeding
+from conch.bus import shared_subscription
 from conch.bus.memory import MemoryBus
 from conch.cli.common import quiet
 from conch.config import Settings
@@ -48,7 +48,7 @@ from conch_schemas import (
     source_of,
     subject_of,
 )
-from conch_services.metrics.counting import Counting
+from conch_services.metrics.counting import EventCounter
 from conch_services.metrics.instruments import Instruments
 from conch_services.metrics.service import MetricsService
 
@@ -132,7 +132,7 @@ def watched(number: int) -> WatchState:
 def counted(agents: int) -> tuple[float, float]:
     """(µs to count a fact, µs to read it from its bytes), of the facts of so many agents."""
     facts = [fact for number in range(agents) for fact in cycle(f"agent-{number}", 1)]
-    counting = Counting(Settings(), Instruments())
+    counting = EventCounter(Settings(), Instruments())
     for fact in facts:
         counting.count(fact, time.time())
     again = [fact for number in range(agents) for fact in cycle(f"agent-{number}", 2)]
@@ -158,8 +158,8 @@ async def scraped(agents: int, most: int, rounds: int) -> tuple[list[float], lis
                 state = encode_state(watched(number), 200, "epoch")
                 await bus.put(state_key("watch", f"agent-{number}"), state, revision=0)
             service, stop = MetricsService(ServiceContext(settings, Path(home))), asyncio.Event()
-            async with feeding(bus) as feed, asyncio.TaskGroup() as group:
-                group.create_task(service.run(feed, stop))
+            async with shared_subscription(bus) as shared_events, asyncio.TaskGroup() as group:
+                group.create_task(service.run(shared_events, stop))
                 await service.started.wait()
                 scraper = await asyncio.create_subprocess_exec(
                     *(sys.executable, __file__, "--scrape", f"{service.address}/metrics"),

@@ -22,7 +22,7 @@ from conch.curiosity.rules import entropy
 from conch.experience.assemble import judge
 from conch.folds.models import made_of
 from conch.rewards import PluginPart, weight_set
-from conch.rewards.watch import Change, WatchState, fold
+from conch.rewards.watch import AlarmChange, WatchState, fold
 from conch_schemas import Action, Cut, ExperienceRecorded, Outcome, Score
 
 SETTINGS = Settings()
@@ -144,7 +144,7 @@ def experience(seq: int, skill: str, raw: str, values: dict[str, float], **more:
     return made_of(ExperienceRecorded, **fields | more)
 
 
-def watched(agent: Agent, acts: int) -> tuple[WatchState, list[tuple[int, Change]], float]:
+def watched(agent: Agent, acts: int) -> tuple[WatchState, list[tuple[int, AlarmChange]], float]:
     """(state at the end, each change with its act, processor seconds that the fold took) of one run."""
     state, changes, seconds = WatchState(), [], 0.0
     for one in agent.acts(acts):

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Message, Stored
+from conch.bus import OutgoingMessage, Stored
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus, publisher
-from conch.bus.jetstream.connection import RefusedError
+from conch.bus.jetstream.connection import ServerRefusalError
 from conch.bus.jetstream.publisher import Publisher
 from conch.errors import FencedError
 from tests.conftest import TOKEN
@@ -78,7 +78,7 @@ async def publish(line: Line) -> AsyncIterator[Callable[[str], asyncio.Task[Any]
     """Publish an event with this content."""
     made = Publisher(line, "CONCH", group=False, find=None, last=_end)  # type: ignore[arg-type]
     made.start()
-    yield lambda name: asyncio.create_task(made.publish([Message("conch.v1.echo.x.y", name.encode(), name)]))
+    yield lambda name: asyncio.create_task(made.publish([OutgoingMessage("conch.v1.echo.x.y", name.encode(), name)]))
     made.close()
 
 
@@ -168,7 +168,7 @@ async def test_a_write_that_is_on_its_way_is_no_fence(
 def refuse_once(bus: JetStreamBus, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next write to the bucket meets one that is under way."""
     connection = bus._connection
-    ask, refusals = connection.ask, [RefusedError("wrong last sequence", 10164)]
+    ask, refusals = connection.ask, [ServerRefusalError("wrong last sequence", 10164)]
 
     async def answer(subject: str, data: bytes, **more: Any) -> Any:
         if subject.startswith("$KV.") and refusals:

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Bus, feeding
+from conch.bus import Bus, shared_subscription
 from conch.bus.jetstream.connection import Connection
 from conch.config import Settings
 from conch.consumer import ServiceContext
 from conch.consumer.group.membership import joined
-from conch.consumer.host import Running, host
+from conch.consumer.host import HostedConsumer, host
 from conch.consumer.process import builtin, quiet
-from conch.consumer.runtime.dead_letters import open_letters
+from conch.consumer.runtime.dead_letters import open_dead_letters
 from conch.errors import BusError
 from conch.experience import FACTS, SqliteReader
 from conch.folds.order import MOST_LEAP
@@ -63,12 +63,12 @@ OF_ACTS = [name for name, kinds in READS.items() if ActionTaken in kinds]
 
 
 @asynccontextmanager
-async def hosted(bus: Bus, home: Path) -> AsyncIterator[list[Running]]:
+async def hosted(bus: Bus, home: Path) -> AsyncIterator[list[HostedConsumer]]:
     """All consumers that come with Conch, at work; on leaving they have handled everything."""
     context, stop, broke = ServiceContext(Settings(), home), asyncio.Event(), []
-    async with feeding(bus) as feed, joined(bus, CONSUMERS) as members:
+    async with shared_subscription(bus) as shared_events, joined(bus, CONSUMERS) as members:
         running = builtin(context, CONSUMERS, members)
-        hosting = asyncio.create_task(host(feed, running, stop, lambda **line: broke.append(line)))
+        hosting = asyncio.create_task(host(shared_events, running, stop, lambda **line: broke.append(line)))
         try:
             yield running
             async with asyncio.timeout(30):
@@ -105,7 +105,7 @@ async def recorded(bus: Bus) -> list[tuple[str, int]]:
 
 async def letters(bus: Bus) -> Counter[str]:
     """How many dead letters each consumer has written."""
-    return Counter([letter.consumer async for letter in open_letters(bus)])
+    return Counter([letter.consumer async for letter in open_dead_letters(bus)])
 
 
 GARBAGE = {
@@ -164,7 +164,7 @@ async def test_a_large_event_of_another_client_is_a_letter(world: Any, act: Act,
 
         assert await recorded(bus) == [("echo", 1)]
         assert dict(await letters(bus)) == dict.fromkeys(OF_ACTS, 1)
-        assert all(["900" in letter.reason and not letter.letter async for letter in open_letters(bus)])
+        assert all(["900" in letter.reason and not letter.letter async for letter in open_dead_letters(bus)])
 
 
 async def test_an_act_that_just_fits_is_recorded(bus: Bus, act: Act, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ async def test_an_agent_never_met_is_an_agent_and_one_on_anothers_subject_is_non
 
     assert sorted(await recorded(bus)) == [("echo", 1), ("never-met", 7)]
     assert dict(await letters(bus)) == dict.fromkeys(OF_ACTS, 2)
-    assert {letter.agent async for letter in open_letters(bus)} == {"echo", "unknown"}
+    assert {letter.agent async for letter in open_dead_letters(bus)} == {"echo", "unknown"}
 
 
 def _forged(act: ActionTaken) -> dict[str, ActionTaken]:
@@ -250,7 +250,7 @@ async def test_a_forged_id_is_a_letter(bus: Bus, act: Act, tmp_path: Path) -> No
 
     assert await recorded(bus) == [("echo", 1), ("echo", 2)]
     assert dict(await letters(bus)) == dict.fromkeys(OF_ACTS, len(forged))
-    assert all(["forged or foreign id" in letter.reason async for letter in open_letters(bus)])
+    assert all(["forged or foreign id" in letter.reason async for letter in open_dead_letters(bus)])
 
 
 async def test_an_act_from_far_beyond_is_a_letter_of_all_who_keep_the_order(bus: Bus, act: Act, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from conch.bus import Bus, MemoryBus, MemoryJournal, Message, Stored, feeding
+from conch.bus import Bus, MemoryBus, MemoryJournal, OutgoingMessage, Stored, shared_subscription
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer
@@ -93,7 +93,7 @@ class Buses(RuleBasedStateMachine):
         self.memory, self.jetstream = Memory(), JetStream(self.server)
         self.sides = (self.memory, self.jetstream)
         self.numbers = {f"agent-{self.example}-{letter}": 0 for letter in "ab"}
-        self.kept: list[Message] = []
+        self.kept: list[OutgoingMessage] = []
         """Published and not trimmed."""
         self.stale: dict[tuple[Memory, str], int] = {}
         self.names = iter(range(1_000))
@@ -302,7 +302,7 @@ class Buses(RuleBasedStateMachine):
         """This example's."""
         return f"differential/{self.example}/{letter}"
 
-    def new(self, letter: str, count: int) -> list[Message]:
+    def new(self, letter: str, count: int) -> list[OutgoingMessage]:
         """The agent's next messages."""
         agent = f"agent-{self.example}-{letter}"
         first = self.numbers[agent] + 1
@@ -315,8 +315,8 @@ class Buses(RuleBasedStateMachine):
         """Run the consumer until it has answered what there is now; then stop it in order."""
         last = (await side.bus.state()).last
         spec = replace(ANSWER, name=self.consumer, begin=side.base)
-        async with feeding(side.bus) as feed:
-            stop, runtime = asyncio.Event(), ConsumerRuntime(feed, spec)
+        async with shared_subscription(side.bus) as shared_events:
+            stop, runtime = asyncio.Event(), ConsumerRuntime(shared_events, spec)
             running = asyncio.create_task(runtime.run(stop))
             try:
                 while runtime.handled < last and not running.done():
@@ -346,7 +346,7 @@ async def _turns(count: int) -> None:
         await asyncio.sleep(0)
 
 
-async def _publish(bus: Bus, messages: Sequence[Message], *, many: bool) -> Sequence[Stored]:
+async def _publish(bus: Bus, messages: Sequence[OutgoingMessage], *, many: bool) -> Sequence[Stored]:
     if many:
         return await bus.publish_many(messages)
     return await asyncio.gather(*(bus.publish(*one[:2], id=one.id) for one in messages))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Arrived, feeding
+from conch.bus import ReceivedEvent, shared_subscription
 from conch.bus import subscription as feed_module
 from conch_schemas import ActionTaken, ContractViolationError, CycleReflected, encode, subject_of
 
@@ -24,15 +24,15 @@ def publish(act: Any) -> Any:
     return put
 
 
-async def taken(tap: Any, count: int, most: int = 256) -> list[Arrived]:
-    found: list[Arrived] = []
+async def taken(subscription: Any, count: int, most: int = 256) -> list[ReceivedEvent]:
+    found: list[ReceivedEvent] = []
     async with asyncio.timeout(30):
         while len(found) < count:
-            found += await tap.get(most)
+            found += await subscription.get(most)
     return found
 
 
-def cycles(arrivals: Sequence[Arrived]) -> list[int | None]:
+def cycles(arrivals: Sequence[ReceivedEvent]) -> list[int | None]:
     return [arrived.event.cycle for arrived in arrivals]
 
 
@@ -41,11 +41,11 @@ async def test_each_tap_is_given_what_it_asked_for_in_order(bus: Any, publish: A
     for cycle in range(1, 4):
         await publish(bus, cycle)
     async with (
-        feeding(bus) as feed,
-        feed.tap((ActionTaken,), after=1) as some,
-        feed.tap(None, after=0, agent="delta") as deltas,
-        feed.tap((CycleReflected,), after=0) as none,
-        feed.tap(None, after=0, mine=lambda agent: agent != "echo") as others,
+        shared_subscription(bus) as shared_events,
+        shared_events.subscribe((ActionTaken,), after=1) as some,
+        shared_events.subscribe(None, after=0, agent="delta") as deltas,
+        shared_events.subscribe((CycleReflected,), after=0) as none,
+        shared_events.subscribe(None, after=0, mine=lambda agent: agent != "echo") as others,
     ):
         for cycle in range(4, 6):
             await publish(bus, cycle)
@@ -65,7 +65,11 @@ async def test_an_event_is_decoded_once_however_many_look(
     decoded = []
     real = feed_module.decoded
     monkeypatch.setattr(feed_module, "decoded", lambda *words: decoded.append(words) or real(*words))
-    async with feeding(bus) as feed, feed.tap(None, after=feed.seq) as one, feed.tap(None, after=feed.seq) as other:
+    async with (
+        shared_subscription(bus) as shared_events,
+        shared_events.subscribe(None, after=shared_events.seq) as one,
+        shared_events.subscribe(None, after=shared_events.seq) as other,
+    ):
         await publish(bus, 1)
         [first], [second] = await taken(one, 1), await taken(other, 1)
 
@@ -78,20 +82,27 @@ async def test_what_was_said_here_is_not_decoded(
 ) -> None:
     """It comes back byte for byte: the event that it was encoded from is given out."""
     event = act(1)
-    async with feeding(bus) as feed, feed.tap(None, after=feed.seq) as tap:
-        feed.expect(encode(event), event)
+    async with (
+        shared_subscription(bus) as shared_events,
+        shared_events.subscribe(None, after=shared_events.seq) as subscription,
+    ):
+        shared_events.expect(encode(event), event)
         await bus.publish(subject_of(event), encode(event), id=event.id)
-        [arrived] = await taken(tap, 1)
+        [arrived] = await taken(subscription, 1)
 
         assert arrived.event is event
 
 
 async def test_garbage_is_told_to_each_who_looks(bus: Any) -> None:
     """Every time it is looked at, by everybody."""
-    async with feeding(bus) as feed, feed.tap(None, after=feed.seq) as one, feed.tap(None, after=feed.seq) as other:
+    async with (
+        shared_subscription(bus) as shared_events,
+        shared_events.subscribe(None, after=shared_events.seq) as one,
+        shared_events.subscribe(None, after=shared_events.seq) as other,
+    ):
         await bus.publish("conch.v1.echo.action.taken", b"\xff{", id="garbage")
-        for tap in (one, other):
-            [arrived] = await taken(tap, 1)
+        for subscription in (one, other):
+            [arrived] = await taken(subscription, 1)
             for _ in range(2):
                 with pytest.raises(ContractViolationError):
                     _ = arrived.event
@@ -103,7 +114,11 @@ async def test_a_tap_that_stands_still_holds_up_nobody_and_misses_nothing(
     """Its queue is full and stays so: the others go on; later it is given all, in order, and is level again."""
     monkeypatch.setattr(feed_module, "QUEUE_EVENTS", 4)
     monkeypatch.setattr(feed_module, "PATIENCE", 0.01)
-    async with feeding(bus) as feed, feed.tap(None, after=feed.seq) as still, feed.tap(None, after=feed.seq) as quick:
+    async with (
+        shared_subscription(bus) as shared_events,
+        shared_events.subscribe(None, after=shared_events.seq) as still,
+        shared_events.subscribe(None, after=shared_events.seq) as quick,
+    ):
         assert cycles([await anext_of(still, bus, publish)]) == [1]
         got = cycles(await taken(quick, 1))
         for cycle in range(2, 41):
@@ -124,11 +139,15 @@ async def test_one_that_reads_by_itself_is_given_what_was_said_here_undecoded(
     monkeypatch.setattr(feed_module, "QUEUE_EVENTS", 4)
     monkeypatch.setattr(feed_module, "PATIENCE", 0.01)
     said = [act(cycle) for cycle in range(2, 41)]
-    async with feeding(bus) as feed, feed.tap(None, after=feed.seq) as still, feed.tap(None, after=feed.seq) as quick:
+    async with (
+        shared_subscription(bus) as shared_events,
+        shared_events.subscribe(None, after=shared_events.seq) as still,
+        shared_events.subscribe(None, after=shared_events.seq) as quick,
+    ):
         await anext_of(still, bus, publish)
         await taken(quick, 1)
         for event in said:
-            feed.expect(encode(event), event)
+            shared_events.expect(encode(event), event)
             await bus.publish(subject_of(event), encode(event), id=event.id)
             await taken(quick, 1)
         await bus.publish("conch.v1.delta.action.taken", encode(said[-1]), id="elsewhere")
@@ -143,10 +162,10 @@ async def test_one_that_reads_by_itself_is_given_what_was_said_here_undecoded(
             _ = elsewhere.event
 
 
-async def anext_of(tap: Any, bus: Any, publish: Any) -> Arrived:
+async def anext_of(subscription: Any, bus: Any, publish: Any) -> ReceivedEvent:
     """The first event, so that the tap is level."""
     await publish(bus, 1)
-    [arrived] = await taken(tap, 1)
+    [arrived] = await taken(subscription, 1)
     return arrived
 
 
@@ -155,38 +174,44 @@ async def test_a_tap_that_keeps_up_is_waited_for(bus: Any, publish: Any, monkeyp
     monkeypatch.setattr(feed_module, "QUEUE_EVENTS", 4)
     monkeypatch.setattr(feed_module, "PATIENCE", 10.0)
     monkeypatch.setattr(feed_module, "BATCH", 2)
-    async with feeding(bus) as feed, feed.tap(None, after=feed.seq) as tap:
-        await anext_of(tap, bus, publish)
+    async with (
+        shared_subscription(bus) as shared_events,
+        shared_events.subscribe(None, after=shared_events.seq) as subscription,
+    ):
+        await anext_of(subscription, bus, publish)
         for cycle in range(2, 31):
             await publish(bus, cycle)
 
-        assert cycles(await taken(tap, 29, most=3)) == list(range(2, 31))
-        assert tap.level
+        assert cycles(await taken(subscription, 29, most=3)) == list(range(2, 31))
+        assert subscription.level
 
 
 async def test_a_reading_that_is_cancelled_has_given_out_nothing(bus: Any, publish: Any) -> None:
     """Whoever asks next is given it: while it waits, and while it catches up."""
     for cycle in range(1, 4):
         await publish(bus, cycle)
-    async with feeding(bus) as feed, feed.tap(None, after=0) as tap:
-        given: list[Arrived] = []
+    async with shared_subscription(bus) as shared_events, shared_events.subscribe(None, after=0) as subscription:
+        given: list[ReceivedEvent] = []
         for _ in range(5):
-            reading = asyncio.create_task(tap.get(1))
+            reading = asyncio.create_task(subscription.get(1))
             await asyncio.sleep(0)
             reading.cancel()
             [found] = await asyncio.gather(reading, return_exceptions=True)
             given += found if isinstance(found, list) else []
 
-        assert cycles([*given, *await taken(tap, 3 - len(given))]) == [1, 2, 3]
+        assert cycles([*given, *await taken(subscription, 3 - len(given))]) == [1, 2, 3]
 
 
 async def test_what_ends_the_reading_is_told_to_all(bus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for ever for a feed that reads no more."""
-    async with feeding(bus) as feed, feed.tap(None, after=feed.seq) as tap:
-        waiting = asyncio.create_task(tap.get())
+    async with (
+        shared_subscription(bus) as shared_events,
+        shared_events.subscribe(None, after=shared_events.seq) as subscription,
+    ):
+        waiting = asyncio.create_task(subscription.get())
         await asyncio.sleep(0.01)
-        feed.broken = RuntimeError("gone")
-        tap._wake.set()
+        shared_events.broken = RuntimeError("gone")
+        subscription._wake.set()
 
         with pytest.raises(RuntimeError, match="gone"):
             await waiting

@@ -12,7 +12,7 @@ import pytest
 from conch.bus import Bus, MemoryBus, MemoryJournal
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
-from conch.bus.reconcile import reconcile, say_trimmed
+from conch.bus.reconcile import reconcile, report_trimmed
 from conch.bus.server import EmbeddedServer
 
 SUBJECT = "conch.v1.echo.action.taken"
@@ -136,7 +136,7 @@ async def test_events_that_went_without_being_trimmed_are_said_once(world: Any) 
     async with world.bus() as bus:
         epoch = await fill(bus, 10)
         assert (await reconcile(bus, 10, epoch)).whole
-        await say_trimmed(bus, 4, epoch)
+        await report_trimmed(bus, 4, epoch)
         await bus.trim(4)
         assert (await reconcile(bus, 10, epoch)).whole
         await bus.trim(7)  # by nobody who says so

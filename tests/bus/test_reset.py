@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Reader, feeding
+from conch.bus import Reader, shared_subscription
 from conch.bus.jetstream import JetStreamBus, reader
 from conch.bus.jetstream.connection import Connection
 from conch.bus.server import EmbeddedServer
@@ -88,9 +88,9 @@ async def test_consumers_of_a_stream_made_anew_end_and_begin_with_it_anew(
             await bus.publish(SUBJECT, encode(act(cycle)), id=act(cycle).id)
 
     async def run(bus: JetStreamBus, stop: asyncio.Event) -> None:
-        async with feeding(bus) as feed, joined(bus, ["reward", "needs"]) as members:
+        async with shared_subscription(bus) as shared_events, joined(bus, ["reward", "needs"]) as members:
             running = builtin(context, ["reward", "needs"], members)
-            await host(feed, running, stop, lambda **_: None)
+            await host(shared_events, running, stop, lambda **_: None)
 
     stop = asyncio.Event()
     hosting = asyncio.create_task(run(bus, stop))

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 import structlog
 
-from conch.bus import Bus, feeding
+from conch.bus import Bus, shared_subscription
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
-from conch.bus.jetstream.connection import Connection, RefusedError
+from conch.bus.jetstream.connection import Connection, ServerRefusalError
 from conch.cli.permissions import configuration, said_by
 from conch.config import Settings
 from conch.consumer.emitted import emitted
 from conch.consumer.group.membership import joined
-from conch.consumer.host import Running, host
-from conch.consumer.operations.permissions import OF_AGENTS, Said, users
+from conch.consumer.host import HostedConsumer, host
+from conch.consumer.operations.permissions import OF_AGENTS, PublishedKinds, users
 from conch.consumer.plugins.discover import discover
 from conch.consumer.process import builtin, plugin
 from conch.consumer.service import ServiceContext
@@ -31,16 +31,16 @@ from conch.errors import BusError, BusUnreachableError
 from conch_schemas import EVENTS, ActionTaken, NeedsChanged, RewardAssigned, encode, subject_of
 
 SAID = {
-    "reward": Said(("reward.assigned",)),
-    "needs": Said(("needs.changed",)),
-    "curiosity": Said(("novelty.measured",)),
-    "progress": Said(("reward.assigned",)),
-    "witness": Said(("mark.witnessed",)),
-    "store": Said(("experience.recorded",)),
-    "watch": Said(("alarm.raised",)),
-    "metrics": Said(),
+    "reward": PublishedKinds(("reward.assigned",)),
+    "needs": PublishedKinds(("needs.changed",)),
+    "curiosity": PublishedKinds(("novelty.measured",)),
+    "progress": PublishedKinds(("reward.assigned",)),
+    "witness": PublishedKinds(("mark.witnessed",)),
+    "store": PublishedKinds(("experience.recorded",)),
+    "watch": PublishedKinds(("alarm.raised",)),
+    "metrics": PublishedKinds(),
 }
-PLUGINS = {"rule-brevity": Said(("reward.assigned",)), "joy": Said(("reward.assigned",))}
+PLUGINS = {"rule-brevity": PublishedKinds(("reward.assigned",)), "joy": PublishedKinds(("reward.assigned",))}
 SOON = 20.0
 PLUGIN = """
 from conch import consumer, follow, rule
@@ -104,15 +104,15 @@ async def working(where: Shared, user: str, context: ServiceContext, rules: Sequ
     stop = asyncio.Event()
     async with (
         where.bus(user) as bus,
-        feeding(bus) as feed,
+        shared_subscription(bus) as shared_events,
         joined(bus, [user], f"{user}-worker") as members,
         AsyncExitStack() as stack,
     ):
         plugins = {("rule-" if one.kind == "rule" else "") + one.name: one for one in discover(rules).plugins}
-        running: list[Running] = (
+        running: list[HostedConsumer] = (
             builtin(context, [user], members) if user in SAID else [plugin(plugins[user], context, members, stack)]
         )
-        hosting = asyncio.create_task(host(feed, running, stop, lambda **_: None))
+        hosting = asyncio.create_task(host(shared_events, running, stop, lambda **_: None))
         yield
         stop.set()
         await asyncio.wait_for(hosting, SOON)
@@ -186,7 +186,7 @@ async def test_a_consumer_cannot_change_the_stream(call: str, everybody: Shared,
     """What was said stays said."""
     assert (await owner.state()).epoch
     async with Connection(everybody.access("reward")) as rogue:
-        with pytest.raises(RefusedError, match="may not publish"):
+        with pytest.raises(ServerRefusalError, match="may not publish"):
             await asyncio.wait_for(rogue.api(call, {"name": "CONCH", "seq": 1}), SOON)
 
 
@@ -280,7 +280,7 @@ async def test_a_user_that_may_not_hear_answers_is_told(server: Any) -> None:
 
 def test_who_claims_the_stream_and_who_speaks_for_people() -> None:
     """The store says whose it is; from the dashboard an agent is told what it is from the command line; nobody else."""
-    said = {name: Said() for name in (*SAID, "dashboard")}
+    said = {name: PublishedKinds() for name in (*SAID, "dashboard")}
 
     may = {user.name: set(user.publish) for user in users(said, list(said)) if user.name not in ("run", "agent")}
 

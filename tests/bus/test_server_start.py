@@ -16,7 +16,7 @@ from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer, find_binary
 from conch.errors import BusUnreachableError
-from conch.processes.supervisor import DEATHS, Watched, keep_server, served, start_server
+from conch.processes.supervisor import DEATHS, ChildRecord, keep_server, served, start_server
 
 SUBJECT = "conch.v1.echo.action.taken"
 
@@ -52,7 +52,7 @@ def binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
 async def test_one_that_is_killed_as_it_starts_is_started_again(server: EmbeddedServer, binary: Any) -> None:
     """Every death is counted and told; the next start succeeds."""
     starts = binary("kill -9 $$", 3)
-    watched, changes = Watched("nats-server"), []
+    watched, changes = ChildRecord("nats-server"), []
 
     await start_server(server, watched, lambda: changes.append((watched.state, watched.why)))
 
@@ -71,7 +71,7 @@ async def test_one_that_dies_at_every_start_is_given_up(
     starts = binary("kill -9 $$", 99)
 
     with pytest.raises(BusUnreachableError, match=r"the nats-server died 5 times .*\(SIGKILL.*\): see .*\.log"):
-        await start_server(server, Watched("nats-server"), lambda: None)
+        await start_server(server, ChildRecord("nats-server"), lambda: None)
 
     assert starts.read_text().count("start") == DEATHS
 
@@ -90,7 +90,7 @@ async def test_one_that_says_why_it_cannot_start_is_given_up_at_once(
     starts = binary(script, 99)
 
     with pytest.raises(BusUnreachableError, match=why):
-        await start_server(server, Watched("nats-server"), lambda: None)
+        await start_server(server, ChildRecord("nats-server"), lambda: None)
 
     assert starts.read_text().count("start") == 1
 
@@ -98,7 +98,7 @@ async def test_one_that_says_why_it_cannot_start_is_given_up_at_once(
 async def test_one_that_dies_at_a_restart_is_started_again(server: EmbeddedServer, binary: Any, until: Any) -> None:
     """A kill while it runs and two more while it comes back: the third start holds, with the same port."""
     await server.start()
-    url, watched = server.url, Watched("nats-server", "up")
+    url, watched = server.url, ChildRecord("nats-server", "up")
     keeping = asyncio.create_task(keep_server(server, watched, lambda: None))
     binary("kill -9 $$", 2)
     assert server.pid is not None

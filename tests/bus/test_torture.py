@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from conch.bus import feeding
+from conch.bus import shared_subscription
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus, connection
 from conch.bus.jetstream.wire import frame
@@ -69,10 +69,10 @@ async def test_ten_kills_lose_nothing_and_double_nothing(nats_server: EmbeddedSe
     async with (
         JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus,
         JetStreamBus(Access(nats_server.url, token=nats_server.token)) as theirs,
-        feeding(theirs) as feed,
+        shared_subscription(theirs) as shared_events,
     ):
         spec = ConsumerSpec("check", "1", (ActionTaken,), check, state=Last, initial=Last, emits=(CycleReflected,))
-        stop, runtime = asyncio.Event(), ConsumerRuntime(feed, spec)
+        stop, runtime = asyncio.Event(), ConsumerRuntime(shared_events, spec)
         running = asyncio.create_task(runtime.run(stop))
         publishing = asyncio.create_task(publish_all(bus, act, done))
         for number in range(10):

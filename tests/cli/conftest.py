@@ -19,7 +19,7 @@ import pytest
 from conch.bus import Bus
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
-from conch.cli.common import Common, embedded_server
+from conch.cli.common import CommonOptions, embedded_server
 from conch.config import Settings
 from conch.consumer import follow
 from conch.consumer.follow import envelope_after
@@ -172,9 +172,9 @@ def life(home: Home) -> Life:
 
 
 @pytest.fixture
-def common(home: Home) -> Common:
+def common(home: Home) -> CommonOptions:
     """The options that name the home."""
-    return Common(home=home.path)
+    return CommonOptions(home=home.path)
 
 
 def keep(home: Home, facts: Sequence[Event]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conch.cli import cycle, goal, status, talk
-from conch.cli.common import Common
+from conch.cli.common import CommonOptions
 from conch.cli.run.agents import MOST_AGENTS, members, names_of
 from conch.errors import UsageError
 from conch.home import Home, write_whole
@@ -47,7 +47,9 @@ def three(home: Home, in_progress: Any) -> Any:
     return run
 
 
-async def test_pause_resume_and_stop_mean_all_where_none_is_named(common: Common, three: Any, printed: Printed) -> None:
+async def test_pause_resume_and_stop_mean_all_where_none_is_named(
+    common: CommonOptions, three: Any, printed: Printed
+) -> None:
     """One request says it to all; --agent to one alone, and then nobody waits for the run's end."""
     async with three() as asked:
         await talk.pause(common=common)
@@ -62,7 +64,7 @@ async def test_pause_resume_and_stop_mean_all_where_none_is_named(common: Common
     assert printed() == "paused\nrunning\nstopping\n"
 
 
-async def test_what_is_for_one_asks_for_its_name(common: Common, three: Any, printed: Printed) -> None:
+async def test_what_is_for_one_asks_for_its_name(common: CommonOptions, three: Any, printed: Printed) -> None:
     """A message and a goal are somebody's: without --agent one sentence says who there is."""
     async with three() as asked:
         for said in (talk.tell("hello", common=common), goal.list_(common=common), goal.drop("x", common=common)):
@@ -75,7 +77,9 @@ async def test_what_is_for_one_asks_for_its_name(common: Common, three: Any, pri
     assert [subject for subject, _ in asked] == ["conch.ctl.echo-3.say"]
 
 
-async def test_one_that_rests_is_told_all_the_same(home: Home, common: Common, three: Any, printed: Printed) -> None:
+async def test_one_that_rests_is_told_all_the_same(
+    home: Home, common: CommonOptions, three: Any, printed: Printed
+) -> None:
     """It reads the message when it runs again; it cannot be paused, for it does not run."""
     home.agentuid("echo")
     async with three() as asked:
@@ -88,7 +92,7 @@ async def test_one_that_rests_is_told_all_the_same(home: Home, common: Common, t
 
 
 async def test_status_of_several_is_a_table_those_in_trouble_first(
-    common: Common, three: Any, kept: Any, life: Any, printed: Printed
+    common: CommonOptions, three: Any, kept: Any, life: Any, printed: Printed
 ) -> None:
     """How many are in which state, and a line for each of the first; --agent shows one."""
     async with three():
@@ -107,7 +111,7 @@ async def test_status_of_several_is_a_table_those_in_trouble_first(
 
 
 async def test_a_table_of_very_many_is_bounded(
-    common: Common, home: Home, three: Any, printed: Printed, monkeypatch: pytest.MonkeyPatch
+    common: CommonOptions, home: Home, three: Any, printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What does not fit one screen is counted."""
     monkeypatch.setattr(shown, "SHOWN_AGENTS", 2)
@@ -118,7 +122,7 @@ async def test_a_table_of_very_many_is_bounded(
 
 
 def test_the_store_of_several_is_listed_with_their_names(
-    common: Common, kept: Any, life: Any, printed: Printed
+    common: CommonOptions, kept: Any, life: Any, printed: Printed
 ) -> None:
     """Without --agent the cycles of all; what is about one cycle asks for a name."""
     for name in NAMES[:2]:
@@ -135,7 +139,9 @@ def test_the_store_of_several_is_listed_with_their_names(
         cycle.show(0, common=common)
 
 
-def test_all_are_listed_though_one_is_the_settings_own(common: Common, kept: Any, life: Any, printed: Printed) -> None:
+def test_all_are_listed_though_one_is_the_settings_own(
+    common: CommonOptions, kept: Any, life: Any, printed: Printed
+) -> None:
     """What is about one cycle means that one."""
     for name in ("echo", "echo-1"):
         one = replace(life, agent=name)

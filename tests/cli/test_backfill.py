@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 from hypothesis import example, given, strategies
 
-from conch.cli.common import Common, open_bus
+from conch.cli.common import CommonOptions, open_bus
 from conch.cli.reward.backfill import backfill
 from conch.cli.reward.backfilled import above
 from conch.cli.reward.history import since
 from conch.config import Settings
 from conch.errors import StoreError, UsageError
-from conch.experience import Since, SqliteReader, SqliteStore
+from conch.experience import ScoredSince, SqliteReader, SqliteStore
 from conch.experience.assemble import precedence
 from conch.home import Home
 from conch_schemas import Part, RewardAssigned, consequence_id, decode, subject_filter
@@ -75,7 +75,9 @@ async def said(home: Home) -> list[RewardAssigned]:
 
 
 @pytest.mark.usefixtures("past")
-async def test_the_past_has_the_rules_scores_at_once(home: Home, common: Common, rules: Any, printed: Printed) -> None:
+async def test_the_past_has_the_rules_scores_at_once(
+    home: Home, common: CommonOptions, rules: Any, printed: Printed
+) -> None:
     """Every act has one; a total moves where the weights of then expect it; a second time there is nothing to do."""
     with SqliteReader(home.path / "store.db") as store:
         early, late = store.cycle("echo", 10), store.cycle("echo", CYCLES - 1)
@@ -105,7 +107,9 @@ async def test_the_past_has_the_rules_scores_at_once(home: Home, common: Common,
 
 
 @pytest.mark.usefixtures("past")
-async def test_versions_stand_beside_each_other(home: Home, common: Common, rules: Any, printed: Printed) -> None:
+async def test_versions_stand_beside_each_other(
+    home: Home, common: CommonOptions, rules: Any, printed: Printed
+) -> None:
     """--version tells an edited function from before: the newest counts, the older ones are kept."""
     await backfill("tone", rules=rules(), since_=str(CYCLES - 2), common=common)
     edited = rules(TONE.replace("/ 1000", "* 0 - 0.5"))
@@ -123,7 +127,7 @@ async def test_versions_stand_beside_each_other(home: Home, common: Common, rule
 
 @pytest.mark.usefixtures("past")
 async def test_scores_that_are_errors_are_scored_again_by_a_higher_version(
-    common: Common, rules: Any, printed: Printed
+    common: CommonOptions, rules: Any, printed: Printed
 ) -> None:
     """Where every act has a score it is said how many of them failed, and by which option they are scored again."""
     fails = TONE.replace("return action", f"if action.cycle < {CYCLES - 2}: raise ValueError\n    return action")
@@ -142,7 +146,7 @@ async def test_scores_that_are_errors_are_scored_again_by_a_higher_version(
 
 @pytest.mark.usefixtures("past")
 async def test_a_version_below_one_that_stands_is_told_that_it_will_not_count(
-    common: Common, rules: Any, capsys: pytest.CaptureFixture[str]
+    common: CommonOptions, rules: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With one that would; of acts that have no higher one nothing is said."""
     await backfill("tone", rules=rules(), since_=str(CYCLES - 2), version="1.9", common=common)
@@ -165,7 +169,7 @@ def test_the_version_that_is_named_counts_more(version: str, other: str) -> None
 
 
 @pytest.mark.usefixtures("past")
-async def test_the_built_in_scorer_scores_the_past(home: Home, common: Common, printed: Printed) -> None:
+async def test_the_built_in_scorer_scores_the_past(home: Home, common: CommonOptions, printed: Printed) -> None:
     """Under a version of its own, beside what it said live; its own version is there already."""
     await backfill("reward", since_=str(CYCLES - 1), version="99", common=replace(common, json=True))
 
@@ -176,7 +180,7 @@ async def test_the_built_in_scorer_scores_the_past(home: Home, common: Common, p
 
 
 @pytest.mark.usefixtures("past")
-async def test_during_a_run_the_runs_own_rules_are_known(common: Common, in_progress: Any, rules: Any) -> None:
+async def test_during_a_run_the_runs_own_rules_are_known(common: CommonOptions, in_progress: Any, rules: Any) -> None:
     """The scores go onto the run's stream, for its store to take in."""
     async with in_progress() as bus:
         await backfill("tone", rules=rules(), since_=str(CYCLES - 5), common=common)
@@ -232,7 +236,7 @@ async def test_killed_anywhere_it_goes_on_where_it_was(home: Home, rules: Any, c
     events = await said(home)
     assert len(events) == len({event.id for event in events}) == CYCLES
     with SqliteReader(home.path / "store.db") as store:
-        assert store.unscored("echo", "tone", "3", Since()).missing == 0
+        assert store.unscored("echo", "tone", "3", ScoredSince()).missing == 0
 
 
 @pytest.mark.usefixtures("past")
@@ -250,7 +254,7 @@ async def test_ctrl_c_ends_it_in_order(home: Home, rules: Any, tmp_path: Path) -
 
 
 async def test_where_nothing_was_recorded_there_is_nothing_to_score(
-    home: Home, common: Common, rules: Any, printed: Printed
+    home: Home, common: CommonOptions, rules: Any, printed: Printed
 ) -> None:
     """An empty store is no error, a missing one is; a damaged one is named."""
     with pytest.raises(StoreError, match="there are no experiences at"):
@@ -277,7 +281,7 @@ async def test_where_nothing_was_recorded_there_is_nothing_to_score(
     ],
 )
 @pytest.mark.usefixtures("past")
-async def test_what_cannot_be_is_said(name: str, options: Any, says: str, common: Common, rules: Any) -> None:
+async def test_what_cannot_be_is_said(name: str, options: Any, says: str, common: CommonOptions, rules: Any) -> None:
     """In one sentence, with what there is instead."""
     with pytest.raises(UsageError, match=re.escape(says)):
         await backfill(name, rules=rules(), **options, common=common)
@@ -285,15 +289,15 @@ async def test_what_cannot_be_is_said(name: str, options: Any, says: str, common
 
 def test_from_when_on() -> None:
     """A cycle's number, a time back, or an ISO time, which is UTC where it names no zone."""
-    assert since(None) == Since()
-    assert since("12") == Since(cycle=12)
-    assert since("2026-11-21T09:30") == Since(time=datetime(2026, 11, 21, 9, 30, tzinfo=UTC))
+    assert since(None) == ScoredSince()
+    assert since("12") == ScoredSince(cycle=12)
+    assert since("2026-11-21T09:30") == ScoredSince(time=datetime(2026, 11, 21, 9, 30, tzinfo=UTC))
     assert since("2026-11-21T09:30+02:00").stamp == datetime(2026, 11, 21, 7, 30, tzinfo=UTC).timestamp()
     for text, back in (("90m", timedelta(minutes=90)), ("12h", timedelta(hours=12)), ("7d", timedelta(days=7))):
         time = since(text).time
         assert time is not None
         assert abs(datetime.now(UTC) - back - time) < timedelta(minutes=1)
-    assert since("999999w") == Since()
+    assert since("999999w") == ScoredSince()
     for text in ("", "-3", "7 days", "12x", "NaN", "٣"):
         with pytest.raises(UsageError):
             since(text)

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Bus, Delivery, Message
+from conch.bus import Bus, Delivery, OutgoingMessage
 from conch.bus.server import EmbeddedServer
 from conch.cli import backup
-from conch.cli.common import Common, open_bus
+from conch.cli.common import CommonOptions, open_bus
 from conch.config import Settings
-from conch.consumer.group.lag import say_place, standings
+from conch.consumer.group.lag import report_position, standings
 from conch.errors import BusError, ConchError, UsageError
 from conch.experience import SqliteStore
 from conch.home import Home
@@ -32,7 +32,9 @@ Printed = Callable[[], str]
 
 async def fill(bus: Bus, count: int, begin: int = 0, size: int = 500) -> None:
     """So many events."""
-    await bus.publish_many([Message(ACT, b"%d " % n + os.urandom(size), str(n)) for n in range(begin, begin + count)])
+    await bus.publish_many(
+        [OutgoingMessage(ACT, b"%d " % n + os.urandom(size), str(n)) for n in range(begin, begin + count)]
+    )
 
 
 async def everything(bus: Bus) -> tuple[list[Delivery], dict[str, bytes], str]:
@@ -56,7 +58,7 @@ async def full(home: Home) -> Any:
         await fill(bus, 300)
         await bus.trim(101)
         await bus.put("state/needs/echo", b'{"seq":7}', revision=0)
-        await say_place(bus, "needs", [ActionTaken], 250)
+        await report_position(bus, "needs", [ActionTaken], 250)
         return await everything(bus)
 
 
@@ -67,14 +69,14 @@ def other(tmp_path: Path) -> Home:
 
 
 async def test_what_was_kept_comes_back_under_the_same_sequences(
-    home: Home, common: Common, full: Any, other: Home, tmp_path: Path, printed: Printed
+    home: Home, common: CommonOptions, full: Any, other: Home, tmp_path: Path, printed: Printed
 ) -> None:
     """Events with place and time, the bucket, the epoch, the agents' ids; and it goes on from there."""
     file = tmp_path / "bus.zip"
     await backup.snapshot(file, common=common)
     assert f"snapshot {file}: 200 events, 101 to 300" in printed()
 
-    await backup.restore(file, common=Common(home=other.path, json=True))
+    await backup.restore(file, common=CommonOptions(home=other.path, json=True))
 
     told = json.loads(printed())
     assert (told["schema"], told["first"], told["last"], told["events"]) == ("conch.v1.restored", 101, 300, 200)
@@ -90,7 +92,7 @@ async def test_what_was_kept_comes_back_under_the_same_sequences(
 
 
 async def test_a_snapshot_during_a_run_is_of_one_moment(
-    home: Home, common: Common, in_progress: Any, other: Home, tmp_path: Path
+    home: Home, common: CommonOptions, in_progress: Any, other: Home, tmp_path: Path
 ) -> None:
     """Others go on writing; no place in the bucket leads the stream that comes back."""
     file, taken = tmp_path / "bus.zip", asyncio.Event()
@@ -100,7 +102,7 @@ async def test_a_snapshot_during_a_run_is_of_one_moment(
         while not taken.is_set():
             await fill(bus, 20, begin)
             begin += 20
-            await say_place(bus, "needs", [ActionTaken], begin)
+            await report_position(bus, "needs", [ActionTaken], begin)
 
     async with in_progress() as bus:
         writing = asyncio.create_task(write(bus))
@@ -112,7 +114,7 @@ async def test_a_snapshot_during_a_run_is_of_one_moment(
         await writing
         there, _, epoch = await everything(bus)
 
-    await backup.restore(file, common=Common(home=other.path))
+    await backup.restore(file, common=CommonOptions(home=other.path))
 
     events, bucket, same = await held(other)
     assert 200 <= len(events) <= len(there)
@@ -123,7 +125,7 @@ async def test_a_snapshot_during_a_run_is_of_one_moment(
 
 
 async def test_a_bus_that_is_there_is_not_replaced_unasked(
-    home: Home, common: Common, full: Any, tmp_path: Path
+    home: Home, common: CommonOptions, full: Any, tmp_path: Path
 ) -> None:
     """Refused with what is there; with --force it is replaced; an empty one is in nobody's way."""
     file = tmp_path / "bus.zip"
@@ -139,12 +141,12 @@ async def test_a_bus_that_is_there_is_not_replaced_unasked(
 
     empty = Home(tmp_path / "empty")
     assert (await held(empty))[0] == []
-    await backup.restore(file, common=Common(home=empty.path))
+    await backup.restore(file, common=CommonOptions(home=empty.path))
     assert await held(empty) == full
 
 
 async def test_a_store_that_goes_on_behind_the_snapshot_is_said(
-    home: Home, common: Common, full: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    home: Home, common: CommonOptions, full: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What it has joined since would be witnessed a second time; one that has not read so far is in order."""
     file = tmp_path / "bus.zip"
@@ -160,7 +162,9 @@ async def test_a_store_that_goes_on_behind_the_snapshot_is_said(
     assert await told(300) == ""
 
 
-async def test_a_run_in_progress_is_left_alone(common: Common, full: Any, in_progress: Any, tmp_path: Path) -> None:
+async def test_a_run_in_progress_is_left_alone(
+    common: CommonOptions, full: Any, in_progress: Any, tmp_path: Path
+) -> None:
     """Restoring needs the bus for itself."""
     file = tmp_path / "bus.zip"
     async with in_progress():
@@ -171,7 +175,7 @@ async def test_a_run_in_progress_is_left_alone(common: Common, full: Any, in_pro
 
 
 async def test_another_agent_of_that_name_is_not_replaced_unasked(
-    common: Common, full: Any, other: Home, tmp_path: Path
+    common: CommonOptions, full: Any, other: Home, tmp_path: Path
 ) -> None:
     """The stream would not be its own."""
     file = tmp_path / "bus.zip"
@@ -180,9 +184,9 @@ async def test_another_agent_of_that_name_is_not_replaced_unasked(
     other.make()
 
     with pytest.raises(ConchError, match=f"has another agent echo \\({own}\\)"):
-        await backup.restore(file, common=Common(home=other.path))
+        await backup.restore(file, common=CommonOptions(home=other.path))
     assert not other.bus.exists()
-    await backup.restore(file, force=True, common=Common(home=other.path))
+    await backup.restore(file, force=True, common=CommonOptions(home=other.path))
 
     assert other.agentuid("echo") != own
     assert await held(other) == full
@@ -239,7 +243,7 @@ BROKEN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 async def test_a_file_that_is_not_whole_is_one_sentence(
-    common: Common, full: Any, other: Home, tmp_path: Path, name: str
+    common: CommonOptions, full: Any, other: Home, tmp_path: Path, name: str
 ) -> None:
     """And nothing is made of it."""
     breaks, why = BROKEN[name]
@@ -248,7 +252,7 @@ async def test_a_file_that_is_not_whole_is_one_sentence(
     file.write_bytes(breaks(file.read_bytes()))
 
     with pytest.raises(ConchError, match=why) as refusal:
-        await backup.restore(file, common=Common(home=other.path))
+        await backup.restore(file, common=CommonOptions(home=other.path))
 
     assert str(file) in str(refusal.value) or name == "without its stream"
     assert not other.path.exists()
@@ -257,7 +261,7 @@ async def test_a_file_that_is_not_whole_is_one_sentence(
 async def test_a_file_that_is_not_there_is_one_sentence(other: Home, tmp_path: Path) -> None:
     """With its name."""
     with pytest.raises(ConchError, match=r"absent\.zip cannot be read .No such file or directory"):
-        await backup.restore(tmp_path / "absent.zip", common=Common(home=other.path))
+        await backup.restore(tmp_path / "absent.zip", common=CommonOptions(home=other.path))
 
 
 @contextmanager
@@ -272,7 +276,7 @@ def little_room(size: int) -> Iterator[None]:
 
 
 async def test_a_disk_that_is_full_leaves_the_snapshot_from_before(
-    home: Home, common: Common, full: Any, in_progress: Any, tmp_path: Path
+    home: Home, common: CommonOptions, full: Any, in_progress: Any, tmp_path: Path
 ) -> None:
     """One sentence, no half a file, and the older one is as it was."""
     file = tmp_path / "backups" / "bus.zip"
@@ -289,7 +293,7 @@ async def test_a_disk_that_is_full_leaves_the_snapshot_from_before(
 
 
 async def test_a_restore_that_fails_on_the_way_leaves_what_was_there(
-    home: Home, common: Common, full: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, common: CommonOptions, full: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a home's own bus, even where it was to be replaced."""
     from conch.bus.jetstream import transfer
@@ -331,7 +335,7 @@ async def test_a_server_of_ones_own_is_restored_as_well(
     """Whole or not at all: a failure on the way leaves it without a stream; what is there is not replaced unasked."""
     from conch.bus.jetstream import transfer
 
-    file, common = tmp_path / "bus.zip", Common(home=home.path)
+    file, common = tmp_path / "bus.zip", CommonOptions(home=home.path)
     async with open_bus(home, common.settings()) as bus:
         await fill(bus, 50)
         await bus.trim(11)
@@ -358,7 +362,7 @@ async def test_a_server_of_ones_own_is_restored_as_well(
         assert await everything(bus) == before
 
 
-async def test_a_directory_is_no_file(common: Common, tmp_path: Path) -> None:
+async def test_a_directory_is_no_file(common: CommonOptions, tmp_path: Path) -> None:
     """Said before anything is started."""
     with pytest.raises(UsageError, match="is a directory: name a file in it"):
         await backup.snapshot(tmp_path, common=common)

@@ -12,7 +12,7 @@ import pytest
 from conch.bus.jetstream import trial
 from conch.bus.jetstream.connection import Connection
 from conch.cli import bench
-from conch.cli.common import Common
+from conch.cli.common import CommonOptions
 from conch.errors import BusError, UsageError
 from conch.home import Home
 
@@ -25,7 +25,7 @@ async def streams(connection: Connection) -> list[str]:
 
 
 async def test_a_bus_is_measured_and_left_as_it_was(
-    life: Any, home: Home, common: Common, in_progress: Any, publish: Any, printed: Printed
+    life: Any, home: Home, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed
 ) -> None:
     """Beside what is on it: three figures, of as many events as were asked for; no event and no stream is left."""
     async with in_progress() as bus:
@@ -50,7 +50,7 @@ async def test_a_bus_is_measured_and_left_as_it_was(
 
 
 async def test_a_measuring_that_fails_leaves_nothing_behind(
-    common: Common, in_progress: Any, monkeypatch: pytest.MonkeyPatch
+    common: CommonOptions, in_progress: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor does one before it that was killed."""
 
@@ -73,7 +73,7 @@ async def test_a_measuring_that_fails_leaves_nothing_behind(
         assert await streams(connection) == ["CONCH", "KV_conch"]
 
 
-async def test_more_than_there_is_room_for_is_not_tried(common: Common) -> None:
+async def test_more_than_there_is_room_for_is_not_tried(common: CommonOptions) -> None:
     """The disk is others' as well."""
     with pytest.raises(UsageError, match="are more than 256 MiB: fewer or smaller"):
         await bench.bench(events=1_000_000, size=1024, common=common)

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Bus, feeding
+from conch.bus import Bus, shared_subscription
 from conch.cli import dlq
-from conch.cli.common import Common, open_bus
+from conch.cli.common import CommonOptions, open_bus
 from conch.config import Settings
 from conch.consumer import ConsumerRuntime, ConsumerSpec, ServiceContext
-from conch.consumer.group.position import take_place
-from conch.consumer.runtime.dead_letters import dead_letter, open_letters, publish_letter
+from conch.consumer.group.position import take_position
+from conch.consumer.runtime.dead_letters import dead_letter, open_dead_letters, publish_dead_letter
 from conch.consumer.runtime.loop import control_of
 from conch.errors import BusUnreachableError, ConchError, UsageError
 from conch.experience import SqliteStore
@@ -73,16 +73,16 @@ async def fail(bus: Bus, publish: Any, act: ActionTaken, name: str, reason: str 
     delivery = await bus.last(subject_filter(ActionTaken, "echo"))
     assert delivery is not None
     letter = dead_letter(ConsumerSpec(name, "1", (ActionTaken,), lambda _: None), delivery, reason, 5)
-    await publish_letter(bus, letter)
+    await publish_dead_letter(bus, letter)
     return letter
 
 
 async def letters_in(bus: Bus) -> list[str]:
-    return [letter.id async for letter in open_letters(bus)]
+    return [letter.id async for letter in open_dead_letters(bus)]
 
 
 async def test_letters_are_listed_with_and_without_a_run(
-    life: Any, common: Common, in_progress: Any, publish: Any, printed: Printed, hostile: str
+    life: Any, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed, hostile: str
 ) -> None:
     """`dlq list --json` has the same rows during a run and after it."""
     async with in_progress() as bus:
@@ -100,7 +100,7 @@ async def test_letters_are_listed_with_and_without_a_run(
 
 
 async def test_a_letter_is_shown_with_its_event_and_harmless(
-    life: Any, common: Common, in_progress: Any, publish: Any, printed: Printed, hostile: str
+    life: Any, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed, hostile: str
 ) -> None:
     """`dlq show` prints a letter named by the beginning of its id, and what it holds."""
     async with in_progress() as bus:
@@ -114,7 +114,7 @@ async def test_a_letter_is_shown_with_its_event_and_harmless(
 
 
 async def test_a_dropped_letter_is_listed_no_more(
-    life: Any, home: Home, common: Common, in_progress: Any, publish: Any, printed: Printed
+    life: Any, home: Home, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed
 ) -> None:
     """`dlq drop` works without a run too, and drops what was named only."""
     async with in_progress() as bus:
@@ -129,7 +129,7 @@ async def test_a_dropped_letter_is_listed_no_more(
         await dlq.drop(first.id, common=common)
 
 
-async def test_letters_have_to_be_named(common: Common) -> None:
+async def test_letters_have_to_be_named(common: CommonOptions) -> None:
     """Without an id, or with an empty one, nothing is retried or dropped."""
     with pytest.raises(UsageError, match="which letters"):
         await dlq.drop(common=common)
@@ -138,7 +138,7 @@ async def test_letters_have_to_be_named(common: Common) -> None:
 
 
 async def test_a_retry_during_a_run_is_asked_of_the_consumer(
-    life: Any, common: Common, in_progress: Any, publish: Any
+    life: Any, common: CommonOptions, in_progress: Any, publish: Any
 ) -> None:
     """During a run its own copy of the consumer retries; what it says decides whether the letter is settled."""
     asked, reply = [], {"error": "ValueError: no joy"}
@@ -151,7 +151,7 @@ async def test_a_retry_during_a_run_is_asked_of_the_consumer(
         letter = await fail(bus, publish, life.act(0), "joy")
         with pytest.raises(BusUnreachableError, match="joy takes no retry"):
             await dlq.retry(letter.id, common=common)
-        place = await take_place(bus, ConsumerSpec("joy", "1", (ActionTaken,), lambda _: None))
+        place = await take_position(bus, ConsumerSpec("joy", "1", (ActionTaken,), lambda _: None))
         async with bus.serve(control_of("joy", place.holder), answer):
             with pytest.raises(ConchError, match="failed again: ValueError: no joy"):
                 await dlq.retry(letter.id, common=common)
@@ -163,7 +163,7 @@ async def test_a_retry_during_a_run_is_asked_of_the_consumer(
 
 
 async def test_a_retry_without_a_run_starts_the_consumer_for_the_moment(
-    life: Any, home: Home, common: Common, joy: Path, in_progress: Any, publish: Any
+    life: Any, home: Home, common: CommonOptions, joy: Path, in_progress: Any, publish: Any
 ) -> None:
     """Without a run the consumer is found, handles the letter, publishes what follows; a failure leaves the letter."""
     async with in_progress() as bus:
@@ -182,7 +182,7 @@ async def test_a_retry_without_a_run_starts_the_consumer_for_the_moment(
 
 
 async def test_a_fold_is_built_again_from_the_state_before_its_letter(
-    life: Any, home: Home, common: Common, in_progress: Any, publish: Any
+    life: Any, home: Home, common: CommonOptions, in_progress: Any, publish: Any
 ) -> None:
     """Without a run a fold's letter is retried too: what it would have published is published."""
 
@@ -193,8 +193,8 @@ async def test_a_fold_is_built_again_from_the_state_before_its_letter(
     async with in_progress() as bus:
         await publish(bus, life.act(0))
         stop = asyncio.Event()
-        async with feeding(bus) as feed:
-            running = asyncio.create_task(ConsumerRuntime(feed, needs).run(stop))
+        async with shared_subscription(bus) as shared_events:
+            running = asyncio.create_task(ConsumerRuntime(shared_events, needs).run(stop))
             while (letter := await bus.last(subject_filter(ConsumerFailed, "echo"))) is None:
                 await asyncio.wait({running}, timeout=0.01)
             stop.set()
@@ -208,7 +208,7 @@ async def test_a_fold_is_built_again_from_the_state_before_its_letter(
 
 
 async def test_a_letter_of_the_store_is_joined_after_all(
-    life: Any, home: Home, common: Common, in_progress: Any, publish: Any
+    life: Any, home: Home, common: CommonOptions, in_progress: Any, publish: Any
 ) -> None:
     """Without a run, beside what it has joined; its place stays where it is."""
     async with in_progress() as bus:
@@ -227,7 +227,9 @@ async def test_a_letter_of_the_store_is_joined_after_all(
         assert await letters_in(bus) == []
 
 
-async def test_who_handles_no_single_facts_says_so(life: Any, common: Common, in_progress: Any, publish: Any) -> None:
+async def test_who_handles_no_single_facts_says_so(
+    life: Any, common: CommonOptions, in_progress: Any, publish: Any
+) -> None:
     """The letter stays."""
     async with in_progress() as bus:
         letter = await fail(bus, publish, life.act(0), "metrics")
@@ -237,7 +239,7 @@ async def test_who_handles_no_single_facts_says_so(life: Any, common: Common, in
 
 
 async def test_all_letters_are_tried_once_more_during_a_run(
-    life: Any, common: Common, in_progress: Any, publish: Any, capsys: pytest.CaptureFixture[str]
+    life: Any, common: CommonOptions, in_progress: Any, publish: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One that fails again, or whose consumer is not there, stays and keeps no other from being handled."""
     asked: list[int] = []
@@ -265,7 +267,7 @@ async def test_all_letters_are_tried_once_more_during_a_run(
 
 
 async def test_all_letters_of_one_consumer_are_tried_once_more_without_a_run(
-    life: Any, home: Home, common: Common, joy: Path, in_progress: Any, publish: Any
+    life: Any, home: Home, common: CommonOptions, joy: Path, in_progress: Any, publish: Any
 ) -> None:
     """Each by its consumer, which is started once; others' letters are not touched."""
     async with in_progress() as bus:
@@ -286,7 +288,7 @@ async def test_all_letters_of_one_consumer_are_tried_once_more_without_a_run(
 
 
 async def test_a_letter_of_a_consumer_of_batches_is_retried(
-    life: Any, home: Home, common: Common, tmp_path: Path, in_progress: Any, publish: Any
+    life: Any, home: Home, common: CommonOptions, tmp_path: Path, in_progress: Any, publish: Any
 ) -> None:
     """As a batch of one."""
     file = tmp_path / "many.py"
@@ -313,7 +315,7 @@ async def test_a_letter_of_a_consumer_of_batches_is_retried(
 )
 @pytest.mark.parametrize("command", [dlq.retry, dlq.drop])
 async def test_which_letters_must_be_clear(
-    common: Common, command: Any, ids: tuple[str, ...], options: dict[str, Any], why: str
+    common: CommonOptions, command: Any, ids: tuple[str, ...], options: dict[str, Any], why: str
 ) -> None:
     """By their ids or all of them, never by half of that."""
     with pytest.raises(UsageError, match=why):
@@ -321,7 +323,7 @@ async def test_which_letters_must_be_clear(
 
 
 async def test_a_letter_of_a_consumer_that_is_gone_stays(
-    life: Any, common: Common, in_progress: Any, publish: Any
+    life: Any, common: CommonOptions, in_progress: Any, publish: Any
 ) -> None:
     """Where nobody can handle a letter the command says what to name."""
     async with in_progress() as bus:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conch.cli.common import Common
+from conch.cli.common import CommonOptions
 from conch.cli.reward.compare import compare
 from conch.consumer import follow
 from conch.errors import UsageError
@@ -47,7 +47,7 @@ def both(life: Any, kept: Any) -> Any:
     return acts
 
 
-def told(printed: Printed, common: Common, *names: str, **options: Any) -> dict[str, Any]:
+def told(printed: Printed, common: CommonOptions, *names: str, **options: Any) -> dict[str, Any]:
     """What it says as JSON."""
     compare(*names, common=replace(common, json=True), **options)
     found: dict[str, Any] = json.loads(printed())
@@ -55,7 +55,7 @@ def told(printed: Printed, common: Common, *names: str, **options: Any) -> dict[
 
 
 @pytest.mark.usefixtures("both")
-def test_the_acts_that_both_scored_are_compared(common: Common, printed: Printed) -> None:
+def test_the_acts_that_both_scored_are_compared(common: CommonOptions, printed: Printed) -> None:
     """Count, agreement, rank correlation, coverage; and the cycle where they differ, with both reasons."""
     found = told(printed, common, "tone", "calm")
 
@@ -70,7 +70,7 @@ def test_the_acts_that_both_scored_are_compared(common: Common, printed: Printed
 
 
 @pytest.mark.usefixtures("both")
-def test_what_is_shown_to_people_is_safe(common: Common, printed: Printed) -> None:
+def test_what_is_shown_to_people_is_safe(common: CommonOptions, printed: Printed) -> None:
     """No escape sequence of a rule's words reaches the terminal."""
     compare("tone", "calm", common=common)
 
@@ -81,7 +81,7 @@ def test_what_is_shown_to_people_is_safe(common: Common, printed: Printed) -> No
 
 
 @pytest.mark.usefixtures("both")
-def test_from_a_cycle_on(common: Common, printed: Printed) -> None:
+def test_from_a_cycle_on(common: CommonOptions, printed: Printed) -> None:
     """--since leaves out what came before; two acts have no rank correlation, and that is said."""
     found = told(printed, common, "tone", "calm", since_="3")
 
@@ -91,7 +91,7 @@ def test_from_a_cycle_on(common: Common, printed: Printed) -> None:
 
 
 def test_versions_are_told_apart_and_the_newest_of_each_act_counts(
-    both: Any, kept: Any, common: Common, printed: Printed
+    both: Any, kept: Any, common: CommonOptions, printed: Printed
 ) -> None:
     """`tone@1` beside `tone@10`; `tone` alone is of each act the one that counts, 10 before 9 and 1."""
     kept(*(scored(act, "tone", 0.9, version="10") for act in both[:2]), scored(both[0], "tone", 0.1, version="9"))
@@ -104,7 +104,7 @@ def test_versions_are_told_apart_and_the_newest_of_each_act_counts(
     assert newest["equal"] == 1.0
 
 
-def test_a_version_names_all_of_its_builds(both: Any, kept: Any, common: Common, printed: Printed) -> None:
+def test_a_version_names_all_of_its_builds(both: Any, kept: Any, common: CommonOptions, printed: Printed) -> None:
     """`kind@1` is `1+f0` and `1+07`, of an act that has both the last said; a build is named whole."""
     said = [(0, 0.1, "1+f0"), (0, 0.3, "1+07"), (1, 0.2, "1+f0"), (1, 0.8, "2+00"), (0, 0.9, "10+aa")]
     kept(*(scored(both[cycle], "kind", value, version=version) for cycle, value, version in said))
@@ -122,7 +122,7 @@ def test_a_version_names_all_of_its_builds(both: Any, kept: Any, common: Common,
 
 
 @pytest.mark.usefixtures("both")
-def test_what_cannot_be_compared_is_said(both: Any, kept: Any, common: Common) -> None:
+def test_what_cannot_be_compared_is_said(both: Any, kept: Any, common: CommonOptions) -> None:
     """An unknown name with the nearest, a version that is not there, a component that several score."""
     kept(*(scored(both[0], "kind", 0.5, scorer=scorer) for scorer in ("human", "judge-kind")))
 
@@ -134,7 +134,7 @@ def test_what_cannot_be_compared_is_said(both: Any, kept: Any, common: Common) -
         compare("kind", "calm", common=common)
 
 
-def test_a_person_is_compared_with_a_rule(both: Any, kept: Any, common: Common, printed: Printed) -> None:
+def test_a_person_is_compared_with_a_rule(both: Any, kept: Any, common: CommonOptions, printed: Printed) -> None:
     """By SCORER/NAME, or the scorer alone where it scores one thing; a rule's own name is the rule's."""
     kept(scored(both[1], "tone", 0.5, scorer="human"))
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from conch.cli import config
-from conch.cli.common import Common
+from conch.cli.common import CommonOptions
 from conch.config.commented import commented
 from conch.workspace import default_goals
 
@@ -32,7 +32,7 @@ def test_show_says_every_value_and_its_place(tmp_path: Path, capsys: pytest.Capt
     """A line a key, with where it came from."""
     (tmp_path / "conch.yaml").write_text("mind:\n  model: m\n")
 
-    config.show(common=Common(home=tmp_path))
+    config.show(common=CommonOptions(home=tmp_path))
 
     lines = capsys.readouterr().out.splitlines()
     assert f'mind.model: "m"  # {tmp_path}/conch.yaml line 2' in lines
@@ -50,8 +50,8 @@ def test_show_masks_secrets(
     monkeypatch.setenv("CONCH_STORE__URL", "postgresql://me:hush@host/db?x=1")
 
     for file in (None, tmp_path / "token.yaml", tmp_path / "password.yaml"):
-        config.show(common=Common(home=tmp_path, config=file))
-        config.show(common=Common(home=tmp_path, config=file, json=True))
+        config.show(common=CommonOptions(home=tmp_path, config=file))
+        config.show(common=CommonOptions(home=tmp_path, config=file, json=True))
 
     out = capsys.readouterr().out
     assert "hush" not in out
@@ -99,7 +99,7 @@ def test_a_file_that_is_wrong_is_one_sentence(tmp_path: Path) -> None:
 
 def test_no_file_is_right_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a conch.yaml the defaults are in force."""
-    config.validate(common=Common(home=tmp_path))
+    config.validate(common=CommonOptions(home=tmp_path))
 
     assert "the defaults are in force" in capsys.readouterr().out
 

@@ -16,7 +16,7 @@ from conch.bus.access import Access
 from conch.bus.jetstream import bus as bus_module
 from conch.bus.jetstream.connection import Connection
 from conch.cli import workers
-from conch.cli.common import Common
+from conch.cli.common import CommonOptions
 from conch.cli.main import main
 from conch.cli.workers import run_workers
 from conch.errors import ConchError
@@ -133,7 +133,7 @@ def test_a_worker_that_dies_again_and_again_ends_the_others(program: Any, tmp_pa
     program(f"if [ $NUMBER = 2 ]; then while [ ! -e 1.begun ]; do :; done; kill -9 $$; fi; {IN_ORDER}")
 
     with pytest.raises(ConchError, match=r"worker reward 2 died 5 times in a minute \(SIGKILL\)"):
-        run_workers("reward", 2, Common(home=tmp_path), ())
+        run_workers("reward", 2, CommonOptions(home=tmp_path), ())
 
     assert (tmp_path / "1.ended").exists()
     said = capsys.readouterr().err.splitlines()
@@ -146,7 +146,7 @@ def test_a_worker_that_cannot_run_is_not_started_again(program: Any, tmp_path: P
     program(f"echo >> begun; exit {status}")
 
     with pytest.raises(ConchError, match=rf"worker reward 1 cannot run \(exit status {status}\)") as ended:
-        run_workers("reward", 1, Common(home=tmp_path), ())
+        run_workers("reward", 1, CommonOptions(home=tmp_path), ())
 
     assert ended.value.exit_code == status
     assert (tmp_path / "begun").read_text() == "\n"
@@ -156,7 +156,7 @@ def test_told_to_stop_workers_end_in_order(program: Any, tmp_path: Path) -> None
     """All of them, and that is no failure."""
     program(f"if [ $NUMBER = 2 ]; then while [ ! -e 1.begun ]; do :; done; ({asks(signal.SIGTERM)}) & fi; {IN_ORDER}")
 
-    run_workers("reward", 2, Common(home=tmp_path), ())
+    run_workers("reward", 2, CommonOptions(home=tmp_path), ())
 
     assert (tmp_path / "1.ended").exists()
     assert (tmp_path / "2.ended").exists()
@@ -168,7 +168,7 @@ def test_told_twice_a_worker_is_told_twice(program: Any, tmp_path: Path) -> None
     program(f"{once_more}; ({asks(signal.SIGINT)}) & while :; do sleep 0.01; done")
 
     with pytest.raises(ConchError, match=r"worker reward 1 did not end in order \(exit status 1\)"):
-        run_workers("reward", 1, Common(home=tmp_path), ())
+        run_workers("reward", 1, CommonOptions(home=tmp_path), ())
 
     assert (tmp_path / "once").exists()
 

@@ -14,11 +14,11 @@ import pytest
 
 from conch.bus import Bus
 from conch.cli import consumer
-from conch.cli.common import Common, open_bus
+from conch.cli.common import CommonOptions, open_bus
 from conch.config import Settings
 from conch.consumer import ConsumerSpec
-from conch.consumer.group.lag import say_place, standings
-from conch.consumer.runtime.dead_letters import dead_letter, publish_letter
+from conch.consumer.group.lag import report_position, standings
+from conch.consumer.runtime.dead_letters import dead_letter, publish_dead_letter
 from conch.errors import ConchError, UsageError
 from conch.experience import SqliteReader, SqliteStore
 from conch.home import Home
@@ -52,19 +52,19 @@ def _short_signs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_consumers_are_listed_with_their_lag(
-    life: Any, common: Common, in_progress: Any, publish: Any, printed: Printed
+    life: Any, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed
 ) -> None:
     """With and without a run: what each has done, the events of its own kinds that wait, and its letters."""
     async with in_progress() as bus:
         await publish(bus, life.act(0))
         delivery = await bus.last(subject_filter(ActionTaken, "echo"))
-        await publish_letter(
+        await publish_dead_letter(
             bus, dead_letter(ConsumerSpec("reward", "1", (ActionTaken,), lambda _: None), delivery, "bad", 5)
         )
         await publish(bus, life.act(1), life.act(2))
-        await say_place(bus, "reward", [ActionTaken], 1)
-        await say_place(bus, "needs", [ActionTaken], 4)
-        await say_place(bus, "goals", [GoalSet], 0)
+        await report_position(bus, "reward", [ActionTaken], 1)
+        await report_position(bus, "needs", [ActionTaken], 4)
+        await report_position(bus, "goals", [GoalSet], 0)
         await consumer.list_(common=replace(common, json=True))
         during = printed()
     await consumer.list_(common=replace(common, json=True))
@@ -83,10 +83,10 @@ async def test_consumers_are_listed_with_their_lag(
     assert lag["consumers"] == [{"name": "reward", "lag": 2}, {"name": "goals", "lag": 0}, {"name": "needs", "lag": 0}]
 
 
-async def test_a_reset_consumer_begins_again(home: Home, common: Common, in_progress: Any) -> None:
+async def test_a_reset_consumer_begins_again(home: Home, common: CommonOptions, in_progress: Any) -> None:
     """`consumer reset` empties a consumer's place and states, not during a run, and not one that is not there."""
     async with in_progress() as bus:
-        await say_place(bus, "reward", [ActionTaken], 0)
+        await report_position(bus, "reward", [ActionTaken], 0)
         await bus.put("state/reward/echo", b"{}", revision=0)
         with pytest.raises(ConchError, match="run in progress") as refusal:
             await consumer.reset("reward", common=common)
@@ -102,10 +102,10 @@ async def test_a_reset_consumer_begins_again(home: Home, common: Common, in_prog
     assert [entry.value for entry in entries if entry is not None] == [b"", b""]
 
 
-async def test_the_store_begins_again_beside_its_rows(home: Home, common: Common) -> None:
+async def test_the_store_begins_again_beside_its_rows(home: Home, common: CommonOptions) -> None:
     """Its place stands in its own file: reset, it reads the stream from the start, and keeps what it has joined."""
     async with open_bus(home, Settings()) as bus:
-        await say_place(bus, "store", [ActionTaken], 0)
+        await report_position(bus, "store", [ActionTaken], 0)
     with pytest.raises(ConchError, match="there is no store at"):
         await consumer.reset("store", common=common)
     with SqliteStore(home.path / "store.db") as store:
@@ -119,12 +119,12 @@ async def test_the_store_begins_again_beside_its_rows(home: Home, common: Common
 
 
 async def test_a_consumer_that_is_gone_for_good_is_forgotten(
-    home: Home, common: Common, in_progress: Any, printed: Printed
+    home: Home, common: CommonOptions, in_progress: Any, printed: Printed
 ) -> None:
     """During a run too, as nobody else's work; not one that is not there, not the store, and not without a yes."""
     async with in_progress() as bus:
-        await say_place(bus, "joy", [ActionTaken], 0)
-        await say_place(bus, "reward", [ActionTaken], 0)
+        await report_position(bus, "joy", [ActionTaken], 0)
+        await report_position(bus, "reward", [ActionTaken], 0)
         for refused, why in (("grief", "no consumer 'grief' keeps its place"), ("store", "is not forgotten")):
             with pytest.raises(ConchError, match=why):
                 await consumer.forget(refused, yes=True, common=common)
@@ -141,11 +141,11 @@ async def test_a_consumer_that_is_gone_for_good_is_forgotten(
 @pytest.mark.parametrize(
     "command", [consumer.reset, lambda name, common: consumer.forget(name, yes=True, common=common)]
 )
-async def test_a_consumer_at_work_is_left_alone(home: Home, common: Common, command: Any) -> None:
+async def test_a_consumer_at_work_is_left_alone(home: Home, common: CommonOptions, command: Any) -> None:
     """A worker that gives signs of life is told to end first; the last sign of one that was killed says nothing."""
     async with open_bus(home, Settings()) as bus:
-        await say_place(bus, "reward", [ActionTaken], 0)
-        await say_place(bus, "needs", [ActionTaken], 0)
+        await report_position(bus, "reward", [ActionTaken], 0)
+        await report_position(bus, "needs", [ActionTaken], 0)
         async with worker(bus, "reward"):
             with pytest.raises(ConchError, match="reward is at work in w-1"):
                 await consumer._refuse_at_work(bus, "reward")
@@ -157,7 +157,7 @@ async def test_a_consumer_at_work_is_left_alone(home: Home, common: Common, comm
         assert [one.name for one in await standings(bus)] == ["needs"]
 
 
-async def test_an_agent_that_is_gone_keeps_its_memory(home: Home, common: Common, in_progress: Any) -> None:
+async def test_an_agent_that_is_gone_keeps_its_memory(home: Home, common: CommonOptions, in_progress: Any) -> None:
     """What it has not read is given up, no more; one that answers is left alone."""
     async with in_progress() as bus:
         state = await bus.state()
@@ -181,7 +181,7 @@ async def test_an_agent_that_is_gone_keeps_its_memory(home: Home, common: Common
 
 @pytest.mark.parametrize(("typed", "gone"), [("y\n", True), ("yes\n", True), ("\n", False), ("no\n", False)])
 async def test_a_person_is_asked(
-    home: Home, common: Common, monkeypatch: pytest.MonkeyPatch, typed: str, gone: bool
+    home: Home, common: CommonOptions, monkeypatch: pytest.MonkeyPatch, typed: str, gone: bool
 ) -> None:
     """Anything but a yes leaves all as it is."""
 
@@ -190,7 +190,7 @@ async def test_a_person_is_asked(
         readline = staticmethod(lambda: typed)
 
     async with open_bus(home, Settings()) as bus:
-        await say_place(bus, "joy", [ActionTaken], 0)
+        await report_position(bus, "joy", [ActionTaken], 0)
     monkeypatch.setattr("sys.stdin", Terminal)
 
     if gone:

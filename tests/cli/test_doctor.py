@@ -19,12 +19,12 @@ import pytest
 
 from conch.bus.server import EmbeddedServer
 from conch.cli import doctor
-from conch.cli.common import Common
+from conch.cli.common import CommonOptions
 from conch.config import MindSettings, Settings, ToolSettings
 from conch.config.model import MetricsSettings, ValuesSettings
 from conch.home import Home, write_whole
 from conch.views import checks
-from conch.views.checks import Finding
+from conch.views.checks import DoctorFinding
 
 TOKEN = "a-token-of-the-tests"
 
@@ -63,7 +63,7 @@ def _dead_port() -> int:
         return int(closed.getsockname()[1])
 
 
-def _by_name(findings: list[Finding]) -> dict[str, Finding]:
+def _by_name(findings: list[DoctorFinding]) -> dict[str, DoctorFinding]:
     return {finding.name: finding for finding in findings}
 
 
@@ -118,7 +118,7 @@ def test_a_config_that_is_wrong_is_a_problem_and_the_rest_is_checked(tmp_path: P
 )
 def test_the_worst_problem_is_the_exit_status(problems: list[str], status: int) -> None:
     """3 for what cannot be reached, 1 for any other problem; a warning is none."""
-    findings = [Finding("sandbox", "warning", ""), *(Finding(name, "problem", "") for name in problems)]
+    findings = [DoctorFinding("sandbox", "warning", ""), *(DoctorFinding(name, "problem", "") for name in problems)]
 
     assert doctor.exit_status(findings) == status
 
@@ -131,7 +131,7 @@ async def test_hostile_text_is_shown_safely(
     monkeypatch.setenv("CONCH_MIND__SCRIPT", "/\x1b[2J")
 
     with pytest.raises(SystemExit):
-        await doctor.doctor(common=Common(home=tmp_path))
+        await doctor.doctor(common=CommonOptions(home=tmp_path))
 
     assert "\x1b" not in capsys.readouterr().out
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from conch import workspace as workspaces
-from conch.cli.common import Common
+from conch.cli.common import CommonOptions
 from conch.cli.init import init, make_home
 from conch.config import Settings
 from conch.config.load import load
@@ -91,7 +91,7 @@ def test_the_workspace_of_the_environment_counts(tmp_path: Path, monkeypatch: py
     """CONCH_WORKSPACE is as good as --workspace."""
     monkeypatch.setenv("CONCH_WORKSPACE", str(tmp_path / "own"))
 
-    init(common=Common(home=tmp_path / "home"))
+    init(common=CommonOptions(home=tmp_path / "home"))
 
     assert (tmp_path / "own").is_dir()
     assert not (tmp_path / "home" / "workspace").exists()
@@ -100,7 +100,7 @@ def test_the_workspace_of_the_environment_counts(tmp_path: Path, monkeypatch: py
 def test_the_home_is_named_once(tmp_path: Path) -> None:
     """DIR and --home together are a usage error."""
     with pytest.raises(UsageError, match="twice"):
-        init(tmp_path / "a", common=Common(home=tmp_path / "b"))
+        init(tmp_path / "a", common=CommonOptions(home=tmp_path / "b"))
 
 
 def test_settings_that_were_there_first_are_kept(tmp_path: Path) -> None:

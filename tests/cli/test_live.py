@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from conch.cli import people_facts, status, watch
-from conch.cli.common import Common
+from conch.cli.common import CommonOptions
 from conch.cli.watch import lines
-from conch.consumer.group.lag import say_place
+from conch.consumer.group.lag import report_position
 from conch.consumer.group.membership import joined
 from conch.errors import BusUnreachableError
 from conch.experience import SqliteReader, SqliteStore
@@ -42,7 +42,9 @@ async def answer(_: str, __: bytes) -> bytes:
     return json.dumps(REPLY).encode()
 
 
-async def test_status_of_a_run_fits_one_screen(filled: Any, common: Common, in_progress: Any, printed: Printed) -> None:
+async def test_status_of_a_run_fits_one_screen(
+    filled: Any, common: CommonOptions, in_progress: Any, printed: Printed
+) -> None:
     """During a run: processes and why one is down, the agent, rewards, needs, goals; harmless, within 24 lines."""
     async with in_progress() as bus, bus.serve("conch.ctl.echo.*", answer):
         await status.status(common=common)
@@ -57,7 +59,7 @@ async def test_status_of_a_run_fits_one_screen(filled: Any, common: Common, in_p
     assert "\x1b" not in text
 
 
-async def test_status_tells_no_secret(filled: Any, common: Common, in_progress: Any, printed: Printed) -> None:
+async def test_status_tells_no_secret(filled: Any, common: CommonOptions, in_progress: Any, printed: Printed) -> None:
     """The document has all figures and not the token of the bus."""
     async with in_progress() as bus, bus.serve("conch.ctl.echo.*", answer):
         token = json.loads(filled.home.run_file.read_text())["bus"]["token"]
@@ -71,14 +73,19 @@ async def test_status_tells_no_secret(filled: Any, common: Common, in_progress: 
 
 
 async def test_status_says_who_lags_and_who_holds_up_the_trimming(
-    filled: Any, common: Common, in_progress: Any, publish: Any, printed: Printed, monkeypatch: pytest.MonkeyPatch
+    filled: Any,
+    common: CommonOptions,
+    in_progress: Any,
+    publish: Any,
+    printed: Printed,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each consumer's lag; and whoever is in the way, with what to do about it."""
     monkeypatch.setenv("CONCH_BUS__KEEP__GIB", "1e-9")
     async with in_progress() as bus, bus.serve("conch.ctl.echo.*", answer):
         await publish(bus, *(filled.act(cycle) for cycle in range(4)))
-        await say_place(bus, "store", [ActionTaken], 4)
-        await say_place(bus, "joy", [ActionTaken], 1)
+        await report_position(bus, "store", [ActionTaken], 4)
+        await report_position(bus, "joy", [ActionTaken], 1)
         await status.status(common=common)
         text = printed()
         await status.status(common=replace(common, json=True))
@@ -91,7 +98,12 @@ async def test_status_says_who_lags_and_who_holds_up_the_trimming(
 
 
 async def test_status_names_the_judges_and_rules_that_are_left_over(
-    filled: Any, common: Common, in_progress: Any, publish: Any, printed: Printed, monkeypatch: pytest.MonkeyPatch
+    filled: Any,
+    common: CommonOptions,
+    in_progress: Any,
+    publish: Any,
+    printed: Printed,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who lags and is neither configured nor in the run nor at work beside it, with what to do; nobody else."""
     judges = {"kept": {"rubric": "kept.md"}}
@@ -99,8 +111,8 @@ async def test_status_names_the_judges_and_rules_that_are_left_over(
     async with in_progress() as bus, bus.serve("conch.ctl.echo.*", answer), joined(bus, ["rule-beside"]):
         await publish(bus, *(filled.act(cycle) for cycle in range(4)))
         for name in ("judge-kept", "judge-old", "rule-beside", "rule-gone", "mine"):
-            await say_place(bus, name, [ActionTaken], 1)
-        await say_place(bus, "judge-idle", [ActionTaken], 4)
+            await report_position(bus, name, [ActionTaken], 1)
+        await report_position(bus, "judge-idle", [ActionTaken], 4)
         await status.status(common=common)
         text = printed()
         await status.status(common=replace(common, json=True))
@@ -111,7 +123,7 @@ async def test_status_names_the_judges_and_rules_that_are_left_over(
 
 
 async def test_status_explains_what_is_incomplete(
-    home: Home, life: Any, kept: Any, common: Common, printed: Printed
+    home: Home, life: Any, kept: Any, common: CommonOptions, printed: Printed
 ) -> None:
     """Not by its number alone."""
     kept(life.weights(), life.act(0))
@@ -122,7 +134,7 @@ async def test_status_explains_what_is_incomplete(
     assert "1 incomplete (a part has not come in its time)" in printed()
 
 
-async def test_status_without_a_run_shows_what_is_stored(filled: Any, common: Common, printed: Printed) -> None:
+async def test_status_without_a_run_shows_what_is_stored(filled: Any, common: CommonOptions, printed: Printed) -> None:
     """Without a run no server is started: the store's figures, and that nothing runs."""
     await status.status(common=common)
 
@@ -132,7 +144,7 @@ async def test_status_without_a_run_shows_what_is_stored(filled: Any, common: Co
     assert not filled.home.bus.exists()
 
 
-async def test_status_of_a_new_home(common: Common, printed: Printed) -> None:
+async def test_status_of_a_new_home(common: CommonOptions, printed: Printed) -> None:
     """A home without experiences has a status too."""
     await status.status(common=common)
 
@@ -140,7 +152,7 @@ async def test_status_of_a_new_home(common: Common, printed: Printed) -> None:
 
 
 async def test_status_says_that_the_bus_is_gone(
-    filled: Any, home: Home, common: Common, printed: Printed, monkeypatch: pytest.MonkeyPatch
+    filled: Any, home: Home, common: CommonOptions, printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run whose server is down still has a status, with the reason."""
     monkeypatch.setattr(shown, "BUS_SECONDS", 0.2)
@@ -156,7 +168,7 @@ async def test_status_says_that_the_bus_is_gone(
 
 
 async def test_watch_prints_each_cycle_as_it_is_recorded(
-    filled: Any, common: Common, in_progress: Any, publish: Any, monkeypatch: pytest.MonkeyPatch
+    filled: Any, common: CommonOptions, in_progress: Any, publish: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a pipe every recorded cycle is one line of JSON in the shape of `cycle list`; the run's end ends it."""
     seen: asyncio.Queue[Any] = asyncio.Queue()
@@ -187,7 +199,7 @@ def again(experience: ExperienceRecorded) -> ExperienceRecorded:
     return experience.model_copy(update={"id": f"revision-{revision}", "revision": revision})
 
 
-async def test_there_is_nothing_to_watch_without_a_run(common: Common) -> None:
+async def test_there_is_nothing_to_watch_without_a_run(common: CommonOptions) -> None:
     """`watch` without a run is exit status 3."""
     with pytest.raises(BusUnreachableError, match="no run is in progress"):
         await watch.watch(common=common)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from conch.cli.run.describe import tell_plugins
+from conch.cli.run.describe import report_plugins
 from conch.config import Settings
-from conch.consumer.plugins.discover import Found, Plugin
+from conch.consumer.plugins.discover import DiscoveredPlugin, Discovery
 
 
 class Said:
@@ -23,7 +23,7 @@ class Said:
 def told(settings: Settings) -> list[str]:
     """Of a rule that asks for a tenth."""
     said: Any = Said()
-    tell_plugins(said, settings, Found(plugins=(Plugin("rule", "brevity", "brevity.py", "1", 0.1),)))
+    report_plugins(said, settings, Discovery(plugins=(DiscoveredPlugin("rule", "brevity", "brevity.py", "1", 0.1),)))
     return list(said.lines)
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from conch.cli import goal, talk
-from conch.cli.common import Common, open_bus
+from conch.cli.common import CommonOptions, open_bus
 from conch.cli.people_facts import agent_named
 from conch.config import Settings
-from conch.cycle.state.recover import Origin, recover
+from conch.cycle.state.recover import RecoveryStart, recover
 from conch.errors import BusUnreachableError, ConchError, UsageError
 from conch.home import Home
 from conch.requests.goals import goal_id
@@ -36,19 +36,19 @@ class FakeAgent:
         return json.dumps(self.reply).encode()
 
 
-async def test_a_message_without_a_run_waits_for_the_agent(home: Home, common: Common, printed: Printed) -> None:
+async def test_a_message_without_a_run_waits_for_the_agent(home: Home, common: CommonOptions, printed: Printed) -> None:
     """`tell` without a run puts the message on the stream, where the agent finds it when it starts."""
     await talk.tell("how is\x00 the tide?", common=replace(common, json=True))
 
     told = json.loads(printed())
     async with open_bus(home, Settings()) as bus:
-        found = await recover(bus, "echo", Origin(home.agentuid("echo")))
+        found = await recover(bus, "echo", RecoveryStart(home.agentuid("echo")))
     assert [(one.id, one.text) for one in found.memory.waiting] == [(told["id"], "how is\x00 the tide?")]
     assert told["running"] is False
 
 
 async def test_a_message_during_a_run_is_handed_to_the_agent(
-    common: Common, in_progress: Any, printed: Printed
+    common: CommonOptions, in_progress: Any, printed: Printed
 ) -> None:
     """`tell` during a run asks the agent and says its id of the message."""
     agent = FakeAgent()
@@ -62,13 +62,13 @@ async def test_a_message_during_a_run_is_handed_to_the_agent(
     assert json.loads(printed()) == {"schema": "conch.v1.told", "id": "m1", "running": True, "answer": None}
 
 
-async def test_an_empty_message_is_refused(common: Common) -> None:
+async def test_an_empty_message_is_refused(common: CommonOptions) -> None:
     """A message without words is a usage error."""
     with pytest.raises(UsageError, match="needs a text"):
         await talk.tell(" \n", common=common)
 
 
-async def test_pause_and_resume_reach_the_agent(common: Common, in_progress: Any, printed: Printed) -> None:
+async def test_pause_and_resume_reach_the_agent(common: CommonOptions, in_progress: Any, printed: Printed) -> None:
     """The agent's switches are requests to it."""
     agent = FakeAgent()
     async with in_progress() as bus, bus.serve("conch.ctl.echo.*", agent.answer):
@@ -79,7 +79,7 @@ async def test_pause_and_resume_reach_the_agent(common: Common, in_progress: Any
     assert printed() == "paused\nrunning\n"
 
 
-async def test_stop_waits_for_the_end_of_the_run(common: Common, in_progress: Any, printed: Printed) -> None:
+async def test_stop_waits_for_the_end_of_the_run(common: CommonOptions, in_progress: Any, printed: Printed) -> None:
     """`stop` asks the agent and comes back when the home is free for the next run."""
     asked = asyncio.Event()
 
@@ -109,14 +109,16 @@ def test_without_a_run_there_is_nobody_to_switch(
     assert "no run is in progress" in result.stderr
 
 
-async def test_an_agent_that_does_not_answer_is_said(common: Common, in_progress: Any) -> None:
+async def test_an_agent_that_does_not_answer_is_said(common: CommonOptions, in_progress: Any) -> None:
     """A run whose agent is down is told apart from no run."""
     async with in_progress():
         with pytest.raises(BusUnreachableError, match="echo does not answer"):
             await talk.pause(common=common)
 
 
-async def test_a_goal_without_a_run_is_set_listed_and_dropped(home: Home, common: Common, printed: Printed) -> None:
+async def test_a_goal_without_a_run_is_set_listed_and_dropped(
+    home: Home, common: CommonOptions, printed: Printed
+) -> None:
     """Goals are facts: set without a run, listed from the stream, dropped once."""
     as_json = replace(common, json=True)
     await goal.add("Write a journal of the tides", file="journal.md", contains=["tide"], priority=0.7, common=as_json)
@@ -135,7 +137,9 @@ async def test_a_goal_without_a_run_is_set_listed_and_dropped(home: Home, common
         await goal.drop(name, common=common)
 
 
-async def test_a_goal_during_a_run_is_handed_to_the_agent(common: Common, in_progress: Any, printed: Printed) -> None:
+async def test_a_goal_during_a_run_is_handed_to_the_agent(
+    common: CommonOptions, in_progress: Any, printed: Printed
+) -> None:
     """During a run the agent sets and drops goals itself, and its refusal is a failure."""
     agent = FakeAgent()
     async with in_progress() as bus, bus.serve("conch.ctl.echo.*", agent.answer):
@@ -162,7 +166,7 @@ async def test_a_goal_during_a_run_is_handed_to_the_agent(common: Common, in_pro
         ({"command": "true", "priority": 1.5}, "priority"),
     ],
 )
-async def test_a_goal_that_cannot_be_checked_is_refused(common: Common, options: Any, sentence: str) -> None:
+async def test_a_goal_that_cannot_be_checked_is_refused(common: CommonOptions, options: Any, sentence: str) -> None:
     """A goal has one check with its own options, decided before anything is published."""
     with pytest.raises(UsageError, match=sentence):
         await goal.add("something", **options, common=common)

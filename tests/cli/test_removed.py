@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from conch.cli import cycle, mark, status
-from conch.cli.common import Common
+from conch.cli.common import CommonOptions
 from conch.cli.reward.backfill import backfill
 from conch.cli.reward.listing import list_ as reward_list
 from conch.cli.reward.score import score
 from conch.errors import CheckError, ConchError, UsageError
-from conch.experience import Retention, SqliteStore, prune
+from conch.experience import RetentionLimits, SqliteStore, prune
 from conch.home import Home
 from tests.cli.test_verify import change
 
@@ -29,10 +29,10 @@ def bounded(filled: Any, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the three cycles only the last is kept."""
     monkeypatch.setattr(prune, "KEPT_CYCLES", 1)
     with SqliteStore(home.path / "store.db") as store:
-        assert store.prune(Retention(bytes=1), REMOVED).acts == 2
+        assert store.prune(RetentionLimits(bytes=1), REMOVED).acts == 2
 
 
-def test_a_removed_cycle_is_named_as_removed(common: Common) -> None:
+def test_a_removed_cycle_is_named_as_removed(common: CommonOptions) -> None:
     """By which setting and when; not as one that never was."""
     with pytest.raises(ConchError, match=r"^cycle 1 of echo was removed by store\.keep\.gib on 2027-01-02: ") as told:
         cycle.show(1, common=common)
@@ -42,13 +42,13 @@ def test_a_removed_cycle_is_named_as_removed(common: Common) -> None:
     assert told.value.exit_code == 1
 
 
-async def test_a_removed_cycle_takes_no_score(common: Common) -> None:
+async def test_a_removed_cycle_takes_no_score(common: CommonOptions) -> None:
     """The person is told why before anything is published."""
     with pytest.raises(UsageError, match=r"cycle 1 of echo was removed by store\.keep\.gib .*: the last one is 2"):
         await score(1, name="kind", value=1.0, why="it helped", common=common)
 
 
-async def test_the_chain_is_told_to_go_on_behind_removed_marks(common: Common, printed: Printed) -> None:
+async def test_the_chain_is_told_to_go_on_behind_removed_marks(common: CommonOptions, printed: Printed) -> None:
     """The kept marks hold; which were removed and the hash that the rest follows are said."""
     await mark.verify(common=common)
     said = printed().splitlines()
@@ -63,7 +63,7 @@ async def test_the_chain_is_told_to_go_on_behind_removed_marks(common: Common, p
 
 
 @pytest.mark.parametrize("sql", ["DELETE FROM removals", "DELETE FROM marks WHERE sequence IN (8, 9)"])
-async def test_marks_that_were_removed_by_hand_are_still_found(home: Home, common: Common, sql: str) -> None:
+async def test_marks_that_were_removed_by_hand_are_still_found(home: Home, common: CommonOptions, sql: str) -> None:
     """Without a record, and beyond it."""
     change(home, sql)
 
@@ -72,7 +72,7 @@ async def test_marks_that_were_removed_by_hand_are_still_found(home: Home, commo
 
 
 async def test_what_is_removed_while_marks_are_read_is_not_missed(
-    home: Home, life: Any, kept: Any, common: Common, printed: Printed, monkeypatch: pytest.MonkeyPatch
+    home: Home, life: Any, kept: Any, common: CommonOptions, printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run prunes between the reading of the acts and the reading of the marks: nothing is wrong."""
     kept(*life.cycle(3), *life.cycle(4))
@@ -80,7 +80,7 @@ async def test_what_is_removed_while_marks_are_read_is_not_missed(
 
     def pruned_first(reader: Any, agent: str, start: int = 0) -> Any:
         with SqliteStore(home.path / "store.db") as store:
-            assert store.prune(Retention(bytes=1), REMOVED + timedelta(days=1)).acts
+            assert store.prune(RetentionLimits(bytes=1), REMOVED + timedelta(days=1)).acts
         return read(reader, agent, start)
 
     monkeypatch.setattr("conch.experience.reader.SqliteReader.marks", pruned_first)
@@ -90,7 +90,7 @@ async def test_what_is_removed_while_marks_are_read_is_not_missed(
     assert printed().startswith("4 marks of 1 acts of echo hold\nmarks 0 to 15 were removed by store.keep from ")
 
 
-async def test_a_backfill_says_how_many_acts_are_gone(common: Common, printed: Printed) -> None:
+async def test_a_backfill_says_how_many_acts_are_gone(common: CommonOptions, printed: Printed) -> None:
     """They are not scored, and not counted as scored."""
     await backfill("reward", version="2", common=replace(common, json=True))
 
@@ -98,7 +98,7 @@ async def test_a_backfill_says_how_many_acts_are_gone(common: Common, printed: P
     assert (found["acts"], found["published"], found["removed"]) == (1, 1, 2)
 
 
-async def test_lifetime_figures_hold_removed_cycles(common: Common, printed: Printed) -> None:
+async def test_lifetime_figures_hold_removed_cycles(common: CommonOptions, printed: Printed) -> None:
     """`reward list` and `status` count all three cycles; the status says how many are removed."""
     await reward_list(common=replace(common, json=True))
     rows = {row["component"]: row for row in json.loads(printed())["rewards"]}
@@ -113,7 +113,7 @@ async def test_lifetime_figures_hold_removed_cycles(common: Common, printed: Pri
 
 
 async def test_a_filling_disk_is_on_the_status(
-    common: Common, printed: Printed, monkeypatch: pytest.MonkeyPatch
+    common: CommonOptions, printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What to do stands beside it."""
     monkeypatch.setattr("conch.disk.FULL_SHARE", 0.0)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conch.cli.common import Common
+from conch.cli.common import CommonOptions
 from conch.cli.reward.new import TEMPLATE
 from conch.cli.reward.trying import try_
 from conch.errors import CheckError
@@ -47,7 +47,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     server.server_close()
 
 
-async def test_an_async_rule_is_awaited(service: None, common: Common, printed: Callable[[], str]) -> None:
+async def test_an_async_rule_is_awaited(service: None, common: CommonOptions, printed: Callable[[], str]) -> None:
     """What the service says is the score; what it cannot say is an error of that act alone."""
     with pytest.raises(CheckError, match="1 of 5 scores of friendliness could not be made: HTTPStatusError"):
         await try_(EXAMPLE, replay=ACTS, common=replace(common, json=True))
@@ -58,7 +58,7 @@ async def test_an_async_rule_is_awaited(service: None, common: Common, printed: 
 
 
 async def test_without_its_service_it_scores_nothing(
-    common: Common, printed: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+    common: CommonOptions, printed: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error each, never a zero."""
     monkeypatch.setenv("FRIENDLINESS_URL", "http://127.0.0.1:1/score")

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from conch.cli.common import Common
+from conch.cli.common import CommonOptions
 from conch.cli.reward.listing import BUILT_IN, list_, show
 from conch.config import BUILTIN_COMPONENTS
 from conch.consumer import follow
-from conch.consumer.group.lag import say_place
+from conch.consumer.group.lag import report_position
 from conch.errors import ConchError
 from conch_schemas import ActionTaken, Part, RewardAssigned, Score
 
@@ -50,13 +50,13 @@ def ruled(life: Any, kept: Callable[..., None]) -> Any:
     return life
 
 
-async def listed(common: Common, printed: Printed) -> dict[str, Any]:
+async def listed(common: CommonOptions, printed: Printed) -> dict[str, Any]:
     await list_(common=replace(common, json=True))
     return {row["component"]: row for row in json.loads(printed())["rewards"]}
 
 
 async def test_each_component_of_the_set_in_force_is_listed_the_heaviest_first(
-    ruled: Any, common: Common, printed: Printed
+    ruled: Any, common: CommonOptions, printed: Printed
 ) -> None:
     """With its weight now, role, range, version, coverage and errors; what left the set is told as such."""
     rows = await listed(common, printed)
@@ -72,20 +72,20 @@ async def test_each_component_of_the_set_in_force_is_listed_the_heaviest_first(
 
 
 async def test_the_lag_of_each_scorer_is_listed_where_there_is_a_bus(
-    ruled: Any, common: Common, printed: Printed, in_progress: Any, publish: Any
+    ruled: Any, common: CommonOptions, printed: Printed, in_progress: Any, publish: Any
 ) -> None:
     """Of a rule its consumer's, of a service the service's."""
     async with in_progress() as bus:
         await publish(bus, ruled.act(3), ruled.act(4))
-        await say_place(bus, "rule-brevity", [ActionTaken], 1)
-        await say_place(bus, "reward", [ActionTaken], 0)
+        await report_position(bus, "rule-brevity", [ActionTaken], 1)
+        await report_position(bus, "reward", [ActionTaken], 0)
 
         rows = await listed(common, printed)
 
     assert [rows[name]["lag"] for name in ("brevity", "execution", "needs")] == [1, 2, None]
 
 
-async def test_the_table_fits_a_screen_and_is_harmless(ruled: Any, common: Common, printed: Printed) -> None:
+async def test_the_table_fits_a_screen_and_is_harmless(ruled: Any, common: CommonOptions, printed: Printed) -> None:
     """A line a component, of eighty characters at most."""
     await list_(common=common)
 
@@ -96,7 +96,7 @@ async def test_the_table_fits_a_screen_and_is_harmless(ruled: Any, common: Commo
 
 
 async def test_a_component_is_shown_with_its_weights_versions_and_last_scores(
-    ruled: Any, common: Common, printed: Printed
+    ruled: Any, common: CommonOptions, printed: Printed
 ) -> None:
     """The newest weight set first, every version that scored, scores with their explanations."""
     await show("brevity", common=replace(common, json=True))
@@ -115,7 +115,7 @@ async def test_a_component_is_shown_with_its_weights_versions_and_last_scores(
     assert row["origin"] is None
 
 
-async def test_show_is_harmless(ruled: Any, common: Common, printed: Printed) -> None:
+async def test_show_is_harmless(ruled: Any, common: CommonOptions, printed: Printed) -> None:
     """Explanations and reasons are hostile text."""
     await show("brevity", common=common)
 
@@ -124,7 +124,7 @@ async def test_show_is_harmless(ruled: Any, common: Common, printed: Printed) ->
     assert "\x1b" not in text
 
 
-async def test_where_a_component_comes_from(ruled: Any, common: Common, printed: Printed, home: Any) -> None:
+async def test_where_a_component_comes_from(ruled: Any, common: CommonOptions, printed: Printed, home: Any) -> None:
     """Conch itself, conch.yaml, or the file of a rule that the run in progress has."""
     home.config_file.write_text("rewards: {judges: {truth: {rubric: truth.txt}}}\n")
     origins = {}
@@ -136,7 +136,7 @@ async def test_where_a_component_comes_from(ruled: Any, common: Common, printed:
 
 
 async def test_the_file_of_a_running_rule_and_its_words_are_shown(
-    ruled: Any, common: Common, printed: Printed, home: Any, in_progress: Any
+    ruled: Any, common: CommonOptions, printed: Printed, home: Any, in_progress: Any
 ) -> None:
     """As the run in progress found it."""
     async with in_progress():
@@ -149,7 +149,7 @@ async def test_the_file_of_a_running_rule_and_its_words_are_shown(
     assert "  Short is good.\n  from /rules/brevity.py\n" in printed()
 
 
-async def test_a_component_that_is_not_there_is_a_sentence(ruled: Any, common: Common) -> None:
+async def test_a_component_that_is_not_there_is_a_sentence(ruled: Any, common: CommonOptions) -> None:
     """With the nearest name that there is."""
     with pytest.raises(ConchError, match="nothing called 'brevty' is scored here; the nearest name is brevity"):
         await show("brevty", common=common)
@@ -161,7 +161,7 @@ def test_every_component_that_comes_with_conch_says_what_it_pays() -> None:
 
 
 async def test_an_agent_without_weights_or_scores_is_listed_at_nought(
-    life: Any, kept: Callable[..., None], common: Common, printed: Printed
+    life: Any, kept: Callable[..., None], common: CommonOptions, printed: Printed
 ) -> None:
     """A component that nobody has scored yet has a line without figures."""
     kept(life.weights(), life.act(0))
@@ -181,7 +181,7 @@ def said_by(life: Any, cycle: int, component: str, scorer: str, limits: tuple[fl
 
 
 async def test_what_was_never_in_a_set_is_told_from_what_left_it(
-    ruled: Any, kept: Callable[..., None], common: Common, printed: Printed
+    ruled: Any, kept: Callable[..., None], common: CommonOptions, printed: Printed
 ) -> None:
     """By a word each, which is explained below the table where it is used."""
     await list_(common=common)
@@ -198,7 +198,7 @@ async def test_what_was_never_in_a_set_is_told_from_what_left_it(
 
 
 async def test_the_last_scores_are_those_of_the_component(
-    life: Any, kept: Callable[..., None], common: Common, printed: Printed
+    life: Any, kept: Callable[..., None], common: CommonOptions, printed: Printed
 ) -> None:
     """However long ago they were said; the range is that of the scores where no part says one."""
     kept(life.weights(), *(life.act(cycle) for cycle in range(100)))
@@ -219,7 +219,7 @@ async def test_the_last_scores_are_those_of_the_component(
 
 
 async def test_who_says_a_component_that_no_rule_is_known_of(
-    life: Any, kept: Callable[..., None], common: Common, printed: Printed, home: Any
+    life: Any, kept: Callable[..., None], common: CommonOptions, printed: Printed, home: Any
 ) -> None:
     """People, a program that conch.yaml names, or a rule that scored the past alone."""
     home.config_file.write_text("rewards: {parts: {kind: {scorer: ivy}, fair: {scorer: human}}}\n")

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conch.cli.common import Common
+from conch.cli.common import CommonOptions
 from conch.cli.reward.new import new
 from conch.cli.reward.trying import try_
 from conch.consumer.plugins.discover import look
@@ -33,14 +33,16 @@ def command(*arguments: str, at: Path) -> str:
 
 
 @pytest.fixture
-def package(tmp_path: Path, common: Common) -> Path:
+def package(tmp_path: Path, common: CommonOptions) -> Path:
     """As it was written."""
     place = tmp_path / "there" / "thrift"
     new("thrift", place, common=common)
     return place
 
 
-async def test_the_rule_runs_as_it_is_over_the_acts_beside_it(package: Path, common: Common, printed: Printed) -> None:
+async def test_the_rule_runs_as_it_is_over_the_acts_beside_it(
+    package: Path, common: CommonOptions, printed: Printed
+) -> None:
     """As a file, without anything installed."""
     printed()
     await try_(str(package / "thrift.py"), replay=package / "actions.jsonl", common=replace(common, json=True))
@@ -76,7 +78,7 @@ def test_what_it_says_a_rule_may_read_is_there(package: Path) -> None:
         operator.attrgetter(field)(act)
 
 
-async def test_the_rules_in_its_readme_score(package: Path, common: Common, printed: Printed) -> None:
+async def test_the_rules_in_its_readme_score(package: Path, common: CommonOptions, printed: Printed) -> None:
     """The one with a state and the one with a window, as they stand there, over the acts beside it."""
     blocks = re.findall(r"```python\n(.*?)```", (package / "README.md").read_text(), re.DOTALL)
     told = {}
@@ -91,7 +93,7 @@ async def test_the_rules_in_its_readme_score(package: Path, common: Common, prin
     assert told == {"patience": [None, 0.0, -0.25, None, None], "variety": [1.0] * 5}
 
 
-def test_it_is_typed_and_in_one_style(tmp_path: Path, common: Common) -> None:
+def test_it_is_typed_and_in_one_style(tmp_path: Path, common: CommonOptions) -> None:
     """However long the rule's name is."""
     name = "a" * 48
     place = tmp_path / "rule"
@@ -127,7 +129,7 @@ def test_nothing_of_the_template_is_left(package: Path) -> None:
     assert [one.name for one in look(str(package / "thrift.py")).plugins] == ["thrift"]
 
 
-def test_a_directory_that_is_there_is_left_alone(package: Path, common: Common) -> None:
+def test_a_directory_that_is_there_is_left_alone(package: Path, common: CommonOptions) -> None:
     """Also an empty one, and a link to nowhere."""
     before = sorted(package.iterdir())
     (package.parent / "link").symlink_to("nowhere")
@@ -158,7 +160,7 @@ def test_a_directory_that_is_there_is_left_alone(package: Path, common: Common) 
     ],
 )
 def test_a_name_that_cannot_be_is_a_sentence(
-    name: str, why: str, home: Any, common: Common, tmp_path: Path, printed: Printed
+    name: str, why: str, home: Any, common: CommonOptions, tmp_path: Path, printed: Printed
 ) -> None:
     """And nothing is written."""
     home.config_file.write_text("rewards: {parts: {truth: {}}}\n")
@@ -170,7 +172,7 @@ def test_a_name_that_cannot_be_is_a_sentence(
 
 
 def test_its_name_says_where_by_default(
-    common: Common, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: Printed
+    common: CommonOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: Printed
 ) -> None:
     """A directory of that name, here; and what to type next."""
     monkeypatch.chdir(tmp_path)

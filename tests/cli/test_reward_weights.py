@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from conch.cli.common import Common, open_bus
+from conch.cli.common import CommonOptions, open_bus
 from conch.cli.reward.weights import weights
 from conch.config import Settings
-from conch.consumer.parts import expected_parts, say_weights, weights_in_force
-from conch.consumer.plugins.discover import Found, Plugin, discover
+from conch.consumer.parts import expected_parts, report_weights, weights_in_force
+from conch.consumer.plugins.discover import DiscoveredPlugin, Discovery, discover
 from conch.errors import ConfigError, UsageError
 from conch.home import Home
 
@@ -43,12 +43,12 @@ async def began(home: Home) -> Home:
     """A home whose agents `echo` and `other` have had a run."""
     agents = {name: home.agentuid(name) for name in ("echo", "other")}
     async with open_bus(home, Settings()) as bus:
-        await say_weights(bus, agents, expected_parts(Settings(), Found()), "conch run")
+        await report_weights(bus, agents, expected_parts(Settings(), Discovery()), "conch run")
     return home
 
 
 async def test_without_a_run_a_change_stands_on_the_stream_and_in_the_file(
-    began: Home, common: Common, printed: Printed
+    began: Home, common: CommonOptions, printed: Printed
 ) -> None:
     """Of every agent; the next run finds the same set in force and says nothing."""
     began.config_file.write_text("seed: 7  # mine\n")
@@ -63,12 +63,12 @@ async def test_without_a_run_a_change_stands_on_the_stream_and_in_the_file(
     assert began.config_file.read_text().startswith("seed: 7  # mine\nrewards:\n  weights:\n    format: 0.25\n")
     settings = common.settings()
     async with open_bus(began, settings) as bus:
-        assert await say_weights(bus, began.agents(), expected_parts(settings, Found()), "conch run") == ()
+        assert await report_weights(bus, began.agents(), expected_parts(settings, Discovery()), "conch run") == ()
     assert f"weight set {event.version} is in force for echo, other, and in {began.config_file}" in printed()
 
 
 async def test_during_a_run_a_change_is_in_force_at_once(
-    home: Home, common: Common, printed: Printed, in_progress: Any
+    home: Home, common: CommonOptions, printed: Printed, in_progress: Any
 ) -> None:
     """The set that the run began with is replaced on its bus; a rule of the run keeps its weight."""
     row = {"kind": "rule", "name": "brevity", "origin": "b.py", "version": "1", "weight": 0.2, "low": -1.0, "high": 1.0}
@@ -76,7 +76,7 @@ async def test_during_a_run_a_change_is_in_force_at_once(
         state = json.loads(home.run_file.read_text())
         home.run_file.write_text(json.dumps(state | {"rules": [row]}))
         settings, agents = Settings(), {"echo": home.agentuid("echo")}
-        await say_weights(bus, agents, expected_parts(settings, Found((Plugin(**row),))), "conch run")
+        await report_weights(bus, agents, expected_parts(settings, Discovery((DiscoveredPlugin(**row),))), "conch run")
 
         await weights(set_=["format=0.2", "goal=0.16"], common=replace(common, json=True))
 
@@ -88,21 +88,21 @@ async def test_during_a_run_a_change_is_in_force_at_once(
     assert found["brevity"].range == (-1.0, 1.0)
 
 
-async def test_a_reset_gives_every_part_what_it_asks_for(began: Home, common: Common, printed: Printed) -> None:
+async def test_a_reset_gives_every_part_what_it_asks_for(began: Home, common: CommonOptions, printed: Printed) -> None:
     """The table is taken out of the file, and the built-in weights are in force again."""
     await weights(set_=SWAP, common=common)
     printed()
     await weights(reset=True, common=common)
 
     assert printed().endswith(f"and the table rewards.weights was taken out of {began.config_file}\n")
-    assert by_name((await in_force(began)).parts) == by_name(expected_parts(Settings(), Found()))
+    assert by_name((await in_force(began)).parts) == by_name(expected_parts(Settings(), Discovery()))
     assert common.settings().rewards.weights is None
     await weights(reset=True, common=common)
     assert printed().endswith(f"is in force already, and {began.config_file} has no table of weights\n")
 
 
 async def test_one_agent_of_several_is_changed_until_the_next_start(
-    began: Home, common: Common, printed: Printed
+    began: Home, common: CommonOptions, printed: Printed
 ) -> None:
     """conch.yaml is for all of them: it stays as it is."""
     await weights(set_=SWAP, agent="other", common=common)
@@ -114,7 +114,7 @@ async def test_one_agent_of_several_is_changed_until_the_next_start(
 
 
 async def test_a_rule_that_is_to_come_is_given_its_weight_before_the_run(
-    began: Home, common: Common, printed: Printed, tmp_path: Path
+    began: Home, common: CommonOptions, printed: Printed, tmp_path: Path
 ) -> None:
     """--rules names its file; the others keep what the next run would give them."""
     file = tmp_path / "brevity.py"
@@ -126,7 +126,7 @@ async def test_a_rule_that_is_to_come_is_given_its_weight_before_the_run(
     assert (parts["brevity"], parts["format"], parts["execution"]) == (0.1, 0.34, 0.2)
 
 
-async def test_what_is_in_force_is_shown_with_its_sum(began: Home, common: Common, printed: Printed) -> None:
+async def test_what_is_in_force_is_shown_with_its_sum(began: Home, common: CommonOptions, printed: Printed) -> None:
     """Once for the agents that share it; of an agent that never ran, what its first run begins with."""
     await weights(common=common)
 
@@ -136,7 +136,9 @@ async def test_what_is_in_force_is_shown_with_its_sum(began: Home, common: Commo
     assert lines[-1].split() == ["sum", "1.000"]
 
 
-async def test_a_home_that_never_ran_shows_what_it_begins_with(home: Home, common: Common, printed: Printed) -> None:
+async def test_a_home_that_never_ran_shows_what_it_begins_with(
+    home: Home, common: CommonOptions, printed: Printed
+) -> None:
     """And may be given other weights for its first run."""
     await weights(common=common)
     before = printed()
@@ -167,7 +169,7 @@ async def test_a_home_that_never_ran_shows_what_it_begins_with(home: Home, commo
     ],
 )
 async def test_weights_that_cannot_be_change_nothing(
-    began: Home, common: Common, given: list[str], sentence: str
+    began: Home, common: CommonOptions, given: list[str], sentence: str
 ) -> None:
     """One sentence says why."""
     before = (await in_force(began)).version
@@ -180,14 +182,14 @@ async def test_weights_that_cannot_be_change_nothing(
 
 
 async def test_a_rule_that_is_not_found_any_more_is_told_from_an_unknown_name(
-    home: Home, common: Common, tmp_path: Path
+    home: Home, common: CommonOptions, tmp_path: Path
 ) -> None:
     """It stands in the set in force, of a run with --rules that has ended: its file is asked for, which then helps."""
     file = tmp_path / "brevity.py"
     file.write_text(RULE)
     agents = {"echo": home.agentuid("echo")}
     async with open_bus(home, Settings()) as bus:
-        await say_weights(bus, agents, expected_parts(Settings(), discover([str(file)])), "conch run")
+        await report_weights(bus, agents, expected_parts(Settings(), discover([str(file)])), "conch run")
 
     given = ["brevity=0.05", "format=0.35"]
     says = "brevity is in the set in force, but nothing here scores it now: name its file with --rules"
@@ -197,7 +199,7 @@ async def test_a_rule_that_is_not_found_any_more_is_told_from_an_unknown_name(
         await weights(set_=["brevity=0.15"], rules=[file], common=common)
 
 
-async def test_what_is_held_out_is_not_among_what_can_be_paid(began: Home, common: Common) -> None:
+async def test_what_is_held_out_is_not_among_what_can_be_paid(began: Home, common: CommonOptions) -> None:
     """Nor is a gate that is turned off one that bears on the total."""
     began.config_file.write_text(
         "constitution: {gate: false}\n"
@@ -210,7 +212,7 @@ async def test_what_is_held_out_is_not_among_what_can_be_paid(began: Home, commo
         await weights(set_=["ethical=0.1"], common=common)
 
 
-async def test_a_held_out_part_is_not_paid(began: Home, common: Common) -> None:
+async def test_a_held_out_part_is_not_paid(began: Home, common: CommonOptions) -> None:
     """It would be trained on."""
     began.config_file.write_text("rewards: {parts: {truth: {held_out: true}}}\n")
 
@@ -219,7 +221,7 @@ async def test_a_held_out_part_is_not_paid(began: Home, common: Common) -> None:
 
 
 async def test_weights_that_another_source_settles_are_left_alone(
-    began: Home, common: Common, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    began: Home, common: CommonOptions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The environment, or a file that is named, would hide what is written into the home's."""
     other = tmp_path / "other.yaml"
@@ -234,7 +236,7 @@ async def test_weights_that_another_source_settles_are_left_alone(
     assert not began.config_file.exists()
 
 
-async def test_a_run_with_a_file_of_its_own_is_left_alone(home: Home, common: Common, in_progress: Any) -> None:
+async def test_a_run_with_a_file_of_its_own_is_left_alone(home: Home, common: CommonOptions, in_progress: Any) -> None:
     """What is written into the home's would not be what its next start reads."""
     async with in_progress():
         state = json.loads(home.run_file.read_text())
@@ -247,7 +249,7 @@ async def test_a_run_with_a_file_of_its_own_is_left_alone(home: Home, common: Co
 
 
 async def test_a_table_that_lacks_a_new_rule_says_how_to_go_on(
-    began: Home, common: Common, printed: Printed, tmp_path: Path
+    began: Home, common: CommonOptions, printed: Printed, tmp_path: Path
 ) -> None:
     """What `conch run` would say of it; then --set takes it in, at no weight where none is given."""
     await weights(set_=SWAP, common=common)

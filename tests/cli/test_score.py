@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conch.bus import Bus
-from conch.cli.common import Common, open_bus
+from conch.cli.common import CommonOptions, open_bus
 from conch.cli.reward.score import score
 from conch.config import NeedsSettings, Settings
 from conch.errors import StoreError, UsageError
@@ -45,7 +45,7 @@ async def said(bus: Bus) -> list[RewardAssigned]:
 
 @pytest.mark.usefixtures("past")
 async def test_a_persons_score_counts_where_the_weights_of_then_expect_it(
-    home: Home, common: Common, printed: Printed
+    home: Home, common: CommonOptions, printed: Printed
 ) -> None:
     """The total of cycle 2 moves and its revision rises; scored again, the newer score counts, the earlier is kept."""
     await score(2, name="kind", value=1.0, why="it helped", common=replace(common, json=True))
@@ -76,7 +76,9 @@ async def test_a_persons_score_counts_where_the_weights_of_then_expect_it(
 
 
 @pytest.mark.usefixtures("past")
-async def test_during_a_run_the_score_goes_onto_its_stream(common: Common, in_progress: Any, printed: Printed) -> None:
+async def test_during_a_run_the_score_goes_onto_its_stream(
+    common: CommonOptions, in_progress: Any, printed: Printed
+) -> None:
     """Twice is two versions, also before the store has read the first one; that it waits for the store is said."""
     async with in_progress() as bus:
         await score(0, name="kind", value=0.5, why="fine", common=common)
@@ -102,7 +104,7 @@ async def test_during_a_run_the_score_goes_onto_its_stream(common: Common, in_pr
     ],
 )
 @pytest.mark.usefixtures("past")
-async def test_what_cannot_be_a_score_is_refused(told: dict[str, Any], says: str, common: Common) -> None:
+async def test_what_cannot_be_a_score_is_refused(told: dict[str, Any], says: str, common: CommonOptions) -> None:
     """Before anything is started or published, in one sentence."""
     given: dict[str, Any] = {"name": "kind", "value": 0.5, "why": "so"} | told
     with pytest.raises(UsageError, match=says):
@@ -110,7 +112,9 @@ async def test_what_cannot_be_a_score_is_refused(told: dict[str, Any], says: str
 
 
 @pytest.mark.usefixtures("past")
-async def test_a_range_that_the_settings_name_is_the_only_one(home: Home, common: Common, printed: Printed) -> None:
+async def test_a_range_that_the_settings_name_is_the_only_one(
+    home: Home, common: CommonOptions, printed: Printed
+) -> None:
     """Another would turn the person's earlier score into an error: it is refused; their own is as good as none."""
     home.config_file.write_text("rewards: {parts: {kind: {range: [-1, 1], scorer: human}}}\n")
 
@@ -122,14 +126,14 @@ async def test_a_range_that_the_settings_name_is_the_only_one(home: Home, common
 
 
 @pytest.mark.usefixtures("past")
-async def test_a_cycle_that_is_not_there(common: Common) -> None:
+async def test_a_cycle_that_is_not_there(common: CommonOptions) -> None:
     """The last one is named."""
     with pytest.raises(UsageError, match="there is no recorded cycle 7 of echo: the last one is 2"):
         await score(7, name="kind", value=0.5, why="so", common=common)
 
 
 @pytest.mark.usefixtures("home")
-async def test_without_experiences_that_is_said(common: Common) -> None:
+async def test_without_experiences_that_is_said(common: CommonOptions) -> None:
     """There is nothing to score before the first run."""
     with pytest.raises(StoreError, match="there are no experiences at"):
         await score(0, name="kind", value=0.5, why="so", common=common)
@@ -137,7 +141,7 @@ async def test_without_experiences_that_is_said(common: Common) -> None:
 
 @pytest.mark.usefixtures("past")
 async def test_a_store_that_breaks_each_time_is_given_up(
-    common: Common, printed: Printed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    common: CommonOptions, printed: Printed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The score is on the stream, that it is not joined is said: nobody waits for ever."""
     from conch.consumer import host

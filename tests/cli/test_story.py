@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.cli import cycle
-from conch.cli.common import Common
+from conch.cli.common import CommonOptions
 from conch.config import Settings
 from conch.consumer import ServiceContext
 from conch.experience import SqliteReader
@@ -45,7 +45,7 @@ def failing(life: Any, kept: Kept) -> Any:
 _NOTHING = {"text": "", "length": 0, "sha256": "0" * 64}
 
 
-def test_a_cycle_shows_what_bears_on_its_total(failing: Any, common: Common, printed: Printed) -> None:
+def test_a_cycle_shows_what_bears_on_its_total(failing: Any, common: CommonOptions, printed: Printed) -> None:
     """Scores with a weight, those without one, the penalty and the gate as lines of the sum, and the principles."""
     cycle.show(1, common=common)
 
@@ -62,7 +62,7 @@ def test_a_cycle_shows_what_bears_on_its_total(failing: Any, common: Common, pri
 
 
 def test_a_closed_gate_is_a_line_and_its_total_is_no_negative_nothing(
-    failing: Any, common: Common, printed: Printed
+    failing: Any, common: CommonOptions, printed: Printed
 ) -> None:
     """The first failed change is brought to 0 by the gate; no list and no line says -0.000."""
     cycle.show(0, common=common)
@@ -82,7 +82,7 @@ def test_a_closed_gate_is_a_line_and_its_total_is_no_negative_nothing(
 
 
 def test_a_component_cannot_clear_the_screen(
-    life: Any, kept: Kept, common: Common, printed: Printed, hostile: str
+    life: Any, kept: Kept, common: CommonOptions, printed: Printed, hostile: str
 ) -> None:
     """A score's component, scorer and words are made safe, each on one line."""
     act = life.act(0)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from conch.cli import survey
-from conch.cli.common import Common
-from conch.consumer.group.lag import say_place
+from conch.cli.common import CommonOptions
+from conch.consumer.group.lag import report_position
 from conch.views import bus as shown
 from conch_schemas import ActionTaken
 
@@ -19,13 +19,13 @@ Printed = Callable[[], str]
 
 
 async def test_the_bus_is_told_with_and_without_a_run(
-    life: Any, common: Common, in_progress: Any, publish: Any, printed: Printed
+    life: Any, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed
 ) -> None:
     """What the stream holds, its room, its epoch, the bucket, and how far the consumers are: the same both times."""
     async with in_progress() as bus:
         await publish(bus, *(life.act(cycle) for cycle in range(5)))
         await bus.trim(3)
-        await say_place(bus, "needs", [ActionTaken], 4)
+        await report_position(bus, "needs", [ActionTaken], 4)
         epoch = (await bus.state()).epoch
         await survey.info(common=replace(common, json=True))
         during = json.loads(printed())
@@ -49,13 +49,13 @@ async def test_the_bus_is_told_with_and_without_a_run(
 
 
 async def test_what_is_to_be_looked_after_is_said(
-    life: Any, common: Common, in_progress: Any, publish: Any, printed: Printed, monkeypatch: pytest.MonkeyPatch
+    life: Any, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who holds up the trimming, and how full the stream is."""
     async with in_progress() as bus:
         await publish(bus, *(life.act(cycle) for cycle in range(40)))
-        await say_place(bus, "store", [ActionTaken], 40)
-        await say_place(bus, "joy", [ActionTaken], 1)
+        await report_position(bus, "store", [ActionTaken], 40)
+        await report_position(bus, "joy", [ActionTaken], 1)
     monkeypatch.setenv("CONCH_BUS__KEEP__GIB", str((45 * 1200) / 4 / 2**30))
 
     await survey.info(common=replace(common, json=True))

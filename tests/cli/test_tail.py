@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from conch.cli import people_facts, tail
-from conch.cli.common import Common
+from conch.cli.common import CommonOptions
 from conch.errors import BusUnreachableError, UsageError
 from conch.home import Home
 
@@ -28,7 +28,7 @@ def _short_polls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_facts_are_followed_until_the_run_ends(
-    life: Any, home: Home, common: Common, in_progress: Any, publish: Any, capsys: pytest.CaptureFixture[str]
+    life: Any, home: Home, common: CommonOptions, in_progress: Any, publish: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Those from now on, each once, as JSON Lines in a pipe: place, time, subject and the event as it stands there."""
     async with in_progress() as bus:
@@ -54,7 +54,7 @@ async def test_facts_are_followed_until_the_run_ends(
 
 
 async def test_without_a_run_what_was_is_read(
-    life: Any, common: Common, in_progress: Any, publish: Any, printed: Printed
+    life: Any, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed
 ) -> None:
     """Behind --after, of the kinds and the agent that are named, to its end; without --after there is nothing to do."""
     async with in_progress() as bus:
@@ -75,7 +75,7 @@ async def test_without_a_run_what_was_is_read(
 
 async def test_a_line_is_a_line_whatever_it_says(
     life: Any,
-    common: Common,
+    common: CommonOptions,
     in_progress: Any,
     publish: Any,
     printed: Printed,
@@ -112,7 +112,7 @@ async def test_a_line_is_a_line_whatever_it_says(
         ({"agent": "*"}, "no agent can be called"),
     ],
 )
-async def test_what_there_cannot_be_is_a_sentence(common: Common, options: dict[str, Any], why: str) -> None:
+async def test_what_there_cannot_be_is_a_sentence(common: CommonOptions, options: dict[str, Any], why: str) -> None:
     """Before a server is started for it."""
     with pytest.raises(UsageError, match=why):
         await tail.tail(after=0, **options, common=common)

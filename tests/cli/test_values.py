@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from conch.cli import values
-from conch.cli.common import Common
+from conch.cli.common import CommonOptions
 from conch.errors import UsageError
 from conch.values import BUILTIN, read_values
 
 
-def test_what_holds_is_shown(common: Common, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_holds_is_shown(common: CommonOptions, capsys: pytest.CaptureFixture[str]) -> None:
     """With the digest that marks carry; for programs as one document."""
     values.show(common=common)
     text = capsys.readouterr().out
@@ -53,7 +53,7 @@ def test_a_new_file_is_signed_and_then_holds(conch: Any, tmp_path: Path, monkeyp
     assert "is not what was signed" in refused.stderr
 
 
-def test_a_file_that_is_there_is_left_alone(common: Common, tmp_path: Path) -> None:
+def test_a_file_that_is_there_is_left_alone(common: CommonOptions, tmp_path: Path) -> None:
     """Somebody wrote it."""
     file = tmp_path / "values.yaml"
     file.write_text("mine")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conch.cli import mark
-from conch.cli.common import Common
+from conch.cli.common import CommonOptions
 from conch.errors import CheckError
 from conch.home import Home
 from conch_schemas import ActionTaken, subject_filter
@@ -28,7 +28,7 @@ def change(home: Home, sql: str) -> None:
     db.close()
 
 
-async def test_a_whole_chain_holds(filled: Any, common: Common, printed: Printed) -> None:
+async def test_a_whole_chain_holds(filled: Any, common: CommonOptions, printed: Printed) -> None:
     """A chain that nobody touched is counted and found good."""
     await mark.verify(common=common)
 
@@ -50,7 +50,9 @@ def test_a_changed_row_is_exit_status_four(
     assert "do not hold" in result.stderr
 
 
-async def test_a_tail_that_was_cut_off_is_found(filled: Any, home: Home, common: Common, printed: Printed) -> None:
+async def test_a_tail_that_was_cut_off_is_found(
+    filled: Any, home: Home, common: CommonOptions, printed: Printed
+) -> None:
     """Marks missing at the end are missed because their act is there: nothing on the stream excuses them."""
     change(home, "DELETE FROM marks WHERE sequence >= 8")
 
@@ -59,7 +61,9 @@ async def test_a_tail_that_was_cut_off_is_found(filled: Any, home: Home, common:
     assert printed().startswith("unwitnessed: Action ")
 
 
-async def test_the_very_last_mark_cut_off_is_found(filled: Any, home: Home, common: Common, printed: Printed) -> None:
+async def test_the_very_last_mark_cut_off_is_found(
+    filled: Any, home: Home, common: CommonOptions, printed: Printed
+) -> None:
     """The mark of a score set is missed like that of an act: what was scored is there."""
     change(home, "DELETE FROM marks WHERE sequence = (SELECT max(sequence) FROM marks)")
 
@@ -72,7 +76,7 @@ async def test_the_very_last_mark_cut_off_is_found(filled: Any, home: Home, comm
     "sql", ["UPDATE marks SET hash = '00' WHERE sequence = 3", "UPDATE marks SET sequence = sequence + 1"]
 )
 async def test_columns_that_no_longer_say_what_the_mark_says_are_found(
-    filled: Any, home: Home, common: Common, sql: str
+    filled: Any, home: Home, common: CommonOptions, sql: str
 ) -> None:
     """A row is found changed in whichever of its columns."""
     change(home, sql)
@@ -82,7 +86,7 @@ async def test_columns_that_no_longer_say_what_the_mark_says_are_found(
 
 
 async def test_an_act_that_the_witness_has_not_read_is_no_problem(
-    filled: Any, common: Common, kept: Any, in_progress: Any, publish: Any, printed: Printed
+    filled: Any, common: CommonOptions, kept: Any, in_progress: Any, publish: Any, printed: Printed
 ) -> None:
     """During a run the newest act may be stored before it is witnessed: it waits, and nothing is wrong."""
     act = filled.act(3)
@@ -96,7 +100,7 @@ async def test_an_act_that_the_witness_has_not_read_is_no_problem(
 
 
 async def test_a_mark_that_the_store_has_not_read_is_no_problem(
-    filled: Any, home: Home, common: Common, kept: Any, in_progress: Any, publish: Any, printed: Printed
+    filled: Any, home: Home, common: CommonOptions, kept: Any, in_progress: Any, publish: Any, printed: Printed
 ) -> None:
     """A mark that stands on the stream behind the store's place is there."""
     act = filled.act(3)
@@ -113,7 +117,7 @@ async def test_a_mark_that_the_store_has_not_read_is_no_problem(
 
 
 async def test_an_act_that_the_witness_passed_is_a_problem(
-    filled: Any, common: Common, kept: Any, in_progress: Any, publish: Any
+    filled: Any, common: CommonOptions, kept: Any, in_progress: Any, publish: Any
 ) -> None:
     """An act behind the witness's place has to have its mark, on the stream or in the store."""
     act = filled.act(3)

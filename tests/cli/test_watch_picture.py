@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.cli.watch import drawing, picture
-from conch.cli.watch.picture import Life, Picture, Row, means
+from conch.cli.watch.picture import AgentPicture, CycleRowModel, WatchPicture, means
 from conch.experience import SqliteReader
 from conch_schemas import ExperienceRecorded, NeedsChanged
 
 
-def _row(cycle: int, revision: int = 1, total: float | None = 0.5) -> Row:
-    return Row(cycle, "growth", "do nothing", "none", 1.0, total, "", revision)
+def _row(cycle: int, revision: int = 1, total: float | None = 0.5) -> CycleRowModel:
+    return CycleRowModel(cycle, "growth", "do nothing", "none", 1.0, total, "", revision)
 
 
 def _experiences(life: Any) -> list[ExperienceRecorded]:
@@ -25,7 +25,7 @@ def _experiences(life: Any) -> list[ExperienceRecorded]:
 
 def test_a_cycle_appears_at_its_act_and_is_revised_in_place(filled: Any) -> None:
     """First as being scored, then with its total, then with what came late; what is older than that changes nothing."""
-    board = Picture(["echo"])
+    board = WatchPicture(["echo"])
     experience = _experiences(filled)[1]
     late = experience.model_copy(update={"revision": experience.revision + 1, "complete": False, "total": 0.75})
 
@@ -45,7 +45,7 @@ def test_a_cycle_appears_at_its_act_and_is_revised_in_place(filled: Any) -> None
 
 def test_what_is_no_news_is_not_drawn(filled: Any) -> None:
     """The same fact twice, one of another agent, and one of no cycle leave the version as it is."""
-    board = Picture(["echo"])
+    board = WatchPicture(["echo"])
     experience = _experiences(filled)[0]
     board.take(experience)
     version = board.version
@@ -61,7 +61,7 @@ def test_what_is_no_news_is_not_drawn(filled: Any) -> None:
 @given(cycles=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 3)), max_size=80))
 def test_rows_are_the_newest_in_order_each_once(cycles: list[tuple[int, int]]) -> None:
     """However they come, also late and twice; no more of them than are kept."""
-    life = Life("echo")
+    life = AgentPicture("echo")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(picture, "ROWS", 10)
         for cycle, revision in cycles:
@@ -78,7 +78,7 @@ def test_rows_are_the_newest_in_order_each_once(cycles: list[tuple[int, int]]) -
 
 def test_needs_are_those_of_the_newest_cycle(filled: Any) -> None:
     """One that comes late does not take them back."""
-    board = Picture(["echo"])
+    board = WatchPicture(["echo"])
     newer, older = (fact for cycle in (2, 1) for fact in filled.scores(filled.act(cycle)) if type(fact) is NeedsChanged)
     board.take(newer)
     board.take(older.model_copy(update={"after": {"curiosity": 0.0}}))
@@ -113,9 +113,9 @@ def test_a_moving_mean_stays_between_its_values(values: list[float], over: int) 
 @given(width=st.integers(10, 200), text=st.text(max_size=60), level=st.floats(0, 1), total=st.floats(-2, 2))
 def test_no_panel_is_wider_than_its_room(width: int, text: str, level: float, total: float) -> None:
     """Nor has any of them a control character or a mark that turns the direction, whatever names there are."""
-    board = Picture(["echo"])
+    board = WatchPicture(["echo"])
     life = board.lives["echo"]
-    life.put(Row(1, "n", "a", "none", 1.0, total, "", 1, 0, {picture.safe_text(text, one_line=True): total}))
+    life.put(CycleRowModel(1, "n", "a", "none", 1.0, total, "", 1, 0, {picture.safe_text(text, one_line=True): total}))
     life.needs = {picture.safe_text(text, one_line=True): level}
     board.tell("echo", text, text)
 
@@ -127,7 +127,7 @@ def test_no_panel_is_wider_than_its_room(width: int, text: str, level: float, to
 
 def test_hostile_words_are_text(filled: Any) -> None:
     """Markup stays as it is written; escape sequences are gone."""
-    board = Picture(["echo"])
+    board = WatchPicture(["echo"])
     for experience in _experiences(filled):
         board.take(experience)
 

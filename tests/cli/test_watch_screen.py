@@ -14,13 +14,13 @@ from rich.text import Text
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from conch.bus import Bus, Message
+from conch.bus import Bus, OutgoingMessage
 from conch.cli.watch import screen, source, story
-from conch.cli.watch.picture import Picture
-from conch.cli.watch.screen import WatchApp, _Table
-from conch.cli.watch.source import Source
+from conch.cli.watch.picture import WatchPicture
+from conch.cli.watch.screen import WatchApp, _KeyedTable
+from conch.cli.watch.source import PictureSource
 from conch.config import Settings
-from conch.consumer.group.lag import say_place
+from conch.consumer.group.lag import report_position
 from conch.experience import SqliteReader, SqliteStore
 from conch.home import Home
 from conch_schemas import ActionTaken, ExperienceRecorded, encode, subject_of
@@ -58,7 +58,7 @@ def until() -> Callable[..., Awaitable[None]]:
 @asynccontextmanager
 async def watching(home: Home, *names: str, size: tuple[int, int] = WIDE) -> AsyncIterator[Screen]:
     """The screen of these agents, as it is drawn."""
-    filling = Source(home, Settings(), Picture(names or ("echo",)))
+    filling = PictureSource(home, Settings(), WatchPicture(names or ("echo",)))
     app = WatchApp(filling)
     following = asyncio.create_task(filling.follow())
     try:
@@ -78,7 +78,7 @@ def shown(app: WatchApp) -> str:
 
 def rows(app: WatchApp, name: str = "cycles") -> list[list[str]]:
     """A table's rows, as words."""
-    table = app.screen.query_one(f"#{name}", _Table)
+    table = app.screen.query_one(f"#{name}", _KeyedTable)
     return [[str(cell).strip() for cell in table.get_row_at(place)] for place in range(table.row_count)]
 
 
@@ -113,7 +113,7 @@ async def test_everything_is_on_one_screen(
     """Reward, components, needs, the last cycles, lag, alarms and keys, on a wide screen as on a narrow one."""
     async with in_progress() as bus, bus.serve("conch.ctl.echo.*", Agent().answer):
         await publish(bus, *(filled.act(cycle) for cycle in range(10, 14)))
-        await say_place(bus, "joy", [ActionTaken], 1)
+        await report_position(bus, "joy", [ActionTaken], 1)
         async with watching(filled.home, size=size) as (app, _):
             await until(lambda: all(words in shown(app) for words in EVERYTHING))
             text = shown(app)
@@ -359,7 +359,7 @@ async def test_a_flood_leaves_the_screen_alive(
 async def _flood(bus: Bus, life: Any, count: int) -> None:
     for start in range(0, count, 500):
         facts = [life.act(cycle) for cycle in range(start, min(count, start + 500))]
-        await bus.publish_many([Message(subject_of(fact), encode(fact), fact.id) for fact in facts])
+        await bus.publish_many([OutgoingMessage(subject_of(fact), encode(fact), fact.id) for fact in facts])
 
 
 async def test_what_is_far_behind_is_passed_over(

@@ -17,7 +17,7 @@ import pytest
 from rich.cells import cell_len
 
 from conch.cli import cycle, goal, mark
-from conch.cli.common import Common
+from conch.cli.common import CommonOptions
 from conch.cli.reward.compare import compare
 from conch.consumer import follow
 from conch_schemas import RewardAssigned, Score
@@ -42,7 +42,7 @@ def _score(act: Any, name: str, value: float) -> RewardAssigned:
     return follow(act, RewardAssigned, consumer=name, version="1", scorer=name, scores=(score,))
 
 
-async def _told(common: Common, printed: Printed) -> list[str]:
+async def _told(common: CommonOptions, printed: Printed) -> list[str]:
     """What each of the four commands prints."""
     found = []
     cycle.show(0, common=common)
@@ -59,7 +59,7 @@ async def _told(common: Common, printed: Printed) -> list[str]:
 
 @pytest.mark.usefixtures("wordy")
 async def test_prose_keeps_to_a_terminals_width_and_loses_no_word(
-    common: Common, printed: Printed, monkeypatch: pytest.MonkeyPatch
+    common: CommonOptions, printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cycle, goals, marks, a comparison: no line is wider, and the words at the end are there."""
     monkeypatch.setenv("COLUMNS", str(WIDTH))
@@ -72,7 +72,7 @@ async def test_prose_keeps_to_a_terminals_width_and_loses_no_word(
 
 
 @pytest.mark.usefixtures("wordy")
-async def test_in_a_pipe_a_fact_is_a_line(common: Common, printed: Printed) -> None:
+async def test_in_a_pipe_a_fact_is_a_line(common: CommonOptions, printed: Printed) -> None:
     """Whatever the width is said to be: nothing is wrapped or cut."""
     for text in await _told(common, printed):
         assert any(LONG.strip() in line for line in text.splitlines()), text

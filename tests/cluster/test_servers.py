@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Bus, Message
+from conch.bus import Bus, OutgoingMessage
 from conch.bus.jetstream import JetStreamBus, connection
 from conch.errors import FencedError
 from tests.cluster.servers import SIZE, Cluster
@@ -56,7 +56,7 @@ async def test_what_was_acknowledged_is_read_at_once(cluster: Cluster) -> None:
         lags = next(node for node in cluster.nodes if node.name not in needed)
         os.kill(lags.pid, signal.SIGSTOP)
         try:
-            messages = [Message(SUBJECT, b"%2000d" % number, str(number)) for number in range(1, count + 1)]
+            messages = [OutgoingMessage(SUBJECT, b"%2000d" % number, str(number)) for number in range(1, count + 1)]
             await bus.publish_many(messages)
         finally:
             os.kill(lags.pid, signal.SIGCONT)
@@ -126,7 +126,9 @@ async def test_without_two_of_three_publishers_wait(cluster: Cluster, monkeypatc
         for node in gone:
             node.kill()
         waiting: list[Any] = [
-            asyncio.create_task(bus.publish_many([Message(SUBJECT, b"%d" % one, f"{one}") for one in range(1, 31)])),
+            asyncio.create_task(
+                bus.publish_many([OutgoingMessage(SUBJECT, b"%d" % one, f"{one}") for one in range(1, 31)])
+            ),
             asyncio.create_task(bus.put("a/key", b"value", revision=0)),
             asyncio.create_task(bus.state()),
         ]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from conch.bus import Bus, Feed, feeding
+from conch.bus import Bus, SharedSubscription, shared_subscription
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
 from conch.consumer.runtime import loop as run_module
 from conch.consumer.runtime.state import state_key
@@ -43,10 +43,10 @@ class Alone(ConsumerRuntime):
     """A runtime with a feed of its own."""
 
     def __init__(self, bus: Any, spec: ConsumerSpec) -> None:
-        super().__init__(Feed(bus, 0), spec)
+        super().__init__(SharedSubscription(bus, 0), spec)
 
     async def run(self, stop: asyncio.Event) -> None:
-        async with feeding(self._bus) as self._feed:
+        async with shared_subscription(self._bus) as self._shared_events:
             await super().run(stop)
 
 
@@ -101,8 +101,8 @@ def run() -> Run:
 
     @asynccontextmanager
     async def running(bus: Bus, spec: ConsumerSpec, retry: float = 0.001) -> AsyncIterator[ConsumerRuntime]:
-        async with feeding(bus) as feed:
-            stop, runtime = asyncio.Event(), ConsumerRuntime(feed, spec, retry_seconds=(retry,))
+        async with shared_subscription(bus) as shared_events:
+            stop, runtime = asyncio.Event(), ConsumerRuntime(shared_events, spec, retry_seconds=(retry,))
             task = asyncio.create_task(runtime.run(stop))
             try:
                 yield runtime

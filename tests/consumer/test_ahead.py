@@ -9,28 +9,30 @@ from typing import Any
 import pytest
 
 from conch.consumer.plugins import pipeline
-from conch.consumer.plugins.discover import Plugin
-from conch.consumer.plugins.pipeline import AheadWorker
+from conch.consumer.plugins.discover import DiscoveredPlugin
+from conch.consumer.plugins.pipeline import PipelinedRuleWorker
 from conch_schemas import ActionTaken, Cut, Outcome, Score
 
 HEAD = "from conch import rule\nimport os, time\n@rule()\ndef tested(action):\n    "
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Callable[..., AheadWorker]:
+def make(tmp_path: Path) -> Callable[..., PipelinedRuleWorker]:
     """The worker of a rule with this body."""
 
-    def worker(body: str, *, timeout: float = 10.0, memory_mib: int = 512) -> AheadWorker:
+    def worker(body: str, *, timeout: float = 10.0, memory_mib: int = 512) -> PipelinedRuleWorker:
         path = tmp_path / "rules.py"
         path.write_text(HEAD + body.replace("\n", "\n    ") + "\n")
-        return AheadWorker(
-            Plugin("rule", "tested", str(path), "7", doc="What it is."), timeout=timeout, memory_mib=memory_mib
+        return PipelinedRuleWorker(
+            DiscoveredPlugin("rule", "tested", str(path), "7", doc="What it is."),
+            timeout=timeout,
+            memory_mib=memory_mib,
         )
 
     return worker
 
 
-async def all_of(one: AheadWorker, acts: Sequence[ActionTaken]) -> list[Score]:
+async def all_of(one: PipelinedRuleWorker, acts: Sequence[ActionTaken]) -> list[Score]:
     """Their scores, each told with its own act."""
     told: list[tuple[ActionTaken, Score]] = []
     await one.score_all(acts, lambda *each: told.append(each))

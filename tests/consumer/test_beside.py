@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conch.bus import feeding
+from conch.bus import shared_subscription
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
 from conch.consumer.group.position import position_key
 from conch.consumer.runtime import loop as run_module
@@ -90,8 +90,8 @@ async def test_whatever_dies_each_consequence_is_said_once(
 
     done = 0
     while done < most:
-        async with world.bus() as bus, feeding(bus) as feed:
-            runtime = ConsumerRuntime(feed, beside(handle))
+        async with world.bus() as bus, shared_subscription(bus) as shared_events:
+            runtime = ConsumerRuntime(shared_events, beside(handle))
             task = asyncio.create_task(runtime.run(asyncio.Event()))
             await until(partial(_came, runtime, draw.randrange(1, 12), most))
             task.cancel()
@@ -117,8 +117,8 @@ async def test_cut_off_what_overtook_is_handled_again_and_not_said_again(
     async with world.bus() as bus:
         for cycle in (1, 2, 3):
             await publish(bus, act(cycle))
-        async with feeding(bus) as feed:
-            cut = ConsumerRuntime(feed, beside(handle))
+        async with shared_subscription(bus) as shared_events:
+            cut = ConsumerRuntime(shared_events, beside(handle))
             task = asyncio.create_task(cut.run(asyncio.Event()))
             await until(lambda: cut.tally.handled == 2)
             task.cancel()
@@ -213,8 +213,8 @@ async def test_one_that_lost_its_place_meanwhile_says_nothing(
 ) -> None:
     """What took so long that another copy has taken over is said by that one alone."""
     handle = Gates(1)
-    async with feeding(bus) as feed:
-        first = asyncio.create_task(ConsumerRuntime(feed, beside(handle)).run(asyncio.Event()))
+    async with shared_subscription(bus) as shared_events:
+        first = asyncio.create_task(ConsumerRuntime(shared_events, beside(handle)).run(asyncio.Event()))
         await publish(bus, act(1))
         await until(lambda: handle.begun == [1])
         late = Gates(1)

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Bus, MemoryBus, feeding
+from conch.bus import Bus, MemoryBus, shared_subscription
 from conch.consumer.group.membership import joined
 from conch.consumer.group.shared import SharedConsumer
-from conch.consumer.host import Running, host
-from conch.consumer.plugins.discover import Plugin
-from conch.consumer.plugins.reload import Changing
+from conch.consumer.host import HostedConsumer, host
+from conch.consumer.plugins.discover import DiscoveredPlugin
+from conch.consumer.plugins.reload import RuleReload
 from conch.consumer.plugins.rule_process import rule_consumer
 from conch_schemas import ActionTaken, RewardAssigned, WeightsSet, encode, subject_of
 
@@ -28,23 +28,23 @@ PLAIN = HEAD.format(field="acts: int", first="0") + "@rule()\ndef {name}(action)
 FOLD = HEAD + "@rule(state=Acts)\ndef tested(state, action):\n    return state, {value}\n"
 
 
-def plain(value: float = 0.25, name: str = "tested", wait: str = "pass", version: str = "1") -> Plugin:
-    return Plugin("rule", name, "rules.py", version, text=PLAIN.format(name=name, value=value, wait=wait))
+def plain(value: float = 0.25, name: str = "tested", wait: str = "pass", version: str = "1") -> DiscoveredPlugin:
+    return DiscoveredPlugin("rule", name, "rules.py", version, text=PLAIN.format(name=name, value=value, wait=wait))
 
 
-def fold(value: float | str, field: str = "acts: int", first: str = "0", version: str = "1") -> Plugin:
+def fold(value: float | str, field: str = "acts: int", first: str = "0", version: str = "1") -> DiscoveredPlugin:
     text = FOLD.format(value=value, field=field, first=first)
-    return Plugin("rule", "tested", "rules.py", version, stateful=True, text=text)
+    return DiscoveredPlugin("rule", "tested", "rules.py", version, stateful=True, text=text)
 
 
 class Town:
     """A process of rules that change, and what they say."""
 
-    def __init__(self, bus: Bus, changing: Changing, until: Any, facts: Any) -> None:
+    def __init__(self, bus: Bus, changing: RuleReload, until: Any, facts: Any) -> None:
         self.bus, self.changing, self.until, self.facts = bus, changing, until, facts
         self.told: list[dict[str, Any]] = []
 
-    def want(self, *plugins: Plugin) -> None:
+    def want(self, *plugins: DiscoveredPlugin) -> None:
         self.changing.want([asdict(plugin) for plugin in plugins])
 
     async def said(self, act: ActionTaken, name: str = "tested") -> RewardAssigned:
@@ -78,19 +78,19 @@ async def town(until: Any, facts: Any) -> AsyncIterator[Town]:
 
 @asynccontextmanager
 async def living(until: Any, facts: Any) -> AsyncIterator[Town]:
-    stop, running = asyncio.Event(), list[Running]()
-    async with MemoryBus() as bus, feeding(bus) as feed, joined(bus, []) as members:
+    stop, running = asyncio.Event(), list[HostedConsumer]()
+    async with MemoryBus() as bus, shared_subscription(bus) as shared_events, joined(bus, []) as members:
 
-        def make(plugin: Plugin, begin: int) -> Running:
+        def make(plugin: DiscoveredPlugin, begin: int) -> HostedConsumer:
             spec, worker = rule_consumer(plugin, timeout=10, memory_mib=512, begin=begin)
-            return Running(spec.name, lambda: SharedConsumer(spec, members), worker=worker)
+            return HostedConsumer(spec.name, lambda: SharedConsumer(spec, members), worker=worker)
 
         def report(**line: Any) -> None:
             town.told.append(line)
 
-        changing = Changing(feed, running, make, agent="echo", patience=20.0, stop=stop, report=report)
+        changing = RuleReload(shared_events, running, make, agent="echo", patience=20.0, stop=stop, report=report)
         town = Town(bus, changing, until, facts)
-        hosting = asyncio.create_task(host(feed, [], stop, report, changing.obey))
+        hosting = asyncio.create_task(host(shared_events, [], stop, report, changing.obey))
         try:
             yield town
         finally:

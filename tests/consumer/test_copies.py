@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from conch.bus import feeding
+from conch.bus import shared_subscription
 from conch.consumer import ConsumerRuntime
 from conch.consumer.group.membership import joined
-from conch.consumer.group.position import holder_of, take_place
+from conch.consumer.group.position import holder_of, take_position
 from conch.consumer.group.shared import SharedConsumer
 from conch.consumer.runtime import loop as run_module
 from conch.consumer.runtime.state import state_key
@@ -84,8 +84,8 @@ async def test_a_shared_consumer_that_was_overtaken_takes_its_place_anew_and_pas
 
     monkeypatch.setattr(ConsumerRuntime, "_snapshot", overtaken)
     stop = asyncio.Event()
-    async with feeding(bus) as feed, joined(bus, ["count"], "one") as members:
-        task = asyncio.create_task(SharedConsumer(fold(), members).run(feed, stop))
+    async with shared_subscription(bus) as shared_events, joined(bus, ["count"], "one") as members:
+        task = asyncio.create_task(SharedConsumer(fold(), members).run(shared_events, stop))
         await publish(bus, act(2))
         await publish(bus, act(3))
         await until(lambda: done)
@@ -117,7 +117,7 @@ async def test_a_write_of_another_copy_stops_this_one(bus: Any, act: Any, fold: 
     task = asyncio.create_task(Alone(bus, fold()).run(asyncio.Event()))
     await publish(bus, act(1))
     await until(lambda: has(bus, 1))
-    taken = await take_place(bus, fold())
+    taken = await take_position(bus, fold())
     await publish(bus, act(2))
 
     with pytest.raises(FencedError):
@@ -135,7 +135,7 @@ async def test_a_worker_that_stood_still_says_nothing_once_its_place_is_taken(
     task = asyncio.create_task(Alone(bus, fold()).run(asyncio.Event()))
     await publish(bus, act(1))
     await until(lambda: holder_of(bus, "count", "echo"))
-    await take_place(bus, fold())
+    await take_position(bus, fold())
     await publish(bus, act(2))
 
     with pytest.raises(FencedError):

@@ -9,7 +9,7 @@ import pytest
 
 from conch.config import Settings
 from conch.consumer.plugins import discover as discover_module
-from conch.consumer.plugins.discover import Found, builtin_names, builtin_services, discover, load_one, reserved
+from conch.consumer.plugins.discover import Discovery, builtin_names, builtin_services, discover, load_one, reserved
 from conch.errors import ContractError, UsageError
 
 HEAD = "from conch import consumer, rule\nfrom conch_schemas import ActionTaken\n"
@@ -29,7 +29,7 @@ def write(tmp_path: Path) -> Write:
     return put
 
 
-def why(found: Found) -> str:
+def why(found: Discovery) -> str:
     """Why the one that was set aside was."""
     [broken] = found.broken
     return broken.why

@@ -13,30 +13,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.consumer.operations import http as module
-from conch.consumer.operations.http import Endpoint, Request, Response, listen, parse
+from conch.consumer.operations.http import HttpRequest, HttpResponse, HttpServer, listen, parse
 from conch.errors import ConchError
 
 HOST = "127.0.0.1"
 
 
-def _answer(request: Request) -> Response:
+def _answer(request: HttpRequest) -> HttpResponse:
     if request.path == "/broken":
         raise ZeroDivisionError
-    return Response(f"you asked for {request.path}".encode() + b" " * (20_000_000 if request.path == "/big" else 0))
+    return HttpResponse(f"you asked for {request.path}".encode() + b" " * (20_000_000 if request.path == "/big" else 0))
 
 
 @pytest.fixture
-async def endpoint() -> AsyncIterator[Endpoint]:
+async def endpoint() -> AsyncIterator[HttpServer]:
     """The server on a free port."""
-    async with Endpoint(listen(HOST, 0, ""), _answer, named=HOST) as endpoint:
+    async with HttpServer(listen(HOST, 0, ""), _answer, named=HOST) as endpoint:
         yield endpoint
 
 
-async def _open(endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _open(endpoint: HttpServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     return await asyncio.open_connection(HOST, int(endpoint.address.rpartition(":")[2]))
 
 
-async def _say(endpoint: Endpoint, *pieces: bytes) -> bytes:
+async def _say(endpoint: HttpServer, *pieces: bytes) -> bytes:
     """What comes back for these bytes; empty when the connection is reset."""
     reader, writer = await _open(endpoint)
     try:
@@ -52,7 +52,7 @@ async def _say(endpoint: Endpoint, *pieces: bytes) -> bytes:
             await writer.wait_closed()
 
 
-async def test_a_request_is_answered_and_the_connection_closed(endpoint: Endpoint) -> None:
+async def test_a_request_is_answered_and_the_connection_closed(endpoint: HttpServer) -> None:
     """One exchange: the head says what the body is, then the end."""
     reply = await _say(endpoint, b"GET /metrics?x=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
@@ -63,14 +63,14 @@ async def test_a_request_is_answered_and_the_connection_closed(endpoint: Endpoin
     assert body == b"you asked for /metrics"
 
 
-async def test_a_head_may_come_in_pieces(endpoint: Endpoint) -> None:
+async def test_a_head_may_come_in_pieces(endpoint: HttpServer) -> None:
     """A scraper that sends byte by byte is a scraper."""
     pieces = [bytes([byte]) for byte in b"GET /slow HTTP/1.1\r\n\r\n"]
 
     assert (await _say(endpoint, *pieces)).endswith(b"you asked for /slow")
 
 
-async def test_head_gets_no_body(endpoint: Endpoint) -> None:
+async def test_head_gets_no_body(endpoint: HttpServer) -> None:
     """HEAD is GET without its body."""
     reply = await _say(endpoint, b"HEAD /x HTTP/1.1\r\n\r\n")
 
@@ -90,7 +90,7 @@ async def test_head_gets_no_body(endpoint: Endpoint) -> None:
     ],
 )
 async def test_what_cannot_be_answered_is_refused_with_its_status(
-    endpoint: Endpoint, sent: bytes, status: bytes
+    endpoint: HttpServer, sent: bytes, status: bytes
 ) -> None:
     """And the next one is served as if nothing had been."""
     assert (await _say(endpoint, sent)).startswith(b"HTTP/1.1 " + status)
@@ -98,14 +98,14 @@ async def test_what_cannot_be_answered_is_refused_with_its_status(
     assert (await _say(endpoint, b"GET /next HTTP/1.1\r\n\r\n")).endswith(b"/next")
 
 
-async def test_a_body_after_the_head_does_not_cost_the_answer(endpoint: Endpoint) -> None:
+async def test_a_body_after_the_head_does_not_cost_the_answer(endpoint: HttpServer) -> None:
     """What nobody asked for is read away before the connection is closed: else the answer would be lost with it."""
     reply = await _say(endpoint, b"GET /x HTTP/1.1\r\n\r\n" + b"b" * 300_000)
 
     assert reply.endswith(b"you asked for /x")
 
 
-async def test_who_stops_sending_early_still_gets_the_whole_answer(endpoint: Endpoint) -> None:
+async def test_who_stops_sending_early_still_gets_the_whole_answer(endpoint: HttpServer) -> None:
     """As `nc -N` does: the request, the end of what it says, and only then does it read, at its leisure."""
     reader, writer = await _open(endpoint)
     writer.write(b"GET /big HTTP/1.1\r\n\r\n")
@@ -117,7 +117,7 @@ async def test_who_stops_sending_early_still_gets_the_whole_answer(endpoint: End
     assert len(reply.partition(b"\r\n\r\n")[2]) == 20_000_000 + len("you asked for /big")
 
 
-async def test_random_bytes_end_nothing(endpoint: Endpoint) -> None:
+async def test_random_bytes_end_nothing(endpoint: HttpServer) -> None:
     """Noise of any length, from many at once, and then a request."""
     draw = random.Random(7)
     noise = [draw.randbytes(draw.randrange(1, 60_000)) + b"\r\n\r\n" for _ in range(100)]
@@ -133,15 +133,15 @@ def test_any_head_is_a_request_or_none(head: bytes) -> None:
     """Reading a head raises nothing."""
     request = parse(head)
 
-    assert request is None or isinstance(request, Request)
+    assert request is None or isinstance(request, HttpRequest)
 
 
 def test_what_a_scraper_accepts_is_read_whatever_its_case() -> None:
     """Names of headers have no case."""
-    assert parse(b"GET /m?a=b HTTP/1.0\r\nACCEPT:  text/plain\r\n") == Request("GET", "/m", "  text/plain")
+    assert parse(b"GET /m?a=b HTTP/1.0\r\nACCEPT:  text/plain\r\n") == HttpRequest("GET", "/m", "  text/plain")
 
 
-async def test_half_open_connections_leave_room_for_a_scraper(endpoint: Endpoint) -> None:
+async def test_half_open_connections_leave_room_for_a_scraper(endpoint: HttpServer) -> None:
     """However many connect and say nothing: the oldest of them gives way."""
     silent = [await _open(endpoint) for _ in range(module.MOST_CONNECTIONS * 2)]
 
@@ -155,7 +155,7 @@ async def test_half_open_connections_leave_room_for_a_scraper(endpoint: Endpoint
         writer.transport.abort()
 
 
-async def test_who_is_slow_is_hung_up_on(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_is_slow_is_hung_up_on(endpoint: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that does not come to its end, and an answer that nobody fetches, end with the time there is."""
     monkeypatch.setattr(module, "EXCHANGE_SECONDS", 0.05)
     reader, writer = await _open(endpoint)
@@ -176,7 +176,7 @@ async def test_leaving_closes_every_connection_and_the_port() -> None:
     """Nobody who hangs on keeps the server open, not even for the time that an exchange may take."""
     async with (
         asyncio.timeout(module.EXCHANGE_SECONDS / 2),
-        Endpoint(listen(HOST, 0, ""), _answer, named=HOST) as endpoint,
+        HttpServer(listen(HOST, 0, ""), _answer, named=HOST) as endpoint,
     ):
         reader, writer = await _open(endpoint)
         writer.write(b"GET /never")
@@ -194,7 +194,7 @@ async def test_leaving_closes_every_connection_and_the_port() -> None:
 @pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1"), ("::1", "[::1]")])
 async def test_it_listens_where_it_is_told_and_says_where(host: str, shown: str) -> None:
     """By name, by either kind of address; and nowhere else."""
-    async with Endpoint(listen(host, 0, ""), _answer, named=host) as endpoint:
+    async with HttpServer(listen(host, 0, ""), _answer, named=host) as endpoint:
         assert endpoint.address.startswith(f"http://{shown}:")
         assert [bound.getsockname()[0] for bound in endpoint._server.sockets] == [shown.strip("[]")]
 
@@ -232,7 +232,7 @@ def test_a_host_that_is_not_of_this_machine_is_an_error() -> None:
 @pytest.mark.parametrize(
     "host", ["127.0.0.1:9464", "127.0.0.1", "localhost:1", "LOCALHOST", "[::1]:9464", "[::1]", "127.8.9.1:9464"]
 )
-async def test_who_names_this_machine_is_answered(endpoint: Endpoint, host: str) -> None:
+async def test_who_names_this_machine_is_answered(endpoint: HttpServer, host: str) -> None:
     """At whatever port: through a tunnel it is another one."""
     assert b"HTTP/1.1 200 " in await _say(endpoint, f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
 
@@ -242,7 +242,7 @@ async def test_who_names_this_machine_is_answered(endpoint: Endpoint, host: str)
     ["evil.example:9464", "evil.example", "127.0.0.1.nip.io:9464", "localhost.evil.example", "10.1.2.3:9464", "0.0.0.0",
      "me@127.0.0.1", "127.0.0.1:9464, evil.example", "localhost:80:80", "[::1", "[evil.example]", " x", "\xe4"],
 )  # fmt: skip
-async def test_who_names_another_is_told_nothing(endpoint: Endpoint, host: str) -> None:
+async def test_who_names_another_is_told_nothing(endpoint: HttpServer, host: str) -> None:
     """A page elsewhere has had its name lead to this machine, and reads what its own address answers."""
     for line in ("GET /metrics", "HEAD /metrics", "GET /healthz", "GET /broken"):
         reply = await _say(endpoint, f"{line} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode("latin-1"))
@@ -251,7 +251,7 @@ async def test_who_names_another_is_told_nothing(endpoint: Endpoint, host: str) 
         assert b"you asked" not in reply
 
 
-async def test_of_two_hosts_neither_counts(endpoint: Endpoint) -> None:
+async def test_of_two_hosts_neither_counts(endpoint: HttpServer) -> None:
     """Whichever stands first."""
     for hosts in (("127.0.0.1", "evil.example"), ("evil.example", "127.0.0.1")):
         lines = "".join(f"Host: {host}\r\n" for host in hosts)
@@ -261,14 +261,14 @@ async def test_of_two_hosts_neither_counts(endpoint: Endpoint) -> None:
 
 async def test_open_to_other_machines_it_goes_by_any_name() -> None:
     """Prometheus scrapes a container by the name of its service, a probe by the number of its pod."""
-    async with Endpoint(listen("0.0.0.0", 0, ""), _answer, named="0.0.0.0") as endpoint:
+    async with HttpServer(listen("0.0.0.0", 0, ""), _answer, named="0.0.0.0") as endpoint:
         for host in ("metrics:9464", "metrics.conch.svc:9464", "10.1.2.3:8080"):
             assert b"HTTP/1.1 200 " in await _say(endpoint, f"GET /x HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
 
 
 async def test_the_name_that_it_was_given_is_its_own() -> None:
     """Also one of this machine that leads to loopback, as /etc/hosts often has it."""
-    async with Endpoint(listen(HOST, 0, ""), _answer, named="Agents-Box") as endpoint:
+    async with HttpServer(listen(HOST, 0, ""), _answer, named="Agents-Box") as endpoint:
         for host, status in (("agents-box:9464", 200), ("another-box:9464", 421)):
             reply = await _say(endpoint, f"GET /x HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
             assert reply.startswith(f"HTTP/1.1 {status} ".encode())

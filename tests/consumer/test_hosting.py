@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from conch.bus import feeding
+from conch.bus import shared_subscription
 from conch.consumer import host as hosting
-from conch.consumer.host import MOST_BREAKS, Running, host
-from conch.consumer.runtime.output import Tally
+from conch.consumer.host import MOST_BREAKS, HostedConsumer, host
+from conch.consumer.runtime.output import ConsumerCounts
 
 
 class Breaking:
     """A service that breaks as often as it is told, then runs on."""
 
-    name, tally, handled, busy = "breaking", Tally(), None, False
+    name, tally, handled, busy = "breaking", ConsumerCounts(), None, False
 
     def __init__(self, breaks: int) -> None:
         self.left, self.runs = breaks, 0
 
-    async def run(self, _feed: Any, stop: asyncio.Event) -> None:
+    async def run(self, _shared_events: Any, stop: asyncio.Event) -> None:
         self.runs += 1
         if self.runs <= self.left:
             raise ExceptionGroup("work", [ValueError("a version that is no text")])
@@ -36,10 +36,10 @@ async def test_one_that_breaks_again_and_again_is_left_down(
     it."""
     monkeypatch.setattr(hosting, "BACKOFF", (0.0,))
     bad, good, said, stop = Breaking(often), Breaking(0), [], asyncio.Event()
-    running = [Running("bad", lambda: bad), Running("good", lambda: good)]
+    running = [HostedConsumer("bad", lambda: bad), HostedConsumer("good", lambda: good)]
 
-    async with feeding(bus) as feed:
-        hosted = asyncio.create_task(host(feed, running, stop, lambda **line: said.append(line)))
+    async with shared_subscription(bus) as shared_events:
+        hosted = asyncio.create_task(host(shared_events, running, stop, lambda **line: said.append(line)))
         while not running[0].down and bad.runs <= often:
             await asyncio.sleep(0)
         up = [one.up for one in running]

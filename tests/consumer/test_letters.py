@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conch.bus import MemoryBus, MemoryJournal
-from conch.consumer.runtime.dead_letters import open_letters, publish_letter, settle
+from conch.consumer.runtime.dead_letters import open_dead_letters, publish_dead_letter, settle
 from conch_schemas import ConsumerFailed, source_of
 
 
@@ -29,10 +29,10 @@ async def test_a_letter_of_any_id_can_be_settled() -> None:
     async with MemoryBus(MemoryJournal()) as bus:
         letters = [letter(id) for id in ids]
         for one in letters:
-            await publish_letter(bus, one)
+            await publish_dead_letter(bus, one)
 
         for one in letters[:-1]:
             await settle(bus, one, "dropped")
 
-        assert [one.id async for one in open_letters(bus)] == ["a.b"]
+        assert [one.id async for one in open_dead_letters(bus)] == ["a.b"]
         assert f"letter/{ids[0]}" in await bus.keys()

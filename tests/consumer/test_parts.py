@@ -9,10 +9,10 @@ from pydantic import ValidationError
 
 from conch.config import Settings
 from conch.consumer.parts import expected_parts
-from conch.consumer.plugins.discover import Found, Plugin
+from conch.consumer.plugins.discover import DiscoveredPlugin, Discovery
 from conch.errors import ConfigError
 
-RULE = Plugin("rule", "brevity", "rules.py", "1", 0.1, -1.0, 1.0)
+RULE = DiscoveredPlugin("rule", "brevity", "rules.py", "1", 0.1, -1.0, 1.0)
 
 
 def settings(**rewards: Any) -> Settings:
@@ -26,7 +26,7 @@ def test_rules_judges_and_outside_parts_are_expected_of_their_scorers() -> None:
         "parts": {"latency": {"range": (0, 5), "deadline": 9}, "thumbs": {"scorer": "human", "held_out": True}},
     }
 
-    parts = {part.component: part for part in expected_parts(settings(**rewards), Found((RULE,)))}
+    parts = {part.component: part for part in expected_parts(settings(**rewards), Discovery((RULE,)))}
 
     told = {
         name: (part.scorer, part.weight, part.range, part.deadline, part.role)
@@ -47,7 +47,7 @@ def test_the_constitution_of_the_settings_is_the_gates() -> None:
     off = Settings.model_validate({"constitution": {"gate": False}})
 
     roles = [
-        next(part.role for part in expected_parts(one, Found()) if part.component == "ethical")
+        next(part.role for part in expected_parts(one, Discovery()) if part.component == "ethical")
         for one in (Settings(), off)
     ]
 
@@ -64,7 +64,7 @@ def test_the_constitution_of_the_settings_is_the_gates() -> None:
 def test_two_scorers_of_one_component_are_both_named(rewards: dict[str, Any], other: str) -> None:
     """Who clashes with whom stands in the sentence."""
     with pytest.raises(ConfigError, match=rf"rules.py and {other} both score brevity: give one of them another name"):
-        expected_parts(settings(**rewards), Found((RULE,)))
+        expected_parts(settings(**rewards), Discovery((RULE,)))
 
 
 @pytest.mark.parametrize("scorer", ["", "Reward", "../key", "a.b", "*", "a b"])

@@ -15,14 +15,14 @@ import pytest
 from conch.bus import MemoryBus, MemoryJournal
 from conch.consumer import ConsumerSpec, follow
 from conch.consumer.plugins import backfill as rescoring
-from conch.consumer.plugins.backfill import JudgeLane, PureLane, RuleLane, rescore
-from conch.consumer.plugins.discover import Plugin, discover
+from conch.consumer.plugins.backfill import JudgeBackfill, PureConsumerBackfill, RuleBackfill, rescore
+from conch.consumer.plugins.discover import DiscoveredPlugin, discover
 from conch.consumer.plugins.rule_process import rule_consumer
 from conch.errors import ConchError
-from conch.experience import MemoryStore, Since, Unscored
+from conch.experience import MemoryStore, ScoredSince, UnscoredActs
 from conch_schemas import ActionTaken, RewardAssigned, Score, decode, subject_filter
 
-EVERYTHING = Since()
+EVERYTHING = ScoredSince()
 
 
 class BrokenError(Exception):
@@ -56,10 +56,10 @@ def store(act: Any) -> Iterator[MemoryStore]:
 
 
 @pytest.fixture
-def plugin(tmp_path: Path) -> Callable[[str], Plugin]:
+def plugin(tmp_path: Path) -> Callable[[str], DiscoveredPlugin]:
     """The rule in this text."""
 
-    def declared(text: str) -> Plugin:
+    def declared(text: str) -> DiscoveredPlugin:
         path = tmp_path / "rules.py"
         path.write_text("from conch import rule\nfrom pydantic import BaseModel\n" + text)
         [found] = discover([str(path)]).plugins
@@ -68,15 +68,17 @@ def plugin(tmp_path: Path) -> Callable[[str], Plugin]:
     return declared
 
 
-def lane(one: Plugin) -> RuleLane:
-    return RuleLane(one, timeout=10, memory_mib=512)
+def agent_queue(one: DiscoveredPlugin) -> RuleBackfill:
+    return RuleBackfill(one, timeout=10, memory_mib=512)
 
 
-def wanted(store: MemoryStore, one: Plugin, since: Since = EVERYTHING) -> list[Unscored]:
+def wanted(store: MemoryStore, one: DiscoveredPlugin, since: ScoredSince = EVERYTHING) -> list[UnscoredActs]:
     return [store.unscored(agent, one.name, one.version, since) for agent in store.agents()]
 
 
-async def scored(bus: Any, store: MemoryStore, one: Plugin, lanes: Sequence[Any], since: Since = EVERYTHING) -> int:
+async def scored(
+    bus: Any, store: MemoryStore, one: DiscoveredPlugin, lanes: Sequence[Any], since: ScoredSince = EVERYTHING
+) -> int:
     """Score what is wanted; how many were published first by this."""
     told: list[Any] = []
     try:
@@ -113,7 +115,7 @@ async def test_the_past_is_scored_as_the_live_rule_would(store: Any, plugin: Any
     async with MemoryBus() as bus:
         live = [await spec.handle(act) for act in acts[:5]]
         await worker.close()
-        published = await scored(bus, store, one, [lane(one)])
+        published = await scored(bus, store, one, [agent_queue(one)])
         events = await said(bus)
 
     assert published == len(events) == 70
@@ -126,13 +128,13 @@ async def test_what_has_a_score_of_the_version_is_left_as_it_is(store: Any, plug
     """By the store's rows, and by what stands on the stream behind them; another version is scored beside it."""
     one = plugin(TONE)
     async with MemoryBus() as bus:
-        await scored(bus, store, one, [lane(one)])
-        again = await scored(bus, store, one, [lane(one)])
+        await scored(bus, store, one, [agent_queue(one)])
+        again = await scored(bus, store, one, [agent_queue(one)])
         events = await said(bus)
         store.apply(list(enumerate(events[:50], 1)), upto=50, now=events[0].time)
         left = sum(each.missing for each in wanted(store, one))
         newer = plugin(TONE.replace("'3'", "'4'"))
-        await scored(bus, store, newer, [lane(newer)])
+        await scored(bus, store, newer, [agent_queue(newer)])
         versions = [event.version for event in await said(bus)]
 
     assert again == 0
@@ -149,7 +151,7 @@ def pure(action: ActionTaken) -> RewardAssigned:
 @pytest.mark.parametrize("seed", range(8))
 async def test_broken_off_anywhere_it_goes_on(store: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever of the last publish came through and was read since: in the end each act has one score."""
-    monkeypatch.setattr(PureLane, "most", 7)
+    monkeypatch.setattr(PureConsumerBackfill, "most", 7)
     dice, journal, applied = random.Random(seed), MemoryJournal(), 0
     one: Any = SimpleNamespace(name="tone", version="3")
     spec = ConsumerSpec("tone", "3", (ActionTaken,), pure)
@@ -157,7 +159,7 @@ async def test_broken_off_anywhere_it_goes_on(store: Any, seed: int, monkeypatch
         async with Breaking(journal) as breaking:
             breaking.left, breaking.stored_first = dice.randint(1, 2), dice.random() < 0.5
             with pytest.raises(ExceptionGroup) as raised:
-                await scored(breaking, store, one, [PureLane(spec, None)])
+                await scored(breaking, store, one, [PureConsumerBackfill(spec, None)])
             assert raised.group_contains(BrokenError)
         async with MemoryBus(journal) as bus:
             events = await said(bus)
@@ -167,7 +169,7 @@ async def test_broken_off_anywhere_it_goes_on(store: Any, seed: int, monkeypatch
             store.apply(list(enumerate(events, 1))[applied:upto], upto=upto, now=datetime.now(UTC))
             applied = upto
     async with MemoryBus(journal) as bus:
-        await scored(bus, store, one, [PureLane(spec, None)])
+        await scored(bus, store, one, [PureConsumerBackfill(spec, None)])
         ids = [event.id for event in await said(bus)]
 
     assert len(ids) == len(set(ids)) == 70
@@ -178,8 +180,8 @@ async def test_a_built_in_scorer_under_a_version_of_its_own(store: Any) -> None:
     one: Any = SimpleNamespace(name="tone", version="4")
     spec = ConsumerSpec("tone", "3", (ActionTaken,), pure)
     async with MemoryBus() as bus:
-        await scored(bus, store, one, [PureLane(spec, "4")])
-        await scored(bus, store, SimpleNamespace(name="tone", version="3"), [PureLane(spec, None)])  # type: ignore
+        await scored(bus, store, one, [PureConsumerBackfill(spec, "4")])
+        await scored(bus, store, SimpleNamespace(name="tone", version="3"), [PureConsumerBackfill(spec, None)])  # type: ignore
         events = await said(bus)
 
     assert {(event.version, event.scores[0].version) for event in events} == {("3", "3"), ("4", "4")}
@@ -193,7 +195,7 @@ async def test_a_rule_that_goes_by_what_came_before_begins_at_the_first_act(
     """Only what is asked for is published, with what every act before it has left; each agent's by itself."""
     one = plugin(text)
     async with MemoryBus() as bus:
-        await scored(bus, store, one, [lane(one), lane(one)], Since(cycle=38))
+        await scored(bus, store, one, [agent_queue(one), agent_queue(one)], ScoredSince(cycle=38))
         events = await said(bus)
 
     assert [(event.agent, event.cycle) for event in events] == [("echo", 38), ("echo", 39)]
@@ -204,7 +206,7 @@ async def test_a_rule_that_does_harm_harms_its_own_scores_alone(store: Any, plug
     """An error is a score too: it is published, and not tried again."""
     one = plugin(TONE.replace("return", "1 / (action.cycle - 3)\n    return"))
     async with MemoryBus() as bus:
-        await scored(bus, store, one, [lane(one)])
+        await scored(bus, store, one, [agent_queue(one)])
         statuses = [event.scores[0].status for event in await said(bus)]
 
     assert (statuses.count("error"), statuses.count("scored")) == (2, 68)
@@ -214,19 +216,19 @@ async def test_told_to_stop_it_waits_for_what_is_published(store: Any, plugin: A
     """What is being scored is dropped: nothing is left running, and what was told is what the stream has."""
     one, stop = plugin(TONE), asyncio.Event()
     told: list[RewardAssigned] = []
-    each = lane(one)
+    each = agent_queue(one)
 
     def done(events: Sequence[RewardAssigned], *_: int) -> None:
         told.extend(events)
         stop.set()
 
-    RuleLane.most, before = 5, RuleLane.most
+    RuleBackfill.most, before = 5, RuleBackfill.most
     try:
         async with MemoryBus() as bus:
             await rescore(bus, store, wanted(store, one), [each], stop, done)
             events = await said(bus)
     finally:
-        RuleLane.most = before
+        RuleBackfill.most = before
         await each.close()
 
     assert 0 < len(events) < 70
@@ -236,11 +238,11 @@ async def test_told_to_stop_it_waits_for_what_is_published(store: Any, plugin: A
 async def test_a_full_stream_is_waited_for(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is lost; that it waits is said; once there is room it goes on."""
     monkeypatch.setattr(rescoring, "SLOW_SECONDS", 0.0)
-    monkeypatch.setattr(PureLane, "most", 10)
+    monkeypatch.setattr(PureConsumerBackfill, "most", 10)
     one: Any = SimpleNamespace(name="tone", version="3")
     waited = asyncio.Event()
     told: list[RewardAssigned] = []
-    lanes = [PureLane(ConsumerSpec("tone", "3", (ActionTaken,), pure), None)]
+    lanes = [PureConsumerBackfill(ConsumerSpec("tone", "3", (ActionTaken,), pure), None)]
     async with MemoryBus(MemoryJournal(), most=25) as bus:
 
         def done(events: Sequence[RewardAssigned], *_: int) -> None:
@@ -264,7 +266,7 @@ async def test_what_a_slow_scorer_has_said_is_published_before_its_page_is_full(
     monkeypatch.setattr(rescoring, "PUBLISH_SECONDS", 0.0)
     one, stop = plugin(TONE.replace("return", "import time; time.sleep(0.02)\n    return")), asyncio.Event()
     told: list[int] = []
-    each = lane(one)
+    each = agent_queue(one)
 
     def done(events: Sequence[RewardAssigned], *_: int) -> None:
         told.append(len(events))
@@ -339,10 +341,10 @@ async def test_an_act_that_a_judge_does_not_answer_about_stays_unscored(store: A
     another: Any = SimpleNamespace(name="judge-kind", version="10")
     judge: Any = FakeJudge(2, 3)
     async with MemoryBus() as bus:
-        some: Any = JudgeLane(judge, store, "9", 4)
+        some: Any = JudgeBackfill(judge, store, "9", 4)
         await scored(bus, store, one, [some])
         events = await said(bus)
-        none: Any = JudgeLane(judge, store, "9", 4)
+        none: Any = JudgeBackfill(judge, store, "9", 4)
         with pytest.raises(ExceptionGroup) as raised:  # of one page or more: several are asked about side by side
             await scored(bus, store, another, [_silent(none)])
 
@@ -352,6 +354,6 @@ async def test_an_act_that_a_judge_does_not_answer_about_stays_unscored(store: A
     assert {(event.scorer, event.version, event.scores[0].version) for event in events} == {("judge-kind", "9", "9")}
 
 
-def _silent(lane: Any) -> Any:
-    lane._judge = FakeJudge(*range(100))
-    return lane
+def _silent(agent_queue: Any) -> Any:
+    agent_queue._judge = FakeJudge(*range(100))
+    return agent_queue

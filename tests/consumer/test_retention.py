@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.bus import Bus, Delivery, MemoryBus, MemoryJournal
-from conch.config.model import KeepSettings
-from conch.consumer.group.lag import forget, say_place, standings
+from conch.config.model import StreamRetentionSettings
+from conch.consumer.group.lag import forget, report_position, standings
 from conch.consumer.operations import retention
 from conch.consumer.operations.retention import keep_trimmed, look, trim
 from conch.experience import SqliteStore
@@ -23,8 +23,8 @@ from conch_schemas import ActionTaken, GoalSet
 
 ACT = "conch.v1.echo.action.taken"
 GOAL = "conch.v1.echo.goal.set"
-KEEP = KeepSettings(days=30, gib=1000)
-TINY = KeepSettings(days=30, gib=1e-9)
+KEEP = StreamRetentionSettings(days=30, gib=1000)
+TINY = StreamRetentionSettings(days=30, gib=1e-9)
 LATER = 31 * 86400.0
 
 
@@ -35,7 +35,9 @@ async def fill(bus: Bus, count: int, subject: str = ACT, size: int = 10) -> None
         await bus.publish(subject, b"x" * size, id=str(number))
 
 
-async def first_after(bus: Bus, keep: KeepSettings, *, later: float = LATER, store: Path | None = None) -> int:
+async def first_after(
+    bus: Bus, keep: StreamRetentionSettings, *, later: float = LATER, store: Path | None = None
+) -> int:
     """Trim as of so many seconds from now; the first event that is left."""
     await trim(bus, keep, store, now=time.time() + later)
     return (await bus.state()).first
@@ -44,12 +46,12 @@ async def first_after(bus: Bus, keep: KeepSettings, *, later: float = LATER, sto
 async def test_what_is_old_and_read_by_everybody_goes(bus: Bus) -> None:
     """The slowest consumer and the store say how far."""
     await fill(bus, 10)
-    await say_place(bus, "fast", [ActionTaken], 10)
-    await say_place(bus, "slow", [ActionTaken], 6)
-    await say_place(bus, "store", [ActionTaken], 4)
+    await report_position(bus, "fast", [ActionTaken], 10)
+    await report_position(bus, "slow", [ActionTaken], 6)
+    await report_position(bus, "store", [ActionTaken], 4)
 
     assert await first_after(bus, KEEP) == 5
-    await say_place(bus, "store", [ActionTaken], 10)
+    await report_position(bus, "store", [ActionTaken], 10)
     assert await first_after(bus, KEEP) == 7
     assert await first_after(bus, KEEP) == 7
 
@@ -57,7 +59,7 @@ async def test_what_is_old_and_read_by_everybody_goes(bus: Bus) -> None:
 async def test_what_is_young_stays(bus: Bus) -> None:
     """However much of it is read."""
     await fill(bus, 5)
-    await say_place(bus, "store", [ActionTaken], 5)
+    await report_position(bus, "store", [ActionTaken], 5)
 
     assert await first_after(bus, KEEP, later=0.0) == 1
 
@@ -65,8 +67,8 @@ async def test_what_is_young_stays(bus: Bus) -> None:
 async def test_nothing_unread_goes_though_there_is_no_room(bus: Bus) -> None:
     """Neither for want of room nor of age."""
     await fill(bus, 20, size=2000)
-    await say_place(bus, "store", [ActionTaken], 20)
-    await say_place(bus, "behind", [ActionTaken], 3)
+    await report_position(bus, "store", [ActionTaken], 20)
+    await report_position(bus, "behind", [ActionTaken], 3)
 
     assert await first_after(bus, TINY, later=1e9) == 4
 
@@ -74,7 +76,7 @@ async def test_nothing_unread_goes_though_there_is_no_room(bus: Bus) -> None:
 async def test_what_nobody_has_joined_stays(bus: Bus) -> None:
     """Without a store, here or anywhere, nobody can say what is recorded."""
     await fill(bus, 5)
-    await say_place(bus, "reward", [ActionTaken], 5)
+    await report_position(bus, "reward", [ActionTaken], 5)
 
     assert await first_after(bus, TINY, later=1e9) == 1
 
@@ -82,7 +84,7 @@ async def test_what_nobody_has_joined_stays(bus: Bus) -> None:
 async def test_the_stores_own_file_has_the_last_word(bus: Bus, tmp_path: Path) -> None:
     """A store that was put back from a backup has read less than it once said on the bus."""
     await fill(bus, 10)
-    await say_place(bus, "store", [ActionTaken], 10)
+    await report_position(bus, "store", [ActionTaken], 10)
     with SqliteStore(tmp_path / "store.db") as store:
         store.set_epoch((await bus.state()).epoch)
         store.set_position(2)
@@ -97,8 +99,8 @@ async def test_a_consumer_of_rare_events_holds_nothing_up(bus: Bus) -> None:
     """It has read everything when nothing of its own is left, wherever it stood last."""
     await fill(bus, 1, GOAL)
     await fill(bus, 9)
-    await say_place(bus, "store", [ActionTaken], 10)
-    await say_place(bus, "rare", [GoalSet], 1)
+    await report_position(bus, "store", [ActionTaken], 10)
+    await report_position(bus, "rare", [GoalSet], 1)
 
     assert await first_after(bus, KEEP) == 11
 
@@ -108,7 +110,7 @@ async def test_what_an_agents_written_memory_lacks_stays(bus: Bus) -> None:
     await fill(bus, 4)
     await fill(bus, 4, "conch.v1.delta.action.taken")
     epoch = (await bus.state()).epoch
-    await say_place(bus, "store", [ActionTaken], 8)
+    await report_position(bus, "store", [ActionTaken], 8)
     await bus.put("agent/delta", json.dumps({"seq": 6, "epoch": epoch}).encode(), revision=0)
     revision = await bus.put("agent/echo", json.dumps({"seq": 4, "epoch": epoch}).encode(), revision=0)
 
@@ -121,7 +123,7 @@ async def test_what_an_agents_written_memory_lacks_stays(bus: Bus) -> None:
 async def test_a_place_that_means_nothing_is_the_start(bus: Bus, value: bytes) -> None:
     """Of a consumer that cannot be understood nothing is taken for read; of a reset one nothing is asked."""
     await fill(bus, 10)
-    await say_place(bus, "store", [ActionTaken], 10)
+    await report_position(bus, "store", [ActionTaken], 10)
     await bus.put("position/odd", value, revision=0)
     await bus.put("position/reset", b"", revision=0)
 
@@ -133,7 +135,7 @@ async def test_a_place_that_means_nothing_is_the_start(bus: Bus, value: bytes) -
 async def test_a_durable_reader_counts_as_well(bus: Bus, until: Any) -> None:
     """Whoever reads with the bus's own acknowledgements."""
     await fill(bus, 10)
-    await say_place(bus, "store", [ActionTaken], 10)
+    await report_position(bus, "store", [ActionTaken], 10)
     async with bus.consume("theirs", [ACT], after=7):
         pass
 
@@ -155,7 +157,7 @@ async def test_exactly_what_is_old_and_read_goes(ages: list[float], missing: set
     there, read = set(journal.events), min(read, len(ages))
 
     async with MemoryBus(journal) as bus:
-        await say_place(bus, "store", [ActionTaken], read)
+        await report_position(bus, "store", [ActionTaken], read)
         await trim(bus, KEEP, None, now=1e9)
 
     unread = any(seq > read for seq in there)
@@ -165,8 +167,8 @@ async def test_exactly_what_is_old_and_read_goes(ages: list[float], missing: set
 async def test_what_the_bridge_has_not_read_is_kept_however_old(bus: Bus) -> None:
     """A broker that is away for long finds everything that there is room for."""
     await fill(bus, 10)
-    await say_place(bus, "store", [ActionTaken], 10)
-    await say_place(bus, "mqtt", [], 4)
+    await report_position(bus, "store", [ActionTaken], 10)
+    await report_position(bus, "mqtt", [], 4)
 
     assert await first_after(bus, KEEP) == 5
 
@@ -174,9 +176,9 @@ async def test_what_the_bridge_has_not_read_is_kept_however_old(bus: Bus) -> Non
 async def test_what_the_bridge_has_not_read_takes_no_more_than_the_room(bus: Bus) -> None:
     """A broker that is away for good fills no disk: beyond the room the oldest go, and that is said before."""
     await fill(bus, 100, size=2000)
-    await say_place(bus, "store", [ActionTaken], 100)
-    await say_place(bus, "mqtt", [], 4)
-    room = KeepSettings(days=30, gib=(await bus.state()).bytes / 2 / 2**30)
+    await report_position(bus, "store", [ActionTaken], 100)
+    await report_position(bus, "mqtt", [], 4)
+    room = StreamRetentionSettings(days=30, gib=(await bus.state()).bytes / 2 / 2**30)
 
     [held] = (await look(bus, room)).held
     first = await first_after(bus, room)
@@ -192,8 +194,8 @@ async def test_what_the_bridge_has_not_read_takes_no_more_than_the_room(bus: Bus
 async def test_who_is_far_behind_is_named_before_it_is_in_the_way(bus: Bus) -> None:
     """After two days, or half of what is kept; nobody who is level."""
     await fill(bus, 10)
-    await say_place(bus, "store", [ActionTaken], 10)
-    await say_place(bus, "joy", [ActionTaken], 4)
+    await report_position(bus, "store", [ActionTaken], 10)
+    await report_position(bus, "joy", [ActionTaken], 4)
 
     early = await look(bus, KEEP, now=time.time() + 1.9 * 86400)
     late = await look(bus, KEEP, now=time.time() + 2.1 * 86400)
@@ -210,12 +212,12 @@ async def test_who_has_left_half_of_the_room_unread_is_named(bus: Bus) -> None:
     """By size as by age; the one furthest behind comes first."""
     await fill(bus, 100, size=2000)
     room = (await bus.state()).bytes / 2**30
-    await say_place(bus, "store", [ActionTaken], 100)
-    await say_place(bus, "joy", [ActionTaken], 40)
-    await say_place(bus, "grief", [ActionTaken], 5)
-    await say_place(bus, "calm", [ActionTaken], 70)
+    await report_position(bus, "store", [ActionTaken], 100)
+    await report_position(bus, "joy", [ActionTaken], 40)
+    await report_position(bus, "grief", [ActionTaken], 5)
+    await report_position(bus, "calm", [ActionTaken], 70)
 
-    found = await look(bus, KeepSettings(days=30, gib=room))
+    found = await look(bus, StreamRetentionSettings(days=30, gib=room))
 
     assert [(one.name, one.blocked) for one in found.held] == [("grief", 0), ("joy", 0)]
 
@@ -224,14 +226,14 @@ async def test_it_is_logged_once_until_it_changes(bus: Bus, until: Any, monkeypa
     """A line a minute for days would hide what else there is to see."""
     monkeypatch.setattr(retention, "KEEP_SECONDS", 0.001)
     await fill(bus, 10, size=2000)
-    await say_place(bus, "store", [ActionTaken], 10)
-    await say_place(bus, "joy", [ActionTaken], 4)
+    await report_position(bus, "store", [ActionTaken], 10)
+    await report_position(bus, "joy", [ActionTaken], 4)
 
     with structlog.testing.capture_logs() as lines:
         keeping = asyncio.create_task(keep_trimmed(bus, TINY, Path("/nowhere/store.db")))
         await until(lambda: any(line["event"] == "bus.trimmed" for line in lines))
         await until(lambda: any(line["event"] == "bus.keep_held" for line in lines))
-        await say_place(bus, "joy", [ActionTaken], 5)
+        await report_position(bus, "joy", [ActionTaken], 5)
         await until(lambda: sum(line["event"] == "bus.trimmed" for line in lines) == 2)
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
@@ -247,8 +249,8 @@ async def test_lag_is_what_concerns_a_consumer(bus: Bus) -> None:
     """Counted behind its place; whoever does not say what it reads is taken to read everything."""
     await fill(bus, 4)
     await fill(bus, 3, GOAL)
-    await say_place(bus, "acts", [ActionTaken], 2)
-    await say_place(bus, "goals", [GoalSet, ActionTaken], 5)
+    await report_position(bus, "acts", [ActionTaken], 2)
+    await report_position(bus, "goals", [GoalSet, ActionTaken], 5)
     epoch = (await bus.state()).epoch
     await bus.put("position/older", json.dumps({"seq": 1, "epoch": epoch}).encode(), revision=0)
     async with bus.consume("theirs", [GOAL], after=6):
@@ -289,7 +291,7 @@ async def test_nothing_is_kept_of_who_was_forgotten(bus: Bus) -> None:
     """Place, states and what is known before its letters are gone, its durable as well; others' are not."""
     await fill(bus, 3)
     for name in ("joy", "joyful"):
-        await say_place(bus, name, [ActionTaken], 1)
+        await report_position(bus, name, [ActionTaken], 1)
         for key in (f"state/{name}/echo", f"before/{name}/echo/2"):
             await bus.put(key, b'{"seq":1,"epoch":"e"}', revision=0)
     async with bus.consume("joy", [ACT], after=0):

@@ -10,7 +10,7 @@ import pytest
 
 from conch.consumer import ConsumerSpec, follow
 from conch.consumer.group.position import holder_of
-from conch.consumer.runtime.dead_letters import letter_named, open_letters, settle
+from conch.consumer.runtime.dead_letters import dead_letter_named, open_dead_letters, settle
 from conch.consumer.runtime.loop import control_of
 from conch.errors import BusError, ConchError
 from conch_schemas import ActionTaken, ConsumerFailed, CycleReflected, Event
@@ -153,14 +153,14 @@ async def test_letters_are_open_until_they_are_settled(bus: Any, act: Any, run: 
         await publish(bus, act(2))
         await until(lambda: runtime.tally.letters == 2)
 
-    first, second = [letter async for letter in open_letters(bus)]
-    assert await letter_named(bus, first.id[:13]) == first
+    first, second = [letter async for letter in open_dead_letters(bus)]
+    assert await dead_letter_named(bus, first.id[:13]) == first
     await settle(bus, first, "dropped")
     await settle(bus, first, "retried")
-    assert [letter.id async for letter in open_letters(bus)] == [second.id]
-    assert len([letter async for letter in open_letters(bus, settled=True)]) == 2
+    assert [letter.id async for letter in open_dead_letters(bus)] == [second.id]
+    assert len([letter async for letter in open_dead_letters(bus, settled=True)]) == 2
     with pytest.raises(ConchError, match="0 dead letters"):
-        await letter_named(bus, first.id)
+        await dead_letter_named(bus, first.id)
 
 
 async def test_a_retried_letter_takes_nothing_from_the_state(

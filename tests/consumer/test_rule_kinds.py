@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conch.bus import MemoryBus, MemoryJournal, feeding
+from conch.bus import MemoryBus, MemoryJournal, shared_subscription
 from conch.consumer import ConsumerRuntime
 from conch.consumer.plugins.discover import discover
 from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
-from conch.consumer.plugins.rule_state import ACT_BYTES, TEXT_LENGTHS, Own, Trajectory, at_first, shortened
+from conch.consumer.plugins.rule_state import ACT_BYTES, TEXT_LENGTHS, OwnRuleState, RuleWindow, at_first, shortened
 from conch.consumer.runtime.state import UnreadableStateError, state_key
 from conch.errors import ContractError
 from conch.text import cut
@@ -124,18 +124,18 @@ async def test_a_state_that_is_too_large_is_one_clear_error(made: Any, act: Any)
     body = "state.cycles = [777_777_777] * (26_000 if action.cycle == 1 else 27_000)"
     spec, _ = made(streak(body, value="1.0"))
 
-    async with MemoryBus() as bus, feeding(bus) as feed:
-        [first, second] = await scored(bus, feed, spec, [act(1), act(2)])
+    async with MemoryBus() as bus, shared_subscription(bus) as shared_events:
+        [first, second] = await scored(bus, shared_events, spec, [act(1), act(2)])
 
     assert (first.status, second.status) == ("scored", "error")
     assert "its state takes 263 KiB, more than 256: keep less of the past" in second.explanation
 
 
-async def scored(bus: Any, feed: Any, spec: Any, acts: list[ActionTaken]) -> list[Any]:
+async def scored(bus: Any, shared_events: Any, spec: Any, acts: list[ActionTaken]) -> list[Any]:
     """Publish these and have them scored by a consumer that runs for just that."""
     for one in acts:
         await bus.publish(f"conch.v1.{one.agent}.action.taken", encode(one), id=one.id)
-    stop, runtime = asyncio.Event(), ConsumerRuntime(feed, spec)
+    stop, runtime = asyncio.Event(), ConsumerRuntime(shared_events, spec)
     task = asyncio.create_task(runtime.run(stop))
     last = (await bus.state()).last
     async with asyncio.timeout(30):
@@ -150,8 +150,8 @@ async def scored(bus: Any, feed: Any, spec: Any, acts: list[ActionTaken]) -> lis
 
 @asynccontextmanager
 async def entered(journal: MemoryJournal) -> AsyncIterator[tuple[Any, Any]]:
-    async with MemoryBus(journal) as bus, feeding(bus) as feed:
-        yield bus, feed
+    async with MemoryBus(journal) as bus, shared_subscription(bus) as shared_events:
+        yield bus, shared_events
 
 
 async def test_a_state_survives_its_processes(made: Any, act: Any) -> None:
@@ -160,9 +160,11 @@ async def test_a_state_survives_its_processes(made: Any, act: Any) -> None:
     values = {"echo": [], "delta": []}
     for cycles in ((1, 2), (3,), (4, 5)):
         spec, worker = made(streak())
-        async with entered(journal) as (bus, feed):
+        async with entered(journal) as (bus, shared_events):
             for agent, found in values.items():
-                found += [score.value for score in await scored(bus, feed, spec, [act(one, agent) for one in cycles])]
+                found += [
+                    score.value for score in await scored(bus, shared_events, spec, [act(one, agent) for one in cycles])
+                ]
         await worker.close()
 
     assert values == {"echo": [1.0, 2.0, 3.0, 4.0, 5.0], "delta": [1.0, 2.0, 3.0, 4.0, 5.0]}
@@ -173,16 +175,16 @@ async def test_a_state_that_the_new_version_cannot_read_is_one_sentence(made: An
     journal = MemoryJournal()
     other = streak(version="2").replace("cycles: list[int] = []", "cycles: dict[str, int] = {}\n    more: int = 1")
     spec, _ = made(streak())
-    async with entered(journal) as (bus, feed):
-        await scored(bus, feed, spec, [act(1)])
+    async with entered(journal) as (bus, shared_events):
+        await scored(bus, shared_events, spec, [act(1)])
     spec, _ = made(other)
-    async with entered(journal) as (bus, feed):
+    async with entered(journal) as (bus, shared_events):
         with pytest.raises(ContractError) as raised:
-            await scored(bus, feed, spec, [act(2)])
+            await scored(bus, shared_events, spec, [act(2)])
         assert await facts(bus, ConsumerFailed) == []
     spec, _ = made(streak())
-    async with entered(journal) as (bus, feed):
-        [third] = await scored(bus, feed, spec, [act(3)])
+    async with entered(journal) as (bus, shared_events):
+        [third] = await scored(bus, shared_events, spec, [act(3)])
 
     assert str(raised.value).startswith("consumer rule-streak version 2 cannot read its state for agent echo (Streak: ")
     assert str(raised.value).endswith("run the version that wrote it, or: conch consumer reset rule-streak")
@@ -193,12 +195,12 @@ async def test_a_rule_of_another_kind_does_not_take_the_state_for_its_own(made: 
     """A window where there was a state: said in the same sentence, not begun anew in silence."""
     journal = MemoryJournal()
     spec, _ = made(streak())
-    async with entered(journal) as (bus, feed):
-        await scored(bus, feed, spec, [act(1)])
+    async with entered(journal) as (bus, shared_events):
+        await scored(bus, shared_events, spec, [act(1)])
     spec, _ = made(WINDOW.format(body="pass").replace("def last", "def streak"))
-    async with entered(journal) as (bus, feed):
+    async with entered(journal) as (bus, shared_events):
         with pytest.raises(UnreadableStateError, match="conch consumer reset rule-streak"):
-            await scored(bus, feed, spec, [act(2)])
+            await scored(bus, shared_events, spec, [act(2)])
 
 
 async def test_a_window_is_the_last_acts_this_one_last(made: Any, act: Any) -> None:
@@ -210,7 +212,7 @@ async def test_a_window_is_the_last_acts_this_one_last(made: Any, act: Any) -> N
     carried, scores = await folded(worker, acts)
 
     assert [score.value for score in scores] == [0.01, 0.03, None, None, 0.12, 0.15, 0.18]
-    assert isinstance(carried, Trajectory)
+    assert isinstance(carried, RuleWindow)
     assert [decode(one.encode()) for one in carried.acts] == acts[-2:]
 
 
@@ -218,12 +220,12 @@ async def test_a_window_survives_its_processes(made: Any, act: Any) -> None:
     """It is kept like any fold's state, and a smaller one is cut from a larger one."""
     journal = MemoryJournal()
     spec, _ = made(WINDOW.format(body="pass"))
-    async with entered(journal) as (bus, feed):
-        await scored(bus, feed, spec, [act(cycle) for cycle in (1, 2, 3)])
+    async with entered(journal) as (bus, shared_events):
+        await scored(bus, shared_events, spec, [act(cycle) for cycle in (1, 2, 3)])
         entry = await bus.get(state_key("rule-last", "echo"))
     spec, _ = made(WINDOW.format(body="pass").replace("window=3", "window=2"))
-    async with entered(journal) as (bus, feed):
-        [fourth] = await scored(bus, feed, spec, [act(4)])
+    async with entered(journal) as (bus, shared_events):
+        [fourth] = await scored(bus, shared_events, spec, [act(4)])
 
     assert len(json.loads(entry.value)["state"]["acts"]) == 2
     assert fourth.value == 0.07
@@ -281,4 +283,4 @@ async def test_what_is_no_state_of_its_own_is_never_begun(made: Any, act: Any) -
     _, worker = made(streak())
 
     assert [(await worker.score(act(cycle))).value for cycle in (5, 6)] == [1.0, 1.0]
-    assert at_first(worker.plugin) == Own(text=None)
+    assert at_first(worker.plugin) == OwnRuleState(text=None)

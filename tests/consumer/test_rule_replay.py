@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from conch.bus import MemoryBus, feeding
+from conch.bus import MemoryBus, shared_subscription
 from conch.consumer import ConsumerRuntime
 from conch.consumer.plugins.discover import discover
 from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
-from conch.consumer.runtime.output import Before
+from conch.consumer.runtime.output import StateBeforeEvent
 from conch.consumer.runtime.state import state_key
 from conch_schemas import ConsumerFailed, RewardAssigned
 
@@ -122,8 +122,8 @@ async def test_an_act_that_the_rule_never_answers_again_is_a_dead_letter_whose_r
         assert (await _left(bus, facts))[0] == [1, 3]
 
         flag.unlink()
-        async with feeding(bus) as feed:
-            await ConsumerRuntime(feed, made(ALWAYS)).retry_alone(2)
+        async with shared_subscription(bus) as shared_events:
+            await ConsumerRuntime(shared_events, made(ALWAYS)).retry_alone(2)
 
         assert "rule streak answered this act before" in letter.reason
         assert await _left(bus, facts) == ([1, 2, 3], ["scored"] * 3)
@@ -150,4 +150,4 @@ async def test_a_retry_of_another_act_keeps_out_of_the_state_what_was_published_
 
 def _before(runtime: ConsumerRuntime) -> Any:
     assert runtime.spec.initial is not None
-    return Before("echo", runtime.spec.initial(), 0, runtime._stream.epoch)
+    return StateBeforeEvent("echo", runtime.spec.initial(), 0, runtime._stream.epoch)

@@ -104,7 +104,7 @@ async def test_what_is_in_hand_is_bounded(
     bus: Any, act: Any, run: Any, publish: Any, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind a handler that waits, no more than the bound is taken from the stream."""
-    monkeypatch.setattr(run_module, "PARKED", 4)
+    monkeypatch.setattr(run_module, "ENQUEUED", 4)
     release = asyncio.Event()
 
     async def handle(action: ActionTaken) -> None:
@@ -113,9 +113,9 @@ async def test_what_is_in_hand_is_bounded(
     async with run(bus, ConsumerSpec("slow", "1", (ActionTaken,), handle)) as runtime:
         for cycle in range(1, 21):
             await publish(bus, act(cycle))
-        await until(lambda: runtime._parked == 4)
+        await until(lambda: runtime._enqueued == 4)
         await publish(bus, act(21))
-        assert runtime._parked == 4
+        assert runtime._enqueued == 4
         release.set()
         await until(lambda: runtime.tally.handled == 21)
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conch.bus import feeding
+from conch.bus import shared_subscription
 from conch.consumer.group import membership as members_module
-from conch.consumer.group.membership import Members, dealt, joined
-from conch.consumer.group.position import EVERYTHING, PARTITIONS, Place, free, partition_of, take_place
+from conch.consumer.group.membership import Membership, dealt, joined
+from conch.consumer.group.position import EVERYTHING, PARTITIONS, ConsumerPosition, free, partition_of, take_position
 from conch.consumer.group.shared import SharedConsumer
 from conch.errors import FencedError
 from conch_schemas import CycleReflected
@@ -37,9 +37,9 @@ class Worker:
         self.task = asyncio.create_task(self._run(bus, spec, name))
 
     async def _run(self, bus: Any, spec: Any, name: str) -> None:
-        async with feeding(bus) as feed, joined(bus, [spec.name], name) as members:
+        async with shared_subscription(bus) as shared_events, joined(bus, [spec.name], name) as members:
             self.shared = SharedConsumer(spec, members)
-            await self.shared.run(feed, self.stop)
+            await self.shared.run(shared_events, self.stop)
 
     @property
     def count(self) -> int:
@@ -143,7 +143,7 @@ async def test_a_dead_workers_agents_go_to_the_others(
         await cycles(3)
         await until(lambda: in_order(bus, facts, 3))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Members, "leave", _nothing)
+            patch.setattr(Membership, "leave", _nothing)
             second.task.cancel()
             await asyncio.gather(second.task, return_exceptions=True)
         await cycles(3)
@@ -152,7 +152,7 @@ async def test_a_dead_workers_agents_go_to_the_others(
     assert not first.task.done()
 
 
-async def _nothing(_: Members) -> None:
+async def _nothing(_: Membership) -> None:
     """It died: it said nothing."""
 
 
@@ -166,7 +166,7 @@ async def test_a_worker_of_the_same_name_goes_on_at_once(
         await cycles(2)
         await until(lambda: in_order(bus, facts, 2))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Members, "leave", _nothing)
+            patch.setattr(Membership, "leave", _nothing)
             first.task.cancel()
             await asyncio.gather(first.task, return_exceptions=True)
         worker(bus, "one")
@@ -178,9 +178,9 @@ async def test_a_worker_of_the_same_name_goes_on_at_once(
 async def test_a_worker_lets_go_of_what_a_process_before_it_held_and_that_is_anothers_now(bus: Any, fold: Any) -> None:
     """It was killed with all of them; of the same name again it takes its half, and the other half waits for nobody."""
     half = frozenset(range(PARTITIONS // 2))
-    await take_place(bus, fold(), mine=EVERYTHING, worker="one")
+    await take_position(bus, fold(), mine=EVERYTHING, worker="one")
 
-    again = await take_place(bus, fold(), mine=half, worker="one", is_gone=_lives)
+    again = await take_position(bus, fold(), mine=half, worker="one", is_gone=_lives)
 
     assert set(again.floors) == half
     assert await free(bus, fold(), EVERYTHING - half, "two", _lives) == EVERYTHING - half
@@ -226,14 +226,14 @@ async def test_a_worker_that_is_cancelled_as_it_is_fenced_ends(
     bus: Any, act: Any, publish: Any, worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The loss of its agents does not hide that it is to end: it does not begin again."""
-    one, save = worker(bus, "one"), Place.save
+    one, save = worker(bus, "one"), ConsumerPosition.save
 
     async def fenced(*_: Any) -> None:
-        monkeypatch.setattr(Place, "save", save)
+        monkeypatch.setattr(ConsumerPosition, "save", save)
         one.task.cancel()
         raise FencedError("another copy has taken over from this one")
 
-    monkeypatch.setattr(Place, "save", fenced)
+    monkeypatch.setattr(ConsumerPosition, "save", fenced)
     await publish(bus, act(1, AGENTS[0]))
     done, _ = await asyncio.wait([one.task], timeout=5.0)
 

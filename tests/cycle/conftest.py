@@ -12,15 +12,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from conch.bus import Feed, MemoryBus, MemoryJournal, Stored, feeding
+from conch.bus import MemoryBus, MemoryJournal, SharedSubscription, Stored, shared_subscription
 from conch.config import Settings
 from conch.cycle.agent import Agent
-from conch.cycle.context import Body
+from conch.cycle.context import AgentContext
 from conch.cycle.control import Control
-from conch.cycle.hosting.host import Host
-from conch.cycle.hosting.runner import Begun, Hosted
-from conch.cycle.schedule import Rhythm
-from conch.cycle.state.recover import Origin, Recovered, recover, save
+from conch.cycle.hosting.host import AgentHost
+from conch.cycle.hosting.runner import AgentRunner, RunStart
+from conch.cycle.schedule import Schedule
+from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, recover, save
 from conch.minds import Completion, Prompt, Situation
 from conch.tools import BUILTIN_TOOLS, Notes, Sandbox, Tool, Toolbox
 from conch.values import Values
@@ -112,20 +112,22 @@ class Life:
 
     async def agent(self, bus: MemoryBus, *, beyond: int = 0) -> Agent:
         """A new process's agent, recovered from the journal; nothing is brought to it."""
-        self.at = await recover(bus, self.settings.agent, Origin(self.agentuid, beyond))
-        return self._made(Feed(bus, self.at.end), self._control(), self.at)
+        self.at = await recover(bus, self.settings.agent, RecoveryStart(self.agentuid, beyond))
+        return self._made(SharedSubscription(bus, self.at.end), self._control(), self.at)
 
-    def hosted(self, feed: Feed, until: int | None, *, beyond: int = 0) -> Hosted:
+    def hosted(self, shared_events: SharedSubscription, until: int | None, *, beyond: int = 0) -> AgentRunner:
         """A new process's agent, to be hosted."""
         control = self._control()
 
-        def make(at: Recovered, _: Begun) -> Agent:
+        def make(at: RecoveredAgent, _: RunStart) -> Agent:
             self.at = at
-            return self._made(feed, control, at)
+            return self._made(shared_events, control, at)
 
-        rhythm = Rhythm(self.settings.cycle.interval, None)
-        origin = Origin(self.agentuid, beyond)
-        return Hosted(self.settings.agent, origin, control, rhythm, make, self.furnish, begun=Begun(until, 0))
+        cycle_schedule = Schedule(self.settings.cycle.interval, None)
+        origin = RecoveryStart(self.agentuid, beyond)
+        return AgentRunner(
+            self.settings.agent, origin, control, cycle_schedule, make, self.furnish, begun=RunStart(until, 0)
+        )
 
     async def save(self, bus: MemoryBus) -> None:
         """Write down the memory of the agent that was made last."""
@@ -137,18 +139,21 @@ class Life:
     def _control(self) -> Control:
         return Control(lambda state, why: self.said.append((state, why)), batch=self.batch)
 
-    def _made(self, feed: Feed, control: Control, at: Recovered) -> Agent:
-        body = Body(
-            feed, self.mind, Toolbox(self.tools), Sandbox(self.settings.tools), self.notes, self.workspace,
+    def _made(self, shared_events: SharedSubscription, control: Control, at: RecoveredAgent) -> Agent:
+        body = AgentContext(
+            shared_events, self.mind, Toolbox(self.tools), Sandbox(self.settings.tools), self.notes, self.workspace,
             self.settings, self.values, self.agentuid, self.turns,
         )  # fmt: skip
         return Agent(body, at, control)
 
     async def run(self, until: int | None, bus: MemoryBus | None = None, *, beyond: int = 0) -> Agent:
         """A process from its start to its end: every cycle below `until`."""
-        async with bus if bus is not None else MemoryBus(self.journal) as entered, feeding(entered) as feed:
-            one = self.hosted(feed, until, beyond=beyond)
-            await Host(feed, [one]).run()
+        async with (
+            bus if bus is not None else MemoryBus(self.journal) as entered,
+            shared_subscription(entered) as shared_events,
+        ):
+            one = self.hosted(shared_events, until, beyond=beyond)
+            await AgentHost(shared_events, [one]).run()
             return one.agent
 
     async def crash(self, until: int, at: int, *, stored: bool) -> None:
@@ -191,7 +196,7 @@ def crashing_bus() -> type[CrashingBus]:
 class Running:
     """An agent that runs beside the test."""
 
-    def __init__(self, life: Life, bus: MemoryBus, one: Hosted, task: asyncio.Task[None]) -> None:
+    def __init__(self, life: Life, bus: MemoryBus, one: AgentRunner, task: asyncio.Task[None]) -> None:
         self.life, self.bus, self.one, self.task = life, bus, one, task
         self.agent = one.agent
 
@@ -224,9 +229,9 @@ async def start(life: Life) -> Any:
 
     async def begin(until: int | None = None) -> Running:
         bus = await stack.enter_async_context(MemoryBus(life.journal))
-        feed = await stack.enter_async_context(feeding(bus))
-        one = life.hosted(feed, until)
-        task = asyncio.create_task(Host(feed, [one]).run(), name="life")
+        shared_events = await stack.enter_async_context(shared_subscription(bus))
+        one = life.hosted(shared_events, until)
+        task = asyncio.create_task(AgentHost(shared_events, [one]).run(), name="life")
         tasks.append(task)
         while one.control.state == "starting" and not task.done():
             await asyncio.sleep(0)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Delivery, Feed, MemoryBus, Stored, feeding
-from conch.cycle.hosting.host import Host
+from conch.bus import Delivery, MemoryBus, SharedSubscription, Stored, shared_subscription
+from conch.cycle.hosting.host import AgentHost
 from conch.cycle.state.recover import recover
 from conch.errors import BusError, FencedError
 from conch.minds import Situation
@@ -291,7 +291,7 @@ async def test_a_snapshot_never_leads_what_it_holds(life: Any) -> None:
 async def test_a_snapshots_place_is_what_the_reader_has_brought(life: Any) -> None:
     """Not the end of the stream: what comes behind it is read again by the next process, experiences too."""
     async with MemoryBus(life.journal) as bus:
-        one = life.hosted(Feed(bus, 0), 2)
+        one = life.hosted(SharedSubscription(bus, 0), 2)
         one.begin(await recover(bus, "echo", one.origin))
         await one.agent.run(2)
         await one.save(bus, 3)
@@ -315,9 +315,9 @@ class LateBus(MemoryBus):
 
 async def test_a_fact_that_comes_back_before_it_is_acknowledged_is_in_the_snapshot(life: Any, until: Any) -> None:
     """A snapshot whose place is behind a fact holds that fact, though the agent still waits for the bus."""
-    async with LateBus(life.journal) as bus, feeding(bus) as feed:
-        one = life.hosted(feed, 5)
-        living = asyncio.create_task(Host(feed, [one]).run())
+    async with LateBus(life.journal) as bus, shared_subscription(bus) as shared_events:
+        one = life.hosted(shared_events, 5)
+        living = asyncio.create_task(AgentHost(shared_events, [one]).run())
         await until(lambda: life.facts(PolicySet))
         await until(lambda: one.at.memory.policy is not None)
         await one.save(bus, life.journal.last)

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from conch.bus import MemoryBus, MemoryJournal, feeding
+from conch.bus import MemoryBus, MemoryJournal, shared_subscription
 from conch.cycle.agent import Agent
 from conch.cycle.control import Control
-from conch.cycle.hosting.host import Host
-from conch.cycle.hosting.runner import Begun, Hosted
-from conch.cycle.schedule import Rhythm
+from conch.cycle.hosting.host import AgentHost
+from conch.cycle.hosting.runner import AgentRunner, RunStart
+from conch.cycle.schedule import Schedule
 from conch.cycle.state import checkpoint
-from conch.cycle.state.recover import Origin, Recovered, memory_key, recover_all
+from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, memory_key, recover_all
 from conch.errors import BusError, FencedError, ModelError
 from conch.tools import Notes, tool
 from conch_schemas import (
@@ -50,30 +50,32 @@ class Town:
     def __init__(self, directory: Path, make: Any) -> None:
         self.journal = MemoryJournal()
         self.lives = {name: make(directory, name) for name in NAMES}
-        self.hosted: dict[str, Hosted] = {}
+        self.hosted: dict[str, AgentRunner] = {}
         self.batch = False
 
-    def host(self, feed: Any, names: tuple[str, ...] = NAMES, cycles: int | None = None) -> Host:
-        self.hosted = {name: self._one(feed, name, cycles) for name in names}
-        resting = {name: Origin(uid(name), rests=True) for name in NAMES if name not in names}
-        return Host(feed, list(self.hosted.values()), resting)
+    def host(self, shared_events: Any, names: tuple[str, ...] = NAMES, cycles: int | None = None) -> AgentHost:
+        self.hosted = {name: self._one(shared_events, name, cycles) for name in names}
+        resting = {name: RecoveryStart(uid(name), rests=True) for name in NAMES if name not in names}
+        return AgentHost(shared_events, list(self.hosted.values()), resting)
 
-    def _one(self, feed: Any, name: str, cycles: int | None) -> Hosted:
+    def _one(self, shared_events: Any, name: str, cycles: int | None) -> AgentRunner:
         life = self.lives[name]
         life.batch = self.batch
         control: Control = life._control()
 
-        def make(at: Recovered, _: Begun) -> Agent:
-            agent: Agent = life._made(feed, control, at)
+        def make(at: RecoveredAgent, _: RunStart) -> Agent:
+            agent: Agent = life._made(shared_events, control, at)
             return agent
 
-        rhythm = Rhythm(life.settings.cycle.interval, None)
-        return Hosted(name, Origin(life.agentuid), control, rhythm, make, life.furnish, cycles=cycles)
+        cycle_schedule = Schedule(life.settings.cycle.interval, None)
+        return AgentRunner(
+            name, RecoveryStart(life.agentuid), control, cycle_schedule, make, life.furnish, cycles=cycles
+        )
 
     async def run(self, cycles: int | None, names: tuple[str, ...] = NAMES, bus: MemoryBus | None = None) -> None:
         """A process from its start to its end: so many more cycles of each."""
-        async with bus or MemoryBus(self.journal) as entered, feeding(entered) as feed:
-            await self.host(feed, names, cycles).run()
+        async with bus or MemoryBus(self.journal) as entered, shared_subscription(entered) as shared_events:
+            await self.host(shared_events, names, cycles).run()
 
     def facts(self, name: str, *kinds: type[Event]) -> list[Any]:
         events = [decode(delivery.data) for delivery in self.journal.events.values()]
@@ -113,8 +115,8 @@ async def begin(town: Town) -> AsyncIterator[Callable[..., Any]]:
 
     async def start(names: tuple[str, ...] = NAMES) -> MemoryBus:
         bus = await stack.enter_async_context(MemoryBus(town.journal))
-        feed = await stack.enter_async_context(feeding(bus))
-        tasks.append(asyncio.create_task(town.host(feed, names).run()))
+        shared_events = await stack.enter_async_context(shared_subscription(bus))
+        tasks.append(asyncio.create_task(town.host(shared_events, names).run()))
         start.task = tasks[-1]  # type: ignore[attr-defined]
         while not all(one.control.state != "starting" for one in town.hosted.values()) and not tasks[-1].done():
             await asyncio.sleep(0)
@@ -324,12 +326,12 @@ class CountingBus(MemoryBus):
 async def test_all_are_recovered_in_one_pass(town: Town) -> None:
     """However many agents there are; those made just now are not looked for at all."""
     await town.run(3)
-    born = {f"new-{number}": Origin(uid(f"new-{number}"), born=town.journal.last) for number in range(50)}
+    born = {f"new-{number}": RecoveryStart(uid(f"new-{number}"), born=town.journal.last) for number in range(50)}
     town.journal.bucket[memory_key("echo-1")] = town.journal.bucket[memory_key("echo-1")]
     for name in NAMES:
         _forget_half(town, name)
     async with CountingBus(town.journal) as bus:
-        found = await recover_all(bus, {name: Origin(uid(name)) for name in NAMES} | born)
+        found = await recover_all(bus, {name: RecoveryStart(uid(name)) for name in NAMES} | born)
 
     assert bus.passes == 1
     assert bus.read_events < town.journal.last
@@ -351,10 +353,10 @@ async def test_a_memory_that_cannot_be_read_is_that_agents_alone(town: Town) -> 
     entry = town.journal.bucket[memory_key("echo-2")]
     town.journal.bucket[memory_key("echo-2")] = type(entry)(b"{}", entry.revision)
     async with MemoryBus(town.journal) as bus:
-        found = await recover_all(bus, {name: Origin(uid(name)) for name in NAMES})
+        found = await recover_all(bus, {name: RecoveryStart(uid(name)) for name in NAMES})
 
-    assert isinstance(found["echo-1"], Recovered)
-    assert isinstance(found["echo-3"], Recovered)
+    assert isinstance(found["echo-1"], RecoveredAgent)
+    assert isinstance(found["echo-3"], RecoveredAgent)
     assert "the memory of agent echo-2 on the bus cannot be read" in str(found["echo-2"])
 
 

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conch.cycle.state.memory import HOUR, MOST_ANSWERED, MOST_WAITING, WAITING_BYTES, Memory, Spent, remember
+from conch.cycle.state.memory import (
+    HOUR,
+    MOST_ANSWERED,
+    MOST_WAITING,
+    WAITING_BYTES,
+    AgentMemory,
+    TokensSpent,
+    remember,
+)
 from conch.text import cut
 from conch_schemas import (
     Action,
@@ -62,8 +70,8 @@ def goal(id: str) -> Goal:
     return Goal(id=id, statement=id, check=FileCheck(path=id))
 
 
-def fold(events: list[Event], memory: Memory | None = None) -> Memory:
-    memory = memory if memory is not None else Memory()
+def fold(events: list[Event], memory: AgentMemory | None = None) -> AgentMemory:
+    memory = memory if memory is not None else AgentMemory()
     for event in events:
         memory = remember(memory, event)
     return memory
@@ -128,12 +136,12 @@ def test_the_memory_survives_being_written_down(events: list[Event]) -> None:
     """What is read back is what was written, an open cycle included."""
     memory = fold(events)
 
-    assert Memory.model_validate_json(memory.model_dump_json()) == memory
+    assert AgentMemory.model_validate_json(memory.model_dump_json()) == memory
 
 
 def test_a_months_memory_is_no_larger_than_an_hours() -> None:
     """Spending, last acts and answered messages are bounded however many cycles there were."""
-    memory = Memory()
+    memory = AgentMemory()
     for number in range(3000):
         memory = fold(cycle(number), memory)
         key = f"message.received/{number}"
@@ -175,7 +183,7 @@ def test_the_oldest_message_is_the_first() -> None:
 
 def test_an_hours_tokens_are_all_counted() -> None:
     """3,600 short cycles in an hour: none of their tokens is forgotten before the hour is over."""
-    memory = Memory()
+    memory = AgentMemory()
     for number in range(3600):
         [thought, *_, reflected] = [fact.model_copy(update={"time": _at(number)}) for fact in cycle(number)]
         memory = fold([thought, reflected], memory)
@@ -190,7 +198,13 @@ def _at(seconds: float) -> datetime:
 
 def test_the_budgets_end_is_when_enough_is_an_hour_old() -> None:
     """`until_below` names the time at which the hour's tokens are below the limit."""
-    memory = Memory(spent=(Spent(time=100.0, tokens=50), Spent(time=200.0, tokens=30), Spent(time=300.0, tokens=40)))
+    memory = AgentMemory(
+        spent=(
+            TokensSpent(time=100.0, tokens=50),
+            TokensSpent(time=200.0, tokens=30),
+            TokensSpent(time=300.0, tokens=40),
+        )
+    )
 
     assert memory.until_below(100, 310.0) == 100.0 + HOUR
     assert memory.until_below(60, 310.0) == 200.0 + HOUR
@@ -200,7 +214,7 @@ def test_the_budgets_end_is_when_enough_is_an_hour_old() -> None:
 
 def test_a_clock_that_was_set_back_blocks_nobody() -> None:
     """What was spent at a time that lies ahead is not waited for."""
-    memory = Memory(spent=(Spent(time=1e9, tokens=500),))
+    memory = AgentMemory(spent=(TokensSpent(time=1e9, tokens=500),))
 
     assert memory.until_below(100, 1000.0) == 1000.0
 

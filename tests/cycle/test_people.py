@@ -9,7 +9,7 @@ import pytest
 
 from conch.bus import MemoryBus
 from conch.cycle.inbox import MOST_GOALS
-from conch.cycle.state.memory import MOST_WAITING, Memory
+from conch.cycle.state.memory import MOST_WAITING, AgentMemory
 from conch.errors import UsageError
 from conch.text import cut
 from conch_schemas import ActionTaken, FileCheck, Goal, GoalDropped, GoalSet, MessageReceived, MessageSent, source_of
@@ -92,7 +92,7 @@ async def test_large_messages_are_cut_and_bounded_together(life: Any) -> None:
         with pytest.raises(UsageError, match="wait for an answer already"):
             await agent.people.tell("\x01" * 1_000_000, "user", "more")
         await life.save(bus)
-        written = Memory.model_validate(json.loads(life.journal.bucket["agent/echo"].value)["memory"])
+        written = AgentMemory.model_validate(json.loads(life.journal.bucket["agent/echo"].value)["memory"])
 
     assert written == agent.memory
     assert 2 < len(life.facts(MessageReceived)) < 50

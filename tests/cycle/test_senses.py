@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from conch.config.model import MOST_SENSES
 from conch.cycle.grounding.readings import readings
 from conch.cycle.grounding.sensors import in_words, perceived
-from conch.cycle.state.memory import Memory, remember
-from conch.minds import Sense
+from conch.cycle.state.memory import AgentMemory, remember
+from conch.minds import SensorValue
 from conch_schemas import Claim, SenseMeasured, ThoughtGrounded, encode, subject_of
 
 SENSES = (
-    Sense("kitchen_temperature", 21.5, "°C", 3.0),
-    Sense("front_door", "open", "", 70.0),
-    Sense("motion", True, "", 1.0),
-    Sense("pressure", 1013.0, "hPa", 3.0),
-    Sense("cellar", 5.0, "°C", 7200.0, stale=True),
+    SensorValue("kitchen_temperature", 21.5, "°C", 3.0),
+    SensorValue("front_door", "open", "", 70.0),
+    SensorValue("motion", True, "", 1.0),
+    SensorValue("pressure", 1013.0, "hPa", 3.0),
+    SensorValue("cellar", 5.0, "°C", 7200.0, stale=True),
 )
 
 
@@ -95,7 +95,10 @@ def test_the_evidence_names_value_unit_and_age() -> None:
     [claim] = readings("kitchen_temperature is 30", SENSES)
 
     assert claim.evidence == "sense kitchen_temperature: 21.5 °C, 3 s old"
-    assert in_words(Sense("x", "a\x1b\n", "", 130.0, kept=True)) == r'x: "a\u001b\n", heard 2 min ago, measured before'
+    assert (
+        in_words(SensorValue("x", "a\x1b\n", "", 130.0, kept=True))
+        == r'x: "a\u001b\n", heard 2 min ago, measured before'
+    )
     assert in_words(SENSES[4]) == "cellar: 5 °C, 2 h old, too old to tell"
 
 
@@ -109,7 +112,7 @@ def test_no_thought_of_a_sense_breaks_the_grounding(parts: list[str]) -> None:
 
 def test_a_long_thought_of_many_senses_takes_no_long_time() -> None:
     """8,000 characters that all but name one of 64 senses are read in a moment, not in minutes."""
-    many = [Sense(f"k{'a' * 40}_{place}", 1.0, "", 1.0) for place in range(MOST_SENSES)]
+    many = [SensorValue(f"k{'a' * 40}_{place}", 1.0, "", 1.0) for place in range(MOST_SENSES)]
     began = time.process_time()
 
     assert not list(readings((("k" + "a" * 40 + "_ ") * 200)[:8000], many))
@@ -125,7 +128,7 @@ def measured(sense: str = "door", value: Any = "open", *, place: int = 0, **more
 
 def test_the_agent_remembers_the_last_word_of_so_many_senses() -> None:
     """The last fact of a sense counts, and beyond MOST_SENSES the one that was silent longest is forgotten."""
-    memory = Memory()
+    memory = AgentMemory()
     for place in range(MOST_SENSES + 1):
         memory = remember(memory, measured(f"sense_{place}", place, place=place))
         memory = remember(memory, measured("sense_0", place, place=place))
@@ -133,12 +136,12 @@ def test_the_agent_remembers_the_last_word_of_so_many_senses() -> None:
     assert len(memory.senses) == MOST_SENSES
     assert memory.senses["sense_0"].value == MOST_SENSES
     assert "sense_1" not in memory.senses
-    assert Memory.model_validate_json(memory.model_dump_json()) == memory
+    assert AgentMemory.model_validate_json(memory.model_dump_json()) == memory
 
 
 def test_a_sense_that_nobody_configured_goes_stale_too() -> None:
     """A publisher of one's own may send senses; ten minutes old, they tell nothing any more."""
-    memory = remember(Memory(), measured(received=datetime.now(UTC) - timedelta(seconds=601)))
+    memory = remember(AgentMemory(), measured(received=datetime.now(UTC) - timedelta(seconds=601)))
 
     [sense] = perceived(memory.senses, {}, time.time())
 

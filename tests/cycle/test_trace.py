@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from conch.bus import MemoryBus, feeding
+from conch.bus import MemoryBus, shared_subscription
 from conch.consumer import ServiceContext
 from conch.consumer.group.membership import joined
 from conch.consumer.host import host
@@ -42,9 +42,13 @@ async def put(bus: MemoryBus, *events: Any) -> None:
 async def scored(life: Any, home: Path) -> None:
     """Let every consumer handle what the agent has done."""
     context = ServiceContext(life.settings, home)
-    async with MemoryBus(life.journal) as bus, feeding(bus) as feed, joined(bus, CONSUMERS) as members:
+    async with (
+        MemoryBus(life.journal) as bus,
+        shared_subscription(bus) as shared_events,
+        joined(bus, CONSUMERS) as members,
+    ):
         running, stop = builtin(context, CONSUMERS, members), asyncio.Event()
-        hosting = asyncio.create_task(host(feed, running, stop, lambda **_: None))
+        hosting = asyncio.create_task(host(shared_events, running, stop, lambda **_: None))
         async with asyncio.timeout(30):
             await quiet(bus, running)
             stop.set()

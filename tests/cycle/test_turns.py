@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Feed, MemoryBus, MemoryJournal
+from conch.bus import MemoryBus, MemoryJournal, SharedSubscription
 from conch.cycle.control import Control
 from conch.cycle.hosting import publish_watch as turns_module
-from conch.cycle.hosting.publish_watch import FLOOD, Turns
+from conch.cycle.hosting.publish_watch import FLOOD, PublishWatch
 
 
 class Bus(MemoryBus):
@@ -34,15 +34,17 @@ class Waiting:
     def __init__(self) -> None:
         self.said: list[tuple[str, str]] = []
         self.bus = Bus(MemoryJournal())
-        self.feed = Feed(self.bus, 0)
-        self.turns = Turns(self.feed, control := Control(lambda state, why: self.said.append((state, why))))
+        self.shared_events = SharedSubscription(self.bus, 0)
+        self.turns = PublishWatch(
+            self.shared_events, control := Control(lambda state, why: self.said.append((state, why)))
+        )
         control.running()
         self.said.clear()
 
     async def store(self, others: int = 0, *, looks: int = 3) -> None:
         """One fact, while so many of others are stored."""
         with self.turns.waiting():
-            self.feed.seq += others
+            self.shared_events.seq += others
             for _ in range(looks):
                 await asyncio.sleep(0)
 

@@ -12,7 +12,7 @@ from conch.bus import MemoryBus
 from conch.cycle import model_retry
 from conch.cycle.control import Control
 from conch.cycle.hosting.host import beside
-from conch.cycle.model_retry import Patience
+from conch.cycle.model_retry import ModelRetry
 from conch.cycle.state.memory import HOUR
 from conch.errors import FencedError, ModelError
 from conch.minds import ScriptEnded
@@ -97,7 +97,7 @@ async def test_a_mind_that_takes_its_time_is_said_to_be_waited_for(
 async def test_a_slow_mind_is_not_said_to_be_waited_for_each_time(life: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reply may take twice as long as the slowest before it, without a word."""
     control, said = Control(lambda state, _: said.append(state)), []
-    waiting = Patience(control, None)
+    waiting = ModelRetry(control, None)
     monkeypatch.setattr(model_retry, "SILENT_SECONDS", 0.05)
 
     for seconds in (0.2, 0.2, 0.2):
@@ -123,7 +123,7 @@ async def test_a_run_of_set_length_ends_no_later_for_its_back_off(
     monkeypatch.setattr(control, "sleep", sleep)
     monkeypatch.setattr(model_retry, "monotonic", lambda: now)
     with pytest.raises(ModelError, match="cut"):
-        await Patience(control, None).answer(ask)
+        await ModelRetry(control, None).answer(ask)
 
     assert now == pytest.approx(seconds)
 
@@ -334,7 +334,7 @@ async def test_waiting_grows_to_a_minute_and_never_breaks(monkeypatch: Any) -> N
             raise failures.pop(0)
         return "spoke"
 
-    assert await Patience(control, None).answer(ask) == "spoke"
+    assert await ModelRetry(control, None).answer(ask) == "spoke"
     assert 1.5 <= waits[0] <= 2
     assert 3 <= waits[1] <= 4
     assert 45 <= max(waits[10:1500]) <= 60

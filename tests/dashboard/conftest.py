@@ -21,15 +21,15 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright, expect
 
-from conch.auth import Passes, session_audience, session_cookie, session_prefix, signed_session
-from conch.bus import Feed, MemoryBus, MemoryJournal, feeding
+from conch.auth import LoginTokens, session_audience, session_cookie, session_prefix, signed_session
+from conch.bus import MemoryBus, MemoryJournal, SharedSubscription, shared_subscription
 from conch.config import Settings, UiSettings
 from conch.consumer import ServiceContext
 from conch.experience import SqliteStore
 from conch.home import Home
 from conch_schemas import Event, ExperienceRecorded, encode, subject_of
 from conch_services.dashboard.service import DashboardService, dashboard_service
-from conch_services.dashboard.world import World
+from conch_services.dashboard.world import DashboardContext
 from tests.dashboard.life import Life
 
 CHROMIUM = "/usr/bin/chromium"
@@ -106,9 +106,9 @@ class Dashboard:
     client: httpx2.AsyncClient
     """Logged in, under the prefix; paths are enough: `await dashboard.client.get("/cycles")`."""
     service: DashboardService
-    world: World
+    world: DashboardContext
     bus: MemoryBus
-    feed: Feed
+    shared_events: SharedSubscription
     seeded: Seeded
     prefix: str
     """The path that the pages of sessions stand under."""
@@ -127,7 +127,7 @@ class Dashboard:
     async def hub_at(self, seq: int) -> None:
         """Once the hub has taken everything up to this place."""
         async with asyncio.timeout(30):
-            while self.feed.seq < seq:
+            while self.shared_events.seq < seq:
                 await asyncio.sleep(0.002)
 
 
@@ -139,13 +139,13 @@ def settings() -> Settings:
 
 def logged_in(home: Home, port: int) -> dict[str, str]:
     """The cookie of a session of the page that shows this home at this port."""
-    key = Passes(home).key()
+    key = LoginTokens(home).key()
     return {session_cookie(port): signed_session(key, session_audience(key, port), time.time())}
 
 
 async def browser_logged_in(browser: Browser, home: Home, port: int, **options: Any) -> BrowserContext:
     """A browser with a session of that page; addresses are relative to it: `await tab.goto("./cycles")`."""
-    prefix = session_prefix(Passes(home).key(), port)
+    prefix = session_prefix(LoginTokens(home).key(), port)
     context = await browser.new_context(base_url=f"http://127.0.0.1:{port}{prefix}/", **options)
     for name, value in logged_in(home, port).items():
         await context.add_cookies([{"name": name, "value": value, "domain": "127.0.0.1", "path": prefix}])
@@ -158,19 +158,19 @@ async def dashboard(
 ) -> AsyncIterator[Dashboard]:
     """The real service on a free port over a bus in memory that holds the seeded stream."""
     stop = asyncio.Event()
-    async with MemoryBus(seeded.journal) as bus, feeding(bus) as feed:
+    async with MemoryBus(seeded.journal) as bus, shared_subscription(bus) as shared_events:
         service = dashboard_service(ServiceContext(settings, seeded.home.path))
-        serving = asyncio.create_task(service.run(feed, stop), name="test.dashboard")
+        serving = asyncio.create_task(service.run(shared_events, stop), name="test.dashboard")
         world = service._world
         try:
             await until(lambda: serving.done() or (service.address and world.hub.state == "live"))
             assert service.address is not None, serving.result()
             port = int(service.address.rpartition(":")[2])
-            key = Passes(seeded.home).key()
+            key = LoginTokens(seeded.home).key()
             prefix, cookies = session_prefix(key, port), logged_in(seeded.home, port)
             inside = f"{service.address}{prefix}"
             async with httpx2.AsyncClient(base_url=inside, timeout=PATIENCE, cookies=cookies) as client:
-                yield Dashboard(service.address, client, service, world, bus, feed, seeded, prefix, cookies)
+                yield Dashboard(service.address, client, service, world, bus, shared_events, seeded, prefix, cookies)
         finally:
             stop.set()
             await serving

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from conch.bus import MemoryBus
-from conch.consumer.runtime.dead_letters import dead_letter, open_letters, publish_letter
+from conch.consumer.runtime.dead_letters import dead_letter, open_dead_letters, publish_dead_letter
 from conch.consumer.runtime.loop import control_of
 from conch.consumer.spec import ConsumerSpec
 from conch.experience import SqliteReader, SqliteStore, cycle_row
@@ -250,7 +250,7 @@ async def test_a_dead_letter_is_retried_and_dropped(dashboard: Dashboard) -> Non
     act = await anext(aiter(dashboard.bus.read([subject_filter(ActionTaken)])))
     spec = ConsumerSpec("rule-joy", "1", (ActionTaken,), lambda _: None)
     letter = dead_letter(spec, act, "it broke", 3)
-    await publish_letter(dashboard.bus, letter)
+    await publish_dead_letter(dashboard.bus, letter)
     replies = [b'{"error": "it broke again"}', b'{"ok": true}']
 
     async def respond(_subject: str, _data: bytes) -> bytes:
@@ -260,7 +260,7 @@ async def test_a_dead_letter_is_retried_and_dropped(dashboard: Dashboard) -> Non
     away = await done(dashboard, f"/dlq/{letter.id}/retry", None, 503)
     async with dashboard.bus.serve(control_of("rule-joy", "anybody"), respond):
         failed = await done(dashboard, f"/dlq/{letter.id}/retry", None, 409)
-        still = [one.id async for one in open_letters(dashboard.bus)]
+        still = [one.id async for one in open_dead_letters(dashboard.bus)]
         settled = await done(dashboard, f"/dlq/{letter.id}/retry")
 
     assert [(row["id"], row["seq"], row["tries"]) for row in listed] == [(letter.id, act.seq, 3)]
@@ -296,13 +296,13 @@ def test_no_text_is_a_formula(text: str) -> None:
 
 async def test_a_store_or_a_bus_that_is_away_is_said(dashboard: Dashboard) -> None:
     """As 503 with when to ask again; what the history alone knows is answered without a bus."""
-    dashboard.world.feed, feed = None, dashboard.world.feed
+    dashboard.world.shared_events, shared_events = None, dashboard.world.shared_events
     try:
         away = await dashboard.client.get("/api/v1/consumers")
         rewards = await told(dashboard, "/rewards")
         untold = await dashboard.client.post("/api/v1/agents/echo/tell", json={"text": "hello"})
     finally:
-        dashboard.world.feed = feed
+        dashboard.world.shared_events = shared_events
     with closing(sqlite3.connect(dashboard.world.store)) as db, db:
         db.execute("UPDATE acts SET body = 'nonsense' WHERE cycle = 5")
     damaged = await dashboard.client.get("/api/v1/cycles/5")

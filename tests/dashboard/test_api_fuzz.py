@@ -12,7 +12,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import ignored_auth
 
-from conch.auth import Passes
+from conch.auth import LoginTokens
 from tests.dashboard.conftest import Dashboard
 
 CHOSEN = settings(
@@ -34,7 +34,7 @@ async def test_the_api_keeps_to_its_document(dashboard: Dashboard, mode: Generat
     schema.config.update(base_url=f"{dashboard.address}/api/v1")
     refused = schema.config.checks.negative_data_rejection
     refused.expected_statuses = [*refused.expected_statuses, "413"]
-    allowed = {"Authorization": f"Bearer {Passes(dashboard.seeded.home).token()}"}
+    allowed = {"Authorization": f"Bearer {LoginTokens(dashboard.seeded.home).token()}"}
     statuses: dict[str, set[int]] = {}
     positive = mode is GenerationMode.POSITIVE
 

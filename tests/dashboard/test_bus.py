@@ -8,8 +8,8 @@ import pytest
 from playwright.async_api import Page, expect
 
 from conch.bus import Delivery, MemoryBus
-from conch.consumer.group.lag import say_place
-from conch.consumer.runtime.dead_letters import open_letters
+from conch.consumer.group.lag import report_position
+from conch.consumer.runtime.dead_letters import open_dead_letters
 from conch_schemas import (
     ActionTaken,
     ConsumerFailed,
@@ -21,7 +21,7 @@ from conch_schemas import (
     source_of,
     subject_of,
 )
-from conch_services.dashboard.latency import MOST_CAUSES, Latencies
+from conch_services.dashboard.latency import MOST_CAUSES, LatencyTracker
 from tests.dashboard.conftest import Complaints, Dashboard
 from tests.dashboard.document import Element, parsed
 from tests.dashboard.life import HOSTILE, Life
@@ -55,8 +55,8 @@ async def letter(dashboard: Dashboard, reason: str = "it broke") -> ConsumerFail
 async def test_how_far_everybody_is_stands_there(dashboard: Dashboard) -> None:
     """Each with its place and the events that wait for it."""
     last = (await dashboard.bus.state()).last
-    await say_place(dashboard.bus, "reward", [ActionTaken], last)
-    await say_place(dashboard.bus, "slow", [ActionTaken], 0)
+    await report_position(dashboard.bus, "reward", [ActionTaken], last)
+    await report_position(dashboard.bus, "slow", [ActionTaken], 0)
 
     rows = {row[0]: row for row in (await page(dashboard)).one("table", id="consumers").cells()}
 
@@ -66,7 +66,7 @@ async def test_how_far_everybody_is_stands_there(dashboard: Dashboard) -> None:
 
 async def test_a_durable_reader_shows_what_it_was_handed_again(dashboard: Dashboard) -> None:
     """A number for it; a dash for who keeps its place itself."""
-    await say_place(dashboard.bus, "reward", [ActionTaken], 0)
+    await report_position(dashboard.bus, "reward", [ActionTaken], 0)
     async with dashboard.bus.consume("theirs", ["conch.v1.>"], after=0):
         rows = {row[0]: row for row in (await page(dashboard)).one("table", id="consumers").cells()}
 
@@ -91,7 +91,7 @@ async def test_a_hostile_dead_letter_is_text_and_can_be_dropped(
 
     await expect(tab.locator("[data-letter]")).to_have_count(1)
     await expect(tab.locator("#said")).to_contain_text("is given up")
-    assert len([one async for one in open_letters(dashboard.bus)]) == 1
+    assert len([one async for one in open_dead_letters(dashboard.bus)]) == 1
     complaints.pardon()  # the retry that nobody took
 
 
@@ -100,7 +100,7 @@ async def test_a_bus_that_is_away_is_said_and_comes_back(
 ) -> None:
     """The page asks again by itself."""
     with monkeypatch.context() as gone:
-        gone.setattr(dashboard.world, "feed", None)
+        gone.setattr(dashboard.world, "shared_events", None)
         await tab.goto("./bus")
         await expect(tab.locator("main")).to_contain_text("The bus is away")
 
@@ -110,7 +110,7 @@ async def test_a_bus_that_is_away_is_said_and_comes_back(
 
 async def test_latency_is_from_a_cause_to_what_follows_by_the_streams_clock() -> None:
     """Of every scorer and of the witness; nothing of a fact whose cause is not known."""
-    latencies, facts = Latencies(), Life().cycle()
+    latencies, facts = LatencyTracker(), Life().cycle()
     act = next(one for one in facts if isinstance(one, ActionTaken))
     reward = next(one for one in facts if isinstance(one, RewardAssigned))
     needs = next(one for one in facts if isinstance(one, NeedsChanged))
@@ -132,7 +132,7 @@ async def test_latency_is_from_a_cause_to_what_follows_by_the_streams_clock() ->
 
 async def test_latencies_forget_and_pass_over_what_is_no_fact() -> None:
     """However many events there are, and whatever they hold."""
-    latencies = Latencies()
+    latencies = LatencyTracker()
     for number in range(MOST_CAUSES + 50):
         body = {"id": str(number), "type": "conch.v1.action.taken", "data": {}}
         latencies.take(Delivery(number, "s", json.dumps(body).encode(), 1.0))

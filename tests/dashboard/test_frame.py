@@ -13,7 +13,7 @@ async def test_the_history_has_all_its_cycles(seeded: Seeded, dashboard: Dashboa
 
     assert [one.cycle for one in cycles] == list(range(1, CYCLES + 1))
     assert [one.cycle for one in cycles if not one.complete] == [20]
-    assert await dashboard.world.read(lambda reader: reader.position()) < dashboard.feed.seq
+    assert await dashboard.world.read(lambda reader: reader.position()) < dashboard.shared_events.seq
 
 
 async def test_a_page_is_drawn_and_its_console_is_silent(tab: Page) -> None:

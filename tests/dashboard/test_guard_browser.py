@@ -11,7 +11,7 @@ from html import escape
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from conch.auth import Passes
+from conch.auth import LoginTokens
 from tests.dashboard.conftest import Complaints, Dashboard
 from tests.dashboard.life import HOSTILE
 from tests.serving import listening
@@ -48,7 +48,7 @@ async def test_a_person_opens_the_link_and_is_in(nobody: Page, dashboard: Dashbo
     """The token is gone from the address and from what the page can tell others; going back asks for nothing."""
     complaints: Complaints = []
     nobody.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-    token = Passes(dashboard.seeded.home).link(time.time())
+    token = LoginTokens(dashboard.seeded.home).link(time.time())
 
     await nobody.goto(f"/?token={token}")
 
@@ -64,7 +64,7 @@ async def test_a_person_opens_the_link_and_is_in(nobody: Page, dashboard: Dashbo
 
 async def test_a_person_whose_link_is_spent_types_the_token(nobody: Page, dashboard: Dashboard) -> None:
     """The page says what to do, in its own looks; a wrong token is said, the right one leads on."""
-    passes = Passes(dashboard.seeded.home)
+    passes = LoginTokens(dashboard.seeded.home)
     token = passes.link(time.time())
     assert passes.redeem(token, time.time())
 

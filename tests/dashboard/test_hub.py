@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conch.bus import MemoryBus, MemoryJournal, feeding
+from conch.bus import MemoryBus, MemoryJournal, shared_subscription
 from conch_schemas import ActionTaken, encode, subject_of
 from conch_services.dashboard import hub as hub_module
-from conch_services.dashboard.hub import LIVE, Hub, News
+from conch_services.dashboard.hub import LIVE, LiveHub, PageUpdate
 
 Publish = Callable[..., Any]
 
@@ -27,10 +27,10 @@ async def publish(bus: MemoryBus, act: ActionTaken) -> int:
 
 
 @asynccontextmanager
-async def following(bus: MemoryBus, hub: Hub) -> AsyncIterator[None]:
+async def following(bus: MemoryBus, hub: LiveHub) -> AsyncIterator[None]:
     """While entered, the hub follows the bus."""
-    async with feeding(bus) as feed:
-        task = asyncio.create_task(hub.follow(feed))
+    async with shared_subscription(bus) as shared_events:
+        task = asyncio.create_task(hub.follow(shared_events))
         while hub.state != LIVE and not task.done():
             await asyncio.sleep(0)
         try:
@@ -45,7 +45,7 @@ def places(frames: bytes) -> list[int]:
     return [int(place) for place in re.findall(rb"^id: (\d+)$", frames, re.MULTILINE)]
 
 
-async def taken(news: AsyncIterator[News], upto: int) -> tuple[list[int], int]:
+async def taken(news: AsyncIterator[PageUpdate], upto: int) -> tuple[list[int], int]:
     """(places of the frames up to that one, how many were said to be missed)."""
     found: list[int] = []
     missed = 0
@@ -60,7 +60,7 @@ async def taken(news: AsyncIterator[News], upto: int) -> tuple[list[int], int]:
 
 async def test_a_page_has_every_frame_once_in_order(act: Any) -> None:
     """From the place that it names on: what was before it is not told again."""
-    hub = Hub()
+    hub = LiveHub()
     async with MemoryBus() as bus, following(bus, hub):
         last = [await publish(bus, act(cycle)) for cycle in range(1, 8)][-1]
 
@@ -74,7 +74,7 @@ async def test_a_page_has_every_frame_once_in_order(act: Any) -> None:
 
 async def test_a_frame_is_what_a_page_shows_of_a_fact(act: Any) -> None:
     """One message of text/event-stream: its id the place in the stream, its data one line of JSON."""
-    hub = Hub()
+    hub = LiveHub()
     async with MemoryBus() as bus, following(bus, hub):
         seq = await publish(bus, act(3, needs={"curiosity": 0.9, "reliability": 0.2}))
         news = [one async for one in _until(hub, seq)][-1]
@@ -86,7 +86,7 @@ async def test_a_frame_is_what_a_page_shows_of_a_fact(act: Any) -> None:
     assert (said["kind"], said["cycle"], said["agent"], said["need"]) == ("action.taken", 3, "echo", "reliability")
 
 
-async def _until(hub: Hub, seq: int) -> AsyncIterator[News]:
+async def _until(hub: LiveHub, seq: int) -> AsyncIterator[PageUpdate]:
     async for one in hub.news(0):
         yield one
         if one.after >= seq:
@@ -99,7 +99,7 @@ async def test_a_page_that_comes_again_after_a_restart_misses_nothing(act: Any) 
     async with MemoryBus(journal) as bus:
         for cycle in range(1, 6):
             await publish(bus, act(cycle))
-        hub = Hub()
+        hub = LiveHub()
         async with following(bus, hub):
             news = hub.news(2)
             back, _ = await taken(news, 5)
@@ -118,7 +118,7 @@ async def test_a_page_that_is_too_far_behind_is_told_how_much_it_misses(
     async with MemoryBus() as bus:
         for cycle in range(1, 11):
             await publish(bus, act(cycle))
-        hub = Hub()
+        hub = LiveHub()
         async with following(bus, hub):
             await publish(bus, act(11))
             found, missed = await taken(hub.news(2), 11)
@@ -130,7 +130,7 @@ async def test_a_page_that_is_too_far_behind_is_told_how_much_it_misses(
 async def test_a_flood_reaches_a_page_as_its_newest_frames(act: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than a page can be sent at a time: the oldest are left out, and counted."""
     monkeypatch.setattr(hub_module, "MOST_AT_ONCE", 5)
-    hub = Hub()
+    hub = LiveHub()
     async with MemoryBus() as bus, following(bus, hub):
         for cycle in range(1, 101):
             await publish(bus, act(cycle))
@@ -145,7 +145,7 @@ async def test_a_flood_reaches_a_page_as_its_newest_frames(act: Any, monkeypatch
 
 async def test_a_stream_that_was_made_anew_begins_a_page_anew(act: Any) -> None:
     """Its places start again: a page that knows higher ones is told so, instead of waiting for them."""
-    hub = Hub()
+    hub = LiveHub()
     async with MemoryBus() as bus, following(bus, hub):
         for cycle in range(1, 9):
             await publish(bus, act(cycle))
@@ -160,7 +160,7 @@ async def test_a_stream_that_was_made_anew_begins_a_page_anew(act: Any) -> None:
 
 async def test_a_stream_that_is_replaced_under_an_open_page_begins_it_anew(act: Any) -> None:
     """Also where the page is no further than the new stream: its places mean other facts now."""
-    hub = Hub()
+    hub = LiveHub()
     async with MemoryBus() as bus, following(bus, hub):
         await publish(bus, act(1))
         news = hub.news(0)
@@ -186,7 +186,7 @@ async def test_a_page_of_one_agent_is_told_of_no_other(act: Any) -> None:
         for cycle in range(1, 4):
             await publish(bus, act(cycle, "one"))
             await publish(bus, act(cycle, "two"))
-        hub = Hub()
+        hub = LiveHub()
         async with following(bus, hub):
             for cycle in range(4, 6):
                 await publish(bus, act(cycle, "one"))
@@ -199,7 +199,7 @@ async def test_a_page_of_one_agent_is_told_of_no_other(act: Any) -> None:
 async def test_pages_are_told_that_the_bus_is_away_and_that_it_is_back(act: Any, until: Any) -> None:
     """They wait meanwhile, and miss nothing of what was said."""
     journal = MemoryJournal()
-    hub = Hub()
+    hub = LiveHub()
     async with MemoryBus(journal) as bus, following(bus, hub):
         await publish(bus, act(1))
         await until(lambda: hub.last == 1)
@@ -219,7 +219,7 @@ async def test_pages_are_told_that_the_bus_is_away_and_that_it_is_back(act: Any,
 
 async def test_a_closed_hub_ends_every_page(act: Any) -> None:
     """At once, also those that wait."""
-    hub = Hub()
+    hub = LiveHub()
     async with MemoryBus() as bus, following(bus, hub):
         news = hub.news(0)
         waiting = asyncio.ensure_future(_exhausted(news))
@@ -230,7 +230,7 @@ async def test_a_closed_hub_ends_every_page(act: Any) -> None:
             await waiting
 
 
-async def _exhausted(news: AsyncIterator[News]) -> None:
+async def _exhausted(news: AsyncIterator[PageUpdate]) -> None:
     async for _ in news:
         pass
 
@@ -239,7 +239,7 @@ async def _exhausted(news: AsyncIterator[News]) -> None:
 @settings(deadline=None, max_examples=60)
 def test_a_page_has_all_or_knows_what_it_lacks(steps: list[tuple[bool, int]], most: int) -> None:
     """Frames told and frames missed are together all there were, however often a page looks and the ring turns over."""
-    hub = Hub()
+    hub = LiveHub()
     hub._epoch = "a stream"
     monkey = pytest.MonkeyPatch()
     monkey.setattr(hub_module, "MOST_FRAMES", most)

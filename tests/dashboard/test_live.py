@@ -66,7 +66,7 @@ async def test_what_happens_is_on_the_stream_of_a_page(dashboard: Dashboard) -> 
         async with asyncio.timeout(30):
             first = await anext(messages)
         [recorded] = await dashboard.live()
-        said = await facts(messages, dashboard.feed.bus.journal.last)  # type: ignore[attr-defined]
+        said = await facts(messages, dashboard.shared_events.bus.journal.last)  # type: ignore[attr-defined]
 
     kinds = [one.data["kind"] for one in said]
     assert (first.event, first.data) == ("bus", {"state": "live"})

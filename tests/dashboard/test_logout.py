@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from conch.auth import Passes
+from conch.auth import LoginTokens
 from conch.bus import MemoryBus
 from conch.config import Settings, UiSettings
 from tests.dashboard.conftest import PATIENCE, Complaints, Dashboard, Seeded
@@ -53,7 +53,7 @@ async def test_who_logs_out_is_out_for_good(seeded: Seeded, browser: Browser, un
 
         async with served(seeded, bus, port, until), replaying(inside, kept) as other:
             assert (await other.get("/")).status_code == 401
-            await page.get_by_label("Or type the token").fill(Passes(seeded.home).token())
+            await page.get_by_label("Or type the token").fill(LoginTokens(seeded.home).token())
             await page.get_by_role("button", name="Log in").click()
             await expect(page.locator("h1")).to_have_text("Overview")
         await page.context.close()
@@ -82,7 +82,7 @@ async def test_other_windows_of_the_session_are_closed_and_other_sessions_go_on(
 
 async def test_a_stream_of_an_ended_session_ends_whole(dashboard: Dashboard, until: Until) -> None:
     """Its last bytes are said, so that nothing is taken for broken; a stream of the token's goes on."""
-    token = {"authorization": f"Bearer {Passes(dashboard.seeded.home).token()}"}
+    token = {"authorization": f"Bearer {LoginTokens(dashboard.seeded.home).token()}"}
     async with (
         httpx2.AsyncClient(base_url=dashboard.address, timeout=PATIENCE) as program,
         program.stream("GET", "/live", headers=token),

@@ -80,7 +80,7 @@ async def test_without_the_bus_needs_stand_and_drives_are_said_to_be_the_streams
     dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The history's part of the page is whole."""
-    monkeypatch.setattr(dashboard.world, "feed", None)
+    monkeypatch.setattr(dashboard.world, "shared_events", None)
 
     shown = await page(dashboard)
 

@@ -11,7 +11,7 @@ import httpx2
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, expect
 
-from conch.auth import Passes
+from conch.auth import LoginTokens
 from tests.dashboard.conftest import PATIENCE, Dashboard
 from tests.serving import listening
 
@@ -24,7 +24,7 @@ async def person(browser: Browser, dashboard: Dashboard) -> AsyncIterator[Browse
     """A browser that came in by a link, and shows the overview in its first tab."""
     context = await browser.new_context(base_url=dashboard.address)
     page = await context.new_page()
-    await page.goto(f"/?token={Passes(dashboard.seeded.home).link(time.time())}")
+    await page.goto(f"/?token={LoginTokens(dashboard.seeded.home).link(time.time())}")
     await expect(page.locator("h1")).to_have_text("Overview")
     yield context
     await context.close()

@@ -292,7 +292,7 @@ async def test_where_the_talk_is_is_said_while_the_bus_is_away(
     dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is kept by the stream alone."""
-    monkeypatch.setattr(dashboard.world, "feed", None)
+    monkeypatch.setattr(dashboard.world, "shared_events", None)
 
     assert "What was said before is kept by the stream alone: the bus is away" in (await dashboard.client.get("/")).text
 

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch import auth as passes_module
-from conch.auth import LINK_SECONDS, SESSION_SECONDS, Passes, admits, called, signed_session
+from conch.auth import LINK_SECONDS, SESSION_SECONDS, LoginTokens, admits, called, signed_session
 from conch.config import UiSettings
 from conch.errors import HomeError
 from conch.home import Home
@@ -34,25 +34,25 @@ def home(tmp_path: Path) -> Home:
 
 
 @pytest.fixture
-def passes(home: Home) -> Passes:
-    return Passes(home)
+def passes(home: Home) -> LoginTokens:
+    return LoginTokens(home)
 
 
 def test_a_link_lets_in_once_also_after_a_restart(home: Home) -> None:
     """What one process gave out another one takes, and no third one again."""
-    token = Passes(home).link(NOW)
+    token = LoginTokens(home).link(NOW)
 
-    assert Passes(home).redeem(token, NOW + 1)
-    assert not Passes(home).redeem(token, NOW + 2)
+    assert LoginTokens(home).redeem(token, NOW + 1)
+    assert not LoginTokens(home).redeem(token, NOW + 2)
 
 
 def test_of_many_who_come_at_once_one_is_let_in(home: Home) -> None:
     """Sixteen with the same link at the same moment, again and again."""
     for _ in range(25):
-        token, together = Passes(home).link(NOW), threading.Barrier(16)
+        token, together = LoginTokens(home).link(NOW), threading.Barrier(16)
 
         def come(token: str = token, together: threading.Barrier = together) -> bool:
-            passes = Passes(home)
+            passes = LoginTokens(home)
             together.wait()
             return passes.redeem(token, NOW)
 
@@ -62,7 +62,7 @@ def test_of_many_who_come_at_once_one_is_let_in(home: Home) -> None:
 
 def test_of_two_processes_one_is_let_in(home: Home) -> None:
     """The same between processes, which share nothing but the home."""
-    token = Passes(home).link(NOW)
+    token = LoginTokens(home).link(NOW)
     code = (
         "import sys; from pathlib import Path; from conch.home import Home; from conch.auth import Passes\n"
         "sys.stdin.readline(); print(Passes(Home(Path(sys.argv[1]))).redeem(sys.argv[2], float(sys.argv[3])))"
@@ -75,7 +75,7 @@ def test_of_two_processes_one_is_let_in(home: Home) -> None:
     assert sorted(said) == ["False", "True"]
 
 
-def test_a_link_of_yesterday_lets_nobody_in_and_is_removed(home: Home, passes: Passes) -> None:
+def test_a_link_of_yesterday_lets_nobody_in_and_is_removed(home: Home, passes: LoginTokens) -> None:
     """To the second; one that nobody ever uses goes when the next one is made."""
     last, late, never = (passes.link(NOW) for _ in range(3))
 
@@ -88,7 +88,7 @@ def test_a_link_of_yesterday_lets_nobody_in_and_is_removed(home: Home, passes: P
 
 
 @pytest.mark.parametrize("token", ["", "x", "../key", "../../conch.yaml", "a" * 43 + "\n", "/etc/passwd", "ü" * 43])
-def test_what_was_never_given_out_lets_nobody_in(home: Home, passes: Passes, token: str) -> None:
+def test_what_was_never_given_out_lets_nobody_in(home: Home, passes: LoginTokens, token: str) -> None:
     """Nor does it touch any file."""
     key = passes.key()
     passes.link(NOW)
@@ -99,7 +99,7 @@ def test_what_was_never_given_out_lets_nobody_in(home: Home, passes: Passes, tok
     assert len(list((home.path / "ui" / "links").iterdir())) == 1
 
 
-def test_secrets_are_the_owners_alone(home: Home, passes: Passes) -> None:
+def test_secrets_are_the_owners_alone(home: Home, passes: LoginTokens) -> None:
     """Directories 0700, files 0600; a link's file tells nobody its token."""
     passes.key(), passes.token()
     token = passes.link(NOW)
@@ -113,16 +113,16 @@ def test_secrets_are_the_owners_alone(home: Home, passes: Passes) -> None:
 def test_key_and_token_are_drawn_once(home: Home) -> None:
     """However many processes ask first, all get the same; another home has its own."""
     with ThreadPoolExecutor(16) as crowd:
-        keys = {one.result() for one in [crowd.submit(lambda: Passes(home).key()) for _ in range(16)]}
-        tokens = {one.result() for one in [crowd.submit(lambda: Passes(home).token()) for _ in range(16)]}
+        keys = {one.result() for one in [crowd.submit(lambda: LoginTokens(home).key()) for _ in range(16)]}
+        tokens = {one.result() for one in [crowd.submit(lambda: LoginTokens(home).token()) for _ in range(16)]}
 
     assert len(keys) == len(tokens) == 1
     assert {len(key) for key in keys} == {32}
-    assert keys.isdisjoint({Passes(Home(home.path / "other")).key()})
+    assert keys.isdisjoint({LoginTokens(Home(home.path / "other")).key()})
     assert sorted(one.name for one in (home.path / "ui").iterdir()) == ["key", "token"]
 
 
-def test_a_key_that_is_none_is_said(home: Home, passes: Passes) -> None:
+def test_a_key_that_is_none_is_said(home: Home, passes: LoginTokens) -> None:
     """Cut short, or something else: sessions are not signed with it."""
     passes.key()
     for said in ("", "abcd", "no key at all"):
@@ -138,7 +138,7 @@ def test_a_key_that_is_none_is_said(home: Home, passes: Passes) -> None:
         passes.token()
 
 
-def test_what_others_could_read_or_change_lets_nobody_in(home: Home, passes: Passes) -> None:
+def test_what_others_could_read_or_change_lets_nobody_in(home: Home, passes: LoginTokens) -> None:
     """Key, token, and their directory: a sentence with what to do, nothing given out; mended, all is as it was."""
     room, said = home.path / "ui", (passes.key(), passes.token(), passes.link(NOW))
     ways: dict[Path, Callable[[], object]] = {
@@ -162,7 +162,7 @@ def test_what_others_could_read_or_change_lets_nobody_in(home: Home, passes: Pas
 
 
 def test_what_leads_elsewhere_or_is_anothers_lets_nobody_in(
-    home: Home, passes: Passes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, passes: LoginTokens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A symbolic link, of the directory or of a file in it, and a directory that another user has put there."""
     (tmp_path / "elsewhere").mkdir(mode=0o700)
@@ -183,7 +183,7 @@ def test_what_leads_elsewhere_or_is_anothers_lets_nobody_in(
         passes.key()
 
 
-def test_a_full_disk_is_one_sentence(passes: Passes, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_one_sentence(passes: LoginTokens, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing half written stays behind, and what was there goes on to hold."""
     token = passes.link(NOW)
 
@@ -196,18 +196,18 @@ def test_a_full_disk_is_one_sentence(passes: Passes, home: Home, monkeypatch: py
             with pytest.raises(HomeError, match=r"cannot be used \(No space left on device\).*make room"):
                 ask()
         with passes.shown_at("http://127.0.0.1:1"):
-            assert Passes(home).shown() is None
+            assert LoginTokens(home).shown() is None
     assert [one.name for one in (home.path / "ui").iterdir()] == ["links"]
     assert passes.redeem(token, NOW)
 
 
-def test_where_the_page_is_is_known_while_it_is_there(home: Home, passes: Passes) -> None:
+def test_where_the_page_is_is_known_while_it_is_there(home: Home, passes: LoginTokens) -> None:
     """Of two the first; the word of one that was killed is no word."""
     assert passes.shown() is None
     with passes.shown_at("http://127.0.0.1:1"):
-        assert Passes(home).shown() == "http://127.0.0.1:1"
-        with Passes(home).shown_at("http://127.0.0.1:2"):
-            assert Passes(home).shown() == "http://127.0.0.1:1"
+        assert LoginTokens(home).shown() == "http://127.0.0.1:1"
+        with LoginTokens(home).shown_at("http://127.0.0.1:2"):
+            assert LoginTokens(home).shown() == "http://127.0.0.1:1"
     assert (home.path / "ui" / "address").exists()
     assert passes.shown() is None
 
@@ -270,20 +270,20 @@ def test_open_to_all_it_is_called_by_this_machines_own_number() -> None:
 def test_an_ended_session_is_ended_in_every_process_and_no_other_is(home: Home) -> None:
     """Twice is once; what is written down lets nobody in."""
     one, other = signed_session(KEY, NAME, NOW), signed_session(KEY, NAME, NOW)
-    assert not Passes(home).is_ended(one)
+    assert not LoginTokens(home).is_ended(one)
 
     for _ in range(2):
-        Passes(home).end(one, NOW + 1)
+        LoginTokens(home).end(one, NOW + 1)
 
-    assert Passes(home).is_ended(one)
-    assert not Passes(home).is_ended(other)
+    assert LoginTokens(home).is_ended(one)
+    assert not LoginTokens(home).is_ended(other)
     [kept] = (home.path / "ui" / "ended").iterdir()
     assert kept.name not in one
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
 
 
-def test_an_ended_session_is_remembered_until_its_time_is_over(home: Home, passes: Passes) -> None:
+def test_an_ended_session_is_remembered_until_its_time_is_over(home: Home, passes: LoginTokens) -> None:
     """To the second: for so long its signature would let in."""
     first, second, third = (signed_session(KEY, NAME, NOW + number) for number in range(3))
     passes.end(first, NOW)
@@ -297,7 +297,7 @@ def test_an_ended_session_is_remembered_until_its_time_is_over(home: Home, passe
     assert len(list((home.path / "ui" / "ended").iterdir())) == 2
 
 
-def test_so_many_ended_sessions_are_remembered(passes: Passes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_many_ended_sessions_are_remembered(passes: LoginTokens, monkeypatch: pytest.MonkeyPatch) -> None:
     """One more goes on, and that is said with what to do; none that was ended comes back."""
     monkeypatch.setattr(passes_module, "MOST_ENDED", 3)
     sessions = [signed_session(KEY, NAME, NOW) for _ in range(4)]
@@ -310,7 +310,7 @@ def test_so_many_ended_sessions_are_remembered(passes: Passes, monkeypatch: pyte
     assert [passes.is_ended(one) for one in sessions] == [True, True, True, False]
 
 
-def test_where_nobody_can_see_what_was_ended_nobody_is_let_in(home: Home, passes: Passes) -> None:
+def test_where_nobody_can_see_what_was_ended_nobody_is_let_in(home: Home, passes: LoginTokens) -> None:
     """A sentence, not a guess."""
     passes.key()
     (home.path / "ui" / "ended").write_text("in the way")

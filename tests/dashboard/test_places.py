@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from conch.config import UiSettings
 from conch_services.dashboard.security.guard import _local
-from conch_services.dashboard.security.places import Places
-from conch_services.dashboard.security.rate_limit import MOST_PLACES, MOST_WRONG, WINDOW_SECONDS, Tries
+from conch_services.dashboard.security.places import PageNames
+from conch_services.dashboard.security.rate_limit import MOST_PLACES, MOST_WRONG, WINDOW_SECONDS, LoginRateLimit
 
-OWN = Places.of(UiSettings(), 26624)
-PUBLIC = Places.of(
+OWN = PageNames.of(UiSettings(), 26624)
+PUBLIC = PageNames.of(
     UiSettings(host="0.0.0.0", token="a-token-of-the-tests", origins=("https://conch.example.org", "http://box:8080")),
     26624,
 )
@@ -59,11 +59,11 @@ def test_who_asks_for_health_may_know_it_by_number() -> None:
 
 def test_where_everybody_is_let_in_a_name_still_has_to_be_ours() -> None:
     """A number is no name that somebody else could lead here."""
-    everybody = Places.of(UiSettings(host="0.0.0.0", unsafe_allow_unauthenticated=True), 26624)
+    everybody = PageNames.of(UiSettings(host="0.0.0.0", unsafe_allow_unauthenticated=True), 26624)
 
     assert everybody.knows("192.168.1.5:26624")
     assert not everybody.knows("evil.example:26624")
-    assert not Places.of(UiSettings(unsafe_allow_unauthenticated=True), 26624).knows("192.168.1.5:26624")
+    assert not PageNames.of(UiSettings(unsafe_allow_unauthenticated=True), 26624).knows("192.168.1.5:26624")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_nobody_is_sent_elsewhere_after_logging_in(place: str) -> None:
 
 def test_wrong_tokens_are_counted_for_a_minute() -> None:
     """Ten, then a further one is told to wait; whoever comes from elsewhere does not pay for it."""
-    tries = Tries()
+    tries = LoginRateLimit()
     for second in range(MOST_WRONG):
         assert tries.wait("10.0.0.1", second) == 0
         tries.note("10.0.0.1", second)
@@ -124,7 +124,7 @@ def test_wrong_tokens_are_counted_for_a_minute() -> None:
 
 def test_one_machine_has_a_whole_network_of_addresses() -> None:
     """Of IPv6 64 bits count as one place."""
-    tries = Tries()
+    tries = LoginRateLimit()
     for number in range(MOST_WRONG):
         tries.note(f"fd00::{number:x}", 0.0)
 
@@ -134,7 +134,7 @@ def test_one_machine_has_a_whole_network_of_addresses() -> None:
 
 def test_as_many_places_as_there_are_take_no_more_room() -> None:
     """The one that was wrong longest ago is forgotten."""
-    tries = Tries()
+    tries = LoginRateLimit()
     for number in range(3 * MOST_PLACES):
         tries.note(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", float(number))
 

@@ -12,7 +12,7 @@ import pytest
 from playwright.async_api import BrowserContext, expect
 from starlette.routing import Route
 
-from conch.auth import Passes, session_prefix
+from conch.auth import LoginTokens, session_prefix
 from conch_services.dashboard import app
 from conch_services.dashboard.pages import ROUTES
 from tests.dashboard.conftest import Dashboard
@@ -38,7 +38,7 @@ def test_the_path_is_the_homes_and_the_ports_own() -> None:
 @pytest.mark.parametrize("path", [*PAGES, "/nothing", "/cycles?text=x", "/cycles?limit=x"])
 async def test_every_address_in_a_page_is_under_it(dashboard: Dashboard, path: str) -> None:
     """Files aside, which all may fetch; to a program, which shows the token, no path is named."""
-    bearer = {"authorization": f"Bearer {Passes(dashboard.seeded.home).token()}"}
+    bearer = {"authorization": f"Bearer {LoginTokens(dashboard.seeded.home).token()}"}
     mine = await dashboard.client.get(path)
     async with httpx2.AsyncClient(base_url=dashboard.address, headers=bearer) as program:
         theirs = await program.get(path)
@@ -70,8 +70,8 @@ async def test_who_is_in_opens_an_address_without_it(person: BrowserContext, das
         shown = path.removeprefix("/~from-another-key")
         await page.wait_for_url(f"{dashboard.address}{dashboard.prefix}{shown}")
         await expect(page.locator("nav[aria-label=Pages]")).to_be_visible()
-    spent = Passes(dashboard.seeded.home).link(time.time())
-    assert Passes(dashboard.seeded.home).redeem(spent, time.time())
+    spent = LoginTokens(dashboard.seeded.home).link(time.time())
+    assert LoginTokens(dashboard.seeded.home).redeem(spent, time.time())
     for _ in range(12):  # as often as one likes, also where wrong tokens are told to wait
         await page.goto(f"/needs?token={spent}", wait_until="commit")
         await page.wait_for_url(f"{dashboard.address}{dashboard.prefix}/needs")
@@ -101,7 +101,7 @@ async def test_a_link_in_a_page_of_others_lets_in(person: BrowserContext, dashbo
     browser = person.browser
     assert browser is not None
     for context in (person, await browser.new_context()):
-        link = f"{dashboard.address}/cycles?token={Passes(dashboard.seeded.home).link(time.time())}"
+        link = f"{dashboard.address}/cycles?token={LoginTokens(dashboard.seeded.home).link(time.time())}"
         async with page_of_others(f'<a href="{link}">the agent</a>') as theirs:
             page = await context.new_page()
             await page.goto(theirs.replace("127.0.0.1", "localhost"))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from conch.experience import Retention, SqliteStore, prune
+from conch.experience import RetentionLimits, SqliteStore, prune
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.test_witness import found
 
@@ -21,7 +21,7 @@ def bounded(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> Dashboard:
     """A dashboard over a store of which the newest five cycles are left."""
     monkeypatch.setattr(prune, "KEPT_CYCLES", 5)
     with SqliteStore(dashboard.world.store) as store:
-        while store.prune(Retention(seconds=1.0), REMOVED).acts:
+        while store.prune(RetentionLimits(seconds=1.0), REMOVED).acts:
             pass
     return dashboard
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from playwright.async_api import Browser, Page, expect
 
-from conch.bus import MemoryBus, feeding
+from conch.bus import MemoryBus, shared_subscription
 from conch.config import Settings, UiSettings
 from conch.consumer import ServiceContext
 from conch_services.dashboard.service import dashboard_service
@@ -21,9 +21,9 @@ Until = Callable[..., Awaitable[None]]
 async def served(seeded: Seeded, bus: MemoryBus, port: int, until: Until) -> AsyncIterator[int]:
     """The dashboard at this port (0: a free one) while entered; its port."""
     stop = asyncio.Event()
-    async with feeding(bus) as feed:
+    async with shared_subscription(bus) as shared_events:
         service = dashboard_service(ServiceContext(Settings(ui=UiSettings(port=port)), seeded.home.path))
-        serving = asyncio.create_task(service.run(feed, stop))
+        serving = asyncio.create_task(service.run(shared_events, stop))
         try:
             await until(lambda: serving.done() or (service.address and service._world.hub.state == "live"))
             assert service.address is not None, serving.result()

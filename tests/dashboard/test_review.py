@@ -6,8 +6,8 @@ from typing import Any
 
 from playwright.async_api import Page, expect
 
-from conch.experience import Point, ShownScore
-from conch.rewards.watch import Active
+from conch.experience import ExperiencePoint, ShownScore
+from conch.rewards.watch import ActiveAlarm
 from conch.views.line import signed
 from conch_schemas import NoveltyMeasured, RewardAssigned, decode, subject_filter
 from conch_services.dashboard.reviewing import candidates
@@ -16,9 +16,11 @@ from tests.dashboard.document import parsed
 from tests.dashboard.life import Life
 
 
-def point(cycle: int, total: float = 0.3, scores: tuple[ShownScore, ...] = (), **changes: Any) -> Point:
+def point(cycle: int, total: float = 0.3, scores: tuple[ShownScore, ...] = (), **changes: Any) -> ExperiencePoint:
     """A plain cycle."""
-    plain = Point(cycle, cycle, Life().begun, "none", "REFLECT", None, "s", True, total, 1.0, True, 1, scores, (), {})
+    plain = ExperiencePoint(
+        cycle, cycle, Life().begun, "none", "REFLECT", None, "s", True, total, 1.0, True, 1, scores, (), {}
+    )
     return plain._replace(**changes)
 
 
@@ -32,7 +34,7 @@ def test_what_stands_out_is_shown_first() -> None:
     plain = [point(number, 0.3 + 0.01 * (number % 2)) for number in range(20, 60)]
     apart = point(2, scores=(said("a", 1.0), said("b", 0.0)))
     missing = point(4, complete=False, scores=(said("human", None, "approval", "timeout"),))
-    alarm = Active("dominance", "format", 1, 0.9, 0.8, "format makes 90 %", ())
+    alarm = ActiveAlarm("dominance", "format", 1, 0.9, 0.8, "format makes 90 %", ())
 
     found = candidates([point(1), apart, point(3, -0.9), missing, *plain], [alarm], {"kind": (0.0, 1.0)})
 
@@ -48,7 +50,7 @@ def test_what_a_person_has_judged_is_left_out() -> None:
     """However much it stands out."""
     judged = point(1, complete=False, scores=(said("human", 1.0, "approval"),))
 
-    assert candidates([judged], [Active("collapse", None, 1, 0.0, 0.1, "", ())], {}) == []
+    assert candidates([judged], [ActiveAlarm("collapse", None, 1, 0.0, 0.1, "", ())], {}) == []
 
 
 async def test_a_card_tells_what_is_to_be_judged(dashboard: Dashboard) -> None:

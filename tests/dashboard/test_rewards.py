@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from playwright.async_api import Page, expect
 
 from conch.consumer.runtime.state import state_key
-from conch.experience import Point, ShownLine, ShownScore, SqliteReader
+from conch.experience import ExperiencePoint, ShownLine, ShownScore, SqliteReader
 from conch.requests.human_score import said_score
-from conch.rewards.watch import CONSUMER, MEANINGS, Active, WatchState
+from conch.rewards.watch import CONSUMER, MEANINGS, ActiveAlarm, WatchState
 from conch.views.line import signed
 from conch_schemas import WeightsSet, consequence_id
-from conch_services.dashboard.components import HEIGHT, WIDTH, Voice, bites, disagreement, shares, strip
+from conch_services.dashboard.components import HEIGHT, WIDTH, ScorerValues, bites, disagreement, shares, strip
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.document import Element, parsed
 from tests.dashboard.life import Life
@@ -31,12 +31,14 @@ async def page(dashboard: Dashboard, path: str = "/rewards") -> Element:
     return parsed(answer.text)
 
 
-def point(cycle: int, **parts: float) -> Point:
+def point(cycle: int, **parts: float) -> ExperiencePoint:
     """A cycle whose parts of equal weight were worth so much."""
     scores = tuple(ShownScore(name, value, 0.5, "scored", "s", "1") for name, value in parts.items())
     lines = tuple(ShownLine(f"part:{name}", 0.5 * value) for name, value in parts.items())
     total = sum(line.amount for line in lines)
-    return Point(cycle, cycle, Life().begun, "none", "TOOL", None, "s", True, total, 1.0, True, 1, scores, lines, {})
+    return ExperiencePoint(
+        cycle, cycle, Life().begun, "none", "TOOL", None, "s", True, total, 1.0, True, 1, scores, lines, {}
+    )
 
 
 async def test_the_figures_are_those_of_the_command(dashboard: Dashboard) -> None:
@@ -116,7 +118,7 @@ async def test_weight_sets_are_listed_with_what_changed(dashboard: Dashboard) ->
 
 async def test_an_alarm_says_what_it_means_and_what_to_do(dashboard: Dashboard) -> None:
     """Its sentence, its figure with the bounds, and what is to be done."""
-    active = Active("falling_entropy", None, 7, 0.298, 0.3, "diversity is low", ())
+    active = ActiveAlarm("falling_entropy", None, 7, 0.298, 0.3, "diversity is low", ())
     state = {"state": WatchState(active=(active,)).model_dump(mode="json")}
     await dashboard.bus.put(state_key(CONSUMER, "echo"), json.dumps(state).encode(), revision=0)
 
@@ -130,7 +132,7 @@ async def test_without_the_bus_the_history_stands_and_alarms_are_not_known(
     dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the store has is shown; that nobody can say of alarms is said."""
-    monkeypatch.setattr(dashboard.world, "feed", None)
+    monkeypatch.setattr(dashboard.world, "shared_events", None)
 
     shown = await page(dashboard)
 
@@ -221,7 +223,7 @@ def test_lines_that_bit_are_counted_by_component() -> None:
 
 def test_two_who_share_no_act_do_not_disagree() -> None:
     """There is nothing to compare, and that is said."""
-    voices: list[Any] = [Voice("a", "1", {1: 0.5}, (0.0, 1.0)), Voice("b", "1", {2: 0.5}, (0.0, 1.0))]
+    voices: list[Any] = [ScorerValues("a", "1", {1: 0.5}, (0.0, 1.0)), ScorerValues("b", "1", {2: 0.5}, (0.0, 1.0))]
 
     found = disagreement("kind", *voices)
 

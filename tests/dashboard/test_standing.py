@@ -89,7 +89,7 @@ async def test_without_a_bus_nobody_knows_of_alarms(dashboard: Dashboard, monkey
     """The figure is a dash, not none at all; with the bus it is a number."""
     card = re.compile(r'id="key-alarms".*?<strong>(.*?)</strong><small>(.*?)</small>', re.DOTALL)
     with monkeypatch.context() as gone:
-        gone.setattr(dashboard.world, "feed", None)
+        gone.setattr(dashboard.world, "shared_events", None)
         assert card.findall((await dashboard.client.get("/")).text) == [("–", "not known without the bus")]
 
     assert card.findall((await dashboard.client.get("/")).text) == [("0", "all is quiet")]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conch.minds.memory import Memory, save
+from conch.minds.memory import BanditMemory, save
 from conch_schemas import PolicySet, cycle_event_id, source_of
 from conch_services.dashboard.learning import FEWEST, by_policy, curves, slope
 from tests.dashboard.conftest import CYCLES, Dashboard
@@ -57,7 +57,7 @@ async def test_what_is_not_there_is_said(dashboard: Dashboard) -> None:
 async def test_what_the_reflex_mind_learnt_is_read_from_its_file(dashboard: Dashboard) -> None:
     """Templates with how often they were tried and what they brought; a broken file is a sentence and stays."""
     file = dashboard.world.home.agent_dir("echo") / "reflex.npz"
-    memory = Memory()
+    memory = BanditMemory()
     memory.tries[0] = (4, 2.0)
     save(memory, file)
     rows = (await page(dashboard)).one("section", aria_labelledby="reflex-title").one("table").cells()

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from playwright.async_api import Page, expect
 
-from conch.consumer.group.lag import say_place
+from conch.consumer.group.lag import report_position
 from conch.experience import SqliteReader
 from conch_schemas import ActionTaken, Mark
 from tests.dashboard.conftest import CYCLES, Dashboard
@@ -88,7 +88,7 @@ async def test_a_tail_that_was_cut_off_is_found(dashboard: Dashboard, until: Cal
         file.executemany(
             "INSERT OR REPLACE INTO meta VALUES (?, ?)", [("position", stream.last), ("epoch", stream.epoch)]
         )
-    await say_place(dashboard.bus, "witness", [ActionTaken], stream.last)
+    await report_position(dashboard.bus, "witness", [ActionTaken], stream.last)
 
     verdict = await found(dashboard, until)
 

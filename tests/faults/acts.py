@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from conch.bus import Bus, Feed, Message
+from conch.bus import Bus, OutgoingMessage, SharedSubscription
 from conch.config import RewardSettings, Settings
 from conch.consumer import ConsumerRuntime, ConsumerSpec, Service, ServiceContext
 from conch.rewards import weight_set, weights_version
@@ -90,15 +90,15 @@ def weights(own: ServiceContext) -> WeightsSet:
     return WeightsSet(id=identity, source=source_of(AGENT, UID), agent=AGENT, version=version, parts=parts)
 
 
-def ready(event: Event) -> Message:
+def ready(event: Event) -> OutgoingMessage:
     """An event, for the bus."""
-    return Message(subject_of(event), encode(event), event.id)
+    return OutgoingMessage(subject_of(event), encode(event), event.id)
 
 
-def made(name: str, own: ServiceContext, feed: Feed) -> ConsumerRuntime | Service:
+def made(name: str, own: ServiceContext, shared_events: SharedSubscription) -> ConsumerRuntime | Service:
     """A consumer that comes with Conch."""
     one: Any = _MADE[name](own)
-    return ConsumerRuntime(feed, one) if isinstance(one, ConsumerSpec) else one
+    return ConsumerRuntime(shared_events, one) if isinstance(one, ConsumerSpec) else one
 
 
 class Scenes:
@@ -132,13 +132,13 @@ class Scenes:
 
 @asynccontextmanager
 async def consuming(
-    feed: Feed, own: ServiceContext, names: Sequence[str]
+    shared_events: SharedSubscription, own: ServiceContext, names: Sequence[str]
 ) -> AsyncIterator[list[ConsumerRuntime | Service]]:
     """These consumers at work; left, they are stopped in order. Raises what any of them does, in a group."""
-    stop, running = asyncio.Event(), [made(name, own, feed) for name in names]
+    stop, running = asyncio.Event(), [made(name, own, shared_events) for name in names]
     async with asyncio.TaskGroup() as group:
         for one in running:
-            runs = one.run(stop) if isinstance(one, ConsumerRuntime) else one.run(feed, stop)
+            runs = one.run(stop) if isinstance(one, ConsumerRuntime) else one.run(shared_events, stop)
             group.create_task(runs, name=f"acts.{one}")
         yield running
         stop.set()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import structlog
 
-from conch.bus import Message, Stored, feeding
+from conch.bus import OutgoingMessage, Stored, shared_subscription
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.errors import FencedError
@@ -31,7 +31,7 @@ class ForgottenBus(JetStreamBus):
     async def publish(self, subject: str, data: bytes, *, id: str) -> Stored:
         return await super().publish(subject, data, id=str(uuid.uuid4()))
 
-    async def publish_many(self, messages: Sequence[Message]) -> Sequence[Stored]:
+    async def publish_many(self, messages: Sequence[OutgoingMessage]) -> Sequence[Stored]:
         return await super().publish_many([message._replace(id=str(uuid.uuid4())) for message in messages])
 
 
@@ -41,8 +41,8 @@ async def _live(url: str, token: str, home: Path, names: Sequence[str], *, forge
     kind = ForgottenBus if forgetful else JetStreamBus
     async with (
         kind(Access(url, token=token)) as bus,
-        feeding(bus) as feed,
-        consuming(feed, context(home), names) as running,
+        shared_subscription(bus) as shared_events,
+        consuming(shared_events, context(home), names) as running,
     ):
         while not all(one.handled for one in running):
             await asyncio.sleep(0.002)

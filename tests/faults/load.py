@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from conch.bus import Bus, Message, feeding
+from conch.bus import Bus, OutgoingMessage, shared_subscription
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
@@ -67,13 +67,13 @@ def answer(state: Heard, message: MessageReceived) -> tuple[Heard, MessageSent]:
 ANSWER = ConsumerSpec("answer", "1", (MessageReceived,), answer, state=Heard, initial=Heard, emits=(MessageSent,))
 
 
-def message(agent: str, number: int) -> Message:
+def message(agent: str, number: int) -> OutgoingMessage:
     """Message `number` of an agent, ready for the bus."""
     uid = uuid.uuid5(uuid.NAMESPACE_URL, agent)
     event = MessageReceived(
         id=str(uuid.uuid5(uid, str(number))), source=source_of(agent, uid), agent=agent, text=str(number)
     )
-    return Message(subject_of(event), encode(event), event.id)
+    return OutgoingMessage(subject_of(event), encode(event), event.id)
 
 
 class Load:
@@ -96,7 +96,7 @@ class Load:
         await self._answered()
         return loop.time() - began
 
-    async def _say(self, *messages: Message) -> None:
+    async def _say(self, *messages: OutgoingMessage) -> None:
         if len(messages) == 1:
             stored = [await self.bus.publish(*messages[0][:2], id=messages[0].id)]
         else:
@@ -111,7 +111,7 @@ class Load:
             while self.runtime.handled < upto:
                 await asyncio.sleep(0.002)
 
-    async def _speak(self, messages: Iterator[tuple[Message, ...]]) -> None:
+    async def _speak(self, messages: Iterator[tuple[OutgoingMessage, ...]]) -> None:
         while not self._over:
             await self._say(*next(messages))
             await asyncio.sleep(REST)
@@ -126,8 +126,8 @@ async def loaded(url: str, token: str | None, *, strict: bool = False) -> AsyncI
             await stack.enter_async_context(JetStreamBus(Access(url, token=token), name=name, strict=strict))
             for name in ("speaks", "answers")
         ]
-        feed = await stack.enter_async_context(feeding(theirs))
-        load, stop = Load(bus, ConsumerRuntime(feed, ANSWER)), asyncio.Event()
+        shared_events = await stack.enter_async_context(shared_subscription(theirs))
+        load, stop = Load(bus, ConsumerRuntime(shared_events, ANSWER)), asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(load.runtime.run(stop), name="load.answer")
             speakers = [
@@ -144,7 +144,7 @@ async def loaded(url: str, token: str | None, *, strict: bool = False) -> AsyncI
             stop.set()
 
 
-def _messages(agent: str, size: int) -> Iterator[tuple[Message, ...]]:
+def _messages(agent: str, size: int) -> Iterator[tuple[OutgoingMessage, ...]]:
     for first in itertools.count(1, size):
         yield tuple(message(agent, number) for number in range(first, first + size))
 

@@ -22,7 +22,7 @@ from unittest.mock import patch
 
 from pydantic import BaseModel
 
-from conch.bus import Bus, feeding
+from conch.bus import Bus, shared_subscription
 from conch.config import Settings
 from conch.consumer import ConsumerSpec, ServiceContext, follow
 from conch.consumer.group import membership, shared
@@ -30,8 +30,8 @@ from conch.consumer.group.membership import joined
 from conch.consumer.group.position import holder_of
 from conch.consumer.group.shared import SharedConsumer
 from conch.consumer.plugins import rule_process
-from conch.consumer.plugins.discover import Plugin
-from conch.consumer.plugins.rule_state import Own
+from conch.consumer.plugins.discover import DiscoveredPlugin
+from conch.consumer.plugins.rule_state import OwnRuleState
 from conch.consumer.runtime import loop
 from conch.consumer.runtime.state import state_key
 from conch.experience.assemble import judge
@@ -94,16 +94,16 @@ class _InProcess(rule_process.RuleWorker):
 
     async def _ask(self, before: BaseModel | None, action: ActionTaken) -> dict[str, Any]:
         await asyncio.sleep(0)
-        if isinstance(before, Own):
+        if isinstance(before, OwnRuleState):
             total = int(before.text or 0) + (action.cycle or 0)
             return {"value": total, "state": str(total)}
-        assert isinstance(before, rule_process.Trajectory)
+        assert isinstance(before, rule_process.RuleWindow)
         return {"value": sum(json.loads(one)["cycle"] for one in before.acts) + (action.cycle or 0)}
 
 
 def _rule(name: str, **carries: Any) -> ConsumerSpec:
     with patch.object(rule_process, "RuleWorker", _InProcess):
-        plugin = Plugin("rule", name, "test", "1", low=0.0, high=1000.0, **carries)
+        plugin = DiscoveredPlugin("rule", name, "test", "1", low=0.0, high=1000.0, **carries)
         return rule_process.rule_consumer(plugin, timeout=60.0, memory_mib=64)[0]
 
 
@@ -311,8 +311,8 @@ class Worker:
 
     async def _run(self, spec: ConsumerSpec) -> None:
         own: Any = self.bus
-        async with feeding(own) as feed, joined(own, [spec.name], self.name) as others:
-            await SharedConsumer(spec, others).run(feed, self.stop)
+        async with shared_subscription(own) as shared_events, joined(own, [spec.name], self.name) as others:
+            await SharedConsumer(spec, others).run(shared_events, self.stop)
 
     async def kill(self) -> None:
         """At once: what it asked for may be done, and it says nothing more."""

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Bus, MemoryBus, MemoryJournal, Message, feeding
+from conch.bus import Bus, MemoryBus, MemoryJournal, OutgoingMessage, shared_subscription
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer
 from conch.cycle.hosting import publish_watch
-from conch.cycle.hosting.host import Host
+from conch.cycle.hosting.host import AgentHost
 from conch.tools import Notes, tool
 from conch_schemas import (
     ActionDecided,
@@ -53,9 +53,9 @@ class Acting:
     @asynccontextmanager
     async def on(self, bus: Bus) -> AsyncIterator[None]:
         """It lives on this bus until told to stop, when this is left."""
-        async with feeding(bus) as feed:
-            one = self.life.hosted(feed, None)
-            task = asyncio.create_task(Host(feed, [one]).run())
+        async with shared_subscription(bus) as shared_events:
+            one = self.life.hosted(shared_events, None)
+            task = asyncio.create_task(AgentHost(shared_events, [one]).run())
             yield
             one.control.stop()
             await asyncio.wait_for(task, 30)
@@ -161,7 +161,9 @@ async def test_an_agent_that_waits_behind_a_flood_says_so(
         async def flood() -> None:
             """Thousands always on their way, each for itself."""
             while True:
-                events = [Message("conch.v1.flood.goal.set", b"x" * 300, str(uuid.uuid4())) for _ in range(4000)]
+                events = [
+                    OutgoingMessage("conch.v1.flood.goal.set", b"x" * 300, str(uuid.uuid4())) for _ in range(4000)
+                ]
                 await other.publish_many(events)
 
         flooding = asyncio.create_task(flood())

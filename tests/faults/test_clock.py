@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Bus, MemoryBus, feeding
+from conch.bus import Bus, MemoryBus, shared_subscription
 from conch_schemas import ExperienceRecorded, NeedsChanged, NoveltyMeasured, RewardAssigned
 from tests.faults.acts import OF_CURIOSITY, PARTS, SCORERS, act, consuming, context, ready, stored, streamed, weights
 from tests.faults.conftest import either_way
@@ -51,7 +51,11 @@ async def test_a_clock_that_jumps_to_and_fro_costs_the_store_nothing(tmp_path: P
     """The store's clock and the producer's are each an hour off, now so, now so: every act is recorded in the end with
     all of its scores, each of them once."""
     own, draw = context(tmp_path), random.Random(8)
-    async with MemoryBus() as bus, feeding(bus) as feed, consuming(feed, own, [*SCORERS, "store"]):
+    async with (
+        MemoryBus() as bus,
+        shared_subscription(bus) as shared_events,
+        consuming(shared_events, own, [*SCORERS, "store"]),
+    ):
         await publish(bus, weights(own))
         for cycle in range(60):
             jump(draw.choice((-HOUR, 0 * HOUR, HOUR)))
@@ -71,14 +75,18 @@ async def test_a_part_that_the_clock_held_for_late_counts_all_the_same(
     """With the clock an hour ahead the deadline passes at once, and the act is recorded without that part; the part
     comes and the record is revised. With the clock an hour behind it is waited for. Both end with the same scores."""
     own = context(tmp_path)
-    async with MemoryBus() as bus, feeding(bus) as feed, consuming(feed, own, ["reward", "needs", "store"]):
+    async with (
+        MemoryBus() as bus,
+        shared_subscription(bus) as shared_events,
+        consuming(shared_events, own, ["reward", "needs", "store"]),
+    ):
         await publish(bus, weights(own), act(0))
         await until(lambda: len(stored(tmp_path).scores) == PARTS - OF_CURIOSITY)
         jump(off)
         await publish(bus, weights(own).model_copy(update={"id": "wakes the store"}))
         if len(revisions) > 1:
             await until(lambda: stored(tmp_path).revisions)
-        async with consuming(feed, own, ["curiosity"]):
+        async with consuming(shared_events, own, ["curiosity"]):
             await until(lambda: said_complete(bus))
         recorded = (await streamed(bus)).of(ExperienceRecorded)
 

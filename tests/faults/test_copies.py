@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Bus, feeding
+from conch.bus import Bus, shared_subscription
 from conch.consumer import ConsumerRuntime
 from conch.consumer.runtime import loop as run_module
 from conch.errors import FencedError
@@ -26,8 +26,8 @@ class Copy:
         self.task = asyncio.create_task(self._run(bus))
 
     async def _run(self, bus: Bus) -> None:
-        async with feeding(bus) as feed:
-            self.runtime = ConsumerRuntime(feed, ANSWER)
+        async with shared_subscription(bus) as shared_events:
+            self.runtime = ConsumerRuntime(shared_events, ANSWER)
             await self.runtime.run(self.stop)
 
 

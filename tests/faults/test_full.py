@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Bus, Message
+from conch.bus import Bus, OutgoingMessage
 from conch.bus.server import EmbeddedServer
 from tests.conftest import TOKEN
 
@@ -29,7 +29,7 @@ class Publishing:
         self.all = asyncio.gather(*(self._publish(batch) for batch in batches))
 
     async def _publish(self, batch: list[int]) -> None:
-        events = [Message(SUBJECT, b"%d " % number + b"x" * 1000, str(number)) for number in batch]
+        events = [OutgoingMessage(SUBJECT, b"%d " % number + b"x" * 1000, str(number)) for number in batch]
         stored = await self._bus.publish_many(events)
         self.acknowledged |= {event.id: where.seq for event, where in zip(events, stored, strict=True)}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Message
+from conch.bus import OutgoingMessage
 from conch.consumer.runtime import loop as run_module
 from tests.faults.conftest import either_way
 from tests.faults.load import message
@@ -141,7 +141,7 @@ async def test_a_far_away_server_costs_time_only(proxy: Proxy, bus_at: Any) -> N
 
 async def test_a_slow_reader_delays_nobody_and_misses_nothing(proxy: Proxy, nats_server: Any, bus_at: Any) -> None:
     """Behind a thin line it gets megabytes late, each once and in order; others read and publish as ever."""
-    events = [Message(SUBJECT, b"%d " % number + b"x" * 20_000, str(number)) for number in range(300)]
+    events = [OutgoingMessage(SUBJECT, b"%d " % number + b"x" * 20_000, str(number)) for number in range(300)]
     proxy.down.rate = 4_000_000
     async with (
         bus_at(proxy.url) as far,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Message, feeding
+from conch.bus import OutgoingMessage, shared_subscription
 from conch.bus.server import EmbeddedServer
 from tests.faults.conftest import either_way
 from tests.faults.load import message
@@ -87,9 +87,9 @@ async def test_one_tap_that_stands_still_holds_up_no_other(
     async with (
         bus_at(nats_server.url) as bus,
         bus_at(nats_server.url) as theirs,
-        feeding(theirs) as feed,
-        feed.tap(None, after=0) as quick,
-        feed.tap(None, after=0) as slow,
+        shared_subscription(theirs) as shared_events,
+        shared_events.subscribe(None, after=0) as quick,
+        shared_events.subscribe(None, after=0) as slow,
     ):
         await bus.publish_many([message("echo", number) for number in range(1, 501)])
         first = [arrived.seq for arrived in await asyncio.wait_for(slow.get(10), 30)]
@@ -102,11 +102,11 @@ async def test_one_tap_that_stands_still_holds_up_no_other(
     assert seen == late == list(range(1, 1001))
 
 
-async def _taken(tap: Any, count: int) -> list[int]:
+async def _taken(subscription: Any, count: int) -> list[int]:
     found: list[int] = []
     async with asyncio.timeout(30):
         while len(found) < count:
-            found += [arrived.seq for arrived in await tap.get()]
+            found += [arrived.seq for arrived in await subscription.get()]
     return found
 
 
@@ -125,7 +125,7 @@ async def test_a_reader_that_the_server_hangs_up_on_misses_nothing(tmp_path: Any
     await server.start()
     found: list[int] = []
     async with bus_at(server.url) as near, Proxy(server.url) as proxy, bus_at(proxy.url) as far:
-        await near.publish_many([Message("conch.v1.echo.goal.set", b"x" * 50_000, str(n)) for n in range(300)])
+        await near.publish_many([OutgoingMessage("conch.v1.echo.goal.set", b"x" * 50_000, str(n)) for n in range(300)])
         async with far.follow(["conch.v1.>"], after=0) as reader:
             proxy.down.hold()
             waiting = asyncio.create_task(reader.get())
@@ -149,7 +149,7 @@ async def test_a_reader_that_is_cut_off_asks_for_less(nats_server: EmbeddedServe
         Proxy(nats_server.url, room=512 * 1024) as proxy,
         bus_at(proxy.url) as far,
     ):
-        await near.publish_many([Message("conch.v1.echo.goal.set", b"x" * 50_000, str(n)) for n in range(100)])
+        await near.publish_many([OutgoingMessage("conch.v1.echo.goal.set", b"x" * 50_000, str(n)) for n in range(100)])
         proxy.down.rate = 4_000_000
         async with far.follow(["conch.v1.>"], after=0) as reader, asyncio.timeout(PATIENCE):
             while len(found) < 100:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import structlog
 
-from conch.bus import feeding
+from conch.bus import shared_subscription
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.consumer.group import membership
@@ -30,10 +30,10 @@ async def _live(url: str, token: str, home: Path, fold: str, name: str) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with (
         JetStreamBus(Access(url, token=token)) as bus,
-        feeding(bus) as feed,
+        shared_subscription(bus) as shared_events,
         joined(bus, [fold], name) as others,
     ):
-        await SharedConsumer(folds(home)[fold], others).run(feed, stop)
+        await SharedConsumer(folds(home)[fold], others).run(shared_events, stop)
 
 
 def main() -> None:

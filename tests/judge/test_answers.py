@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from conch.errors import JudgeError
 from conch.judge.answer import Judgement
-from conch.judge.answers import HOUR, PROMPTS, Answers
+from conch.judge.answers import HOUR, PROMPTS, JudgeCache
 from conch_schemas import PromptMessage
 
 CALM = Judgement(0.75, "Calm.")
@@ -38,12 +38,12 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-async def open_(tmp_path: Path, clock: Clock) -> AsyncIterator[Callable[..., Answers]]:
+async def open_(tmp_path: Path, clock: Clock) -> AsyncIterator[Callable[..., JudgeCache]]:
     """The file of this test, opened once more."""
-    opened: list[Answers] = []
+    opened: list[JudgeCache] = []
 
-    def make(entries: int = 100, **more: Any) -> Answers:
-        opened.append(Answers(tmp_path / "judges" / "tone.db", entries, clock=clock, **more))
+    def make(entries: int = 100, **more: Any) -> JudgeCache:
+        opened.append(JudgeCache(tmp_path / "judges" / "tone.db", entries, clock=clock, **more))
         return opened[-1]
 
     yield make
@@ -52,7 +52,7 @@ async def open_(tmp_path: Path, clock: Clock) -> AsyncIterator[Callable[..., Ans
         await one.close()
 
 
-async def test_what_was_answered_is_there_after_a_restart(open_: Callable[..., Answers]) -> None:
+async def test_what_was_answered_is_there_after_a_restart(open_: Callable[..., JudgeCache]) -> None:
     """Answers and prompts; the same answer twice is one."""
     first = open_()
     await first.put("k", CALM)
@@ -68,7 +68,7 @@ async def test_what_was_answered_is_there_after_a_restart(open_: Callable[..., A
     assert await second.prompt("another") == []
 
 
-async def test_a_closed_file_opens_again(open_: Callable[..., Answers]) -> None:
+async def test_a_closed_file_opens_again(open_: Callable[..., JudgeCache]) -> None:
     """A consumer that ends and begins again keeps its judge."""
     answers = open_()
     await answers.put("k", CALM)
@@ -77,7 +77,7 @@ async def test_a_closed_file_opens_again(open_: Callable[..., Answers]) -> None:
     assert await answers.get("k") == CALM
 
 
-async def test_the_answer_used_longest_ago_goes(open_: Callable[..., Answers]) -> None:
+async def test_the_answer_used_longest_ago_goes(open_: Callable[..., JudgeCache]) -> None:
     """Never more than so many; what was looked up just now stays."""
     answers = open_(entries=3)
     for key in "abc":
@@ -89,7 +89,7 @@ async def test_the_answer_used_longest_ago_goes(open_: Callable[..., Answers]) -
     assert [key for key in "abcd" if await answers.get(key)] == ["a", "c", "d"]
 
 
-async def test_fewer_entries_than_before_are_kept_at_the_next_answer(open_: Callable[..., Answers]) -> None:
+async def test_fewer_entries_than_before_are_kept_at_the_next_answer(open_: Callable[..., JudgeCache]) -> None:
     """A bound that was lowered holds; 0 remembers nothing new."""
     for key in "abcdef":
         await open_().put(key, CALM)
@@ -109,7 +109,7 @@ def test_the_file_never_holds_more_than_its_bound(
     import asyncio
 
     async def use() -> None:
-        answers, kept = Answers(tmp_path_factory.mktemp("judges") / "j.db", entries), list[str]()
+        answers, kept = JudgeCache(tmp_path_factory.mktemp("judges") / "j.db", entries), list[str]()
         for key in keys:
             await answers.put(key, CALM) if await answers.get(key) is None else None
             kept = [*(one for one in kept if one != key), key][-entries:]
@@ -120,7 +120,7 @@ def test_the_file_never_holds_more_than_its_bound(
     asyncio.run(use())
 
 
-async def test_an_hour_holds_so_many_questions(open_: Callable[..., Answers], clock: Clock) -> None:
+async def test_an_hour_holds_so_many_questions(open_: Callable[..., JudgeCache], clock: Clock) -> None:
     """A sliding hour: as one falls out of it, one more may be asked. Beyond, the sentence says since when and where."""
     answers = open_()
     for _ in range(3):
@@ -137,7 +137,7 @@ async def test_an_hour_holds_so_many_questions(open_: Callable[..., Answers], cl
         await answers.count(3)
 
 
-async def test_the_budget_survives_a_restart_and_is_shared(open_: Callable[..., Answers]) -> None:
+async def test_the_budget_survives_a_restart_and_is_shared(open_: Callable[..., JudgeCache]) -> None:
     """Whoever opens the file counts on."""
     one, other = open_(), open_()
     await one.count(2)
@@ -149,13 +149,13 @@ async def test_the_budget_survives_a_restart_and_is_shared(open_: Callable[..., 
             await answers.count(2)
 
 
-async def test_a_budget_of_none_asks_nothing(open_: Callable[..., Answers]) -> None:
+async def test_a_budget_of_none_asks_nothing(open_: Callable[..., JudgeCache]) -> None:
     """0 questions an hour: a judge that lives of what it remembers."""
     with pytest.raises(JudgeError, match="budget of 0 questions an hour is used up: see"):
         await open_().count(0)
 
 
-async def test_a_clock_that_was_set_back_locks_nobody_out(open_: Callable[..., Answers], clock: Clock) -> None:
+async def test_a_clock_that_was_set_back_locks_nobody_out(open_: Callable[..., JudgeCache], clock: Clock) -> None:
     """What lies in the future by it counts as asked now, and is free an hour later."""
     answers = open_()
     await answers.count(1)
@@ -168,7 +168,7 @@ async def test_a_clock_that_was_set_back_locks_nobody_out(open_: Callable[..., A
     await answers.count(1)
 
 
-async def test_only_the_newest_prompts_wait_for_their_acts(open_: Callable[..., Answers]) -> None:
+async def test_only_the_newest_prompts_wait_for_their_acts(open_: Callable[..., JudgeCache]) -> None:
     """Of acts that never came."""
     answers = open_()
 
@@ -179,7 +179,7 @@ async def test_only_the_newest_prompts_wait_for_their_acts(open_: Callable[..., 
 
 @pytest.mark.parametrize("damage", ["garbage", "torn", "strange", "newer"])
 async def test_a_file_that_cannot_be_read_is_set_aside(
-    open_: Callable[..., Answers], tmp_path: Path, damage: str
+    open_: Callable[..., JudgeCache], tmp_path: Path, damage: str
 ) -> None:
     """One sentence, and it begins anew; the damaged file is kept, under another name."""
     file, said = tmp_path / "judges" / "tone.db", list[str]()
@@ -207,7 +207,7 @@ async def test_a_file_that_cannot_be_read_is_set_aside(
     assert file.with_name("tone.db.damaged-1").exists()
 
 
-async def test_a_file_damaged_while_it_is_open_is_set_aside(open_: Callable[..., Answers], tmp_path: Path) -> None:
+async def test_a_file_damaged_while_it_is_open_is_set_aside(open_: Callable[..., JudgeCache], tmp_path: Path) -> None:
     """Also the second time, beside the first."""
     said = list[str]()
     for _ in range(2):
@@ -227,7 +227,7 @@ async def test_a_file_damaged_while_it_is_open_is_set_aside(open_: Callable[...,
 async def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     """As the reason of a score that could not be made; an answer that was paid for is not lost by it."""
     (tmp_path / "judges").write_text("a file where a directory should be")
-    answers = Answers(tmp_path / "judges" / "tone.db", 10)
+    answers = JudgeCache(tmp_path / "judges" / "tone.db", 10)
 
     await answers.put("k", CALM)
     with pytest.raises(JudgeError, match=r"tone.db cannot be used .*: make room or mend its permissions"):
@@ -259,7 +259,7 @@ async def test_what_was_paid_for_survives_a_kill(tmp_path: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", PAID, str(file)], timeout=60, check=False)
     assert killed.returncode == -9
 
-    answers = Answers(file, 1000)
+    answers = JudgeCache(file, 1000)
 
     assert [await answers.get(str(number)) for number in range(50)] == [Judgement(0.5, "paid")] * 50
     with pytest.raises(JudgeError, match="used up"):

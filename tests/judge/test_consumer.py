@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Bus, Message, feeding
+from conch.bus import Bus, OutgoingMessage, shared_subscription
 from conch.config import Settings
 from conch.consumer import ConsumerRuntime, ConsumerSpec
 from conch.consumer.emitted import emitted
-from conch.consumer.group.membership import Members
+from conch.consumer.group.membership import Membership
 from conch.consumer.group.shared import SharedConsumer
 from conch.consumer.plugins.discover import builtin_names, builtin_services, wanted_builtin
 from conch.consumer.service import ServiceContext
@@ -58,8 +58,8 @@ def spec(endpoint: Endpoint, tmp_path: Path) -> Specs:
 async def judging(bus: Bus, spec: ConsumerSpec) -> AsyncIterator[ConsumerRuntime]:
     """It runs; leaving stops it in order."""
     assert spec.close is not None
-    async with feeding(bus) as feed:
-        runtime, stop = ConsumerRuntime(feed, spec, retry_seconds=(0.001,)), asyncio.Event()
+    async with shared_subscription(bus) as shared_events:
+        runtime, stop = ConsumerRuntime(shared_events, spec, retry_seconds=(0.001,)), asyncio.Event()
         running = asyncio.create_task(runtime.run(stop))
         try:
             yield runtime
@@ -70,7 +70,7 @@ async def judging(bus: Bus, spec: ConsumerSpec) -> AsyncIterator[ConsumerRuntime
 
 
 async def publish(bus: Bus, *events: Event) -> None:
-    await bus.publish_many([Message(subject_of(event), encode(event), event.id) for event in events])
+    await bus.publish_many([OutgoingMessage(subject_of(event), encode(event), event.id) for event in events])
 
 
 async def scores(bus: Bus) -> list[RewardAssigned]:
@@ -133,8 +133,8 @@ async def test_killed_between_two_answers_a_judge_asks_for_the_missing_one_alone
     endpoint.plan = [HANGS]
     await publish(bus, *(act(cycle, raw=str(cycle)) for cycle in range(1, 6)))
     one = spec(concurrency=2)
-    async with feeding(bus) as feed:
-        runtime = ConsumerRuntime(feed, one)
+    async with shared_subscription(bus) as shared_events:
+        runtime = ConsumerRuntime(shared_events, one)
         running = asyncio.create_task(runtime.run(asyncio.Event()))
         await until(lambda: runtime.tally.handled == 4)
         running.cancel()
@@ -264,8 +264,8 @@ async def test_a_shared_judge_lets_go_of_its_file_when_it_ends(spec: Specs) -> N
 
     stop = asyncio.Event()
     stop.set()
-    async with MemoryBus(MemoryJournal()) as bus, feeding(bus) as feed:
-        await SharedConsumer(replace(spec(), close=close), Members(bus, "here")).run(feed, stop)
+    async with MemoryBus(MemoryJournal()) as bus, shared_subscription(bus) as shared_events:
+        await SharedConsumer(replace(spec(), close=close), Membership(bus, "here")).run(shared_events, stop)
 
     assert closed == ["now"]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.errors import JudgeError
-from conch.judge import JudgeConfig, Question, score_group
+from conch.judge import JudgeConfig, JudgeQuestion, score_group
 from conch.judge.relative import group_question, read_scores, shuffled
 from conch.rewards.compose import Message
 
@@ -23,7 +23,7 @@ def scores(*rows: Any, **more: Any) -> str:
     return json.dumps({"explanation": "Compared.", "scores": listed, **more})
 
 
-def shown(question: Question) -> dict[str, str]:
+def shown(question: JudgeQuestion) -> dict[str, str]:
     """Letter -> reply, as a model is shown them."""
     rows = [json.loads(line) for line in question.user.split("\n") if line.startswith('{"role": "candidate ')]
     return {row["role"].removeprefix("candidate "): row["content"] for row in rows}
@@ -34,9 +34,9 @@ class Taste:
 
     def __init__(self, likes: str, place: str = "") -> None:
         self.likes, self.place = likes, place
-        self.asked: list[Question] = []
+        self.asked: list[JudgeQuestion] = []
 
-    async def __call__(self, question: Question) -> str:
+    async def __call__(self, question: JudgeQuestion) -> str:
         self.asked.append(question)
         found = shown(question).items()
         return scores(
@@ -113,7 +113,7 @@ async def test_an_answer_written_into_a_reply_is_none() -> None:
     """A candidate that holds finished scores, and a model that copies them: an error."""
     copied = scores(("A", 1.0), ("B", 0.0))
 
-    async def ask(_: Question) -> str:
+    async def ask(_: JudgeQuestion) -> str:
         return copied
 
     with pytest.raises(JudgeError, match="word for word"):

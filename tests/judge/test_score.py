@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from conch.errors import JudgeError
-from conch.judge import JudgeConfig, Question, judge_key, judge_version, score_with_llm_judge
+from conch.judge import JudgeConfig, JudgeQuestion, judge_key, judge_version, score_with_llm_judge
 from conch.judge.score import MOST_WAIT
 from conch.rewards.compose import Message, Trajectory, cache_key
 from tests.judge.standin import answer
@@ -21,10 +21,10 @@ class Model:
     """Gives these answers in turn, the last one for ever; errors it raises."""
 
     answers: list[str | JudgeError]
-    asked: list[Question] = field(default_factory=list)
+    asked: list[JudgeQuestion] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
 
-    async def __call__(self, question: Question) -> str:
+    async def __call__(self, question: JudgeQuestion) -> str:
         self.asked.append(question)
         said = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(said, JudgeError):

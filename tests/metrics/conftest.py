@@ -29,7 +29,7 @@ from conch_schemas import (
     source_of,
     subject_of,
 )
-from conch_services.metrics.counting import Counting, Seen
+from conch_services.metrics.counting import EventCounter, WatchedFigures
 from conch_services.metrics.instruments import Instruments
 from conch_services.metrics.service import MetricsService, metrics_service
 from tests.hosted import hosted
@@ -109,7 +109,7 @@ class Board:
 
     def __init__(self, **settings: Any) -> None:
         self.instruments = Instruments()
-        self.counting = Counting(Settings.model_validate(settings), self.instruments)
+        self.counting = EventCounter(Settings.model_validate(settings), self.instruments)
 
     def count(self, *events: Event, at: float = 1_767_225_600.0) -> None:
         """Take facts; `at` is 2026-01-01 UTC unless said otherwise."""
@@ -118,7 +118,7 @@ class Board:
 
     def watch(self, states: Mapping[str, WatchState]) -> None:
         """Take what the watchers know, by agent."""
-        seen = Seen()
+        seen = WatchedFigures()
         for agent, state in states.items():
             self.counting.see(agent, state, seen)
         self.counting.set_watched(seen)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from conch.cli.common import Common
+from conch.cli.common import CommonOptions
 from conch.cli.main import main
 from conch.cli.metrics import dashboards, rules
 from conch.metrics.boards import BOARDS
@@ -45,14 +45,14 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Cal
 
 def test_the_rules_beside_the_deployment_are_those_that_the_command_prints(tmp_path: Path, capsys: Any) -> None:
     """Made anew with `conch metrics rules --out ops/prometheus/conch.yml`."""
-    rules(common=Common(home=tmp_path))
+    rules(common=CommonOptions(home=tmp_path))
 
     assert capsys.readouterr().out == (OPS / "prometheus" / "conch.yml").read_text()
 
 
 def test_the_dashboards_beside_the_deployment_are_those_that_the_command_writes(tmp_path: Path) -> None:
     """Made anew with `conch metrics dashboards --out ops/grafana`."""
-    dashboards(out=tmp_path / "made", common=Common(home=tmp_path))
+    dashboards(out=tmp_path / "made", common=CommonOptions(home=tmp_path))
 
     made = {file.name: file.read_text() for file in (tmp_path / "made").iterdir()}
     assert made == {file.name: file.read_text() for file in (OPS / "grafana").glob("*.json")}
@@ -61,7 +61,7 @@ def test_the_dashboards_beside_the_deployment_are_those_that_the_command_writes(
 
 def test_dashboards_are_printed_as_one_document(tmp_path: Path, capsys: Any) -> None:
     """By the name of their files, for a program that puts them elsewhere."""
-    dashboards(common=Common(home=tmp_path, json=True))
+    dashboards(common=CommonOptions(home=tmp_path, json=True))
 
     told = json.loads(capsys.readouterr().out)
     assert told["schema"] == "conch.v1.metrics_dashboards"
@@ -70,7 +70,7 @@ def test_dashboards_are_printed_as_one_document(tmp_path: Path, capsys: Any) -> 
 
 def test_dashboards_are_named_to_a_person(tmp_path: Path, capsys: Any) -> None:
     """A line each, and what writes them: the documents are of use to Grafana alone."""
-    dashboards(common=Common(home=tmp_path))
+    dashboards(common=CommonOptions(home=tmp_path))
 
     *named, advice = capsys.readouterr().out.splitlines()
     assert [line.split(maxsplit=1) for line in named] == [[board.uid, board.title] for board in BOARDS]
@@ -82,7 +82,7 @@ def test_rules_of_ones_own_have_alerts_too(tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "joy.py").write_text(RULE)
     (tmp_path / "bad.py").write_text("1 / 0\n")
 
-    rules(rules=[tmp_path / "joy.py", tmp_path / "bad.py"], common=Common(home=tmp_path))
+    rules(rules=[tmp_path / "joy.py", tmp_path / "bad.py"], common=CommonOptions(home=tmp_path))
 
     out, err = capsys.readouterr()
     [_, alerts] = yaml.safe_load(out)["groups"]
@@ -96,11 +96,11 @@ def test_what_is_written_is_said(tmp_path: Path, capsys: Any) -> None:
     """To a person a line a file, to a program one document; everybody may read the files."""
     file = tmp_path / "new" / "rules.yml"
 
-    rules(out=file, common=Common(home=tmp_path))
+    rules(out=file, common=CommonOptions(home=tmp_path))
     assert capsys.readouterr().out == f"wrote {file}\n"
-    rules(out=file, common=Common(home=tmp_path, json=True))
+    rules(out=file, common=CommonOptions(home=tmp_path, json=True))
     assert json.loads(capsys.readouterr().out) == {"schema": "conch.v1.metrics_written", "files": [str(file)]}
-    rules(common=Common(home=tmp_path, json=True))
+    rules(common=CommonOptions(home=tmp_path, json=True))
     told = json.loads(capsys.readouterr().out)
 
     assert yaml.safe_load(file.read_text())["groups"] == told["groups"]

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from conch.consumer.group.lag import Standing
-from conch.consumer.operations.retention import Held
+from conch.consumer.group.lag import ReaderLag
+from conch.consumer.operations.retention import RetentionBlocker
 from conch.text import cut
 from conch_schemas import (
     ActionDecided,
@@ -41,8 +41,8 @@ def _decided(**data: object) -> ActionDecided:
     return event
 
 
-def _reader(name: str, lag: int) -> Standing:
-    return Standing(name, 0, lag)
+def _reader(name: str, lag: int) -> ReaderLag:
+    return ReaderLag(name, 0, lag)
 
 
 def test_a_cycle_is_counted_by_what_was_replied_and_how_it_came_out(board: Board) -> None:
@@ -300,7 +300,7 @@ def test_readers_show_what_waits_for_them_and_go_when_they_are_gone(board: Board
 
 def test_who_holds_up_the_trimming_is_shown_as_long_as_it_does(board: Board) -> None:
     """With the events that stay for it; before it is in the way with 0."""
-    board.counting.set_held([Held("joy", 3, 9, 5), Held("agent/echo", 4, 9, 0)], 1234)
+    board.counting.set_held([RetentionBlocker("joy", 3, 9, 5), RetentionBlocker("agent/echo", 4, 9, 0)], 1234)
     assert board.value("conch_bus_keep_blocked_events", consumer="joy") == 5
     assert board.value("conch_bus_keep_blocked_events", consumer="agent/echo") == 0
     assert board.value("conch_bus_stream_bytes") == 1234

@@ -6,20 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch_schemas import GoalDropped
-from conch_services.metrics.labels import LONGEST, OTHER, Names, exemplar_of
+from conch_services.metrics.labels import LONGEST, OTHER, BoundedLabels, exemplar_of
 from tests.metrics.conftest import TRACE, make
 
 
 def test_names_beyond_the_bound_are_other() -> None:
     """The first names keep theirs, whatever comes after."""
-    names = Names(2)
+    names = BoundedLabels(2)
 
     assert [names(name) for name in ("a", "b", "c", "a")] == ["a", "b", OTHER, "a"]
 
 
 def test_a_known_name_has_its_place_though_strangers_came_first() -> None:
     """What is known from the start cannot be crowded out."""
-    names = Names(2, ["echo"])
+    names = BoundedLabels(2, ["echo"])
 
     assert [names(name) for name in ("x", "y", "echo")] == ["x", OTHER, "echo"]
 
@@ -27,7 +27,7 @@ def test_a_known_name_has_its_place_though_strangers_came_first() -> None:
 @given(st.lists(st.text(max_size=200), max_size=30))
 def test_labels_are_few_short_and_printable(texts: list[str]) -> None:
     """Any texts at all make at most so many labels, none empty, long, or with a control character."""
-    names = Names(5)
+    names = BoundedLabels(5)
 
     labels = {names(text) for text in texts}
 

@@ -17,7 +17,7 @@ import yaml
 
 from conch.cli.common import open_bus
 from conch.config import Settings
-from conch.consumer.group.lag import say_place
+from conch.consumer.group.lag import report_position
 from conch.home import Home
 from conch_schemas import ActionTaken
 from tests.metrics.prometheus import Prometheus, mind
@@ -117,7 +117,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory, needs: Callable[[str, str], N
 
 async def _leave_behind(home: Path) -> None:
     async with open_bus(Home(home), Settings()) as bus:
-        await say_place(bus, "gone", [ActionTaken], 1)
+        await report_position(bus, "gone", [ActionTaken], 1)
 
 
 def _panels() -> Iterator[Any]:

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from conch.config import Settings
-from conch.consumer.plugins.discover import Found, Plugin
+from conch.consumer.plugins.discover import DiscoveredPlugin, Discovery
 from conch.metrics.alerts import ALARMS
 from conch.metrics.rules import as_yaml, rule_groups
 from conch_schemas import AlarmKind
 
-JOY = Plugin("rule", "joy", "joy.py", "1", weight=0.2, low=0.0, high=4.0)
+JOY = DiscoveredPlugin("rule", "joy", "joy.py", "1", weight=0.2, low=0.0, high=4.0)
 MINUTES = 480
 """Of the figures that a test makes: more than the rules look back."""
 
@@ -169,8 +169,8 @@ def promtool(needs: Callable[[str, str], None], tmp_path: Path) -> Callable[...,
     return run
 
 
-def _groups(*plugins: Plugin, **settings: Any) -> list[dict[str, Any]]:
-    return rule_groups(Settings.model_validate(settings), Found(plugins))
+def _groups(*plugins: DiscoveredPlugin, **settings: Any) -> list[dict[str, Any]]:
+    return rule_groups(Settings.model_validate(settings), Discovery(plugins))
 
 
 def _alerts(groups: Sequence[Mapping[str, Any]], name: str) -> list[dict[str, Any]]:

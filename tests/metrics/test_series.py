@@ -13,23 +13,23 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 
-from conch_services.metrics.series import Distribution, Family, Figure, show
+from conch_services.metrics.series import Distribution, MetricFamily, Sample, show
 from tests.metrics.conftest import Board, make_act, make_experience, part
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=20)
 numbers = st.floats(allow_nan=False)
 
 
-def _text(family: Family[Any], *, openmetrics: bool) -> str:
+def _text(family: MetricFamily[Any], *, openmetrics: bool) -> str:
     return "".join(family.text(openmetrics=openmetrics)) + ("# EOF\n" if openmetrics else "")
 
 
-def _gauge() -> Family[Figure]:
-    return Family("conch_some", "Some.", "gauge", ["agent", "need"], Figure)
+def _gauge() -> MetricFamily[Sample]:
+    return MetricFamily("conch_some", "Some.", "gauge", ["agent", "need"], Sample)
 
 
-def _histogram(*bounds: float) -> Family[Distribution]:
-    return Family("conch_some_seconds", "Some.", "histogram", ["phase"], partial(Distribution, bounds=bounds))
+def _histogram(*bounds: float) -> MetricFamily[Distribution]:
+    return MetricFamily("conch_some_seconds", "Some.", "histogram", ["phase"], partial(Distribution, bounds=bounds))
 
 
 @given(st.dictionaries(st.tuples(words, words), numbers, min_size=1, max_size=5))

@@ -14,12 +14,12 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 
-from conch.bus import feeding
+from conch.bus import shared_subscription
 from conch.bus.memory import MemoryBus
 from conch.config import Settings
 from conch.consumer import Service, ServiceContext
-from conch.consumer.group.lag import say_place
-from conch.consumer.runtime.output import Tally
+from conch.consumer.group.lag import report_position
+from conch.consumer.runtime.output import ConsumerCounts
 from conch.errors import ConchError
 from conch_schemas import ActionTaken, encode, subject_of
 from conch_services.metrics import service as module
@@ -123,12 +123,12 @@ async def test_the_lag_of_consumers_is_shown(
     monkeypatch.setattr(module, "POLL_SECONDS", 0.005)
     monkeypatch.setattr(module, "KEEP_SECONDS", 0.005)
     await publish(bus, make_act(cycle=1), make_act(cycle=2))
-    await say_place(bus, "joy", [ActionTaken], 0)
+    await report_position(bus, "joy", [ActionTaken], 0)
     async with running(bus={"keep": {"gib": 1e-9}}) as metrics:
         assert await _sample(metrics, "conch_consumer_pending_messages", consumer="joy") == 2
         assert await _sample(metrics, "conch_bus_keep_blocked_events", consumer="joy") == 2
 
-        await say_place(bus, "joy", [ActionTaken], 1)
+        await report_position(bus, "joy", [ActionTaken], 1)
 
         async def shown(name: str, value: float) -> bool:
             return await _sample(metrics, name, consumer="joy") == value
@@ -139,7 +139,7 @@ async def test_the_lag_of_consumers_is_shown(
 
 async def test_duplicates_of_the_hosts_consumers_are_read_at_the_scrape(running: Running) -> None:
     """The host says what its consumers counted; the service asks when it is asked."""
-    tally = Tally()
+    tally = ConsumerCounts()
     async with running() as service:
         service.tallies = lambda: {"joy": tally}
         tally.duplicates = 5
@@ -188,8 +188,8 @@ async def test_a_named_port_that_is_taken_ends_the_service_before_it_reads(bus: 
         service = metrics_service(ServiceContext(settings, tmp_path))
 
         with pytest.raises(ConchError, match="is taken: name another one for the metrics") as caught:
-            async with feeding(bus) as feed:
-                await service.run(feed, asyncio.Event())
+            async with shared_subscription(bus) as shared_events:
+                await service.run(shared_events, asyncio.Event())
 
     assert caught.value.exit_code == 1
     assert service.address is None
@@ -233,8 +233,8 @@ async def test_a_page_elsewhere_whose_name_leads_here_reads_no_figures(running: 
 async def test_cancelled_it_lets_go_at_once(bus: MemoryBus, tmp_path: Path) -> None:
     """Port and connections are closed; no task stays."""
     service = metrics_service(ServiceContext(Settings.model_validate({"metrics": {"port": 0}}), tmp_path))
-    async with feeding(bus) as feed:
-        task = asyncio.create_task(service.run(feed, asyncio.Event()))
+    async with shared_subscription(bus) as shared_events:
+        task = asyncio.create_task(service.run(shared_events, asyncio.Event()))
         await service.started.wait()
 
         task.cancel()

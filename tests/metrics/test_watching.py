@@ -6,15 +6,15 @@ import pytest
 
 from conch.bus.memory import MemoryBus
 from conch.consumer.runtime.state import encode_state, state_key
-from conch.rewards.watch import Active, WatchState
+from conch.rewards.watch import ActiveAlarm, WatchState
 from conch_schemas import AlarmRaised
 from tests.metrics.conftest import Board, Running, make
 
 ACTS = 200
-HELD_OUT = Active("held_out", "plain", 180, 1.4, 1.0, "the total left the held-out plain", (0.1, 0.1, 0.5, 0.1))
+HELD_OUT = ActiveAlarm("held_out", "plain", 180, 1.4, 1.0, "the total left the held-out plain", (0.1, 0.1, 0.5, 0.1))
 
 
-def _state(*active: Active) -> WatchState:
+def _state(*active: ActiveAlarm) -> WatchState:
     """Acts of which the newest are paid more, by the part *thorough* alone, and the held-out rule does not follow."""
     paid = tuple(0.1 * (seq % 2) for seq in range(150)) + tuple(0.2 + 0.4 * (seq % 2) for seq in range(50))
     return WatchState(

@@ -10,7 +10,7 @@ import pytest
 
 from conch.config import MindSettings
 from conch.errors import ConfigError
-from conch.minds import Minds
+from conch.minds import MindFactory
 
 
 def test_each_kind_is_made(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_each_kind_is_made(tmp_path: Path) -> None:
     script.write_text("DO_NOTHING: rest\n")
     settings = (MindSettings(), MindSettings(kind="openai"), MindSettings(kind="scripted", script=str(script)))
 
-    kinds = [Minds(one).make(seed=0, memory=tmp_path / "memory").kind for one in settings]
+    kinds = [MindFactory(one).make(seed=0, memory=tmp_path / "memory").kind for one in settings]
 
     assert kinds == ["reflex", "openai", "scripted"]
 
@@ -27,7 +27,7 @@ def test_each_kind_is_made(tmp_path: Path) -> None:
 def test_a_scripted_mind_without_a_script_is_refused(tmp_path: Path) -> None:
     """The sentence says how to name one."""
     with pytest.raises(ConfigError, match="--script"):
-        Minds(MindSettings(kind="scripted")).make(seed=0, memory=tmp_path / "memory")
+        MindFactory(MindSettings(kind="scripted")).make(seed=0, memory=tmp_path / "memory")
 
 
 def test_heavy_libraries_come_only_with_the_kind_that_needs_them() -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from conch.config import MindSettings
 from conch.errors import ConfigError, ModelError
 from conch.minds import Prompt
-from conch.minds.endpoint import MAX_REPLY, MAX_SILENT, MAX_STREAM, Line, retry_after
+from conch.minds.endpoint import MAX_REPLY, MAX_SILENT, MAX_STREAM, ConnectionPool, retry_after
 from conch.minds.openai import OpenAIMind
 from tests.serving import listening
 
@@ -93,7 +93,7 @@ class Endpoint:
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
 
-    def mind(self, line: Line | None = None, first_word: float | None = None, **settings: Any) -> OpenAIMind:
+    def mind(self, line: ConnectionPool | None = None, first_word: float | None = None, **settings: Any) -> OpenAIMind:
         plain = {"kind": "openai", "base_url": self.url, "model": "tiny", "api_key": KEY, "timeout": 20.0}
         settings = {**plain, **settings}
         return OpenAIMind(MindSettings(**settings), sleep=self.sleep, line=line, first_word=first_word)
@@ -514,7 +514,7 @@ async def test_minds_that_share_a_line_ask_in_turn(prompt: Asking, until: Any, m
         writer.write(FINE)
 
     async with serving(when_released) as endpoint:
-        line = Line()
+        line = ConnectionPool()
         minds = [endpoint.mind(line=line) for _ in range(5)]
         asking = [asyncio.create_task(mind.complete(prompt("decide"))) for mind in minds]
         await until(lambda: len(endpoint.requests) == 2)

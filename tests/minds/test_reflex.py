@@ -15,7 +15,7 @@ import pytest
 from conch.actions import Registry, parse
 from conch.cycle.ground import ground
 from conch.errors import HomeError
-from conch.minds import Prompt, Recent
+from conch.minds import Prompt, RecentOutcome
 from conch.minds.memory import learnt, load
 from conch.minds.reflex import SAVE_EVERY, ReflexMind
 from conch.minds.templates import TEMPLATES
@@ -293,7 +293,7 @@ async def test_a_waiting_message_is_thought_of_and_answered(file: Path, prompt: 
 async def test_words_come_from_what_was_read(file: Path, prompt: Asking) -> None:
     """What an act brought up is looked for in later ones."""
     mind = ReflexMind(file)
-    read = Recent(
+    read = RecentOutcome(
         1, Action(kind="TOOL", valid=True, tool="shell", args={"command": "cat x"}), "success", "nautilus " * 9
     )
 

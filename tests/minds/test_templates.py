@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.actions import Registry, parse, render
-from conch.minds import Recent, Situation
-from conch.minds.templates import DRAFTS, TEMPLATES, Slots, fill_slots
+from conch.minds import RecentOutcome, Situation
+from conch.minds.templates import DRAFTS, TEMPLATES, TemplateSlots, fill_slots
 from conch.tools import BUILTIN_TOOLS
 from conch_schemas import Action, FileCheck, Goal
 
@@ -21,13 +21,13 @@ TEXT = st.text(max_size=40)
 Making = Callable[..., Situation]
 
 
-def slots(situation: Situation, seed: int = 0) -> Slots:
+def slots(situation: Situation, seed: int = 0) -> TemplateSlots:
     return fill_slots(situation, ("tide", "limpet"), random.Random(seed))
 
 
 def hostile(files: list[str], said: str, statement: str) -> Situation:
     goal = Goal(id="g", statement=statement or "x", check=FileCheck(path=said or "x"))
-    last = Recent(1, Action(kind="DO_NOTHING", valid=True, text=""), "none", said)
+    last = RecentOutcome(1, Action(kind="DO_NOTHING", valid=True, text=""), "none", said)
     return Situation(
         agent="echo", cycle=2, needs={said: 0.5}, pressing={}, need=said, goals=(goal,), message=said,
         recent=(last,), files=tuple(files), tools=REGISTRY.names,

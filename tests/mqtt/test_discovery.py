@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from conch_services.mqtt.discovery import Retained, announce_agent, announce_need
+from conch_services.mqtt.discovery import RetainedMessage, announce_agent, announce_need
 from conch_services.mqtt.presence import status
 
 TEXT = {"type": "string", "minLength": 1}
@@ -57,7 +57,7 @@ SCHEMAS = {
 """Of https://www.home-assistant.io/integrations/sensor.mqtt and binary_sensor.mqtt, the keys that are used here."""
 
 
-def checked(message: Retained) -> dict[str, Any]:
+def checked(message: RetainedMessage) -> dict[str, Any]:
     """The configuration in a message, held against what Home Assistant takes."""
     found = re.fullmatch(r"homeassistant/(sensor|binary_sensor)/([a-zA-Z0-9_-]+)/config", message.topic)
     assert found is not None, message.topic

@@ -14,14 +14,14 @@ from uuid import uuid4
 import aiomqtt
 import pytest
 
-from conch.bus import Bus, MemoryBus, MemoryJournal, feeding
+from conch.bus import Bus, MemoryBus, MemoryJournal, shared_subscription
 from conch.config import Settings
 from conch.consumer import ServiceContext
 from conch.errors import BusError
 from conch.home import Home
 from conch.tools.device import ACTUATE
 from conch_schemas import PolicySet, SenseMeasured, decode, encode, subject_of
-from conch_services.mqtt.inbound import InwardService
+from conch_services.mqtt.inbound import InboundService
 
 SENSES = {
     "kitchen": {"topic": "home/+/climate", "path": "t", "unit": "°C", "every": 0.1},
@@ -49,9 +49,9 @@ class Inward:
     async def runs(self) -> AsyncIterator[None]:
         context = ServiceContext(self.settings, self.home.path, lambda **line: self.troubles.append(line["waits"]))
         stop = asyncio.Event()
-        async with MemoryBus(self.journal) as self.bus, feeding(self.bus) as feed:
-            self.service = InwardService(context)
-            task = asyncio.create_task(self.service.run(feed, stop))
+        async with MemoryBus(self.journal) as self.bus, shared_subscription(self.bus) as shared_events:
+            self.service = InboundService(context)
+            task = asyncio.create_task(self.service.run(shared_events, stop))
             try:
                 yield
             finally:

@@ -16,8 +16,8 @@ import pytest
 
 from conch.config import Settings
 from conch_services.mqtt import link as links
-from conch_services.mqtt.link import Link
-from conch_services.mqtt.wire import RefusedError, Wire
+from conch_services.mqtt.link import BrokerLink
+from conch_services.mqtt.wire import BrokerConnection, BrokerRefusalError
 from tests.serving import listening
 
 
@@ -27,10 +27,10 @@ class Ours:
     def __init__(self, url: str, **edge: Any) -> None:
         self.said: list[str] = []
         self.heard: list[tuple[str, bytes, bool]] = []
-        self.wires: list[Wire] = []
+        self.wires: list[BrokerConnection] = []
         settings = Settings.model_validate({"edge": {"bridge": url, **edge}})
         will = aiomqtt.Will("t/will", b"gone", qos=1)
-        self.link = Link(
+        self.link = BrokerLink(
             settings.edge,
             "test",
             will=will,
@@ -39,7 +39,7 @@ class Ours:
         )
         self.task = asyncio.create_task(self.link.keep(self._live))
 
-    async def _live(self, wire: Wire) -> None:
+    async def _live(self, wire: BrokerConnection) -> None:
         await wire.publish("t/here", b"")
         self.wires.append(wire)
         await asyncio.Event().wait()
@@ -94,8 +94,8 @@ async def test_why_is_said_once(ours: Any, until: Any, monkeypatch: pytest.Monke
     """A broker that is not there is said once, in one sentence, however often it is tried."""
     monkeypatch.setattr(links, "REST_SECONDS", (0.001,))
     tried: list[None] = []
-    why = Link._why
-    monkeypatch.setattr(Link, "_why", lambda *args, **named: tried.append(None) or why(*args, **named))
+    why = BrokerLink._why
+    monkeypatch.setattr(BrokerLink, "_why", lambda *args, **named: tried.append(None) or why(*args, **named))
 
     one = ours("mqtt://127.0.0.1:1")
     await until(lambda: len(tried) >= 3)
@@ -284,14 +284,14 @@ async def test_no_more_is_on_the_wire_than_the_broker_takes(until: Any) -> None:
         await reader.read()
         writer.close()
 
-    async def live(wire: Wire) -> None:
+    async def live(wire: BrokerConnection) -> None:
         while len(sent) < 3:
             sent.append(await wire.send("t", b"x"))
         await sent[2]
 
     async with listening(serve) as port:
         edge = Settings.model_validate({"edge": {"bridge": f"mqtt://127.0.0.1:{port}"}}).edge
-        link = asyncio.create_task(Link(edge, "test").keep(live))
+        link = asyncio.create_task(BrokerLink(edge, "test").keep(live))
         await until(lambda: len(packets) == 2)
         before = len(sent)
         go_on.set()
@@ -325,7 +325,7 @@ async def test_the_last_will_is_said_when_we_go_without_a_word(broker: Any, hub:
 async def test_no_last_will_where_we_leave_in_order(broker: Any, hub: Any, until: Any) -> None:
     """A link whose life ends by itself closes the connection in order."""
     settings = Settings.model_validate({"edge": {"bridge": broker.url}})
-    link = Link(settings.edge, "test", will=aiomqtt.Will("t/will", b"gone", qos=1))
+    link = BrokerLink(settings.edge, "test", will=aiomqtt.Will("t/will", b"gone", qos=1))
 
     await link.keep(lambda wire: wire.publish("t/bye", b""))
     hub.say("t/behind", b"")
@@ -341,7 +341,7 @@ async def test_what_the_broker_does_not_allow(make_broker: Any, tmp_path: Path, 
     one = ours(make_broker(f"acl_file {tmp_path / 'acl'}").url)
     await until(lambda: one.wires)
 
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(BrokerRefusalError) as refused:
         await one.wires[0].publish("secret/door", b"open")
     await one.wires[0].publish("t/door", b"open")
 
@@ -353,6 +353,6 @@ async def test_what_is_too_large_for_the_broker(make_broker: Any, ours: Any, unt
     one = ours(make_broker("max_packet_size 2000").url)
     await until(lambda: one.wires)
 
-    with pytest.raises(RefusedError, match="the broker takes 2000"):
+    with pytest.raises(BrokerRefusalError, match="the broker takes 2000"):
         await one.wires[0].publish("t/large", bytes(3000))
     await one.wires[0].publish("t/small", bytes(1000))

@@ -15,7 +15,7 @@ import pytest
 
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
-from conch.bus.mqtt_listener import LISTENER, OWNER, Listener
+from conch.bus.mqtt_listener import LISTENER, OWNER, MqttListener
 from conch.bus.server import EmbeddedServer
 from conch.errors import BusError, ConchError
 
@@ -29,7 +29,7 @@ async def listening(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
     servers: list[EmbeddedServer] = []
 
     async def start(host: str = "127.0.0.1", port: int = 0, password: str | None = None) -> EmbeddedServer:
-        listener = Listener(host, port, password)
+        listener = MqttListener(host, port, password)
         server = EmbeddedServer(
             tmp_path / f"nats-{len(servers)}", token=TOKEN, strict=False, max_bytes=2**30, listener=listener
         )

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from conch.config.model import SenseSettings
-from conch_services.mqtt.sensors import Measurement, Senses, fact
+from conch_services.mqtt.sensors import Measurement, SensorInbox, fact
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 AGENTUID = "6b0c29a5-9d4e-4a86-8a8c-3c8f6f2f9b11"
@@ -21,7 +21,7 @@ class Heard:
     def __init__(self, **settings: Any) -> None:
         self.now = 0.0
         senses = {name: SenseSettings.model_validate({"topic": name} | more) for name, more in settings.items()}
-        self.senses = Senses(senses, clock=lambda: self.now)
+        self.senses = SensorInbox(senses, clock=lambda: self.now)
 
     def hear(self, topic: str, payload: bytes, *, kept: bool = False) -> bool:
         return self.senses.hear(topic, payload, kept, BEGAN + timedelta(seconds=self.now))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conch.bus import feeding
+from conch.bus import shared_subscription
 from conch.bus.memory import MemoryBus
 from conch.config import Settings
 from conch.config.load import read
@@ -232,8 +232,8 @@ async def test_cancelled_it_lets_go_at_once(bus: MemoryBus, tmp_path: Path, coll
     service: Service = otel_service(
         ServiceContext(Settings.model_validate({"otel": {"endpoint": collector.address}}), tmp_path)
     )
-    async with feeding(bus) as feed:
-        task = asyncio.create_task(service.run(feed, asyncio.Event()))
+    async with shared_subscription(bus) as shared_events:
+        task = asyncio.create_task(service.run(shared_events, asyncio.Event()))
         await service.started.wait()  # type: ignore[attr-defined]
         task.cancel()
         await asyncio.wait([task])

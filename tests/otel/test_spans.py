@@ -12,12 +12,12 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from conch_schemas import ActionTaken, NeedsChanged, Usage
 from conch_services.otel import spans as module
 from conch_services.otel.exporter import readable
-from conch_services.otel.spans import Span, Traces
+from conch_services.otel.spans import CycleSpan, TraceBuilder
 from tests.otel.conftest import cycle_facts, reward
 
 
-def _traces() -> Traces:
-    return Traces("openai", content=True)
+def _traces() -> TraceBuilder:
+    return TraceBuilder("openai", content=True)
 
 
 @given(
@@ -44,7 +44,7 @@ def test_whatever_a_cycle_says_can_be_sent(text: str, number: int, ms: float, ti
 
     found = [span for fact in told for span in traces.take(fact)] + traces.rest()
 
-    spans = [span for span in found if isinstance(span, Span)]
+    spans = [span for span in found if isinstance(span, CycleSpan)]
     assert all(0 <= span.start <= span.end < 2**63 for span in spans)
     assert encode_spans([readable(span) for span in spans]).SerializePartialToString()
 
@@ -57,7 +57,7 @@ def test_a_cycle_that_is_never_over_is_told_when_the_next_begins() -> None:
 
     told = traces.take(cycle_facts(2)[0])
 
-    assert [span.name for span in told if isinstance(span, Span)] == ["invoke_agent echo", "chat m-1"]
+    assert [span.name for span in told if isinstance(span, CycleSpan)] == ["invoke_agent echo", "chat m-1"]
     assert traces.rest() == []
     traces.take(cycle_facts(3)[2])
     assert [span.attributes["conch.cycle"] for span in traces.rest()] == [3]
@@ -74,7 +74,7 @@ def test_open_cycles_are_bounded(monkeypatch: Any) -> None:
 
     told = traces.take(cycle_facts()[0].model_copy(update={"agent": "c"}))
 
-    assert [span.name for span in told if isinstance(span, Span)] == ["invoke_agent a", "chat m-1"]
+    assert [span.name for span in told if isinstance(span, CycleSpan)] == ["invoke_agent a", "chat m-1"]
 
 
 def test_what_belongs_to_no_act_makes_no_trace() -> None:

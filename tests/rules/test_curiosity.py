@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from conch.config import RewardSettings, Settings
 from conch.consumer import ServiceContext
 from conch.curiosity import (
+    CuriosityMeasure,
     CuriosityState,
-    Measure,
     challenge_level,
     entropy,
     exploration_bonus,
@@ -48,7 +48,7 @@ Fact = ActionTaken | GoalSet | MessageReceived
 REWARDS = RewardSettings()
 
 
-def _run(*facts: Fact, rewards: RewardSettings = REWARDS) -> tuple[CuriosityState, list[Measure]]:
+def _run(*facts: Fact, rewards: RewardSettings = REWARDS) -> tuple[CuriosityState, list[CuriosityMeasure]]:
     state, measures = CuriosityState(), []
     for fact in facts:
         state, measure = fold(state, fact, rewards)
@@ -185,7 +185,7 @@ def test_an_unknown_outcome_is_not_scored(act: Act) -> None:
     assert {score.status for score in measures[0].beside} == {"not_applicable"}
 
 
-def _beside(measure: Measure) -> dict[str, Score]:
+def _beside(measure: CuriosityMeasure) -> dict[str, Score]:
     return {score.component: score for score in measure.beside}
 
 

@@ -13,7 +13,7 @@ from conch.config import NeedSettings, NeedsSettings, Settings
 from conch.consumer import ServiceContext
 from conch.errors import ConfigError
 from conch.needs import (
-    Change,
+    NeedsMeasure,
     NeedsState,
     counted_reward,
     delta_reward,
@@ -33,7 +33,9 @@ SETTINGS = NeedsSettings()
 BORN = {"sustainability": 0.7, "reliability": 0.7, "curiosity": 0.5, "excellence": 0.6}
 
 
-def _run(*facts: ActionTaken | RewardAssigned, settings: NeedsSettings = SETTINGS) -> tuple[NeedsState, list[Change]]:
+def _run(
+    *facts: ActionTaken | RewardAssigned, settings: NeedsSettings = SETTINGS
+) -> tuple[NeedsState, list[NeedsMeasure]]:
     state, changes, table = initial_state(settings), [], table_of(settings)
     for fact in facts:
         state, change = fold(state, fact, table)
@@ -41,7 +43,7 @@ def _run(*facts: ActionTaken | RewardAssigned, settings: NeedsSettings = SETTING
     return state, changes
 
 
-def _moved(change: Change) -> dict[str, float]:
+def _moved(change: NeedsMeasure) -> dict[str, float]:
     return {need: change.after[need] - level for need, level in change.before.items() if change.after[need] != level}
 
 

@@ -18,7 +18,7 @@ from conch.rewards import PRINCIPLES, principles_of
 from conch.witness import (
     GENESIS,
     ChainState,
-    Problem,
+    MarkProblem,
     Witnessed,
     canonical,
     content_hash,
@@ -96,7 +96,7 @@ def _ids(acts: list[ActionTaken]) -> list[str]:
     return [action.action_id or "" for action in acts]
 
 
-def _kinds(problems: list[Problem]) -> set[str]:
+def _kinds(problems: list[MarkProblem]) -> set[str]:
     return {problem.kind for problem in problems}
 
 
@@ -287,7 +287,7 @@ def test_swapped_rows_are_found(acts: list[ActionTaken], marks: list[Mark]) -> N
 def test_a_tail_cut_off_is_found(acts: list[ActionTaken], marks: list[Mark]) -> None:
     """The chain itself holds; the act without a mark gives it away."""
     assert verify(marks[:8], _ids(acts)) == [
-        Problem("unwitnessed", None, None, f"Action {acts[2].action_id} has no mark.")
+        MarkProblem("unwitnessed", None, None, f"Action {acts[2].action_id} has no mark.")
     ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx2
 
-from conch.auth import Passes
+from conch.auth import LoginTokens
 from conch.home import Home
 from tests.run.conftest import House
 
@@ -17,7 +17,7 @@ def test_people_reach_a_running_agent_by_the_api(house: House) -> None:
     live = house.begin("--script", script, "--ui-port", "0", interval=0.05)
     live.recorded(2)
     live.until(lambda: house.status().get("ui"), "the page's address")
-    headers = {"Authorization": f"Bearer {Passes(Home(house.home)).token()}"}
+    headers = {"Authorization": f"Bearer {LoginTokens(Home(house.home)).token()}"}
 
     with httpx2.Client(base_url=f"{house.status()['ui']}/api/v1", headers=headers, timeout=20) as api:
 

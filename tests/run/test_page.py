@@ -13,8 +13,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from conch.cli.run.output import Voice
-from conch.cli.run.page import tell_no_page, tell_page
+from conch.cli.run.output import RunOutput
+from conch.cli.run.page import report_no_page, report_page
 from conch.config import Settings, UiSettings
 from conch.config.environment import to_install
 from conch.consumer.plugins.discover import wanted_builtin
@@ -166,7 +166,7 @@ def test_a_page_that_nobody_wants_is_not_served() -> None:
     assert "dashboard" not in wanted_builtin(Settings(ui=UiSettings(enabled=False)), frozenset())
 
 
-class Said(Voice):
+class Said(RunOutput):
     """What would have been printed."""
 
     def __init__(self) -> None:
@@ -177,14 +177,14 @@ class Said(Voice):
 def test_a_run_without_the_packages_says_so_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only where a page is wanted."""
     voice = Said()
-    tell_no_page(voice, UiSettings(), frozenset())
+    report_no_page(voice, UiSettings(), frozenset())
     assert voice.lines == []
 
     monkeypatch.setattr("conch.cli.run.page.page_installed", lambda: False)
-    tell_no_page(voice, UiSettings(enabled=False), frozenset())
-    tell_no_page(voice, UiSettings(), frozenset({"dashboard"}))
+    report_no_page(voice, UiSettings(enabled=False), frozenset())
+    report_no_page(voice, UiSettings(), frozenset({"dashboard"}))
     assert voice.lines == []
-    tell_no_page(voice, UiSettings(), frozenset())
+    report_no_page(voice, UiSettings(), frozenset())
     [line] = voice.lines
     assert to_install("ui") in line
 
@@ -192,8 +192,8 @@ def test_a_run_without_the_packages_says_so_in_a_line(monkeypatch: pytest.Monkey
 def test_another_port_than_the_usual_one_is_explained(tmp_path: Any) -> None:
     """A note on a line of its own; none where the port was named, and no token where nobody is asked for one."""
     voice, home = Said(), Home(tmp_path)
-    tell_page(voice, UiSettings(), home, "http://127.0.0.1:40000")
-    tell_page(voice, UiSettings(port=40000, unsafe_allow_unauthenticated=True), home, "http://127.0.0.1:40000")
+    report_page(voice, UiSettings(), home, "http://127.0.0.1:40000")
+    report_page(voice, UiSettings(port=40000, unsafe_allow_unauthenticated=True), home, "http://127.0.0.1:40000")
 
     note, page, open_to_all = voice.lines
     assert note.startswith("port 26624 is taken")
@@ -206,7 +206,7 @@ def test_a_home_that_takes_no_link_is_said_and_the_page_named(tmp_path: Any) -> 
     (tmp_path / "ui").write_text("no directory")
     voice = Said()
 
-    tell_page(voice, UiSettings(port=26624), Home(tmp_path), "http://127.0.0.1:26624")
+    report_page(voice, UiSettings(port=26624), Home(tmp_path), "http://127.0.0.1:26624")
 
     page, why = voice.lines
     assert page == "page http://127.0.0.1:26624/"

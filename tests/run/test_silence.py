@@ -6,23 +6,23 @@ import os
 import signal
 import subprocess
 
-from conch.processes.silence import LOOK_SECONDS, Silence, is_stopped
-from conch.processes.supervisor import Response, Watched
+from conch.processes.silence import LOOK_SECONDS, Unresponsiveness, is_stopped
+from conch.processes.supervisor import ChildRecord, Responsiveness
 
 
-def looks(silence: Silence, seconds: int) -> list[int]:
+def looks(silence: Unresponsiveness, seconds: int) -> list[int]:
     """The seconds at which it is said, looked at once a second."""
     return [second for second in range(1, seconds + 1) if silence.look(1.0)]
 
 
 def test_a_silence_is_said_at_its_limit_and_whenever_it_has_doubled() -> None:
     """Not every second: a process may be under a debugger for hours."""
-    assert looks(Silence(10.0), 100) == [10, 20, 40, 80]
+    assert looks(Unresponsiveness(10.0), 100) == [10, 20, 40, 80]
 
 
 def test_a_pause_of_the_one_that_looks_is_not_the_silence_of_another() -> None:
     """A supervisor that was stopped for an hour says nothing of its children."""
-    silence = Silence(10.0)
+    silence = Unresponsiveness(10.0)
 
     assert not silence.look(3600.0)
 
@@ -32,8 +32,8 @@ def test_a_pause_of_the_one_that_looks_is_not_the_silence_of_another() -> None:
 def test_a_process_that_is_back_is_as_it_was() -> None:
     """Its state, what stood there of it before, and how long it was away."""
     said: list[str] = []
-    watched = Watched("agent", "up", restarts=1, why="SIGKILL", pid=os.getpid())
-    response = Response(watched, 2.0, lambda: None, said.append)
+    watched = ChildRecord("agent", "up", restarts=1, why="SIGKILL", pid=os.getpid())
+    response = Responsiveness(watched, 2.0, lambda: None, said.append)
 
     for _ in range(5):
         response.look(1.0)
@@ -52,8 +52,8 @@ def test_a_process_that_is_back_is_as_it_was() -> None:
 
 def test_a_death_in_a_silence_is_the_newer_news() -> None:
     """What is said of the death stays, also when the next one responds."""
-    watched = Watched("agent", "up", pid=os.getpid())
-    response = Response(watched, 1.0, lambda: None, lambda _: None)
+    watched = ChildRecord("agent", "up", pid=os.getpid())
+    response = Responsiveness(watched, 1.0, lambda: None, lambda _: None)
     for _ in range(2):
         response.look(1.0)
 
@@ -66,7 +66,7 @@ def test_a_death_in_a_silence_is_the_newer_news() -> None:
 def test_a_short_silence_of_a_process_that_is_not_stopped_is_not_said() -> None:
     """Below twice the limit the machine may be too busy for it; nor is its return said then."""
     said: list[str] = []
-    response = Response(Watched("agent", "up", pid=os.getpid()), 10.0, lambda: None, said.append)
+    response = Responsiveness(ChildRecord("agent", "up", pid=os.getpid()), 10.0, lambda: None, said.append)
 
     for _ in range(19):
         response.look(1.0)
@@ -81,7 +81,7 @@ def test_a_stopped_process_is_said_at_the_limit() -> None:
     with subprocess.Popen(["sleep", "600"]) as process:
         process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
-        response = Response(Watched("agent", "up", pid=process.pid), 1.0, lambda: None, said.append)
+        response = Responsiveness(ChildRecord("agent", "up", pid=process.pid), 1.0, lambda: None, said.append)
 
         response.look(1.0)
 

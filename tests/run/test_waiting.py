@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from conch.cli.run import pending
-from conch.cli.run.output import Voice
-from conch.experience.store import Awaited
+from conch.cli.run.output import RunOutput
+from conch.experience.store import PendingActs
 
 Say = Callable[..., str]
 
@@ -23,9 +23,9 @@ Say = Callable[..., str]
 def say(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
     """`say(seconds, found, end=False)`: what is written when that is found so many seconds after the start, `end`: the
     last act being done."""
-    one = pending.Waiting(Voice(asyncio.Event(), ["echo"], as_json=False), tmp_path / "store.db")
+    one = pending.PendingScores(RunOutput(asyncio.Event(), ["echo"], as_json=False), tmp_path / "store.db")
 
-    def at(seconds: float, found: Awaited | None, *, end: bool = False) -> str:
+    def at(seconds: float, found: PendingActs | None, *, end: bool = False) -> str:
         monkeypatch.setattr(pending, "time", SimpleNamespace(monotonic=lambda: 1000.0 + seconds))
         if end:
             one.anew()
@@ -39,21 +39,21 @@ def say(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 
 def test_the_same_is_said_again_only_after_a_while(say: Say) -> None:
     """Other parts are said at once, more acts are not; in a pause nothing is, and what was said stays said."""
-    tone = Awaited(12, ("tone",))
+    tone = PendingActs(12, ("tone",))
 
     assert say(0, None) == ""
     assert say(1, tone) == "waiting for tone: 12 acts unscored\n"
-    assert say(2, Awaited(13, ("tone",))) == ""
+    assert say(2, PendingActs(13, ("tone",))) == ""
     assert say(3, None) == ""
     assert say(30, tone) == ""
     assert say(31, tone) == "waiting for tone: 12 acts unscored\n"
-    assert say(32, Awaited(1, ("tone", "kind"))) == "waiting for tone, kind: 1 act unscored\n"
+    assert say(32, PendingActs(1, ("tone", "kind"))) == "waiting for tone, kind: 1 act unscored\n"
     assert say(33, tone) != ""
 
 
 def test_the_end_of_a_run_says_it_anew(say: Say) -> None:
     """Though it was said just before."""
-    tone = Awaited(2, ("tone",))
+    tone = PendingActs(2, ("tone",))
     say(0, tone)
 
     assert say(1, tone, end=True) == "waiting for tone: 2 acts unscored\n"
@@ -63,10 +63,10 @@ def test_many_parts_are_counted(say: Say) -> None:
     """One line names five of them, whatever they are called."""
     many = ("a\n\x1b[2Jb", *(f"part-{number}" for number in range(6)))
 
-    told = say(0, Awaited(3, many))
+    told = say(0, PendingActs(3, many))
     assert told.endswith(", part-2, part-3 and 2 more: 3 acts unscored\n")
     assert (told.count("\n"), "\x1b" in told) == (1, False)
-    assert say(1, Awaited(3, ())) == "waiting for a weight set: 3 acts unscored\n"
+    assert say(1, PendingActs(3, ())) == "waiting for a weight set: 3 acts unscored\n"
 
 
 def test_a_counted_run_says_what_it_waits_for(house: Any) -> None:

@@ -231,7 +231,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Experience
 
 
 @pytest.fixture(scope="session")
-def feed() -> Any:
+def shared_events() -> Any:
     """`apply` of this file: events onto the end of the stream, into the store."""
     return apply
 

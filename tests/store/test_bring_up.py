@@ -87,12 +87,12 @@ REWRITTEN = pytest.mark.parametrize("old", [1, 2], indirect=True)
 """Versions whose rows are rewritten; version 3 only gains tables."""
 
 
-def a_life(store: SqliteStore, facts: Any, feed: Any) -> None:
+def a_life(store: SqliteStore, facts: Any, shared_events: Any) -> None:
     """Two agents, an act that waits, a score whose act has not come, a change of needs that belongs to no action."""
     outside = facts.needs(9).model_copy(update={"id": "n", "action_id": None, "cycle": None, "score": None})
-    feed(store, facts.weights(), facts.weights(agent="delta"), *facts.cycle(1), *facts.cycle(2), outside)
-    feed(store, *facts.judged(7, agent="delta"), now=facts.at(7))
-    feed(store, facts.act(8), facts.reward(9), now=facts.at(8))
+    shared_events(store, facts.weights(), facts.weights(agent="delta"), *facts.cycle(1), *facts.cycle(2), outside)
+    shared_events(store, *facts.judged(7, agent="delta"), now=facts.at(7))
+    shared_events(store, facts.act(8), facts.reward(9), now=facts.at(8))
 
 
 def told(store: SqliteReader) -> list[Any]:
@@ -113,11 +113,11 @@ def told(store: SqliteReader) -> list[Any]:
 
 
 @pytest.fixture(params=[1, 2, 3])
-def old(request: pytest.FixtureRequest, tmp_path: Path, facts: Any, feed: Any) -> tuple[Path, list[Any]]:
+def old(request: pytest.FixtureRequest, tmp_path: Path, facts: Any, shared_events: Any) -> tuple[Path, list[Any]]:
     """A file of each version before, and what it says."""
     new, path = tmp_path / "new.db", tmp_path / "old.db"
     with SqliteStore(new) as store:
-        a_life(store, facts, feed)
+        a_life(store, facts, shared_events)
         said = told(store)
     if request.param > 1:
         copyfile(new, path)
@@ -141,14 +141,14 @@ def test_a_store_of_before_says_what_it_said(old: tuple[Path, list[Any]], kind: 
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_a_store_of_before_goes_on(old: tuple[Path, list[Any]], facts: Any, feed: Any) -> None:
+def test_a_store_of_before_goes_on(old: tuple[Path, list[Any]], facts: Any, shared_events: Any) -> None:
     """What it knew is known, what it waited for completes it."""
     path, _ = old
 
     with SqliteStore(path) as store:
-        again = feed(store, *facts.cycle(1))
-        (eighth,) = feed(store, facts.reward(8), facts.needs(8), facts.novelty(8), now=facts.at(8))
-        (ninth,) = feed(store, facts.act(9), facts.needs(9), facts.novelty(9), now=facts.at(9))
+        again = shared_events(store, *facts.cycle(1))
+        (eighth,) = shared_events(store, facts.reward(8), facts.needs(8), facts.novelty(8), now=facts.at(8))
+        (ninth,) = shared_events(store, facts.act(9), facts.needs(9), facts.novelty(9), now=facts.at(9))
 
         assert (again, store.duplicates) == ((), len(facts.cycle(1)))
         assert (eighth.cycle, eighth.complete, ninth.cycle, ninth.complete) == (8, True, 9, True)

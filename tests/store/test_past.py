@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conch.consumer import follow
-from conch.experience import ExperienceStore, Since
+from conch.experience import ExperienceStore, ScoredSince
 from conch_schemas import ActionTaken, RewardAssigned, Score
 
 
@@ -31,20 +31,20 @@ def ten(store: ExperienceStore, facts: Any) -> list[ActionTaken]:
 
 def test_what_a_version_has_not_scored_comes_in_pages(store: ExperienceStore, ten: list[ActionTaken]) -> None:
     """In the order of the stream, whatever the size of a page; a status is a score, another version is none."""
-    wanted = store.unscored("echo", "tone", "1", Since())
+    wanted = store.unscored("echo", "tone", "1", ScoredSince())
 
     assert (wanted.acts, wanted.missing) == (10, 5)
     for most in (1, 3, 100):
         pages = list(store.past(wanted, most))
         assert [row.act for page in pages for row in page] == ten[1::2]
         assert all(len(page) <= most for page in pages)
-    assert store.unscored("echo", "tone", "2", Since()).missing == 10
-    assert store.unscored("fox", "tone", "1", Since()).acts == 0
+    assert store.unscored("echo", "tone", "2", ScoredSince()).missing == 10
+    assert store.unscored("fox", "tone", "1", ScoredSince()).acts == 0
 
 
 def test_all_acts_come_with_those_that_are_meant_among_them(store: ExperienceStore, ten: list[ActionTaken]) -> None:
     """For a rule that goes by what came before: from the first act on, whatever is asked for."""
-    wanted = store.unscored("echo", "tone", "1", Since(cycle=6))
+    wanted = store.unscored("echo", "tone", "1", ScoredSince(cycle=6))
 
     rows = [row for page in store.past(wanted, 4, whole=True) for row in page]
 
@@ -54,17 +54,17 @@ def test_all_acts_come_with_those_that_are_meant_among_them(store: ExperienceSto
 
 def test_from_a_moment_on(store: ExperienceStore, ten: list[ActionTaken]) -> None:
     """By the acts' own time."""
-    wanted = store.unscored("echo", "tone", "2", Since(time=ten[4].time))
+    wanted = store.unscored("echo", "tone", "2", ScoredSince(time=ten[4].time))
 
     assert [row.act.cycle for page in store.past(wanted, 10) for row in page] == [4, 5, 6, 7, 8, 9]
-    assert store.unscored("echo", "tone", "2", Since(time=ten[9].time + timedelta(seconds=1))).acts == 0
+    assert store.unscored("echo", "tone", "2", ScoredSince(time=ten[9].time + timedelta(seconds=1))).acts == 0
 
 
 def test_what_is_scored_meanwhile_is_left_out_and_what_is_new_is_not_walked(
     store: ExperienceStore, facts: Any, ten: list[ActionTaken]
 ) -> None:
     """The walk ends where the agent's acts ended when it was asked for."""
-    wanted = store.unscored("echo", "tone", "1", Since())
+    wanted = store.unscored("echo", "tone", "1", ScoredSince())
     pages = store.past(wanted, 2)
     first = next(pages)
     more = [of_tone(ten[5]), facts.act(10), facts.act(11)]
@@ -79,7 +79,7 @@ def test_who_said_what(store: ExperienceStore, ten: list[ActionTaken], facts: An
     again = of_tone(ten[0], "2")
     store.apply([(200, again)], upto=200, now=facts.now)
     tones = [(one.version, one.count, one.range) for one in store.scorers() if one.component == "tone"]
-    said = store.said("echo", "tone", "tone", "1", Since(cycle=3))
+    said = store.said("echo", "tone", "tone", "1", ScoredSince(cycle=3))
 
     assert tones == [("1", 5, (0.0, 1.0)), ("2", 1, (0.0, 1.0))]
     later = [(one.version, one.count) for one in store.scorers("echo", since=1) if one.component == "tone"]
@@ -89,7 +89,7 @@ def test_who_said_what(store: ExperienceStore, ten: list[ActionTaken], facts: An
         (cycle, "not_applicable", None) for cycle in (4, 6, 8)
     ]
     assert store.explanation(said[0], "tone", "tone") == "no"
-    assert len(store.said(None, "tone", "tone", None, Since())) == 6
+    assert len(store.said(None, "tone", "tone", None, ScoredSince())) == 6
     assert sorted(store.versions(str(ten[0].action_id), "tone", "tone")) == ["1", "2"]
 
 

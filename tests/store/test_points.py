@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conch.experience import ExperienceStore, Filters, MemoryStore
+from conch.experience import CycleFilter, ExperienceStore, MemoryStore
 from conch_schemas import Action, Cut, GoalCheck, Outcome
 
 READ = Action(kind="TOOL", valid=True, tool="filesystem", args={"operation": "read", "path": "notes/KELP.md"})
@@ -16,20 +16,20 @@ SHUT = Action(kind="TOOL", valid=False, reason="there is no such tool", tool="x"
 FAILED = Outcome(status="error", output=Cut(text="no", length=2, sha256="0" * 64), error="no")
 
 
-def a_life(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def a_life(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """Cycle 1 rests, 2 reads, 3 fails and stays incomplete, 4 is invalid, 5 rests; and another agent's first."""
-    feed(store, facts.weights(), facts.weights(agent="delta"), *facts.cycle(1), *facts.cycle(1, agent="delta"))
-    feed(store, facts.act(2, action=READ, raw="TOOL: filesystem"), *facts.judged(2)[1:])
-    feed(store, facts.act(3, outcome=FAILED), facts.reward(3), now=facts.at(3))
+    shared_events(store, facts.weights(), facts.weights(agent="delta"), *facts.cycle(1), *facts.cycle(1, agent="delta"))
+    shared_events(store, facts.act(2, action=READ, raw="TOOL: filesystem"), *facts.judged(2)[1:])
+    shared_events(store, facts.act(3, outcome=FAILED), facts.reward(3), now=facts.at(3))
     store.expire(facts.at(3, 60))
-    feed(store, facts.act(4, action=SHUT, raw="Über alles"), *facts.judged(4)[1:], facts.reflected(4))
-    feed(store, *facts.cycle(5))
+    shared_events(store, facts.act(4, action=SHUT, raw="Über alles"), *facts.judged(4)[1:], facts.reflected(4))
+    shared_events(store, *facts.cycle(5))
 
 
-def test_a_point_says_what_its_experience_says(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_a_point_says_what_its_experience_says(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """Every field is that of the experience, the oldest first, late reflections and revisions with it."""
-    a_life(store, facts, feed)
-    feed(store, facts.needs(3), now=facts.at(3, 61))
+    a_life(store, facts, shared_events)
+    shared_events(store, facts.needs(3), now=facts.at(3, 61))
 
     points = store.points("echo", 99)
 
@@ -49,18 +49,18 @@ def test_a_point_says_what_its_experience_says(store: ExperienceStore, facts: An
     assert [(point.cycle, point.revision) for point in points] == [(1, 1), (2, 1), (3, 2), (4, 1), (5, 1)]
 
 
-def test_an_actions_cycle_is_known_by_its_id(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_an_actions_cycle_is_known_by_its_id(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """Of any agent; of an action that nobody has heard of there is none."""
-    a_life(store, facts, feed)
+    a_life(store, facts, shared_events)
 
     assert [store.cycle_of(str(facts.act(number).action_id)) for number in (1, 4)] == [1, 4]
     assert store.cycle_of("nobody's") is None
 
 
-def test_what_goals_checks_said_is_told_act_by_act(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_what_goals_checks_said_is_told_act_by_act(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """Of the last acts, the oldest first; an act without an active goal says nothing of any."""
     check = GoalCheck(goal="g", statement="Tidy up", outcome="partial", measure=0.5, best=0.25)
-    feed(store, facts.weights(), facts.act(1), facts.act(2, goals=(check,)), facts.act(3))
+    shared_events(store, facts.weights(), facts.act(1), facts.act(2, goals=(check,)), facts.act(3))
 
     told = store.goal_checks("echo", 2)
 
@@ -70,10 +70,12 @@ def test_what_goals_checks_said_is_told_act_by_act(store: ExperienceStore, facts
     ]
 
 
-def test_which_policy_earned_what_is_told_cycle_by_cycle(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_which_policy_earned_what_is_told_cycle_by_cycle(
+    store: ExperienceStore, facts: Any, shared_events: Any
+) -> None:
     """Of the last experiences, the oldest first; an act without a policy has none."""
-    feed(store, facts.weights(), *facts.cycle(1))
-    feed(store, facts.act(2).model_copy(update={"policy": "p2"}), *facts.judged(2)[1:])
+    shared_events(store, facts.weights(), *facts.cycle(1))
+    shared_events(store, facts.act(2).model_copy(update={"policy": "p2"}), *facts.judged(2)[1:])
 
     told = store.policies("echo", 9)
 
@@ -84,9 +86,9 @@ def test_which_policy_earned_what_is_told_cycle_by_cycle(store: ExperienceStore,
     assert told[-1][1] == "p2"
 
 
-def test_points_come_in_pages(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_points_come_in_pages(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """The last ones, or those before a cycle, which may be any number."""
-    a_life(store, facts, feed)
+    a_life(store, facts, shared_events)
 
     assert [point.cycle for point in store.points("echo", 2)] == [4, 5]
     assert [point.cycle for point in store.points("echo", 2, before=4)] == [2, 3]
@@ -98,38 +100,38 @@ def test_points_come_in_pages(store: ExperienceStore, facts: Any, feed: Any) -> 
 @pytest.mark.parametrize(
     ("filters", "cycles"),
     [
-        (Filters(), [5, 4, 3, 2, 1]),
-        (Filters(outcome="error"), [3]),
-        (Filters(kind="TOOL"), [4, 2]),
-        (Filters(tool="filesystem"), [2]),
-        (Filters(tool="x" * 100), [4]),
-        (Filters(skill="filesystem.read"), [2]),
-        (Filters(skill="invalid"), [4]),
-        (Filters(need="curiosity"), [5, 4, 2, 1]),
-        (Filters(complete=False), [3]),
-        (Filters(complete=True, kind="DO_NOTHING"), [5, 1]),
-        (Filters(least=0.21), [5, 4, 2, 1]),
-        (Filters(most=0.2), [3]),
-        (Filters(least=-1.0, most=-0.5), []),
-        (Filters(first=2, last=3), [3, 2]),
-        (Filters(first=-(10**30), last=10**30, outcome="none"), [5, 4, 2, 1]),
-        (Filters(text="kelp"), [2]),
-        (Filters(text="filesystem.read notes/"), [2]),
-        (Filters(text="ÜBER"), [4]),
-        (Filters(text="THOUGHT 5"), [5]),
-        (Filters(text="no such tool"), [4]),
-        (Filters(text="INVALID"), [4]),
-        (Filters(text="Do_Nothing"), [5, 3, 1]),
-        (Filters(text="rest", first=2), [5, 3]),
-        (Filters(text="conch.v1"), []),
-        (Filters(text="%"), []),
+        (CycleFilter(), [5, 4, 3, 2, 1]),
+        (CycleFilter(outcome="error"), [3]),
+        (CycleFilter(kind="TOOL"), [4, 2]),
+        (CycleFilter(tool="filesystem"), [2]),
+        (CycleFilter(tool="x" * 100), [4]),
+        (CycleFilter(skill="filesystem.read"), [2]),
+        (CycleFilter(skill="invalid"), [4]),
+        (CycleFilter(need="curiosity"), [5, 4, 2, 1]),
+        (CycleFilter(complete=False), [3]),
+        (CycleFilter(complete=True, kind="DO_NOTHING"), [5, 1]),
+        (CycleFilter(least=0.21), [5, 4, 2, 1]),
+        (CycleFilter(most=0.2), [3]),
+        (CycleFilter(least=-1.0, most=-0.5), []),
+        (CycleFilter(first=2, last=3), [3, 2]),
+        (CycleFilter(first=-(10**30), last=10**30, outcome="none"), [5, 4, 2, 1]),
+        (CycleFilter(text="kelp"), [2]),
+        (CycleFilter(text="filesystem.read notes/"), [2]),
+        (CycleFilter(text="ÜBER"), [4]),
+        (CycleFilter(text="THOUGHT 5"), [5]),
+        (CycleFilter(text="no such tool"), [4]),
+        (CycleFilter(text="INVALID"), [4]),
+        (CycleFilter(text="Do_Nothing"), [5, 3, 1]),
+        (CycleFilter(text="rest", first=2), [5, 3]),
+        (CycleFilter(text="conch.v1"), []),
+        (CycleFilter(text="%"), []),
     ],
 )
 def test_a_filter_lets_through_what_it_says(
-    store: ExperienceStore, facts: Any, feed: Any, filters: Filters, cycles: list[int]
+    store: ExperienceStore, facts: Any, shared_events: Any, filters: CycleFilter, cycles: list[int]
 ) -> None:
     """Every condition that is named holds; text is looked for in thought, reply and action, and nowhere else."""
-    a_life(store, facts, feed)
+    a_life(store, facts, shared_events)
 
     found = store.find("echo", filters, 99)
 
@@ -148,7 +150,7 @@ def test_pages_together_are_the_whole(
     pages: MemoryStore, least: float | None, kind: str | None, text: str | None, size: int
 ) -> None:
     """Page after page by the last cycle of each gives what one page of everything gives, whatever the filter."""
-    filters = Filters(least=least, kind=kind, text=text)
+    filters = CycleFilter(least=least, kind=kind, text=text)
     found: list[int] = []
 
     while page := pages.find("echo", filters, size, found[-1] if found else None):
@@ -158,25 +160,25 @@ def test_pages_together_are_the_whole(
 
 
 @pytest.fixture(scope="module")
-def pages(facts: Any, feed: Any) -> Any:
+def pages(facts: Any, shared_events: Any) -> Any:
     with MemoryStore() as store:
-        a_life(store, facts, feed)
+        a_life(store, facts, shared_events)
         yield store
 
 
-def test_text_is_found_beyond_the_first_page_that_is_looked_through(facts: Any, feed: Any) -> None:
+def test_text_is_found_beyond_the_first_page_that_is_looked_through(facts: Any, shared_events: Any) -> None:
     """However many cycles lie between."""
     with MemoryStore() as store:
-        feed(store, facts.weights(), facts.act(1, raw="NEEDLE"), *facts.judged(1)[1:], *facts.cycle(2))
+        shared_events(store, facts.weights(), facts.act(1, raw="NEEDLE"), *facts.judged(1)[1:], *facts.cycle(2))
         for start in range(3, 700, 100):
-            feed(store, *(event for cycle in range(start, start + 100) for event in facts.judged(cycle)))
+            shared_events(store, *(event for cycle in range(start, start + 100) for event in facts.judged(cycle)))
 
-        assert [one.cycle for one in store.find("echo", Filters(text="needle"), 9)] == [1]
+        assert [one.cycle for one in store.find("echo", CycleFilter(text="needle"), 9)] == [1]
 
 
-def test_a_cycle_has_neighbours(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_a_cycle_has_neighbours(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """The nearest recorded ones on both sides, of the same agent, whether or not the cycle itself is there."""
-    a_life(store, facts, feed)
+    a_life(store, facts, shared_events)
 
     assert store.neighbours("echo", 1) == (None, 2)
     assert store.neighbours("echo", 5) == (4, None)
@@ -185,9 +187,9 @@ def test_a_cycle_has_neighbours(store: ExperienceStore, facts: Any, feed: Any) -
     assert store.neighbours("echo", 10**30) == (5, None)
 
 
-def test_the_last_cycles_are_counted_by_what_they_are(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_the_last_cycles_are_counted_by_what_they_are(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """Alike ones together, the most frequent first; only of the last so many."""
-    a_life(store, facts, feed)
+    a_life(store, facts, shared_events)
 
     tallies = store.tallies("echo", 99)
     newest = store.tallies("echo", 2)

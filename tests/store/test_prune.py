@@ -18,13 +18,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from conch.config import RewardSettings, Settings
-from conch.config.model import StoreKeepSettings
+from conch.config.model import StoreRetentionSettings
 from conch.disk import DiskWatch, disk_use
-from conch.experience import MemoryStore, Retention, SqliteReader, SqliteStore, prune
+from conch.experience import MemoryStore, RetentionLimits, SqliteReader, SqliteStore, prune
 from conch.views.verification import chain_start
 from conch.witness import ChainState, seal, verify
 from conch_schemas import ActionTaken, Event, MarkWitnessed, RewardAssigned
-from conch_services.store.pruning import Pruning, retention
+from conch_services.store.pruning import PruningSchedule, retention
 
 FACTS_OF_A_CYCLE = 10
 
@@ -53,14 +53,16 @@ def found_wrong(store: SqliteReader) -> list[Any]:
     return list(verify(store.marks("echo"), acts, (), {"echo": start} if start else {}))
 
 
-def test_a_bounded_store_stays_bounded(tmp_path: Path, facts: Any, feed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bounded_store_stays_bounded(
+    tmp_path: Path, facts: Any, shared_events: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Over 500 cycles of some 25 KB each, 4 MB are kept: in use, and in the file, which uses its free pages again."""
     monkeypatch.setattr(prune, "KEPT_CYCLES", 20)
-    keep, path, used, size = Retention(bytes=4_000_000), tmp_path / "store.db", [0], [0]
+    keep, path, used, size = RetentionLimits(bytes=4_000_000), tmp_path / "store.db", [0], [0]
     with SqliteStore(path) as store:
-        feed(store, facts.weights())
+        shared_events(store, facts.weights())
         for number, events in enumerate(cycles(facts, prompt="x" * 20_000), start=1):
-            store.mark_published([one.id for one in feed(store, *events)])
+            store.mark_published([one.id for one in shared_events(store, *events)])
             while number % 10 == 0 and store.prune(keep, facts.now).acts:
                 pass
             if number % 10 == 0:
@@ -91,7 +93,7 @@ def write_and_prune(path: Path, facts: Any, out: int, seed: int) -> None:
             store.apply(list(enumerate(events, start=first)), upto=first + len(events) - 1, now=facts.now)
             os.write(out, f"{number}\n".encode())
             if draw.random() < 0.5:
-                store.prune(Retention(seconds=1.0), facts.now + timedelta(days=1))
+                store.prune(RetentionLimits(seconds=1.0), facts.now + timedelta(days=1))
 
 
 @pytest.mark.torture
@@ -141,12 +143,12 @@ def test_a_store_made_anew_from_the_stream_is_pruned_alike(facts: Any, monkeypat
     for at in range(0, len(stream), 15):
         some = stream[at : at + 15]
         first.apply(some, upto=some[-1][0], now=facts.now)
-        first.prune(Retention(seconds=1.0), facts.now)
-    while first.prune(Retention(seconds=1.0), facts.now).acts:
+        first.prune(RetentionLimits(seconds=1.0), facts.now)
+    while first.prune(RetentionLimits(seconds=1.0), facts.now).acts:
         pass
 
     second.apply(stream, upto=len(stream), now=facts.now)
-    while second.prune(Retention(seconds=1.0), facts.now).acts:
+    while second.prune(RetentionLimits(seconds=1.0), facts.now).acts:
         pass
 
     assert second.cycles("echo", 99) == first.cycles("echo", 99)
@@ -159,29 +161,31 @@ def test_a_store_made_anew_from_the_stream_is_pruned_alike(facts: Any, monkeypat
 
 def test_the_settings_bound_the_store_and_spare_late_scores() -> None:
     """Nothing by default; days and GiB as `bus.keep` spells them; what scores are waited for stays."""
-    keep = StoreKeepSettings(days=2, gib=0.5)
+    keep = StoreRetentionSettings(days=2, gib=0.5)
     rewards = RewardSettings(deadline=400.0)
     some = Settings.model_validate({"store": {"keep": keep}, "rewards": rewards})
 
     assert retention(Settings()) is None
-    assert retention(some) == Retention(seconds=172_800.0, bytes=2**29, grace=400.0)
+    assert retention(some) == RetentionLimits(seconds=172_800.0, bytes=2**29, grace=400.0)
 
 
 def test_a_round_says_what_it_removed_and_what_came_late(
-    tmp_path: Path, facts: Any, feed: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, facts: Any, shared_events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line for a round, not one for a step; the next round says what came for the acts that are gone."""
     monkeypatch.setattr(prune, "KEPT_CYCLES", 3)
     settings = Settings.model_validate({"store": {"keep": {"days": 0.1}}})
     store = MemoryStore()
-    feed(store, facts.weights(), *(fact for _, some in zip(range(20), cycles(facts), strict=False) for fact in some))
+    shared_events(
+        store, facts.weights(), *(fact for _, some in zip(range(20), cycles(facts), strict=False) for fact in some)
+    )
     monkeypatch.setattr("conch_services.store.pruning.ROUND_SECONDS", 0.0)
-    pruning = Pruning(settings, tmp_path)
+    pruning = PruningSchedule(settings, tmp_path)
 
     with capture_logs() as log:
         for _ in range(4):
             pruning.step(store)
-        feed(store, facts.reward(1, facts.score("joy", 1.0, "human"), scorer="human"))
+        shared_events(store, facts.reward(1, facts.score("joy", 1.0, "human"), scorer="human"))
         pruning.step(store)
 
     said = [line for line in log if line["event"] != "disk.filling"]
@@ -205,7 +209,7 @@ def test_the_service_says_what_to_do_about_a_filling_disk(tmp_path: Path, monkey
     """Whether retention is on or off: the log names the disk, how full it is, and what bounds it."""
     full = shutil.disk_usage(tmp_path)._replace(used=85 * 2**30, free=15 * 2**30)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
-    pruning = Pruning(Settings(), tmp_path)
+    pruning = PruningSchedule(Settings(), tmp_path)
 
     with capture_logs() as log, MemoryStore() as store:
         pruning.step(store)

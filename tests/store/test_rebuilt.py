@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Bus, MemoryBus, feeding
+from conch.bus import Bus, MemoryBus, shared_subscription
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer
@@ -47,8 +47,8 @@ async def said(bus: MemoryBus) -> list[ExperienceRecorded]:
 async def serving(bus: Bus, own: ServiceContext) -> AsyncIterator[Any]:
     """The service at work; on leaving it is stopped in order, having handled all."""
     stop, service = asyncio.Event(), store_service(own)
-    async with feeding(bus) as feed:
-        task = asyncio.create_task(service.run(feed, stop))
+    async with shared_subscription(bus) as shared_events:
+        task = asyncio.create_task(service.run(shared_events, stop))
         yield service
         stop.set()
         await task
@@ -129,9 +129,9 @@ async def test_a_rebuild_that_is_killed_goes_on(
 
         with monkeypatch.context() as patch:
             patch.setattr(SqliteStore, "catch_up", dies)
-            async with feeding(bus) as feed:
+            async with shared_subscription(bus) as shared_events:
                 with pytest.raises(Killed):
-                    await store_service(own).run(feed, asyncio.Event())
+                    await store_service(own).run(shared_events, asyncio.Event())
 
         await served(bus, own, until)
 

@@ -21,9 +21,9 @@ def store() -> Iterator[MemoryStore]:
         yield made
 
 
-def test_a_row_has_the_public_shape(store: MemoryStore, facts: Any, feed: Any) -> None:
+def test_a_row_has_the_public_shape(store: MemoryStore, facts: Any, shared_events: Any) -> None:
     """Exactly the public fields, all of them plain JSON."""
-    (experience,) = feed(store, facts.weights(), *facts.cycle(1))
+    (experience,) = shared_events(store, facts.weights(), *facts.cycle(1))
 
     row = cycle_row(experience)
 
@@ -36,10 +36,10 @@ def test_a_row_has_the_public_shape(store: MemoryStore, facts: Any, feed: Any) -
     assert row["ms"] == {"think": 1.0, "ground": 2.0, "decide": 3.0, "act": 4.0, "reflect": 5.0}
 
 
-def test_a_row_has_every_phase_and_every_built_in_component(store: MemoryStore, facts: Any, feed: Any) -> None:
+def test_a_row_has_every_phase_and_every_built_in_component(store: MemoryStore, facts: Any, shared_events: Any) -> None:
     """What is not known yet, or left out of the weights, is there all the same, with a status."""
     only = (Part(component="format", weight=1.0, range=(-1, 0.5), scorer="reward"),)
-    feed(store, facts.weights(only), facts.act(1))
+    shared_events(store, facts.weights(only), facts.act(1))
     (experience,) = store.expire(facts.at(99))
 
     row = cycle_row(experience)

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from conch.bus import MemoryBus, MemoryJournal, Message, Stored, feeding
+from conch.bus import MemoryBus, MemoryJournal, OutgoingMessage, Stored, shared_subscription
 from conch.config import RewardSettings, Settings
 from conch.consumer import ServiceContext
 from conch.consumer.group.lag import standings
@@ -88,8 +88,8 @@ async def recorded(bus: MemoryBus) -> list[ExperienceRecorded]:
 async def serving(bus: MemoryBus, own: ServiceContext) -> AsyncIterator[Any]:
     """The service at work; on leaving it is stopped in order."""
     stop, service = asyncio.Event(), store_service(own)
-    async with feeding(bus) as feed:
-        task = asyncio.create_task(service.run(feed, stop))
+    async with shared_subscription(bus) as shared_events:
+        task = asyncio.create_task(service.run(shared_events, stop))
         yield service
         stop.set()
         await task
@@ -145,8 +145,8 @@ async def test_what_was_written_and_not_said_is_said_at_the_next_start(
         with monkeypatch.context() as patch:
             patch.setattr(bus, "publish", _dying)
             stop = asyncio.Event()
-            feed = await stack.enter_async_context(feeding(bus))
-            task = asyncio.create_task(store_service(own).run(feed, stop))
+            shared_events = await stack.enter_async_context(shared_subscription(bus))
+            task = asyncio.create_task(store_service(own).run(shared_events, stop))
             async with MemoryBus(journal) as other:
                 for event in facts(own, act()):
                     await other.publish(subject_of(event), encode(event), id=event.id)
@@ -191,8 +191,8 @@ async def test_others_see_on_the_bus_how_far_the_store_is(
         (tmp_path / "store.db").unlink()
         stop = asyncio.Event()
         stop.set()
-        async with feeding(bus) as feed:
-            await store_service(own).run(feed, stop)
+        async with shared_subscription(bus) as shared_events:
+            await store_service(own).run(shared_events, stop)
 
         assert await told() == 0
 
@@ -211,7 +211,7 @@ async def test_the_next_facts_are_written_while_the_last_are_said(
         async with serving(bus, own) as service:
             say = bus.publish_many
 
-            async def slowly(messages: Sequence[Message]) -> Sequence[Stored]:
+            async def slowly(messages: Sequence[OutgoingMessage]) -> Sequence[Stored]:
                 await free.wait()
                 return await say(messages)
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from conch.errors import StoreError
-from conch.experience import Filters, SqliteReader, SqliteStore
+from conch.experience import CycleFilter, SqliteReader, SqliteStore
 
 
 @pytest.fixture
@@ -22,20 +22,20 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "store.db"
 
 
-def filled(path: Path, facts: Any, feed: Any, cycles: int = 30) -> bytes:
+def filled(path: Path, facts: Any, shared_events: Any, cycles: int = 30) -> bytes:
     """A store with some cycles, closed; its bytes."""
     with SqliteStore(path) as store:
-        feed(store, facts.weights())
+        shared_events(store, facts.weights())
         for n in range(1, cycles + 1):
-            feed(store, *facts.cycle(n))
+            shared_events(store, *facts.cycle(n))
     return path.read_bytes()
 
 
-def test_a_store_opened_again_goes_on(path: Path, facts: Any, feed: Any) -> None:
+def test_a_store_opened_again_goes_on(path: Path, facts: Any, shared_events: Any) -> None:
     """Rows, position, epoch and outbox outlive the process."""
     with SqliteStore(path) as store:
         store.set_epoch("e")
-        (experience,) = feed(store, facts.weights(), *facts.judged(1))
+        (experience,) = shared_events(store, facts.weights(), *facts.judged(1))
 
     with SqliteStore(path) as store:
         assert (store.position(), store.epoch()) == (5, "e")
@@ -50,13 +50,13 @@ def test_every_commit_is_on_disk(path: Path) -> None:
         assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
-def test_readers_see_each_commit_while_a_writer_runs(path: Path, facts: Any, feed: Any) -> None:
+def test_readers_see_each_commit_while_a_writer_runs(path: Path, facts: Any, shared_events: Any) -> None:
     """A reader's connection sees what was committed, never what is half written, and blocks nobody."""
     with SqliteStore(path) as store, SqliteReader(path) as reader:
-        feed(store, facts.weights(), *facts.cycle(1), facts.mark(2))
+        shared_events(store, facts.weights(), *facts.cycle(1), facts.mark(2))
         walk = reader.marks("echo")
         next(walk)
-        (experience,) = feed(store, *facts.judged(2))
+        (experience,) = shared_events(store, *facts.judged(2))
 
         assert reader.cycles("echo", 9)[-1] == experience
         assert [mark.sequence for mark in walk] == [1]
@@ -65,9 +65,9 @@ def test_readers_see_each_commit_while_a_writer_runs(path: Path, facts: Any, fee
         store._db.execute("ROLLBACK")
 
 
-def test_a_reader_needs_no_writer(path: Path, facts: Any, feed: Any) -> None:
+def test_a_reader_needs_no_writer(path: Path, facts: Any, shared_events: Any) -> None:
     """A closed store is read as it is, and reading changes nothing."""
-    before = filled(path, facts, feed, cycles=2)
+    before = filled(path, facts, shared_events, cycles=2)
 
     with SqliteReader(path) as reader:
         assert [e.cycle for e in reader.cycles("echo", 9)] == [1, 2]
@@ -88,21 +88,21 @@ def test_reading_what_is_not_there_says_so(path: Path) -> None:
         SqliteReader(path)
 
 
-def test_the_writer_may_live_in_another_thread(path: Path, facts: Any, feed: Any) -> None:
+def test_the_writer_may_live_in_another_thread(path: Path, facts: Any, shared_events: Any) -> None:
     """A store made here is used there, one thread at a time."""
     with SqliteStore(path) as store:
-        worker = threading.Thread(target=feed, args=(store, facts.weights(), *facts.judged(1)))
+        worker = threading.Thread(target=shared_events, args=(store, facts.weights(), *facts.judged(1)))
         worker.start()
         worker.join()
 
         assert store.last_cycle("echo") == 1
 
 
-def test_a_path_is_no_address(tmp_path: Path, facts: Any, feed: Any) -> None:
+def test_a_path_is_no_address(tmp_path: Path, facts: Any, shared_events: Any) -> None:
     """Signs that mean something in an address mean nothing in a store's path."""
     path = tmp_path / "a ?mode=ro&b#c%20ü.db"
 
-    filled(path, facts, feed, cycles=1)
+    filled(path, facts, shared_events, cycles=1)
 
     assert path.exists()
     assert not (tmp_path / "a ").exists()
@@ -125,31 +125,31 @@ def _zeros_in_the_middle(good: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("break_it", [_nothing_like_it, _cut_short, _cut_within_the_header, _zeros_in_the_middle])
-def test_a_damaged_file_is_named_and_left_alone(path: Path, facts: Any, feed: Any, break_it: Any) -> None:
+def test_a_damaged_file_is_named_and_left_alone(path: Path, facts: Any, shared_events: Any, break_it: Any) -> None:
     """Each use of a damaged file ends in one sentence that says where it is and what to do; no byte of it changes."""
-    broken = break_it(filled(path, facts, feed))
+    broken = break_it(filled(path, facts, shared_events))
     path.write_bytes(broken)
 
     for use in (_write, _read):
         with pytest.raises(StoreError, match=r"store\.db is damaged \(.*\): move it aside and run again"):
-            use(path, facts, feed)
+            use(path, facts, shared_events)
 
     assert path.read_bytes() == broken
 
 
-def _write(path: Path, facts: Any, feed: Any) -> None:
+def _write(path: Path, facts: Any, shared_events: Any) -> None:
     with SqliteStore(path) as store:
-        feed(store, *facts.cycle(31))
+        shared_events(store, *facts.cycle(31))
 
 
-def _read(path: Path, facts: Any, feed: Any) -> None:
+def _read(path: Path, facts: Any, shared_events: Any) -> None:
     with SqliteReader(path) as reader:
         reader.cycles("echo", 50)
 
 
-def test_a_row_that_was_made_unreadable_is_damage(path: Path, facts: Any, feed: Any) -> None:
+def test_a_row_that_was_made_unreadable_is_damage(path: Path, facts: Any, shared_events: Any) -> None:
     """Rows that are no events, or no verdicts, raise StoreError where they are read."""
-    filled(path, facts, feed, cycles=2)
+    filled(path, facts, shared_events, cycles=2)
     with closing(sqlite3.connect(path)) as other:
         other.execute("UPDATE acts SET body = 'nonsense' WHERE cycle = 1")
         other.execute("UPDATE experiences SET verdict = '{}' WHERE cycle = 2")
@@ -164,7 +164,7 @@ def test_a_row_that_was_made_unreadable_is_damage(path: Path, facts: Any, feed: 
         with pytest.raises(StoreError, match="is damaged"):
             reader.points("echo", 9)
         with pytest.raises(StoreError, match="is damaged"):
-            reader.find("echo", Filters(text="rest"), 9)
+            reader.find("echo", CycleFilter(text="rest"), 9)
 
 
 def test_somebody_elses_database_is_refused(path: Path) -> None:
@@ -177,9 +177,9 @@ def test_somebody_elses_database_is_refused(path: Path) -> None:
             use(path)
 
 
-def test_a_newer_store_is_refused(path: Path, facts: Any, feed: Any) -> None:
+def test_a_newer_store_is_refused(path: Path, facts: Any, shared_events: Any) -> None:
     """A store written by a newer version is refused with both numbers and kept."""
-    filled(path, facts, feed, cycles=1)
+    filled(path, facts, shared_events, cycles=1)
     with closing(sqlite3.connect(path)) as other:
         other.execute("PRAGMA user_version = 99")
 
@@ -188,31 +188,31 @@ def test_a_newer_store_is_refused(path: Path, facts: Any, feed: Any) -> None:
             use(path)
 
 
-def test_a_locked_store_is_waited_for_and_then_named(path: Path, facts: Any, feed: Any) -> None:
+def test_a_locked_store_is_waited_for_and_then_named(path: Path, facts: Any, shared_events: Any) -> None:
     """Another writer in the middle of a transaction: a sentence after the timeout, and then all goes on."""
     with SqliteStore(path, timeout=0.01) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError, match="being written by another process"):
-            feed(store, facts.weights(), *facts.judged(1))
+            shared_events(store, facts.weights(), *facts.judged(1))
         other.execute("ROLLBACK")
 
-        assert len(feed(store, facts.weights(), *facts.judged(1))) == 1
+        assert len(shared_events(store, facts.weights(), *facts.judged(1))) == 1
 
 
-def test_a_full_disk_loses_nothing(path: Path, facts: Any, feed: Any) -> None:
+def test_a_full_disk_loses_nothing(path: Path, facts: Any, shared_events: Any) -> None:
     """Without room a batch is refused whole; with room again the same batch goes in."""
     with SqliteStore(path) as store:
-        feed(store, facts.weights(), *facts.judged(1))
+        shared_events(store, facts.weights(), *facts.judged(1))
         pages = store._db.execute("PRAGMA page_count").fetchone()[0]
         store._db.execute(f"PRAGMA max_page_count = {pages}")
         big = facts.decided(2, prompt="x" * 100_000)
         with pytest.raises(StoreError, match=r"disk is full.*make room"):
-            feed(store, big, *facts.judged(2))
+            shared_events(store, big, *facts.judged(2))
         kept = (store.position(), store.last_cycle("echo"))
         store._db.execute("PRAGMA max_page_count = 1000000")
 
         assert kept == (5, 1)
-        assert len(feed(store, big, *facts.judged(2))) == 1
+        assert len(shared_events(store, big, *facts.judged(2))) == 1
 
 
 @pytest.fixture
@@ -226,17 +226,17 @@ def powerless() -> Iterator[Path]:
         home.chmod(0o755)
 
 
-def test_a_read_only_store_is_named(powerless: Path, facts: Any, feed: Any) -> None:
+def test_a_read_only_store_is_named(powerless: Path, facts: Any, shared_events: Any) -> None:
     """A file that may not be written is a sentence about that, not about damage."""
     path = powerless / "store.db"
-    filled(path, facts, feed, cycles=1)
+    filled(path, facts, shared_events, cycles=1)
     path.chmod(0o444)
     powerless.chmod(0o555)
     if os.getuid() == 0:
         os.seteuid(65534)
 
     with pytest.raises(StoreError, match=r"store\.db cannot be used .*may be written"):
-        _write(path, facts, feed)
+        _write(path, facts, shared_events)
 
 
 def test_a_directory_in_its_place_is_named(tmp_path: Path) -> None:
@@ -245,14 +245,14 @@ def test_a_directory_in_its_place_is_named(tmp_path: Path) -> None:
         SqliteStore(tmp_path)
 
 
-def test_a_fact_costs_the_same_however_many_there_are(path: Path, facts: Any, feed: Any) -> None:
+def test_a_fact_costs_the_same_however_many_there_are(path: Path, facts: Any, shared_events: Any) -> None:
     """No statement of the store reads a table from end to end: each finds its rows through an index."""
     statements: set[str] = set()
     with SqliteStore(path) as store:
         store._db.set_trace_callback(statements.add)
-        feed(store, facts.weights(), *facts.cycle(1), *facts.judged(2))
-        feed(store, facts.reward(1, facts.score("joy", 1.0, "joy"), scorer="joy"), facts.act(3), facts.act(40))
-        feed(store, facts.weights(facts.parts, "w2"))
+        shared_events(store, facts.weights(), *facts.cycle(1), *facts.judged(2))
+        shared_events(store, facts.reward(1, facts.score("joy", 1.0, "joy"), scorer="joy"), facts.act(3), facts.act(40))
+        shared_events(store, facts.weights(facts.parts, "w2"))
         store.expire(facts.at(99))
         store.mark_published([store.unpublished()[0].id])
         _read_everything(store)
@@ -301,12 +301,12 @@ def _read_everything(store: SqliteStore) -> None:
 
 @pytest.mark.parametrize(("before", "after"), [(None, 0o600), (0o644, 0o600), (0o444, 0o400), (0o640, 0o640)])
 def test_a_store_is_open_to_its_owner_alone(
-    tmp_path: Path, facts: Any, feed: Any, before: int | None, after: int
+    tmp_path: Path, facts: Any, shared_events: Any, before: int | None, after: int
 ) -> None:
     """A new one, and one that everybody could read; a group that was let in stays."""
     path = tmp_path / "store.db"
     if before is not None:
-        filled(path, facts, feed, cycles=1)
+        filled(path, facts, shared_events, cycles=1)
         path.chmod(before)
 
     with suppress(StoreError), SqliteStore(path):

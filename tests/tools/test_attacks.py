@@ -13,7 +13,7 @@ import pytest
 import conch.tools.isolation.sandbox
 from conch.actions import render
 from conch.tools import ProcessResult, Sandbox, ToolContext
-from conch.tools.isolation.cgroup import Group
+from conch.tools.isolation.cgroup import ControlGroup
 from conch_schemas import Action, Outcome
 
 Act = Callable[..., Awaitable[Outcome]]
@@ -106,8 +106,8 @@ async def test_memory_of_the_kernel_counts(
 
 
 @contextlib.contextmanager
-def no_group(processes: int, memory_bytes: int) -> Iterator[Group]:
-    yield Group(None, None)
+def no_group(processes: int, memory_bytes: int) -> Iterator[ControlGroup]:
+    yield ControlGroup(None, None)
 
 
 @pytest.mark.parametrize("call", [(68, 186), (64, 190), (300, 262)], ids=["msgget", "semget", "fanotify_init"])

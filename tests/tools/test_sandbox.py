@@ -19,8 +19,8 @@ import pytest
 import conch.tools.isolation.sandbox
 from conch.config import ToolSettings
 from conch.tools import ProcessResult, Sandbox
-from conch.tools.isolation.cgroup import Group
-from conch.tools.isolation.processes import Family
+from conch.tools.isolation.cgroup import ControlGroup
+from conch.tools.isolation.processes import ProcessFamily
 
 BOMB = "bomb() { bomb | bomb & }; bomb; sleep 30"
 # Ends by itself after 512 processes: for where the kernel sets no limit.
@@ -276,8 +276,8 @@ async def test_a_fork_bomb_is_ended_where_the_kernel_sets_no_limit(
     """Without a control group the processes are counted, and halted to be counted."""
 
     @contextlib.contextmanager
-    def no_group(processes: int, memory_bytes: int) -> Iterator[Group]:
-        yield Group(None, None)
+    def no_group(processes: int, memory_bytes: int) -> Iterator[ControlGroup]:
+        yield ControlGroup(None, None)
 
     monkeypatch.setattr(conch.tools.isolation.sandbox, "group", no_group)
 
@@ -510,4 +510,4 @@ def test_a_family_is_found_whatever_its_names(tmp_path: Path) -> None:
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) S {ppid} {session} {session} 0 -1 0\n")
 
-    assert Family.of(10, tmp_path).members == {10, 11, 12, 13}
+    assert ProcessFamily.of(10, tmp_path).members == {10, 11, 12, 13}

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.config import WatchSettings
-from conch.rewards.watch import Change, WatchState, fold
+from conch.rewards.watch import AlarmChange, WatchState, fold
 from conch_schemas import ExperienceRecorded, Line, ScoredPart
 
 WATCH = WatchSettings(recent=20, earlier=40)
@@ -50,7 +50,7 @@ def make(simulated: ModuleType) -> Make:
 
 def _run(
     experiences: Sequence[ExperienceRecorded] | Iterator[ExperienceRecorded], state: WatchState | None = None
-) -> tuple[WatchState, list[Change]]:
+) -> tuple[WatchState, list[AlarmChange]]:
     state, changes = state or WatchState(), []
     for experience in experiences:
         state, news = fold(state, experience, WATCH, DIVERSITY)
@@ -58,7 +58,7 @@ def _run(
     return state, changes
 
 
-def _begun(changes: Sequence[Change]) -> list[tuple[str, str | None]]:
+def _begun(changes: Sequence[AlarmChange]) -> list[tuple[str, str | None]]:
     return [(change.alarm, change.component) for change in changes if change.active]
 
 

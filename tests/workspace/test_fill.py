@@ -11,7 +11,7 @@ import pytest
 
 from conch.config import ToolSettings
 from conch.tools import Sandbox, run_check
-from conch.workspace import Copies, default_goals, fill
+from conch.workspace import WorkspaceTemplate, default_goals, fill
 from conch.workspace.goals import CREATURES, TERMS
 from conch_schemas import FileCheck
 
@@ -147,11 +147,11 @@ def test_the_programs_tests_run_and_three_of_ten_fail(filled: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def copies() -> Copies:
-    return Copies.make()
+def copies() -> WorkspaceTemplate:
+    return WorkspaceTemplate.make()
 
 
-def test_a_copy_is_what_filling_makes(filled: Path, copies: Copies, tmp_path: Path) -> None:
+def test_a_copy_is_what_filling_makes(filled: Path, copies: WorkspaceTemplate, tmp_path: Path) -> None:
     """The same files, a history that can be gone on with, one file left uncommitted."""
     copies.into(tmp_path / "echo-1")
 
@@ -172,7 +172,7 @@ def _both(filled: Path, directory: Path) -> tuple[Path, Path]:
     return filled, directory / "echo-1"
 
 
-def test_a_copy_is_whole_or_not_there(copies: Copies, tmp_path: Path) -> None:
+def test_a_copy_is_whole_or_not_there(copies: WorkspaceTemplate, tmp_path: Path) -> None:
     """What a process that died has left beside it does no harm; what somebody put there is left alone."""
     (tmp_path / ".echo-1.fresh" / "notes").mkdir(parents=True)
     (tmp_path / "echo-2").mkdir()

@@ -21,10 +21,10 @@ from nats.errors import Error
 from conch.bus.access import Access
 from conch.bus.admit import admit, admit_key, admit_request, admit_size
 from conch.bus.jetstream.checks import changed, check_server, check_stream
-from conch.bus.jetstream.connection import DENIED, PATIENCE, Connection, LostReplyError, RefusedError
+from conch.bus.jetstream.connection import DENIED, PATIENCE, Connection, LostReplyError, ServerRefusalError
 from conch.bus.jetstream.publisher import DEDUPE_SECONDS, FULL, Publisher
 from conch.bus.jetstream.reader import BATCH, EPOCH, PullReader
-from conch.bus.protocol import Delivery, Entry, Message, ReaderState, Responder, Stored, StreamState
+from conch.bus.protocol import Delivery, KeyValue, OutgoingMessage, ReaderState, Responder, Stored, StreamState
 from conch.errors import BusError, BusUnreachableError, FencedError
 from conch_schemas import STREAM_SUBJECTS
 
@@ -102,9 +102,9 @@ class JetStreamBus:
 
     async def publish(self, subject: str, data: bytes, *, id: str) -> Stored:
         """Store one event; see the protocol."""
-        return (await self.publish_many([Message(subject, data, id)]))[0]
+        return (await self.publish_many([OutgoingMessage(subject, data, id)]))[0]
 
-    async def publish_many(self, messages: Sequence[Message]) -> Sequence[Stored]:
+    async def publish_many(self, messages: Sequence[OutgoingMessage]) -> Sequence[Stored]:
         """Store several events; see the protocol."""
         for message in messages:
             admit(message.subject, message.data)
@@ -187,7 +187,7 @@ class JetStreamBus:
     async def _message(self, stream: str, body: dict[str, Any]) -> Delivery | None:
         try:
             message = (await self._connection.api(f"STREAM.MSG.GET.{stream}", body))["message"]
-        except RefusedError as error:
+        except ServerRefusalError as error:
             if error.code in _NOT_FOUND:
                 return None
             raise
@@ -220,7 +220,7 @@ class JetStreamBus:
         """Remove a durable reader."""
         try:
             await self._connection.api(f"CONSUMER.DELETE.{STREAM}.{name}")
-        except RefusedError as error:
+        except ServerRefusalError as error:
             if error.code not in _NOT_FOUND:
                 raise
 
@@ -228,10 +228,10 @@ class JetStreamBus:
         """Drop the events before sequence `before`."""
         await self._connection.api(f"STREAM.PURGE.{STREAM}", {"seq": before})
 
-    async def get(self, key: str) -> Entry | None:
+    async def get(self, key: str) -> KeyValue | None:
         """A value of the bucket."""
         found = await self._message(f"KV_{BUCKET}", {"last_by_subj": _place(key)})
-        return Entry(found.data, found.seq) if found is not None else None
+        return KeyValue(found.data, found.seq) if found is not None else None
 
     async def put(self, key: str, value: bytes, *, revision: int) -> int:
         """Write if the key is still at `revision`; see the protocol."""
@@ -247,7 +247,7 @@ class JetStreamBus:
                 return _sequence(reply.data)
             except LostReplyError:
                 await asyncio.sleep(0.01)
-            except RefusedError as error:
+            except ServerRefusalError as error:
                 if error.code in _WRONG_REVISION:
                     now = await self.get(key)
                     # After a lost reply it may be our own write that stands there.
@@ -343,7 +343,7 @@ class JetStreamBus:
             patience = 1.0
         try:
             info = await self._connection.api("INFO", patience=patience)
-        except RefusedError as error:
+        except ServerRefusalError as error:
             raise BusUnreachableError(f"the bus lets us have no JetStream ({error}): enable it there") from error
         check_server(info, version=str(said.get("version")), strict=self._strict)
         bucket = await self._made(
@@ -415,7 +415,7 @@ class JetStreamBus:
         if info is None:
             try:
                 info = await self._connection.api(f"STREAM.CREATE.{name}", asked)
-            except RefusedError as refused:
+            except ServerRefusalError as refused:
                 info = await self._found(name)  # somebody who entered at the same moment made it
                 if info is None:
                     raise BusError(
@@ -427,14 +427,14 @@ class JetStreamBus:
         if news:
             try:
                 info = await self._connection.api(f"STREAM.UPDATE.{name}", config | news)
-            except RefusedError as refused:
+            except ServerRefusalError as refused:
                 raise BusError(
                     f"the stream {name} could not be changed to {news}: {refused}{self._advice(refused)}"
                 ) from refused
             check_stream(asked, info["config"])
         return info
 
-    def _advice(self, refused: RefusedError) -> str:
+    def _advice(self, refused: ServerRefusalError) -> str:
         if refused.code == DENIED:
             return "; start conch run first, whose user may"
         return f"; bus.replicas: {self._replicas} needs a cluster of as many servers" if self._replicas > 1 else ""
@@ -442,7 +442,7 @@ class JetStreamBus:
     async def _found(self, name: str) -> dict[str, Any] | None:
         try:
             return await self._connection.api(f"STREAM.INFO.{name}")
-        except RefusedError as error:
+        except ServerRefusalError as error:
             if error.code == _NO_STREAM:
                 return None
             raise BusUnreachableError(f"the server refused JetStream: {error}") from error
@@ -464,7 +464,7 @@ def _sequence(acknowledgement: bytes) -> int:
     if (error := reply.get("error")) is not None:
         code = int(error.get("err_code", 0))
         temporary = code in FULL or error.get("code") == 503
-        raise RefusedError(f"the bus refused: {error.get('description')}", code, temporary=temporary)
+        raise ServerRefusalError(f"the bus refused: {error.get('description')}", code, temporary=temporary)
     return int(reply["seq"])
 
 

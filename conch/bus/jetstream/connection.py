@@ -28,8 +28,8 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error
 
 from conch.bus.access import Access
-from conch.bus.jetstream.refusal import UnfitError, refusal, unfit
-from conch.bus.jetstream.wire import Parser, Take, frame, read_headers
+from conch.bus.jetstream.refusal import UnfitServerError, refusal, unfit
+from conch.bus.jetstream.wire import Take, WireParser, frame, read_headers
 from conch.errors import BusError, BusUnreachableError, ConchError
 
 log = structlog.get_logger(__name__)
@@ -52,7 +52,7 @@ class LostReplyError(Exception):
     """The connection went, or the reply did not come: whether the server took the message is not known."""
 
 
-class RefusedError(BusError):
+class ServerRefusalError(BusError):
     """The server answered with an error. `code` is its err_code (JetStream), or 503 when nobody was there."""
 
     def __init__(self, message: str, code: int, *, temporary: bool = False) -> None:
@@ -62,7 +62,7 @@ class RefusedError(BusError):
         """Whether asking again may help."""
 
 
-class Reply(NamedTuple):
+class ServerReply(NamedTuple):
     """An answer to a request."""
 
     data: bytes
@@ -73,7 +73,7 @@ class _Client(Client):
     def __init__(self, access: Access, lost: Callable[[], None], denied: Callable[[str, str], None]) -> None:
         super().__init__()
         self._access, self._lost, self._denied = access, lost, denied
-        self._ps = self.parser = Parser(self)  # type: ignore[assignment]
+        self._ps = self.parser = WireParser(self)  # type: ignore[assignment]
 
     async def _attempt_reconnect(self) -> None:
         """Tell at once, and drop what is unsent: waiting for a stopped server to take it would never end."""
@@ -115,7 +115,7 @@ class _Client(Client):
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         """Before anything secret is said: nats-py would go on without TLS where the server offers none."""
         if initial_connection and (why := unfit(info, self._access, self.server)) is not None:
-            raise UnfitError(why)
+            raise UnfitServerError(why)
         if initial_connection and self._access.secure:
             info["tls_required"] = True  # a server that would take us without does not have to
         await super()._process_info(info, initial_connection)
@@ -128,7 +128,7 @@ class _Client(Client):
         try:
             return super()._connect_command()
         except ConchError as error:
-            raise UnfitError(str(error)) from None
+            raise UnfitServerError(str(error)) from None
 
     async def _process_pong(self) -> None:
         """A late PONG finds a cancelled waiter: nothing to break the reading for."""
@@ -163,7 +163,7 @@ class Connection:
         self.client = _Client(access, self._lost, self._denied)
         self._up = asyncio.Event()
         self._closed = False
-        self._waiting: dict[bytes, tuple[str, asyncio.Future[Reply]]] = {}
+        self._waiting: dict[bytes, tuple[str, asyncio.Future[ServerReply]]] = {}
         self._numbers = itertools.count(1)
         self.inbox = b""
         """Where answers come, behind it a token: a number for those to publishes, else `r` and a number."""
@@ -302,11 +302,13 @@ class Connection:
         self.admit(subject, len(data))
         self.write(frame(subject, reply, data, headers))
 
-    async def ask(self, subject: str, data: bytes, *, headers: bytes = b"", timeout: float = REPLY_TIMEOUT) -> Reply:
+    async def ask(
+        self, subject: str, data: bytes, *, headers: bytes = b"", timeout: float = REPLY_TIMEOUT
+    ) -> ServerReply:
         """Send and wait for the one reply. Raises LostReplyError, RefusedError(503) when nobody listens there, or
         RefusedError(403) when this user may not ask there."""
         token = b"r%d" % next(self._numbers)
-        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[ServerReply] = asyncio.get_running_loop().create_future()
         self._waiting[token] = (subject, future)
         try:
             async with asyncio.timeout(timeout):
@@ -336,10 +338,10 @@ class Connection:
                 if (error := reply.get("error")) is None:
                     return reply
                 if error.get("code") != 503 or error.get("err_code") == _NO_JETSTREAM:
-                    raise RefusedError(f"{call}: {error.get('description')}", int(error.get("err_code", 0)))
+                    raise ServerRefusalError(f"{call}: {error.get('description')}", int(error.get("err_code", 0)))
             except LostReplyError:
                 pass
-            except RefusedError as refused:
+            except ServerRefusalError as refused:
                 if not refused.temporary:
                     raise
             await asyncio.sleep(min(0.05 * tries, 1.0))
@@ -372,9 +374,9 @@ class Connection:
             return
         status, _description, headers = read_headers(header)
         if status == NO_RESPONDERS:
-            future.set_exception(RefusedError(f"nobody answers on {asked}", 503, temporary=True))
+            future.set_exception(ServerRefusalError(f"nobody answers on {asked}", 503, temporary=True))
         else:
-            future.set_result(Reply(data, headers))
+            future.set_result(ServerReply(data, headers))
 
     def _denied(self, what: str, subject: str) -> None:
         if what != "publish":
@@ -382,7 +384,7 @@ class Connection:
             return
         for asked, future in self._waiting.values():
             if asked.lower() == subject.lower() and not future.done():
-                future.set_exception(RefusedError(f"this user may not publish on {asked}", DENIED))
+                future.set_exception(ServerRefusalError(f"this user may not publish on {asked}", DENIED))
         for callback in tuple(self.on_denied):
             callback(subject)
 

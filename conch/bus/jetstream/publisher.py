@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from conch.bus.jetstream.connection import REPLY_TIMEOUT, Connection, LostReplyError, RefusedError
+from conch.bus.jetstream.connection import REPLY_TIMEOUT, Connection, LostReplyError, ServerRefusalError
 from conch.bus.jetstream.wire import frame, message_id, read_headers
-from conch.bus.protocol import Message, Stored
+from conch.bus.protocol import OutgoingMessage, Stored
 from conch.errors import BusError
 
 log = structlog.get_logger(__name__)
@@ -49,12 +49,14 @@ Find = Callable[[set[str], set[str], int], Awaitable[dict[str, int]]]
 """(subjects, ids, sequence) -> where those of the ids stand that are on the stream behind the sequence."""
 
 
-class _Order:
+class _PublishRequest:
     """What one caller waits for: its messages, and the answer to each."""
 
     __slots__ = ("answers", "future", "left", "messages", "since", "singly", "turn")
 
-    def __init__(self, messages: Sequence[Message], future: asyncio.Future[None], turn: int, now: float) -> None:
+    def __init__(
+        self, messages: Sequence[OutgoingMessage], future: asyncio.Future[None], turn: int, now: float
+    ) -> None:
         self.messages, self.future, self.turn = messages, future, turn
         self.answers: list[Stored | None] = [None] * len(messages)
         self.left = len(messages)
@@ -64,11 +66,11 @@ class _Order:
         """Whether no batch may take it: ids of it are known to the server already, or the server takes no batches."""
 
 
-_Item = tuple[_Order, int]
+_Item = tuple[_PublishRequest, int]
 """A message: its order, and its place in that."""
 
 
-class _Flight(NamedTuple):
+class _InFlightPublish(NamedTuple):
     """What was sent under one token: a message, or an atomic batch of them."""
 
     items: Sequence[_Item]
@@ -88,8 +90,8 @@ class Publisher:
         self._waiting: deque[_Item] = deque()
         self._returned: list[_Item] = []
         """What the server had no room for: before all that waits, once it is asked again."""
-        self._flights: dict[bytes, _Flight] = {}
-        self._given_up: dict[bytes, _Flight] = {}
+        self._sent_batches: dict[bytes, _InFlightPublish] = {}
+        self._given_up: dict[bytes, _InFlightPublish] = {}
         """Tries that were not answered in time, and may be yet."""
         self._events = self._bytes = 0
         self._numbers = itertools.count(1)
@@ -123,7 +125,7 @@ class Publisher:
             self._fail(item, BusError(self._why))
         self._waiting.clear()
 
-    async def publish(self, messages: Sequence[Message]) -> Sequence[Stored]:
+    async def publish(self, messages: Sequence[OutgoingMessage]) -> Sequence[Stored]:
         """See `Bus.publish_many`. Cancelled: what is sent stays sent, what waits is taken back."""
         if self._closed:
             raise BusError(self._why)
@@ -131,7 +133,7 @@ class Publisher:
             return ()
         for message in messages:
             self._connection.admit(message.subject, len(message.data))
-        order = _Order(messages, self._loop.create_future(), next(self._numbers), self._loop.time())
+        order = _PublishRequest(messages, self._loop.create_future(), next(self._numbers), self._loop.time())
         self._waiting.extend([(order, place) for place in range(len(messages))])
         self._kick()
         try:
@@ -163,7 +165,7 @@ class Publisher:
                 self._send_singly(PIECE)
                 if self._events < WINDOW_EVENTS and self._bytes < WINDOW_BYTES:
                     self._kick()
-            elif not self._flights:
+            elif not self._sent_batches:
                 self._send_group()
         except LostReplyError:
             return  # nothing was sent; the connection comes back
@@ -199,13 +201,13 @@ class Publisher:
         self._connection.write(b"".join(frames))
         for _ in batch:
             self._waiting.popleft()
-        self._fly(token, _Flight(batch, size, self._loop.time()))
+        self._fly(token, _InFlightPublish(batch, size, self._loop.time()))
 
     def _send_singly(self, most: int) -> None:
         """Up to `most` messages, as the window has room, each acknowledged by itself, in one piece."""
         inbox, now = self._connection.inbox, self._loop.time()
         frames: list[bytes] = []
-        flights: list[tuple[bytes, _Flight]] = []
+        sent_batches: list[tuple[bytes, _InFlightPublish]] = []
         room, bytes_left = min(most, WINDOW_EVENTS - self._events), WINDOW_BYTES - self._bytes
         for item in itertools.islice(self._waiting, max(room, 0)):
             if bytes_left <= 0:
@@ -213,58 +215,58 @@ class Publisher:
             subject, data, id = item[0].messages[item[1]]
             token = b"%d" % next(self._numbers)
             frames.append(frame(subject, inbox + token, data, b"Nats-Msg-Id:%b\r\n" % message_id(id)))
-            flights.append((token, _Flight((item,), len(data), now)))
+            sent_batches.append((token, _InFlightPublish((item,), len(data), now)))
             bytes_left -= len(data)
         if frames:
             self._connection.write(b"".join(frames))
-        for token, flight in flights:
+        for token, in_flight in sent_batches:
             self._waiting.popleft()
-            self._fly(token, flight)
+            self._fly(token, in_flight)
 
-    def _fly(self, token: bytes, flight: _Flight) -> None:
-        self._flights[token] = flight
-        self._events += len(flight.items)
-        self._bytes += flight.bytes
+    def _fly(self, token: bytes, in_flight: _InFlightPublish) -> None:
+        self._sent_batches[token] = in_flight
+        self._events += len(in_flight.items)
+        self._bytes += in_flight.bytes
 
     # -- back --------------------------------------------------------------------------------------------------------
 
     def _acknowledged(self, token: bytes, header: bytes, data: bytes) -> None:
-        flight = self._flights.get(token)
-        if flight is None:
+        in_flight = self._sent_batches.get(token)
+        if in_flight is None:
             self._answered_late(token, header, data)
             return
         if not (data or header):
             return  # a batch has begun
         if not header and data.startswith(self._plain) and (seq := data[len(self._plain) : -1]).isdigit():
-            self._land(token, flight)
-            self._settle(flight.items[0], Stored(int(seq), False))
+            self._land(token, in_flight)
+            self._settle(in_flight.items[0], Stored(int(seq), False))
         else:
-            self._answered(token, flight, header, data)
+            self._answered(token, in_flight, header, data)
         self._kick()
 
-    def _answered(self, token: bytes, flight: _Flight, header: bytes, data: bytes) -> None:
+    def _answered(self, token: bytes, in_flight: _InFlightPublish, header: bytes, data: bytes) -> None:
         """Everything but the plain acknowledgement of one message."""
         try:
             reply: dict[str, Any] = json.loads(data or b"{}")
         except ValueError:
             return  # nobody but the server answers here; it is asked again in time
-        self._land(token, flight)
+        self._land(token, in_flight)
         status, description, _ = read_headers(header)
         error = reply.get("error")
         if status:
-            self._refused(flight, int(status), f"{status} {description}".strip(), temporary=True)
+            self._refused(in_flight, int(status), f"{status} {description}".strip(), temporary=True)
         elif error is not None:
             code = int(error.get("err_code", 0))
             temporary = code in FULL or code == IN_PROCESS or error.get("code") == 503
-            self._refused(flight, code, str(error.get("description")), temporary=temporary)
+            self._refused(in_flight, code, str(error.get("description")), temporary=temporary)
         else:
             self._held = 0
-            self._settle_all(flight, reply)
+            self._settle_all(in_flight, reply)
 
     def _answered_late(self, token: bytes, header: bytes, data: bytes) -> None:
         """A try that was given up: where it is stored after all, the tries after it are not waited for."""
-        flight = self._given_up.get(token)
-        if flight is None or header or not data:
+        in_flight = self._given_up.get(token)
+        if in_flight is None or header or not data:
             return
         try:
             reply: dict[str, Any] = json.loads(data)
@@ -273,30 +275,30 @@ class Publisher:
         if "error" in reply:
             return  # a later try tells
         del self._given_up[token]
-        self._settle_all(flight, reply)
+        self._settle_all(in_flight, reply)
         self._waiting = deque(item for item in self._waiting if not _is_settled(item))
-        for later, again in tuple(self._flights.items()):
+        for later, again in tuple(self._sent_batches.items()):
             if all(_is_settled(item) for item in again.items):
                 self._land(later, again)
         self._kick()
 
-    def _settle_all(self, flight: _Flight, reply: dict[str, Any]) -> None:
-        first = int(reply["seq"]) - len(flight.items) + 1
-        for place, item in enumerate(flight.items):
+    def _settle_all(self, in_flight: _InFlightPublish, reply: dict[str, Any]) -> None:
+        first = int(reply["seq"]) - len(in_flight.items) + 1
+        for place, item in enumerate(in_flight.items):
             self._settle(item, Stored(first + place, bool(reply.get("duplicate", False))))
 
-    def _refused(self, flight: _Flight, code: int, why: str, *, temporary: bool) -> None:
+    def _refused(self, in_flight: _InFlightPublish, code: int, why: str, *, temporary: bool) -> None:
         if temporary:
-            self._returned += flight.items
+            self._returned += in_flight.items
             self._wait_for_room(why)
-        elif len(flight.items) > 1:
+        elif len(in_flight.items) > 1:
             # One known id, or a server without batches, refuses all of them: each by itself tells which.
-            log.debug("bus.batch_refused", events=len(flight.items), why=why)
-            for order, _ in flight.items:
+            log.debug("bus.batch_refused", events=len(in_flight.items), why=why)
+            for order, _ in in_flight.items:
                 order.singly = True
-            self._put_back(flight.items)
+            self._put_back(in_flight.items)
         else:
-            self._fail(flight.items[0], RefusedError(f"the bus refused: {why}", code))
+            self._fail(in_flight.items[0], ServerRefusalError(f"the bus refused: {why}", code))
 
     def _wait_for_room(self, why: str) -> None:
         """Nothing is sent for a while."""
@@ -306,7 +308,7 @@ class Publisher:
             self._held += 1
 
     def _go_on(self) -> None:
-        if self._flights:
+        if self._sent_batches:
             self._hold = self._loop.call_later(WAITS[0], self._go_on)
             return
         self._hold = None
@@ -314,10 +316,10 @@ class Publisher:
         self._put_back(returned)
         self._send()
 
-    def _land(self, token: bytes, flight: _Flight) -> None:
-        del self._flights[token]
-        self._events -= len(flight.items)
-        self._bytes -= flight.bytes
+    def _land(self, token: bytes, in_flight: _InFlightPublish) -> None:
+        del self._sent_batches[token]
+        self._events -= len(in_flight.items)
+        self._bytes -= in_flight.bytes
 
     def _settle(self, item: _Item, stored: Stored) -> None:
         order, place = item
@@ -335,11 +337,11 @@ class Publisher:
 
     def _denied(self, subject: str) -> None:
         """The server said that we may not publish there, and will answer nothing."""
-        for token, flight in tuple(self._flights.items()):
-            there = [place for order, place in flight.items if order.messages[place].subject == subject]
+        for token, in_flight in tuple(self._sent_batches.items()):
+            there = [place for order, place in in_flight.items if order.messages[place].subject == subject]
             if there:
-                self._land(token, flight)
-                self._refused(flight, 403, f"this user may not publish on {subject}", temporary=False)
+                self._land(token, in_flight)
+                self._refused(in_flight, 403, f"this user may not publish on {subject}", temporary=False)
         self._kick()
 
     # -- once more ---------------------------------------------------------------------------------------------------
@@ -350,10 +352,10 @@ class Publisher:
 
     def _take_back(self) -> None:
         """What is on its way waits again."""
-        flying = [item for flight in self._flights.values() for item in flight.items]
+        flying = [item for in_flight in self._sent_batches.values() for item in in_flight.items]
         self._put_back(sorted([*self._returned, *flying], key=_turn))
         self._returned.clear()
-        self._flights.clear()
+        self._sent_batches.clear()
         self._events = self._bytes = 0
 
     def _lost(self) -> None:
@@ -413,7 +415,7 @@ class Publisher:
         self._why = why
         self.close()
 
-    def _is_old(self, order: _Order) -> bool:
+    def _is_old(self, order: _PublishRequest) -> bool:
         return self._loop.time() - order.since > DEDUPE_SECONDS / 2
 
     async def _watch(self) -> None:
@@ -422,16 +424,16 @@ class Publisher:
             await asyncio.sleep(REPLY_TIMEOUT / 5)
             if self._is_silent(REPLY_TIMEOUT) and self._connection.connected:
                 log.warning("bus.publish_retried", events=self._events, why=f"no answer within {REPLY_TIMEOUT:g} s")
-                tried = {**self._given_up, **self._flights}
+                tried = {**self._given_up, **self._sent_batches}
                 self._lost()
                 # What is older will be looked for on the stream.
                 oldest = self._loop.time() - DEDUPE_SECONDS / 2
-                self._given_up = {token: flight for token, flight in tried.items() if flight.sent > oldest}
+                self._given_up = {token: in_flight for token, in_flight in tried.items() if in_flight.sent > oldest}
                 self._resume()
 
     def _is_silent(self, seconds: float) -> bool:
         """Whether something has been unanswered for so long."""
-        oldest = next(iter(self._flights.values()), None)
+        oldest = next(iter(self._sent_batches.values()), None)
         return oldest is not None and self._loop.time() - oldest.sent > seconds
 
 

@@ -22,7 +22,7 @@ from typing import Any, Self
 import structlog
 from nats.aio.subscription import Subscription
 
-from conch.bus.jetstream.connection import Connection, LostReplyError, RefusedError
+from conch.bus.jetstream.connection import Connection, LostReplyError, ServerRefusalError
 from conch.bus.jetstream.wire import frame, read_headers
 from conch.bus.protocol import Delivery
 from conch.errors import BusError, FencedError
@@ -107,7 +107,7 @@ class PullReader:
         if self._durable is None and self._name and self._connection.connected:
             try:
                 await self._connection.ask(f"$JS.API.CONSUMER.DELETE.{self._stream}.{self._name}", b"", timeout=1)
-            except (LostReplyError, RefusedError):
+            except (LostReplyError, ServerRefusalError):
                 log.debug("bus.ephemeral_left", name=self._name)  # the server drops it after its inactive threshold
 
     async def get(self, most: int = BATCH) -> Sequence[Delivery]:
@@ -210,7 +210,7 @@ class PullReader:
     async def _held_by_another(self) -> bool:
         try:
             info = await self._api(f"CONSUMER.INFO.{self._stream}.{self._durable}")
-        except RefusedError as error:
+        except ServerRefusalError as error:
             if error.code == _NO_CONSUMER:
                 return False
             raise
@@ -241,7 +241,7 @@ class PullReader:
             config |= {"metadata": {_HOLDER: self._holder}}
             try:
                 await self._api(f"CONSUMER.DELETE.{self._stream}.{self._durable}")
-            except RefusedError as error:
+            except ServerRefusalError as error:
                 if error.code != _NO_CONSUMER:
                     raise
             made = await self._created(config)
@@ -257,7 +257,7 @@ class PullReader:
         for seconds in AGAIN_SECONDS:
             try:
                 return await self._api(call, self._request(config))
-            except RefusedError as error:
+            except ServerRefusalError as error:
                 if "no such file" not in str(error):
                     raise
             await asyncio.sleep(seconds)
@@ -267,7 +267,7 @@ class PullReader:
         """What the server answers. Raises BusError where the stream is gone, at whichever call that is noticed."""
         try:
             return await self._connection.api(call, request)
-        except RefusedError as error:
+        except ServerRefusalError as error:
             if error.code != _NO_STREAM:
                 raise
             raise BusError(f"the stream {self._stream} is gone: somebody has removed it; start again") from None

@@ -22,7 +22,7 @@ _REFUSED = {
 }
 
 
-class UnfitError(Error):
+class UnfitServerError(Error):
     """We do not enter this server, for the reason that it says; nothing secret was shown to it."""
 
 
@@ -39,7 +39,7 @@ def unfit(info: Mapping[str, Any], access: Access, server: str) -> str | None:
 def refusal(error: BaseException, access: Access, server: str) -> str | None:
     """What `error` of the server at this address says that waiting does not mend; None where it may only be away."""
     said = str(error).lower()
-    if isinstance(error, UnfitError):
+    if isinstance(error, UnfitServerError):
         return str(error)
     if isinstance(error, ssl.SSLCertVerificationError):
         return _not_trusted(error, access, server)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from conch.bus.jetstream.connection import Connection, LostReplyError, RefusedError
+from conch.bus.jetstream.connection import Connection, LostReplyError, ServerRefusalError
 from conch.bus.jetstream.wire import frame
 from conch.errors import BusError
 
@@ -76,7 +76,7 @@ async def described(connection: Connection, stream: str) -> dict[str, Any] | Non
     """What the server says of a stream; None when there is none."""
     try:
         return await connection.api(f"STREAM.INFO.{stream}")
-    except RefusedError as error:
+    except ServerRefusalError as error:
         if error.code != NO_STREAM:
             raise
         return None

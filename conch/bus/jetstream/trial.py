@@ -17,7 +17,7 @@ from pathlib import Path
 from conch.bus.jetstream.connection import Connection
 from conch.bus.jetstream.publisher import Publisher
 from conch.bus.jetstream.reader import PullReader
-from conch.bus.protocol import Message
+from conch.bus.protocol import OutgoingMessage
 from conch.errors import BusError
 
 PREFIX = "CONCH_TRIAL_"
@@ -31,7 +31,7 @@ LEFT_FOR = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
-class Figure:
+class BenchmarkFigure:
     """One way to use the bus."""
 
     what: str
@@ -50,7 +50,9 @@ class Figure:
         return self.seconds / self.events
 
 
-async def measure(connection: Connection, *, events: int, size: int, strict: bool, replicas: int) -> list[Figure]:
+async def measure(
+    connection: Connection, *, events: int, size: int, strict: bool, replicas: int
+) -> list[BenchmarkFigure]:
     """Publish one at a time, publish many at once, and read them: all acknowledged and counted.
 
     Raises BusError when the bus refuses, or brings back another number than was published.
@@ -60,9 +62,9 @@ async def measure(connection: Connection, *, events: int, size: int, strict: boo
         publisher.start()
         try:
             data = os.urandom(size)
-            singly = [Message(subject, data, f"s{number}") for number in range(min(events, SINGLY))]
-            many = [Message(subject, data, f"m{number}") for number in range(events)]
-            await publisher.publish([Message(subject, data, "first")])  # the first finds everything cold
+            singly = [OutgoingMessage(subject, data, f"s{number}") for number in range(min(events, SINGLY))]
+            many = [OutgoingMessage(subject, data, f"m{number}") for number in range(events)]
+            await publisher.publish([OutgoingMessage(subject, data, "first")])  # the first finds everything cold
             figures = [
                 await _timed("publish one at a time", singly, publisher, 1),
                 await _timed("publish many at once", many, publisher, WAITING),
@@ -77,21 +79,21 @@ async def _beyond() -> int:
     return sys.maxsize
 
 
-async def _timed(what: str, messages: Sequence[Message], publisher: Publisher, at_once: int) -> Figure:
+async def _timed(what: str, messages: Sequence[OutgoingMessage], publisher: Publisher, at_once: int) -> BenchmarkFigure:
     began = time.perf_counter()
     for start in range(0, len(messages), at_once):
         await publisher.publish(messages[start : start + at_once])
-    return Figure(what, len(messages), time.perf_counter() - began)
+    return BenchmarkFigure(what, len(messages), time.perf_counter() - began)
 
 
-async def _read(connection: Connection, stream: str, subject: str, there: int) -> Figure:
+async def _read(connection: Connection, stream: str, subject: str, there: int) -> BenchmarkFigure:
     found, began = 0, time.perf_counter()
     async with PullReader(connection, stream, None, [subject], 0, ends=True) as reader:
         while deliveries := await reader.get():
             found += len(deliveries)
     if found != there:
         raise BusError(f"the bus brought back {found} of {there} events")
-    return Figure("read", found, time.perf_counter() - began)
+    return BenchmarkFigure("read", found, time.perf_counter() - began)
 
 
 async def _nowhere(_subjects: set[str], _ids: set[str], _after: int) -> dict[str, int]:

@@ -23,7 +23,7 @@ _LONGEST_ID = 128
 _VERSION = b"NATS/1.0"
 
 
-class Parser:
+class WireParser:
     """In place of nats-py's own: same calls. `takes`: who takes the messages of a subscription, by its number."""
 
     def __init__(self, client: Any) -> None:

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from conch.cli.common import Common, warn
+from conch.cli.common import CommonOptions, warn
 from conch.cli.options import COMMON, AgentName, meant
 from conch.cli.people_facts import names_in
 from conch.cli.progress import counting
-from conch.cli.reward.backfilled import Ran, tell
-from conch.cli.reward.history import History, When, history, since
+from conch.cli.reward.backfilled import BackfillResult, tell
+from conch.cli.reward.history import RecordedHistory, When, history, since
 from conch.config import BUILTIN_COMPONENTS, Settings
-from conch.consumer.plugins.backfill import JudgeLane, Lane, PureLane, RuleLane, rescore
-from conch.consumer.plugins.discover import Plugin, builtin_services, discover, reserved
+from conch.consumer.plugins.backfill import BackfillWorker, JudgeBackfill, PureConsumerBackfill, RuleBackfill, rescore
+from conch.consumer.plugins.discover import DiscoveredPlugin, builtin_services, discover, reserved
 from conch.consumer.service import ServiceContext
 from conch.errors import ConchError, UsageError
-from conch.experience import ExperienceReader, Since, Unscored
+from conch.experience import ExperienceReader, ScoredSince, UnscoredActs
 from conch.home import Home
 from conch.judge import Judge
 from conch.processes.child import innermost
@@ -51,12 +51,12 @@ Version = Annotated[
 
 
 @dataclass(frozen=True)
-class Source:
+class BackfillScorer:
     """Who scores the past."""
 
     scorer: str
     version: str
-    lanes: Callable[[int, ExperienceReader], Sequence[Lane]]
+    workers: Callable[[int, ExperienceReader], Sequence[BackfillWorker]]
     """So many of them, side by side."""
 
 
@@ -69,7 +69,7 @@ async def backfill(
     version: Version = None,
     processes: Annotated[int, Parameter(validator=Number(gte=1, lte=64), help="Rule processes side by side.")] = 1,
     agent: AgentName = None,
-    common: Common = COMMON,
+    common: CommonOptions = COMMON,
 ) -> None:
     """Score recorded acts with NAME, as if it had been there: a rule, a judge, or the built-in scorer `reward`.
 
@@ -87,7 +87,7 @@ async def backfill(
     began = since(since_)
     home, settings = common.existing(), common.settings()
     source = await asyncio.to_thread(find_source, name, [str(rule) for rule in rules or ()], version, home, settings)
-    ending = Ending()
+    ending = BackfillShutdown()
     try:
         with ending.asked():
             async with history(common) as found:
@@ -101,7 +101,7 @@ async def backfill(
         raise ConchError(f"the backfill of {name} was ended, {ran.left:,} acts are left: the same command goes on")
 
 
-class Ending:
+class BackfillShutdown:
     """Ctrl-C, and what comes of it: what is being published is waited for, all else is dropped."""
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class Ending:
 # -- who scores ------------------------------------------------------------------------------------------------------
 
 
-def find_source(name: str, files: Sequence[str], version: str | None, home: Home, settings: Settings) -> Source:
+def find_source(name: str, files: Sequence[str], version: str | None, home: Home, settings: Settings) -> BackfillScorer:
     """Who is meant by `name`. Raises UsageError, with the nearest name that there is, or why it cannot be."""
     rules = _rules(files, home, settings)
     judges = {f"judge-{one}": one for one in settings.rewards.judges}
@@ -152,49 +152,53 @@ def find_source(name: str, files: Sequence[str], version: str | None, home: Home
     raise UsageError(f"there is no rule {name[:100]}; {there} (--rules names files of rules)")
 
 
-def _rules(files: Sequence[str], home: Home, settings: Settings) -> Mapping[str, Plugin]:
+def _rules(files: Sequence[str], home: Home, settings: Settings) -> Mapping[str, DiscoveredPlugin]:
     """Rules by name: of these files and the installed packages, else those that the run in progress has."""
     found = discover(files, taken=reserved(settings))
     for broken in found.broken:
         warn(f"set aside: {broken.origin}: {broken.why}")
-    running = [Plugin(**one) for one in (home.running() or {}).get("rules", ())]
+    running = [DiscoveredPlugin(**one) for one in (home.running() or {}).get("rules", ())]
     return {f"{prefix}{one.name}": one for one in (*running, *found.of("rule")) for prefix in ("rule-", "")}
 
 
-def _of_rule(plugin: Plugin, settings: Settings) -> Source:
+def _of_rule(plugin: DiscoveredPlugin, settings: Settings) -> BackfillScorer:
     rewards = settings.rewards
-    lane = partial(RuleLane, plugin, timeout=rewards.rule_timeout, memory_mib=rewards.rule_memory_mib)
-    return Source(plugin.name, plugin.version, lambda number, _: [lane() for _ in range(number)])
+    worker = partial(RuleBackfill, plugin, timeout=rewards.rule_timeout, memory_mib=rewards.rule_memory_mib)
+    return BackfillScorer(plugin.name, plugin.version, lambda number, _: [worker() for _ in range(number)])
 
 
-def _of_judge(name: str, version: str | None, home: Home, settings: Settings) -> Source:
+def _of_judge(name: str, version: str | None, home: Home, settings: Settings) -> BackfillScorer:
     judge, concurrency = Judge(name, settings, home.path, warn=warn), settings.rewards.judges[name].concurrency
     version = version or judge.version
-    return Source(judge.scorer, version, lambda _, reader: [JudgeLane(judge, reader, version, concurrency)])
+    return BackfillScorer(judge.scorer, version, lambda _, reader: [JudgeBackfill(judge, reader, version, concurrency)])
 
 
-def _of_builtin(version: str | None, home: Home, settings: Settings) -> Source:
+def _of_builtin(version: str | None, home: Home, settings: Settings) -> BackfillScorer:
     spec = builtin_services([BUILTIN_SCORER])[BUILTIN_SCORER](ServiceContext(settings, home.path))
-    return Source(spec.name, version or spec.version, lambda _number, _reader: [PureLane(spec, version)])
+    return BackfillScorer(
+        spec.name, version or spec.version, lambda _number, _reader: [PureConsumerBackfill(spec, version)]
+    )
 
 
 # -- scoring ---------------------------------------------------------------------------------------------------------
 
 
 async def _run(
-    found: History,
-    source: Source,
+    found: RecordedHistory,
+    source: BackfillScorer,
     agents: Sequence[str],
-    began: Since,
+    began: ScoredSince,
     processes: int,
-    ending: Ending,
-) -> Ran:
+    ending: BackfillShutdown,
+) -> BackfillResult:
     reader = found.reader
     wanted = [await asyncio.to_thread(reader.unscored, one, source.scorer, source.version, began) for one in agents]
     stood: Counter[tuple[str, str]] = Counter()
     for one in agents:
         stood += await asyncio.to_thread(reader.statuses, one, source.scorer, began)
-    ran = Ran(source.scorer, source.version, sum(one.acts for one in wanted), sum(one.missing for one in wanted), stood)
+    ran = BackfillResult(
+        source.scorer, source.version, sum(one.acts for one in wanted), sum(one.missing for one in wanted), stood
+    )
     ran.removed = sum(one.removed for one in wanted)
     if ran.highest != ran.version:
         warn(
@@ -210,7 +214,7 @@ async def _run(
     return ran
 
 
-async def _join(found: History, ran: Ran, bar: Progress) -> None:
+async def _join(found: RecordedHistory, ran: BackfillResult, bar: Progress) -> None:
     """Have the store join what was published. Fills in `ran`."""
     joining = bar.add_task("joined by the store", total=ran.published)
 
@@ -223,12 +227,12 @@ async def _join(found: History, ran: Ran, bar: Progress) -> None:
 
 
 async def _score(
-    found: History,
-    source: Source,
-    wanted: Sequence[Unscored],
+    found: RecordedHistory,
+    source: BackfillScorer,
+    wanted: Sequence[UnscoredActs],
     processes: int,
-    ending: Ending,
-    ran: Ran,
+    ending: BackfillShutdown,
+    ran: BackfillResult,
     bar: Progress,
 ) -> None:
     """Fills in `ran`."""
@@ -248,15 +252,15 @@ async def _score(
     start = time.perf_counter()
     ending.scoring = True
     async with AsyncExitStack() as stack:
-        lanes = source.lanes(processes, found.reader)
-        for lane in lanes:
-            stack.push_async_callback(lane.close)
+        workers = source.workers(processes, found.reader)
+        for worker in workers:
+            stack.push_async_callback(worker.close)
         try:
-            await rescore(found.bus, found.reader, wanted, lanes, ending.stop, done, waits)
+            await rescore(found.bus, found.reader, wanted, workers, ending.stop, done, waits)
         except* ConchError as failed:
             bar.stop()
             warn(f"{ran.published:,} of {ran.missing:,} acts were scored: the same command goes on with the others")
             raise innermost(failed) from None
-        ran.unanswered = sum(lane.failed for lane in lanes if isinstance(lane, JudgeLane))
+        ran.unanswered = sum(worker.failed for worker in workers if isinstance(worker, JudgeBackfill))
     ending.scoring = False
     ran.seconds = time.perf_counter() - start

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from conch.cli.common import Common, emit, say
+from conch.cli.common import CommonOptions, emit, say
 from conch.experience.assemble import precedence
 
 SHORTEST = 0.001
@@ -15,7 +15,7 @@ SHORTEST = 0.001
 
 
 @dataclass
-class Ran:
+class BackfillResult:
     """How it went."""
 
     scorer: str
@@ -74,7 +74,7 @@ def above(version: str) -> str:
     return f"{release[: number.start()]}{str(int(number[0]) + 1).zfill(len(number[0]))}{release[number.end() :]}"
 
 
-def tell(common: Common, ran: Ran) -> None:
+def tell(common: CommonOptions, ran: BackfillResult) -> None:
     """For a person, or as JSON."""
     rate = ran.published / max(SHORTEST, ran.seconds)
     if common.json:
@@ -94,20 +94,20 @@ def tell(common: Common, ran: Ran) -> None:
         say(f"{ran.removed:,} acts were removed by store.keep and are not scored")
     if not ran.missing:
         say(f"nothing to score: {f'all {ran.acts:,} acts have a score of {name}' if ran.acts else 'there is no act'}")
-        _tell_failed(ran)
+        _report_failed(ran)
         return
     words = ", ".join(f"{number:,} {status.replace('_', ' ')}" for status, number in ran.statuses.most_common())
     say(f"{ran.published:,} acts scored by {name} in {ran.seconds:.1f} s ({rate:,.0f} a second): {words or 'none'}")
     if ran.before:
         say(f"{ran.before:,} had a score of it before")
-        _tell_failed(ran)
+        _report_failed(ran)
     if ran.unanswered:
         say(f"{ran.unanswered:,} are left without an answer: the same command asks about them again")
     if not ran.joined:
         say("the store has not joined them yet: it does when it runs (conch run, conch consume store)")
 
 
-def _tell_failed(ran: Ran) -> None:
+def _report_failed(ran: BackfillResult) -> None:
     """Which of the acts that had a score have none in truth, and how they get one."""
     errors, late = (ran.stood[ran.version, status] for status in ("error", "timeout"))
     told = [f"{number:,} of them {what}" for number, what in ((errors, "are errors"), (late, "timed out")) if number]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from conch.cli.common import Common, emit, table, tell
+from conch.cli.common import CommonOptions, emit, table, tell
 from conch.cli.options import COMMON, AgentName, reading_all
 from conch.cli.reward.history import When, since
 from conch.errors import UsageError
-from conch.experience import ExperienceReader, Said, Scorer, Since
+from conch.experience import ExperienceReader, RecordedScore, ScoredSince, ScorerVersion
 from conch.experience.assemble import precedence
 from conch.text import instead
 from conch.views.line import signed
@@ -26,7 +26,7 @@ Most = Annotated[int, Parameter(validator=Number(gte=0), help="Cycles to show, t
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedRule:
     """One of the two."""
 
     component: str
@@ -35,7 +35,7 @@ class Side:
     """With all of its builds, where it names no one of them; None: of each act the one that counts."""
     range: tuple[float, float]
     """From the least to the greatest of the ranges that its versions have."""
-    said: Mapping[int, Said]
+    said: Mapping[int, RecordedScore]
     """By act."""
 
     @property
@@ -52,7 +52,7 @@ class Side:
 
 
 def compare(
-    a: str, b: str, /, *, limit: Most = 10, since_: When = None, agent: AgentName = None, common: Common = COMMON
+    a: str, b: str, /, *, limit: Most = 10, since_: When = None, agent: AgentName = None, common: CommonOptions = COMMON
 ) -> None:
     """How far two rules agree over the acts that both scored, and the cycles where they differ most.
 
@@ -83,7 +83,9 @@ def compare(
         _show(sides, found, apart)
 
 
-def _side(store: ExperienceReader, known: Sequence[Scorer], text: str, agent: str | None, began: Since) -> Side:
+def _side(
+    store: ExperienceReader, known: Sequence[ScorerVersion], text: str, agent: str | None, began: ScoredSince
+) -> ComparedRule:
     """What is meant by `NAME`, `NAME@VERSION`, `SCORER/NAME`. Raises UsageError, with what there is."""
     name, at, version = text.partition("@")
     meant = (  # a rule's own name goes before a component that others score too, and that before a scorer's
@@ -105,12 +107,12 @@ def _side(store: ExperienceReader, known: Sequence[Scorer], text: str, agent: st
     [(component, scorer)] = pairs
     limits = [one.range for one in meant if one.version in named]
     said = store.said(agent, component, scorer, named[0] if len(named) == 1 else None, began)
-    newest_of: dict[int, Said] = {}
+    newest_of: dict[int, RecordedScore] = {}
     for one in sorted(said, key=lambda one: precedence(one.version)):  # of builds the last said counts
         if one.version in named:
             newest_of[one.act] = one
     ends = min(low for low, _ in limits), max(high for _, high in limits)
-    return Side(component, scorer, version if at else None, ends, newest_of)
+    return ComparedRule(component, scorer, version if at else None, ends, newest_of)
 
 
 def _named(version: str, there: Sequence[str]) -> list[str]:
@@ -118,24 +120,28 @@ def _named(version: str, there: Sequence[str]) -> list[str]:
     return [one for one in there if one == version] or [one for one in there if one.partition("+")[0] == version]
 
 
-def _both(a: Side, b: Side) -> list[tuple[Said, Said]]:
+def _both(a: ComparedRule, b: ComparedRule) -> list[tuple[RecordedScore, RecordedScore]]:
     """What they said of the acts that both scored, by agent and cycle."""
     pairs = [(one, b.said[act]) for act, one in a.said.items() if act in b.said]
     scored = [pair for pair in pairs if pair[0].value is not None and pair[1].value is not None]
     return sorted(scored, key=lambda pair: (pair[0].agent, pair[0].cycle, pair[0].act))
 
 
-def _furthest(both: Sequence[tuple[Said, Said]], most: int) -> list[tuple[Said, Said]]:
+def _furthest(
+    both: Sequence[tuple[RecordedScore, RecordedScore]], most: int
+) -> list[tuple[RecordedScore, RecordedScore]]:
     """Those that differ most, the newest first of equals; those that do not differ are not among them."""
     apart = [pair for pair in both if pair[0].value != pair[1].value]
     return sorted(apart, key=lambda pair: (-_distance(pair), -pair[0].cycle, pair[0].agent))[:most]
 
 
-def _distance(pair: tuple[Said, Said]) -> float:
+def _distance(pair: tuple[RecordedScore, RecordedScore]) -> float:
     return abs(float(pair[1].value or 0.0) - float(pair[0].value or 0.0))
 
 
-def _row(store: ExperienceReader, sides: Sequence[Side], pair: tuple[Said, Said]) -> dict[str, Any]:
+def _row(
+    store: ExperienceReader, sides: Sequence[ComparedRule], pair: tuple[RecordedScore, RecordedScore]
+) -> dict[str, Any]:
     words = [store.explanation(one, side.component, side.scorer) for one, side in zip(pair, sides, strict=True)]
     told = [
         {"value": one.value, "version": one.version, "explanation": why} for one, why in zip(pair, words, strict=True)
@@ -143,12 +149,12 @@ def _row(store: ExperienceReader, sides: Sequence[Side], pair: tuple[Said, Said]
     return {"agent": pair[0].agent, "cycle": pair[0].cycle, "a": told[0], "b": told[1]}
 
 
-def _told(side: Side) -> dict[str, Any]:
+def _told(side: ComparedRule) -> dict[str, Any]:
     told = {"component": side.component, "scorer": side.scorer, "version": side.version, "range": side.range}
     return told | {"said": len(side.said), "coverage": side.coverage}
 
 
-def _show(sides: Sequence[Side], found: Agreement, apart: Sequence[Mapping[str, Any]]) -> None:
+def _show(sides: Sequence[ComparedRule], found: Agreement, apart: Sequence[Mapping[str, Any]]) -> None:
     for letter, side in zip("AB", sides, strict=True):
         covered = "nothing it applies to" if side.coverage is None else f"coverage {side.coverage:.2f}"
         tell(f"{letter}  {side.name}: {len(side.said):,} acts, {covered}, range {range_words(*side.range)}")

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from conch.cli.common import Common, open_bus, open_store, warn
+from conch.cli.common import CommonOptions, open_bus, open_store, warn
 from conch.errors import UsageError
-from conch.experience import ExperienceReader, Since
+from conch.experience import ExperienceReader, ScoredSince
 
 if TYPE_CHECKING:
     from conch.bus import Bus
     from conch.config import Settings
-    from conch.consumer.host import Running
+    from conch.consumer.host import HostedConsumer
     from conch.home import Home
 
 TAKERS = ("store", "witness")
@@ -40,29 +40,29 @@ When = Annotated[
 ]
 
 
-def since(when: str | None) -> Since:
+def since(when: str | None) -> ScoredSince:
     """What --since says; a time without a zone is UTC, as Conch shows times. Raises UsageError."""
     if when is None:
-        return Since()
+        return ScoredSince()
     text = when.strip()
     if text.isascii() and text.isdigit() and len(text) <= 18:
-        return Since(cycle=int(text))
+        return ScoredSince(cycle=int(text))
     if (found := _DURATION.fullmatch(text)) is not None:
         try:
-            return Since(time=datetime.now(UTC) - timedelta(**{_UNITS[found[2]]: int(found[1])}))
+            return ScoredSince(time=datetime.now(UTC) - timedelta(**{_UNITS[found[2]]: int(found[1])}))
         except OverflowError:
-            return Since()  # before there were any
+            return ScoredSince()  # before there were any
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(
             f"--since {when}: neither a cycle's number, nor a time back (12h, 7d), nor an ISO time (2026-11-21T09:30)"
         ) from None
-    return Since(time=time if time.tzinfo else time.replace(tzinfo=UTC))
+    return ScoredSince(time=time if time.tzinfo else time.replace(tzinfo=UTC))
 
 
 @dataclass
-class History:
+class RecordedHistory:
     """The bus of a home, and whoever joins its scores to its acts."""
 
     home: Home
@@ -108,7 +108,7 @@ class History:
 
     async def _host(self) -> bool:
         """Run who takes scores in until they have all that there is; False where one of them cannot."""
-        from conch.bus import feeding
+        from conch.bus import shared_subscription
         from conch.consumer.group.membership import joined
         from conch.consumer.host import host
         from conch.consumer.process import builtin
@@ -123,15 +123,15 @@ class History:
                 broke[line["consumer"]] += 1
                 warn(f"{line['consumer']} broke: {why}")
 
-        def cannot(one: Running) -> bool:
+        def cannot(one: HostedConsumer) -> bool:
             return bool(one.down) or broke[one.name] >= BREAKS
 
         context = ServiceContext(self.settings, self.home.path, report)
-        async with feeding(self.bus) as feed, joined(self.bus, TAKERS, "history") as members:
+        async with shared_subscription(self.bus) as shared_events, joined(self.bus, TAKERS, "history") as members:
             running = builtin(context, TAKERS, members)
             try:
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(host(feed, running, stop, report), name="conch.history.host")
+                    group.create_task(host(shared_events, running, stop, report), name="conch.history.host")
                     await _level(self.bus, running, cannot)
                     stop.set()
             except* ConchError as failed:
@@ -139,7 +139,7 @@ class History:
         return not any(cannot(one) for one in running)
 
 
-async def _level(bus: Bus, running: Sequence[Running], cannot: Callable[[Running], bool]) -> None:
+async def _level(bus: Bus, running: Sequence[HostedConsumer], cannot: Callable[[HostedConsumer], bool]) -> None:
     """Until all of these that can have handled all there is, what they say themselves as well."""
     last = -1
     while last != (last := (await bus.state()).last):
@@ -147,12 +147,12 @@ async def _level(bus: Bus, running: Sequence[Running], cannot: Callable[[Running
             await asyncio.sleep(POLL_SECONDS)
 
 
-def _has_handled(one: Running, last: int) -> bool:
+def _has_handled(one: HostedConsumer, last: int) -> bool:
     return one.now is not None and (one.now.handled or 0) >= last
 
 
 @asynccontextmanager
-async def history(common: Common) -> AsyncIterator[History]:
+async def history(common: CommonOptions) -> AsyncIterator[RecordedHistory]:
     """The home's bus and its store, all that stands on the stream joined where there is no run to do it.
 
     Raises StoreError where there are no experiences yet.
@@ -161,7 +161,7 @@ async def history(common: Common) -> AsyncIterator[History]:
     reader = open_store(home, settings)
     try:
         async with open_bus(home, settings) as bus:
-            found = History(home, settings, bus, reader, home.running() is None and settings.bus.url is None)
+            found = RecordedHistory(home, settings, bus, reader, home.running() is None and settings.bus.url is None)
             if found.alone:
                 await found.take_in((await bus.state()).last)
             yield found

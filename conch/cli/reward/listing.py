@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from conch.cli.common import Common, emit, open_bus, say, table, warn
+from conch.cli.common import CommonOptions, emit, open_bus, say, table, warn
 from conch.cli.options import COMMON, AgentName, Limit, reading
 from conch.config import BUILTIN_COMPONENTS
 from conch.errors import BusError, ConchError
-from conch.experience import Since
+from conch.experience import ScoredSince
 from conch.needs.fold import HUMAN_SCORER
 from conch.text import instead, safe_text
 from conch.views.line import signed
@@ -20,7 +20,7 @@ from conch_schemas import WeightsSet
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from conch.experience import ExperienceReader, Said, Scorer
+    from conch.experience import ExperienceReader, RecordedScore, ScorerVersion
 
 LAST = 1000
 """Experiences that the figures of `show` are over."""
@@ -55,7 +55,7 @@ BUILT_IN = {
 """What each component that comes with Conch pays."""
 
 
-async def list_(*, limit: Limit = LAST, agent: AgentName = None, common: Common = COMMON) -> None:
+async def list_(*, limit: Limit = LAST, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """Every component of the reward: its weight and range, and how it went over the last N experiences.
 
     `weight` is the one in force, or what else its score does: watched, held out, boost, penalty, gate. `lag`: events
@@ -75,7 +75,9 @@ async def list_(*, limit: Limit = LAST, agent: AgentName = None, common: Common 
         table(("set aside", "why"), [(one["origin"], one["why"]) for one in set_aside])
 
 
-async def show(component: str, /, *, limit: Limit = 10, agent: AgentName = None, common: Common = COMMON) -> None:
+async def show(
+    component: str, /, *, limit: Limit = 10, agent: AgentName = None, common: CommonOptions = COMMON
+) -> None:
     """One component: all of its line in `list`, where it comes from, its weights so far, versions, and last scores.
 
     Parameters
@@ -101,7 +103,7 @@ async def show(component: str, /, *, limit: Limit = 10, agent: AgentName = None,
         _tell(row)
 
 
-async def lags(common: Common) -> dict[str, int]:
+async def lags(common: CommonOptions) -> dict[str, int]:
     """Events that wait for each consumer; nothing without a bus, or where it does not answer, which is said."""
     from conch.consumer.group.lag import standings
 
@@ -129,13 +131,13 @@ def _figure(value: float | None) -> str:
     return signed(value, 2) if value is not None else "-"
 
 
-def _said_range(scorers: Sequence[Scorer], component: str, scorer: str) -> list[float] | None:
+def _said_range(scorers: Sequence[ScorerVersion], component: str, scorer: str) -> list[float] | None:
     """From the least to the greatest value of its scores' own ranges; None where there is no score."""
     ranges = [one.range for one in scorers if (one.component, one.scorer) == (component, scorer)]
     return [min(low for low, _ in ranges), max(high for _, high in ranges)] if ranges else None
 
 
-def _whence(common: Common, component: str, scorer: str) -> dict[str, str | None]:
+def _whence(common: CommonOptions, component: str, scorer: str) -> dict[str, str | None]:
     """Where what this scorer says of a component comes from, and what it says of itself."""
     from conch.consumer.plugins.discover import discover, reserved
 
@@ -178,11 +180,11 @@ def _history(sets: Sequence[WeightsSet], component: str) -> list[dict[str, Any]]
 def _scores(store: ExperienceReader, agent: str, component: str, scorer: str, limit: int) -> list[dict[str, Any]]:
     """The last scores, oldest first."""
     end = first = (store.last_cycle(agent) or 0) + 1
-    said: list[Said] = []
+    said: list[RecordedScore] = []
     span = limit
     while first > 0 and len(said) < limit:  # not every act has one: look further back until there are enough
         first = max(0, end - span)
-        said = store.said(agent, component, scorer, None, Since(first))
+        said = store.said(agent, component, scorer, None, ScoredSince(first))
         span *= WIDER
     return [
         {

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from conch.cli.common import Common, emit, say
+from conch.cli.common import CommonOptions, emit, say
 from conch.cli.options import COMMON
 from conch.config import Settings
 from conch.consumer.declare import NAME
@@ -31,7 +31,7 @@ def new(
     directory: Annotated[Path | None, Parameter(help="Where it is written; default: ./NAME.")] = None,
     /,
     *,
-    common: Common = COMMON,
+    common: CommonOptions = COMMON,
 ) -> None:
     """Write a rule as a package: the rule in ten lines, its test, recorded acts, what installs it.
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from conch.cli.common import Common, emit, say
+from conch.cli.common import CommonOptions, emit, say
 from conch.cli.options import COMMON, AgentName, meant
 from conch.cli.people_facts import names_in, several
-from conch.cli.reward.history import History, history
+from conch.cli.reward.history import RecordedHistory, history
 from conch.errors import UsageError
 from conch.experience import removed_words
 from conch.needs.fold import HUMAN_SCORER
@@ -39,7 +39,7 @@ async def score(
         ),
     ] = None,
     agent: AgentName = None,
-    common: Common = COMMON,
+    common: CommonOptions = COMMON,
 ) -> None:
     """Score a past act yourself; scored again, your newest score counts and the earlier ones are kept.
 
@@ -75,7 +75,7 @@ async def score(
 
 
 async def _say(
-    found: History, act: ActionTaken, name: str, value: float, why: str, limits: tuple[float, float]
+    found: RecordedHistory, act: ActionTaken, name: str, value: float, why: str, limits: tuple[float, float]
 ) -> tuple[RewardAssigned, bool]:
     """The score as it was published, and whether the store has it.
 
@@ -92,7 +92,7 @@ async def _say(
 
 
 def _tell(
-    common: Common, said: RewardAssigned, before: ExperienceRecorded | None, after: ExperienceRecorded | None
+    common: CommonOptions, said: RewardAssigned, before: ExperienceRecorded | None, after: ExperienceRecorded | None
 ) -> None:
     score = said.scores[0]
     if common.json:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from conch.cli.common import Common, emit, quiet, say
+from conch.cli.common import CommonOptions, emit, quiet, say
 from conch.cli.options import COMMON, AgentName, reading
-from conch.consumer.plugins.discover import Found, Plugin, discover, look, reserved, together
+from conch.consumer.plugins.discover import DiscoveredPlugin, Discovery, discover, look, reserved, together
 from conch.consumer.plugins.replay_file import recorded_acts
 from conch.consumer.plugins.rule_process import RuleWorker, own_words
 from conch.consumer.plugins.rule_state import at_first
 from conch.errors import CheckError, ContractError, UsageError
-from conch.experience import Since
+from conch.experience import ScoredSince
 from conch.text import instead, safe_text
 from conch.views.line import ACTION_WIDTH, action_words, signed
 from conch.views.words import range_words
@@ -44,10 +44,10 @@ Last = Annotated[int, Parameter(validator=Number(gte=1), help="The last N acts o
 
 
 @dataclass
-class Tally:
+class RuleTrialTally:
     """One rule over the acts so far."""
 
-    plugin: Plugin
+    plugin: DiscoveredPlugin
     scores: list[tuple[ActionTaken, Score, float]] = field(default_factory=list)
     """Act, score, microseconds from asking the rule's process to its answer: at first with the process's start."""
 
@@ -88,7 +88,7 @@ async def try_(
     rules: Rules = None,
     limit: Last = 100,
     agent: AgentName = None,
-    common: Common = COMMON,
+    common: CommonOptions = COMMON,
 ) -> None:
     """Score recorded acts with a rule, in a process like the one it has live. Nothing is published or stored.
 
@@ -106,7 +106,7 @@ async def try_(
     shown = limit if replay is None else len(acts)
     tallies = []
     for plugin in plugins:
-        tally = Tally(plugin)
+        tally = RuleTrialTally(plugin)
         tallies.append(tally)
         words = own_words(plugin)
         if words and not common.json:
@@ -126,7 +126,7 @@ async def try_(
 
 
 async def scored(
-    plugin: Plugin, acts: Sequence[ActionTaken], settings: Settings, last: int
+    plugin: DiscoveredPlugin, acts: Sequence[ActionTaken], settings: Settings, last: int
 ) -> AsyncIterator[tuple[ActionTaken, Score, float]]:
     """(act, score, microseconds) of the last acts; a rule that carries something has seen those before too."""
     rewards = settings.rewards
@@ -143,7 +143,7 @@ async def scored(
         await worker.close()
 
 
-def _meant(rule: str, files: Sequence[Path], settings: Settings) -> tuple[Plugin, ...]:
+def _meant(rule: str, files: Sequence[Path], settings: Settings) -> tuple[DiscoveredPlugin, ...]:
     """The rules that are meant. Raises UsageError where there is none, ContractError where it cannot be loaded."""
     taken = reserved(settings)
     if rule.endswith(".py") or Path(rule).is_file():
@@ -167,23 +167,27 @@ def _meant(rule: str, files: Sequence[Path], settings: Settings) -> tuple[Plugin
     return named
 
 
-def _refuse_broken(found: Found) -> None:
+def _refuse_broken(found: Discovery) -> None:
     if found.broken:
         raise ContractError(f"{found.broken[0].origin}: {found.broken[0].why}")
 
 
-def _acts(common: Common, agent: str | None, limit: int, plugins: Sequence[Plugin]) -> list[ActionTaken]:
+def _acts(
+    common: CommonOptions, agent: str | None, limit: int, plugins: Sequence[DiscoveredPlugin]
+) -> list[ActionTaken]:
     """The last acts of the store, in the order of the stream; all of them for a rule that keeps a state."""
     with reading(common, agent) as (store, name):
         return _last_acts(store, name, None if any(plugin.stateful for plugin in plugins) else limit, plugins)
 
 
-def _last_acts(store: ExperienceReader, agent: str, limit: int | None, plugins: Sequence[Plugin]) -> list[ActionTaken]:
+def _last_acts(
+    store: ExperienceReader, agent: str, limit: int | None, plugins: Sequence[DiscoveredPlugin]
+) -> list[ActionTaken]:
     last = store.last_cycle(agent)
     if last is None:
         raise UsageError(f"{agent} has done nothing yet: conch run, or name a file with --replay")
     before = max(plugin.window or 1 for plugin in plugins) - 1
-    since = Since(0 if limit is None else max(0, last - limit - before + 1))
+    since = ScoredSince(0 if limit is None else max(0, last - limit - before + 1))
     everything = store.unscored(agent, "", "", since)  # nobody is called so: all acts are unscored by him
     return [one.act for page in store.past(everything, PAGE) for one in page]
 

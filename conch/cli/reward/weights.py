@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from conch.cli.common import Common, emit, open_bus, say, table
+from conch.cli.common import CommonOptions, emit, open_bus, say, table
 from conch.cli.options import COMMON
 from conch.cli.people_facts import agent_named, names_in
 from conch.config import BUILTIN_WEIGHTS, WATCHED_COMPONENTS, Settings
-from conch.consumer.parts import asked_weights, expected_parts, say_weights, weights_in_force
-from conch.consumer.plugins.discover import Found, Plugin, discover, reserved
+from conch.consumer.parts import asked_weights, expected_parts, report_weights, weights_in_force
+from conch.consumer.plugins.discover import DiscoveredPlugin, Discovery, discover, reserved
 from conch.errors import ConfigError, UsageError
 from conch.home import Home
 from conch.rewards import sums_to_one, weights_version
@@ -41,7 +41,12 @@ Agent = Annotated[str | None, Parameter(name="--agent", help="This agent alone, 
 
 
 async def weights(
-    *, set_: Given = None, reset: Reset = False, rules: Rules = None, agent: Agent = None, common: Common = COMMON
+    *,
+    set_: Given = None,
+    reset: Reset = False,
+    rules: Rules = None,
+    agent: Agent = None,
+    common: CommonOptions = COMMON,
 ) -> None:
     """The weight set in force; with --set another one, at once and for every run after this one.
 
@@ -71,7 +76,7 @@ async def weights(
             from conch.config.edit import write_weights
 
             write_weights(file, wanted)
-        told = await say_weights(bus, agents, parts, why)
+        told = await report_weights(bus, agents, parts, why)
     _done(common, parts, told, why, _lasting(file, settings, reset=reset), file, begun=bool(agents))
 
 
@@ -87,16 +92,16 @@ def _agents(home: Home, settings: Settings, named: str | None) -> dict[str, str]
     return {name: known[name] for name in names if name in known}
 
 
-def _found(run: Mapping[str, Any] | None, rules: Sequence[Path] | None, settings: Settings) -> Found:
+def _found(run: Mapping[str, Any] | None, rules: Sequence[Path] | None, settings: Settings) -> Discovery:
     """The rules of the run in progress, else those that the next one finds."""
     if run is None:
         return discover([str(rule) for rule in rules or ()], taken=reserved(settings))
     if rules:
         raise UsageError("a run is in progress, whose rules count: leave --rules out")
-    return Found(tuple(Plugin(**rule) for rule in run["rules"]))
+    return Discovery(tuple(DiscoveredPlugin(**rule) for rule in run["rules"]))
 
 
-def _file(common: Common, run: Mapping[str, Any] | None) -> Path:
+def _file(common: CommonOptions, run: Mapping[str, Any] | None) -> Path:
     """The file to write. Raises ConfigError where what it says would not be what a run reads."""
     from conch.config.environment import read_environment
     from conch.config.load import chosen_file
@@ -130,7 +135,7 @@ def _numbers(given: Sequence[str]) -> dict[str, float]:
 
 
 def changed(
-    settings: Settings, found: Found, in_force: WeightsSet | None, given: Mapping[str, float]
+    settings: Settings, found: Discovery, in_force: WeightsSet | None, given: Mapping[str, float]
 ) -> dict[str, float]:
     """The table with what is given; the others keep the weight in force, or that the next run would give them.
 
@@ -144,7 +149,9 @@ def changed(
     return {name: weight for name, weight in wanted.items() if weight or name not in WATCHED_COMPONENTS}
 
 
-def _refuse_unpayable(settings: Settings, found: Found, in_force: WeightsSet | None, names: Collection[str]) -> None:
+def _refuse_unpayable(
+    settings: Settings, found: Discovery, in_force: WeightsSet | None, names: Collection[str]
+) -> None:
     """Raises UsageError for a name that can be given no weight: why, and what can."""
     known = {*BUILTIN_WEIGHTS, *WATCHED_COMPONENTS, *asked_weights(settings, found)}
     in_set = {part.component for part in in_force.parts} if in_force is not None else set()
@@ -162,7 +169,7 @@ def _refuse_unpayable(settings: Settings, found: Found, in_force: WeightsSet | N
         )
 
 
-def _held_out(settings: Settings, found: Found) -> set[str]:
+def _held_out(settings: Settings, found: Discovery) -> set[str]:
     """Components that are never paid."""
     rewards = settings.rewards
     return {
@@ -172,7 +179,7 @@ def _held_out(settings: Settings, found: Found) -> set[str]:
     }
 
 
-def _before(settings: Settings, found: Found, in_force: WeightsSet | None) -> dict[str, float]:
+def _before(settings: Settings, found: Discovery, in_force: WeightsSet | None) -> dict[str, float]:
     if in_force is not None:
         return {part.component: part.weight for part in in_force.parts if part.weight}
     if settings.rewards.weights is not None:
@@ -201,7 +208,7 @@ async def _sets(bus: Bus, agents: Sequence[str]) -> list[tuple[str, WeightsSet |
     ]
 
 
-def _show(common: Common, sets: Sequence[tuple[str, WeightsSet | None]], coming: Sequence[Part]) -> None:
+def _show(common: CommonOptions, sets: Sequence[tuple[str, WeightsSet | None]], coming: Sequence[Part]) -> None:
     """Each set once, with whose it is; of agents that had none yet the `coming` one, of their first run."""
     groups: dict[str, list[str]] = {}
     by_version = {event.version: event for _, event in sets if event is not None}
@@ -260,7 +267,7 @@ def _lasting(file: Path | None, settings: Settings, *, reset: bool) -> str:
 
 
 def _done(
-    common: Common,
+    common: CommonOptions,
     parts: Sequence[Part],
     told: Sequence[str],
     why: str,

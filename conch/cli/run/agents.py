@@ -19,7 +19,7 @@ WRITERS = 16
 
 
 @dataclass(frozen=True)
-class Member:
+class AgentIdentity:
     """One agent of a run."""
 
     name: str
@@ -41,21 +41,21 @@ def names_of(agent: str, number: int | None) -> list[str]:
     return [f"{agent}-{place}" for place in range(1, number + 1)]
 
 
-def members(home: Home, names: Sequence[str]) -> tuple[list[Member], dict[str, HomeError]]:
+def members(home: Home, names: Sequence[str]) -> tuple[list[AgentIdentity], dict[str, HomeError]]:
     """The agents of these names, made where they are new, in this order; and why others cannot be had."""
     fresh = {name for name in names if not (home.agent_dir(name) / "agentuid").exists()}
     failed: dict[str, HomeError] = {}
 
-    def one(name: str) -> Member | None:
+    def one(name: str) -> AgentIdentity | None:
         try:
-            return Member(name, home.agentuid(name), name in fresh)
+            return AgentIdentity(name, home.agentuid(name), name in fresh)
         except HomeError as error:
             failed[name] = error
             return None
 
     with ThreadPoolExecutor(WRITERS) as writers:
         found = list(writers.map(one, names))
-    return [member for member in found if member is not None], failed
+    return [identity for identity in found if identity is not None], failed
 
 
 def workspace_of(base: Path, name: str, *, alone: bool) -> Path:

@@ -13,10 +13,10 @@ from typing import Annotated
 import structlog
 from cyclopts import Parameter
 
-from conch.cli.common import Common, warn
+from conch.cli.common import CommonOptions, warn
 from conch.cli.options import COMMON
 from conch.cli.run.agents import names_of
-from conch.cli.run.tree import Run
+from conch.cli.run.tree import ProcessTree
 from conch.config.load import chosen_file
 from conch.errors import UsageError
 from conch.telemetry import configure
@@ -32,7 +32,7 @@ MANY_FILES = 1024
 
 def run(
     *,
-    common: Common = COMMON,
+    common: CommonOptions = COMMON,
     agents: Annotated[
         int | None, Parameter(help="So many agents in one process, each with a workspace of its own.")
     ] = None,
@@ -82,7 +82,7 @@ def run(
         if (closed := home.close_to_others()) is not None:
             log.warning("home.open", reason=closed)
             warn(closed)
-        running = Run(
+        running = ProcessTree(
             home,
             settings,
             names,

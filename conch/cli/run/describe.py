@@ -11,36 +11,36 @@ from pydantic import SecretStr
 from pydantic_core import to_jsonable_python
 
 from conch.bus.access import Access
-from conch.bus.mqtt_listener import LISTENER, Listener
-from conch.cli.run.output import Voice
+from conch.bus.mqtt_listener import LISTENER, MqttListener
+from conch.cli.run.output import RunOutput
 from conch.config import BusSettings, Settings
 from conch.config.mask import masked
-from conch.consumer.plugins.discover import Found
+from conch.consumer.plugins.discover import Discovery
 from conch.home import Home
 from conch.views.checks import UNSEEN
 
 
 def introduce(
-    voice: Voice,
+    run_output: RunOutput,
     settings: Settings,
     home: Home,
     agents: Sequence[str],
     workspace: Path,
-    listener: Listener | None,
+    listener: MqttListener | None,
     *,
     embedded: bool,
 ) -> None:
     """Who runs, where, and where it can be listened to. `embedded`: whether the bus is the run's own."""
     who = f"agent {agents[0]}" if len(agents) == 1 else f"{len(agents)} agents, {agents[0]} to {agents[-1]}"
-    voice.tell(f"{who} · mind {settings.mind.kind} · home {home.path} · workspace {workspace}")
+    run_output.tell(f"{who} · mind {settings.mind.kind} · home {home.path} · workspace {workspace}")
     if not embedded and settings.bus.durability == "strict":
-        voice.warn(UNSEEN)
+        run_output.warn(UNSEEN)
     if listener is not None:
         who = f"as {LISTENER}" if listener.password is not None else "from this machine"
-        voice.tell(f"{listener.address} · MQTT clients hear conch/v1/… there, {who}")
+        run_output.tell(f"{listener.address} · MQTT clients hear conch/v1/… there, {who}")
     for name, part in settings.rewards.parts.items():
         weighs = _weighs(settings, name, part.weight)
-        voice.tell(f"part {name} ({weighs}) from outside, scored by {part.scorer or name}")
+        run_output.tell(f"part {name} ({weighs}) from outside, scored by {part.scorer or name}")
 
 
 def _weighs(settings: Settings, name: str, asked: float) -> str:
@@ -49,20 +49,20 @@ def _weighs(settings: Settings, name: str, asked: float) -> str:
     return f"asks for weight {asked:g}" if table is None else f"weight {table.get(name, 0.0):g}"
 
 
-def tell_judges(voice: Voice, settings: Settings, skipped: Container[str]) -> None:
+def report_judges(run_output: RunOutput, settings: Settings, skipped: Container[str]) -> None:
     """The judges of this run with what they ask for, and whom they ask."""
     for name, judge in settings.rewards.judges.items():
         if f"judge-{name}" not in skipped:
             url, model = judge.asks(settings.mind)
-            voice.tell(f"judge {name} ({_weighs(settings, name, judge.weight)}) by {model} at {masked(url)}")
+            run_output.tell(f"judge {name} ({_weighs(settings, name, judge.weight)}) by {model} at {masked(url)}")
 
 
-def tell_plugins(voice: Voice, settings: Settings, found: Found) -> None:
+def report_plugins(run_output: RunOutput, settings: Settings, found: Discovery) -> None:
     """The rules with what they weigh, and what was set aside."""
     for rule in found.of("rule"):
-        voice.tell(f"rule {rule.name} ({_weighs(settings, rule.name, rule.weight)}) from {rule.origin}")
+        run_output.tell(f"rule {rule.name} ({_weighs(settings, rule.name, rule.weight)}) from {rule.origin}")
     for broken in found.broken:
-        voice.warn(f"set aside: {broken.origin}: {broken.why}")
+        run_output.warn(f"set aside: {broken.origin}: {broken.why}")
 
 
 def address(access: Access, *, embedded: bool) -> dict[str, Any]:

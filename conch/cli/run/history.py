@@ -11,7 +11,7 @@ import structlog
 
 from conch.bus import Bus
 from conch.bus.newest import newest
-from conch.cli.run.agents import Member
+from conch.cli.run.agents import AgentIdentity
 from conch.cycle.state.count import ON_DISK_EVERY, cycles_begun
 from conch.cycle.state.recover import memory_key
 from conch.home import Home
@@ -23,15 +23,17 @@ UNCOUNTED = 1_000_000
 """Where an agent goes on whose cycles were not counted yet: few have begun more."""
 
 
-async def with_numbers(bus: Bus, home: Home, crew: Sequence[Member], warn: Callable[[str], None]) -> list[Member]:
+async def with_numbers(
+    bus: Bus, home: Home, identities: Sequence[AgentIdentity], warn: Callable[[str], None]
+) -> list[AgentIdentity]:
     """The agents, none of which begins a number again, whatever stream and store have lost; what is lost is said.
 
-    `crew`: with what the store knows of them.
+    `identities`: with what the store knows of them.
     """
-    begun = await asyncio.to_thread(lambda: {one.name: _begun(home, one.name) for one in crew if not one.fresh})
+    begun = await asyncio.to_thread(lambda: {one.name: _begun(home, one.name) for one in identities if not one.fresh})
     return [
         await _numbered(bus, one, number, warn) if (number := begun.get(one.name, 0)) > one.beyond else one
-        for one in crew
+        for one in identities
     ]
 
 
@@ -42,22 +44,22 @@ def _begun(home: Home, agent: str) -> int:
     return counted if counted is not None else UNCOUNTED if (own / "reflex.npz").exists() else 0
 
 
-async def _numbered(bus: Bus, member: Member, begun: int, warn: Callable[[str], None]) -> Member:
-    known = max(member.beyond, await _known(bus, member.name))
+async def _numbered(bus: Bus, identity: AgentIdentity, begun: int, warn: Callable[[str], None]) -> AgentIdentity:
+    known = max(identity.beyond, await _known(bus, identity.name))
     if known >= begun or (known and begun == UNCOUNTED):
-        return member
+        return identity
     if known:  # the store has joined it but for its end
-        return replace(member, beyond=begun + 1)
+        return replace(identity, beyond=begun + 1)
     beyond = UNCOUNTED if begun == UNCOUNTED else begun + 2 * ON_DISK_EVERY
     what = "it has learnt" if begun == UNCOUNTED else f"{begun} cycles"
     sentence = (
-        f"agent {member.name} has acted before ({what}), but neither the stream nor the store knows of it: its history "
+        f"agent {identity.name} has acted before ({what}), but neither the stream nor the store knows of it: its history "
         f"is gone, and it goes on with cycle {beyond}, so that no number stands for two; a copy of bus/ or of the "
         "store that is put back before the next run brings the history back"
     )
-    log.error("agent.history_gone", agent=member.name, begun=begun, next=beyond)
+    log.error("agent.history_gone", agent=identity.name, begun=begun, next=beyond)
     warn(sentence)
-    return replace(member, beyond=beyond)
+    return replace(identity, beyond=beyond)
 
 
 async def _known(bus: Bus, agent: str) -> int:

@@ -24,7 +24,7 @@ MOMENT = 0.3
 """Seconds in which agents that say the same are gathered."""
 
 
-class Voice:
+class RunOutput:
     """Says things of these agents on stdout and stderr. `stop` is set when whoever read stdout has gone."""
 
     def __init__(self, stop: asyncio.Event, agents: Sequence[str], *, as_json: bool) -> None:
@@ -53,12 +53,12 @@ class Voice:
     def state(self, agent: str, state: str, why: str) -> None:
         """What an agent waits for; what many say in one moment is one line."""
         if self._width and not self._states:
-            asyncio.get_running_loop().call_later(MOMENT, self.say_states)
+            asyncio.get_running_loop().call_later(MOMENT, self.report_states)
         self._states.setdefault((state, why), []).append(agent)
         if not self._width:
-            self.say_states()
+            self.report_states()
 
-    def say_states(self) -> None:
+    def report_states(self) -> None:
         """Say what was gathered so far."""
         said, self._states = self._states, {}
         for (state, why), agents in said.items():
@@ -77,13 +77,13 @@ class Voice:
                     with contextlib.suppress(ValueError):
                         event = decode(delivery.data)
                         if isinstance(event, ExperienceRecorded) and event.agent in self._agents:
-                            self._tell_cycle(event)
+                            self._report_cycle(event)
                         elif isinstance(event, AlarmRaised) and event.agent in self._agents:
                             self.tell(safe_text(f"! {event.agent}: {event.what}", one_line=True))
                     self._at = delivery.seq
                     self._news.set()
 
-    def _tell_cycle(self, event: ExperienceRecorded) -> None:
+    def _report_cycle(self, event: ExperienceRecorded) -> None:
         from conch.experience import cycle_row
         from conch.views.line import cycle_line
 

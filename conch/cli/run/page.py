@@ -6,8 +6,8 @@ import time
 from collections.abc import Container
 from urllib.parse import urlsplit
 
-from conch.auth import Passes, called, link_to
-from conch.cli.run.output import Voice
+from conch.auth import LoginTokens, called, link_to
+from conch.cli.run.output import RunOutput
 from conch.config import UiSettings
 from conch.config.environment import to_install
 from conch.config.model import UI_PORT
@@ -17,10 +17,10 @@ from conch.errors import HomeError
 from conch.home import Home
 
 
-def tell_no_page(voice: Voice, settings: UiSettings, skipped: Container[str]) -> None:
+def report_no_page(run_output: RunOutput, settings: UiSettings, skipped: Container[str]) -> None:
     """That there is none, where one is wanted and its packages are not there."""
     if settings.enabled and PAGE not in skipped and not page_installed():
-        voice.tell(f"no page: it needs some packages, {to_install('ui')} (ui.enabled: false wants none)")
+        run_output.tell(f"no page: it needs some packages, {to_install('ui')} (ui.enabled: false wants none)")
 
 
 def refuse_taken(settings: UiSettings, skipped: Container[str]) -> None:
@@ -29,18 +29,18 @@ def refuse_taken(settings: UiSettings, skipped: Container[str]) -> None:
         listen(settings.host, settings.port, "the page needs it: name another (--ui-port), or none").close()
 
 
-def tell_page(voice: Voice, settings: UiSettings, home: Home, address: str) -> None:
+def report_page(run_output: RunOutput, settings: UiSettings, home: Home, address: str) -> None:
     """Where the page that listens at `address` is, with a link that lets in once, on a line by itself."""
     if settings.port is None and urlsplit(address).port != UI_PORT:
-        voice.tell(f"port {UI_PORT} is taken, so the page is at another one (--ui-port names one)")
+        run_output.tell(f"port {UI_PORT} is taken, so the page is at another one (--ui-port names one)")
     try:
-        voice.tell(f"page {way_in(settings, home, address)}")
+        run_output.tell(f"page {way_in(settings, home, address)}")
     except HomeError as error:
-        voice.tell(f"page {called(settings, address)}/")
-        voice.warn(str(error))
+        run_output.tell(f"page {called(settings, address)}/")
+        run_output.warn(str(error))
 
 
 def way_in(settings: UiSettings, home: Home, address: str) -> str:
     """The address that lets in, once where a token is asked for. Raises HomeError where no link can be written down."""
     name = called(settings, address)
-    return f"{name}/" if settings.unsafe_allow_unauthenticated else link_to(name, Passes(home).link(time.time()))
+    return f"{name}/" if settings.unsafe_allow_unauthenticated else link_to(name, LoginTokens(home).link(time.time()))

@@ -12,12 +12,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conch.cli.run.output import Voice
+from conch.cli.run.output import RunOutput
 from conch.errors import StoreError
 from conch.text import safe_text
 
 if TYPE_CHECKING:
-    from conch.experience.store import Awaited
+    from conch.experience.store import PendingActs
 
 QUIET_SECONDS = 3.0
 """Time without a cycle's line, and of an act without its scores, that nobody wonders about."""
@@ -29,11 +29,11 @@ NAMED = 5
 """Components that one line names."""
 
 
-class Waiting:
+class PendingScores:
     """Says what is waited for; once for the same things, and again after a while."""
 
-    def __init__(self, voice: Voice, store: Path) -> None:
-        self._voice, self._store = voice, store
+    def __init__(self, run_output: RunOutput, store: Path) -> None:
+        self._run_output, self._store = run_output, store
         self._said: tuple[str, ...] | None = None
         self._said_at = 0.0
 
@@ -44,19 +44,19 @@ class Waiting:
     async def keep_saying(self) -> None:
         """For ever. A store that is not there yet, or cannot be read, is no matter here."""
         while True:
-            await asyncio.sleep(max(LOOK_SECONDS, self._voice.cycle_told + QUIET_SECONDS - time.monotonic()))
-            if time.monotonic() - self._voice.cycle_told >= QUIET_SECONDS:
+            await asyncio.sleep(max(LOOK_SECONDS, self._run_output.cycle_told + QUIET_SECONDS - time.monotonic()))
+            if time.monotonic() - self._run_output.cycle_told >= QUIET_SECONDS:
                 self._say(await asyncio.to_thread(_look, self._store))
 
-    def _say(self, found: Awaited | None) -> None:
+    def _say(self, found: PendingActs | None) -> None:
         now = time.monotonic()
         if found is None or (found.parts == self._said and now < self._said_at + AGAIN_SECONDS):
             return
         self._said, self._said_at = found.parts, now
-        self._voice.warn(sentence(found))
+        self._run_output.warn(sentence(found))
 
 
-def sentence(found: Awaited) -> str:
+def sentence(found: PendingActs) -> str:
     """`waiting for tone, kind: 12 acts unscored`.
 
     >>> from conch.experience.store import Awaited
@@ -69,7 +69,7 @@ def sentence(found: Awaited) -> str:
     return safe_text(f"waiting for {what}{more}: {acts} unscored", one_line=True)
 
 
-def _look(store: Path) -> Awaited | None:
+def _look(store: Path) -> PendingActs | None:
     from conch.experience import SqliteReader
 
     if not store.exists():

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from conch.bus import Bus
 from conch.bus.newest import newest
-from conch.cli.common import Common, warn
-from conch.cli.run.agents import Member
+from conch.cli.common import CommonOptions, warn
+from conch.cli.run.agents import AgentIdentity
 from conch.config import Settings
 from conch.config.mask import masked
 from conch.consumer.operations.permissions import OWNER_KEY
-from conch.consumer.plugins.discover import Found, builtin_names, looked_at, reserved, together
+from conch.consumer.plugins.discover import Discovery, builtin_names, looked_at, reserved, together
 from conch.errors import BusError, ConchError, UsageError
 from conch.home import Home
 from conch.text import instead
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from conch.experience import SqliteStore
 
 
-def ready(home: Home, settings: Settings, common: Common, *, several: bool) -> Settings:
+def ready(home: Home, settings: Settings, common: CommonOptions, *, several: bool) -> Settings:
     """Make the home where there is none, and the workspace. The settings as they are then.
 
     `several`: each agent furnishes a directory of its own in the workspace.
@@ -50,7 +50,7 @@ def ready(home: Home, settings: Settings, common: Common, *, several: bool) -> S
     return settings
 
 
-def found(rules: Sequence[str], skipped: frozenset[str], settings: Settings) -> dict[str, Found]:
+def found(rules: Sequence[str], skipped: frozenset[str], settings: Settings) -> dict[str, Discovery]:
     """What each file and package brings. Raises UsageError where a consumer that is not to run is not known."""
     builtin = builtin_names(settings)
     looked = looked_at(rules)
@@ -70,23 +70,25 @@ def refuse_judges(settings: Settings, home: Home, skipped: frozenset[str]) -> No
             Judge(name, settings, home.path)
 
 
-async def without_strangers(bus: Bus, crew: Sequence[Member]) -> tuple[list[Member], dict[str, ConchError]]:
+async def without_strangers(
+    bus: Bus, identities: Sequence[AgentIdentity]
+) -> tuple[list[AgentIdentity], dict[str, ConchError]]:
     """Before anything is said on a stream or read from it in an agent's name: those whose name is not another's there,
     and why the others are left out."""
     from conch.cycle.state.recover import refuse_stranger
     from conch_schemas import PolicySet, subject_filter
 
-    ours: list[Member] = []
+    ours: list[AgentIdentity] = []
     failed: dict[str, ConchError] = {}
-    for member, (_, known) in zip(
-        crew, await newest(bus, [subject_filter(PolicySet, one.name) for one in crew]), strict=True
+    for identity, (_, known) in zip(
+        identities, await newest(bus, [subject_filter(PolicySet, one.name) for one in identities]), strict=True
     ):
         try:
             if known is not None:
-                refuse_stranger(member.name, member.agentuid, known.agentuid)
-            ours.append(member)
+                refuse_stranger(identity.name, identity.agentuid, known.agentuid)
+            ours.append(identity)
         except BusError as error:
-            failed[member.name] = error
+            failed[identity.name] = error
     return ours, failed
 
 
@@ -108,7 +110,9 @@ async def claim(bus: Bus, own: str, consumers: Sequence[str], url: str) -> None:
         )
 
 
-async def reconciled(bus: Bus, store: Path, crew: Sequence[Member], warn: Callable[[str], None]) -> list[Member]:
+async def reconciled(
+    bus: Bus, store: Path, identities: Sequence[AgentIdentity], warn: Callable[[str], None]
+) -> list[AgentIdentity]:
     """The agents with the number that the next cycle of each has at least; and what the stream lost, said."""
     from conch.bus.reconcile import reconcile
 
@@ -116,9 +120,9 @@ async def reconciled(bus: Bus, store: Path, crew: Sequence[Member], warn: Callab
     if opened is None:
         if sentence := (await reconcile(bus, 0, "")).sentence:
             warn(sentence)
-        return list(crew)
+        return list(identities)
     try:
-        last = {member: opened.last_cycle(member.name) for member in crew}
+        last = {identity: opened.last_cycle(identity.name) for identity in identities}
         found = await reconcile(bus, opened.position(), opened.epoch() or "")
         if found.sentence:
             warn(found.sentence)
@@ -129,7 +133,7 @@ async def reconciled(bus: Bus, store: Path, crew: Sequence[Member], warn: Callab
             opened.set_position(found.position)
     finally:
         await asyncio.to_thread(opened.close)
-    return [replace(member, beyond=0 if cycle is None else cycle + 1) for member, cycle in last.items()]
+    return [replace(identity, beyond=0 if cycle is None else cycle + 1) for identity, cycle in last.items()]
 
 
 async def _regain_chain(bus: Bus, store: SqliteStore, agent: str) -> None:
@@ -166,9 +170,9 @@ def _opened(store: Path) -> SqliteStore | None:
     return SqliteStore(store) if store.exists() else None
 
 
-async def set_weights(bus: Bus, crew: Sequence[Member], settings: Settings, plugins: Found) -> None:
+async def set_weights(bus: Bus, identities: Sequence[AgentIdentity], settings: Settings, plugins: Discovery) -> None:
     """Say which parts an experience of each agent waits for, where that is news. Raises ConfigError."""
-    from conch.consumer.parts import expected_parts, say_weights
+    from conch.consumer.parts import expected_parts, report_weights
 
-    agents = {member.name: member.agentuid for member in crew}
-    await say_weights(bus, agents, expected_parts(settings, plugins), "conch run")
+    agents = {identity.name: identity.agentuid for identity in identities}
+    await report_weights(bus, agents, expected_parts(settings, plugins), "conch run")

@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 
 from conch.bus import Bus
-from conch.cli.common import Common
-from conch.cli.run.agents import Member
-from conch.cli.run.output import Voice
+from conch.cli.common import CommonOptions
+from conch.cli.run.agents import AgentIdentity
+from conch.cli.run.output import RunOutput
 from conch.cli.run.prepare import set_weights
 from conch.config import Settings
-from conch.consumer.plugins.discover import Found, Plugin, look, reserved, text_of, together
+from conch.consumer.plugins.discover import DiscoveredPlugin, Discovery, look, reserved, text_of, together
 from conch.errors import ConchError, ContractError
 
 POLL_SECONDS = 0.25
@@ -25,7 +25,7 @@ POLL_SECONDS = 0.25
 Sign = tuple[int, ...] | None
 
 
-async def keep_reloading(looked: Mapping[str, Found], renew: Callable[[str, Found], Awaitable[None]]) -> None:
+async def keep_reloading(looked: Mapping[str, Discovery], renew: Callable[[str, Discovery], Awaitable[None]]) -> None:
     """Tell `renew` what a file brings whenever its text is another one, for ever.
 
     `looked`: what each file and package brought at first. A file that is gone or cannot be read is told once, as
@@ -53,14 +53,14 @@ async def keep_reloading(looked: Mapping[str, Found], renew: Callable[[str, Foun
 
 async def taken_up(
     bus: Bus,
-    crew: Sequence[Member],
+    identities: Sequence[AgentIdentity],
     settings: Settings,
-    common: Common,
-    looked: Mapping[str, Found],
+    common: CommonOptions,
+    looked: Mapping[str, Discovery],
     file: str,
-    found: Found,
-    voice: Voice,
-) -> tuple[Mapping[str, Found], Found] | None:
+    found: Discovery,
+    run_output: RunOutput,
+) -> tuple[Mapping[str, Discovery], Discovery] | None:
     """(what each file and package brings when `found` is what this one does, all of it), the weight set said where it
     is another one; None where it cannot be. Either is told.
 
@@ -72,18 +72,18 @@ async def taken_up(
         if found.broken:
             raise ContractError(found.broken[0].why)
         rewards = settings.rewards.model_copy(update={"weights": common.settings().rewards.weights})
-        await set_weights(bus, crew, settings.model_copy(update={"rewards": rewards}), plugins)
+        await set_weights(bus, identities, settings.model_copy(update={"rewards": rewards}), plugins)
     except ConchError as error:
-        voice.warn(f"{file} is not taken as it is now, what it was stays in force: {error}")
+        run_output.warn(f"{file} is not taken as it is now, what it was stays in force: {error}")
         return None
     for broken in plugins.broken:
         if broken.origin == file:
-            voice.warn(f"set aside: {broken.origin}: {broken.why}")
-    voice.tell(f"{file} is in force as it is now: {words}")
+            run_output.warn(f"set aside: {broken.origin}: {broken.why}")
+    run_output.tell(f"{file} is in force as it is now: {words}")
     return merged, plugins
 
 
-def _merged(looked: Mapping[str, Found], file: str, found: Found) -> tuple[dict[str, Found], str]:
+def _merged(looked: Mapping[str, Discovery], file: str, found: Discovery) -> tuple[dict[str, Discovery], str]:
     """What each file and package brings then, and what changes, in words.
 
     Consumers stay as they were: each has a process of its own, and a place that its code has brought it to.
@@ -94,21 +94,21 @@ def _merged(looked: Mapping[str, Found], file: str, found: Found) -> tuple[dict[
     words = [_told(rule, before.get(rule.name)) for rule in rules] + [f"{name} is gone" for name in before.keys() - now]
     if _declared(consumers) != _declared(found.of("consumer")):
         words.append("its consumers change with the next start")
-    return {**looked, file: Found((*rules, *consumers))}, ", ".join(words) or "it declares no rule"
+    return {**looked, file: Discovery((*rules, *consumers))}, ", ".join(words) or "it declares no rule"
 
 
-def _told(rule: Plugin, before: Plugin | None) -> str:
+def _told(rule: DiscoveredPlugin, before: DiscoveredPlugin | None) -> str:
     if before is None:
         return f"{rule.name} version {rule.version} is new"
     same = "still " if rule.version == before.version else ""
     return f"{rule.name} {same}version {rule.version}"
 
 
-def _declared(consumers: Sequence[Plugin]) -> set[tuple[str, str]]:
+def _declared(consumers: Sequence[DiscoveredPlugin]) -> set[tuple[str, str]]:
     return {(one.name, one.version) for one in consumers}
 
 
-def _text(found: Found) -> str | None:
+def _text(found: Discovery) -> str | None:
     """What a file said when it was looked at; None where that is not known."""
     return next(iter([one.text for one in found.plugins] + [one.text for one in found.broken]), None)
 

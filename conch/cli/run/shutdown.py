@@ -20,7 +20,7 @@ FINISH_MARGIN = 60.0
 
 
 @dataclass(frozen=True)
-class Kept:
+class WatchedTask:
     """A child and the task that keeps it alive."""
 
     child: ChildProcess
@@ -28,20 +28,20 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Tree:
+class RunningChildren:
     """The children of a run."""
 
-    agent: Kept
-    consumers: Kept
-    plugins: Sequence[Kept]
+    agent: WatchedTask
+    consumers: WatchedTask
+    plugins: Sequence[WatchedTask]
     """Plug-in consumers, each in a process of its own."""
-    page: Sequence[Kept] = ()
+    page: Sequence[WatchedTask] = ()
     """The dashboard, where there is one."""
     page_is_needed: bool = False
     """Whether nothing goes on without it: somebody named its port."""
 
     @property
-    def scoring(self) -> tuple[Kept, ...]:
+    def scoring(self) -> tuple[WatchedTask, ...]:
         """All but the agent."""
         return (self.consumers, *self.plugins, *self.page)
 
@@ -51,7 +51,9 @@ class Tree:
         return first_fatal([self.agent.child, self.consumers.child, *needed])
 
 
-async def wind_up(tree: Tree, settings: Settings, stop: asyncio.Event, logs: Path, *, counted: bool) -> None:
+async def shut_down(
+    tree: RunningChildren, settings: Settings, stop: asyncio.Event, logs: Path, *, counted: bool
+) -> None:
     """End the children in order: plug-in consumers before the rest, so that what they say is still joined.
 
     `counted`: the run had a set number of cycles, all to be recorded. Raises for what went wrong.
@@ -80,7 +82,7 @@ async def wind_up(tree: Tree, settings: Settings, stop: asyncio.Event, logs: Pat
         raise ConchError(f"not every experience was recorded: see {logs / 'consumers.log'}")
 
 
-async def _finished(several: Sequence[Kept], stop: asyncio.Event, *, interruptible: bool) -> None:
+async def _finished(several: Sequence[WatchedTask], stop: asyncio.Event, *, interruptible: bool) -> None:
     """Until these have handled what there is, or somebody asks to stop."""
     for kept in several:
         kept.child.finish()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from conch.bus import Bus
 from conch.bus.newest import newest
-from conch.cli.run.output import Voice
+from conch.cli.run.output import RunOutput
 from conch.consumer.group.membership import signs
 from conch.errors import ConchError
 from conch_schemas import ActionTaken, AlarmRaised, subject_filter
@@ -19,7 +19,14 @@ MOMENT = 20.0
 
 
 async def all_told(
-    bus: Bus, voice: Voice, agents: Sequence[str], after: int, stop: asyncio.Event, *, seconds: float, here: bool
+    bus: Bus,
+    run_output: RunOutput,
+    agents: Sequence[str],
+    after: int,
+    stop: asyncio.Event,
+    *,
+    seconds: float,
+    here: bool,
 ) -> None:
     """Until the last act of each agent behind sequence `after` is recorded and told, with the alarms that there are, or
     somebody asks to stop.
@@ -33,7 +40,7 @@ async def all_told(
     async for delivery in bus.read([subject_filter(AlarmRaised, agents[0] if len(agents) == 1 else "*")], after=after):
         alarm = delivery.seq
     ends = {
-        asyncio.create_task(voice.told(cycles, alarm), name="conch.told"),
+        asyncio.create_task(run_output.told(cycles, alarm), name="conch.told"),
         asyncio.create_task(stop.wait(), name="conch.stop"),
     }
     try:

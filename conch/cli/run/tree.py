@@ -18,23 +18,23 @@ from urllib.parse import urlsplit
 from conch.auth import called
 from conch.bus import Bus
 from conch.bus.access import Access
-from conch.bus.mqtt_listener import Listener
+from conch.bus.mqtt_listener import MqttListener
 from conch.bus.server import EmbeddedServer
-from conch.cli.common import Common, embedded_server
-from conch.cli.run.agents import Member, members, workspace_of
-from conch.cli.run.describe import address, for_plugins, introduce, plain, tell_judges, tell_plugins
+from conch.cli.common import CommonOptions, embedded_server
+from conch.cli.run.agents import AgentIdentity, members, workspace_of
+from conch.cli.run.describe import address, for_plugins, introduce, plain, report_judges, report_plugins
 from conch.cli.run.history import with_numbers
-from conch.cli.run.output import Voice
-from conch.cli.run.page import refuse_taken, tell_no_page, tell_page
-from conch.cli.run.pending import Waiting
+from conch.cli.run.output import RunOutput
+from conch.cli.run.page import refuse_taken, report_no_page, report_page
+from conch.cli.run.pending import PendingScores
 from conch.cli.run.prepare import claim, found, ready, reconciled, refuse_judges, set_weights, without_strangers
 from conch.cli.run.reload import keep_reloading, taken_up
-from conch.cli.run.shutdown import FINISH_MARGIN, Kept, Tree, wind_up
+from conch.cli.run.shutdown import FINISH_MARGIN, RunningChildren, WatchedTask, shut_down
 from conch.cli.run.summary import all_told
 from conch.config import Settings
 from conch.config.load import chosen_file
 from conch.config.model import METRICS_PORT
-from conch.consumer.plugins.discover import PAGE, Found, Plugin, reserved, together, wanted_builtin
+from conch.consumer.plugins.discover import PAGE, DiscoveredPlugin, Discovery, reserved, together, wanted_builtin
 from conch.errors import ConchError
 from conch.home import Home, write_whole
 from conch.processes.leftovers import end_stale_sandboxes
@@ -43,8 +43,8 @@ from conch.processes.supervisor import (
     SERVER,
     SILENT_SECONDS,
     ChildProcess,
-    Response,
-    Watched,
+    ChildRecord,
+    Responsiveness,
     ended,
     keep_asking,
     keep_server,
@@ -57,7 +57,7 @@ PAGE_NICE = 5
 """By how much the dashboard gives way to whoever acts and scores: a third of the processor where all want it."""
 
 
-class Run:
+class ProcessTree:
     """One run of one home."""
 
     def __init__(
@@ -76,8 +76,8 @@ class Run:
         self._agents, self._alone = list(agents), len(agents) == 1
         """Their names; those that cannot act in this run have been told of and taken out."""
         self._skipped = skipped
-        self._common = Common()
-        self._watched: list[Watched] = []
+        self._common = CommonOptions()
+        self._watched: list[ChildRecord] = []
         self._children: list[ChildProcess] = []
         self._begun: dict[str, Any] = {}
         """Of each agent's first start: the cycle to end before, and the decisions that there were already."""
@@ -89,19 +89,19 @@ class Run:
         self._page: str | None = None
         """Where the dashboard is."""
         self._reloads = reloads
-        self._looked: Mapping[str, Found] = {}
+        self._looked: Mapping[str, Discovery] = {}
         """What each file and package brings."""
-        self._found = Found()
+        self._found = Discovery()
         self._values = Values()
         """Read once, before the first process: an agent that is started again goes by the same."""
         self._access = Access("")
         self._embedded = True
-        self._listener: Listener | None = None
+        self._listener: MqttListener | None = None
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._stop = asyncio.Event()
-        self._voice = Voice(self._stop, agents, as_json=as_json)
+        self._run_output = RunOutput(self._stop, agents, as_json=as_json)
 
-    async def live(self, common: Common) -> None:
+    async def live(self, common: CommonOptions) -> None:
         """From the first process to the last. Raises ConchError with the exit code of what ended it."""
         own = asyncio.current_task()
         assert own is not None
@@ -122,7 +122,7 @@ class Run:
             end_stale_sandboxes(self._workspaces)
             if self._settings.bus.url is None:
                 server = embedded_server(self._home, self._settings, listens=True)
-                watched = Watched(SERVER)
+                watched = ChildRecord(SERVER)
                 self._watched.insert(0, watched)
                 await start_server(server, watched, changed=lambda: None)  # there is no address to write down yet
                 tasks.append(asyncio.create_task(keep_server(server, watched, self._write_down), name=SERVER))
@@ -157,27 +157,27 @@ class Run:
             replicas=1 if self._embedded else self._settings.bus.replicas,
             strict=self._settings.bus.durability == "strict",
         ) as bus:
-            crew = await self._crew(bus)
+            identities = await self._identities(bus)
             own = self._home.agentuid(self._settings.agent)
             await claim(bus, own, self._wanted_builtin(), self._access.shown)
             store = store_path(self._settings.store.url, self._home.path)
             born = (await bus.state()).last
-            crew = await reconciled(bus, store, crew, self._voice.warn)
-            crew = await with_numbers(bus, self._home, crew, self._voice.warn)
-            await set_weights(bus, crew, self._settings, self._found)
+            identities = await reconciled(bus, store, identities, self._run_output.warn)
+            identities = await with_numbers(bus, self._home, identities, self._run_output.warn)
+            await set_weights(bus, identities, self._settings, self._found)
             base, listener, embedded = self._workspace, self._listener, self._embedded
-            introduce(self._voice, self._settings, self._home, self._agents, base, listener, embedded=embedded)
-            tell_judges(self._voice, self._settings, self._skipped)
-            tell_plugins(self._voice, self._settings, self._found)
-            tell_no_page(self._voice, self._settings.ui, self._skipped)
+            introduce(self._run_output, self._settings, self._home, self._agents, base, listener, embedded=embedded)
+            report_judges(self._run_output, self._settings, self._skipped)
+            report_plugins(self._run_output, self._settings, self._found)
+            report_no_page(self._run_output, self._settings.ui, self._skipped)
             end = (await bus.state()).last
             self._since = end
-            printing = asyncio.create_task(self._voice.cycles(bus, end), name="conch.print")
+            printing = asyncio.create_task(self._run_output.cycles(bus, end), name="conch.print")
             start = asyncio.create_task
             [bus_watched] = [one for one in self._watched if one.name == SERVER] or [
-                Watched(f"the bus at {self._access.shown}")
+                ChildRecord(f"the bus at {self._access.shown}")
             ]
-            response = Response(bus_watched, SILENT_SECONDS, self._write_down, self._voice.warn)
+            response = Responsiveness(bus_watched, SILENT_SECONDS, self._write_down, self._run_output.warn)
             tasks += [
                 printing,
                 start(keep_asking(bus, response), name="conch.bus.heartbeat"),
@@ -185,18 +185,18 @@ class Run:
             ]
             scoring = start(consumers.live(self._consumers_spec), name="consumers")
             plugins = [
-                Kept(child, start(child.live(self._plugin_spec(plugin)), name=plugin.name))
+                WatchedTask(child, start(child.live(self._plugin_spec(plugin)), name=plugin.name))
                 for plugin, child in self._plugins()
             ]
-            acting = start(agent.live(functools.partial(self._agent_spec, crew, born)), name="agent")
-            page = [Kept(child, start(child.live(self._page_spec), name=PAGE)) for child in self._pages()]
+            acting = start(agent.live(functools.partial(self._agent_spec, identities, born)), name="agent")
+            page = [WatchedTask(child, start(child.live(self._page_spec), name=PAGE)) for child in self._pages()]
             named = self._settings.ui.port is not None
-            tree = Tree(Kept(agent, acting), Kept(consumers, scoring), plugins, page, named)
+            tree = RunningChildren(WatchedTask(agent, acting), WatchedTask(consumers, scoring), plugins, page, named)
             tasks += [*(kept.living for kept in tree.scoring), acting]
             if self._reloads:
-                renewed = functools.partial(self._renew, bus, crew, consumers)
+                renewed = functools.partial(self._renew, bus, identities, consumers)
                 tasks.append(start(keep_reloading(self._looked, renewed), name="conch.reload"))
-            waiting = Waiting(self._voice, store)
+            waiting = PendingScores(self._run_output, store)
             if "store" in self._wanted_builtin():
                 tasks.append(start(waiting.keep_saying(), name="conch.waiting"))
             await self._until_over(tree, tasks)
@@ -206,33 +206,33 @@ class Run:
                     kept.child.end()
                     kept.child.kill()
             counted = self._cycles is not None
-            await wind_up(tree, self._settings, self._stop, self._home.logs, counted=counted)
+            await shut_down(tree, self._settings, self._stop, self._home.logs, counted=counted)
             if counted:
                 seconds = self._settings.rewards.longest_deadline + FINISH_MARGIN
                 here = "store" in self._wanted_builtin()
-                await all_told(bus, self._voice, self._agents, end, self._stop, seconds=seconds, here=here)
+                await all_told(bus, self._run_output, self._agents, end, self._stop, seconds=seconds, here=here)
             await asyncio.sleep(0)
-            self._voice.say_states()
+            self._run_output.report_states()
             printing.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await printing
             if counted and self._failed:
                 raise next(iter(self._failed.values()))
 
-    async def _crew(self, bus: Bus) -> list[Member]:
+    async def _identities(self, bus: Bus) -> list[AgentIdentity]:
         """The agents that can act. Raises what keeps out the first, where none can."""
-        crew, homeless = await asyncio.to_thread(members, self._home, self._agents)
-        crew, strangers = await without_strangers(bus, crew)
+        identities, homeless = await asyncio.to_thread(members, self._home, self._agents)
+        identities, strangers = await without_strangers(bus, identities)
         left_out: dict[str, ConchError] = {**homeless, **strangers}
-        if not crew:
+        if not identities:
             raise left_out[self._agents[0]]
         for name, error in left_out.items():
-            self._voice.warn(f"{name} is left out: {error}")
+            self._run_output.warn(f"{name} is left out: {error}")
         self._failed |= left_out
-        self._agents = [member.name for member in crew]
-        return crew
+        self._agents = [identity.name for identity in identities]
+        return identities
 
-    async def _until_over(self, tree: Tree, tasks: Sequence[asyncio.Task[Any]]) -> None:
+    async def _until_over(self, tree: RunningChildren, tasks: Sequence[asyncio.Task[Any]]) -> None:
         """Until the agent has ended, somebody asked to stop, or something cannot go on."""
         stopping = asyncio.create_task(self._stop.wait(), name="conch.stop")
         acting, living = tree.agent.living, {kept.living for kept in (tree.agent, *tree.scoring)}
@@ -248,18 +248,22 @@ class Run:
                     return
                 for task in done:
                     watching.discard(task)
-                    self._say_down(task.get_name())
+                    self._report_down(task.get_name())
         finally:
             stopping.cancel()
 
-    def _say_down(self, name: str) -> None:
+    def _report_down(self, name: str) -> None:
         [child] = [child for child in self._children if child.watched.name == name]
         often = f"it died {DEATHS} times in a minute, see {self._home.logs}"
-        self._voice.warn(f"{name} stays down: {child.fatal[0] if child.fatal is not None else often}")
+        self._run_output.warn(f"{name} stays down: {child.fatal[0] if child.fatal is not None else often}")
 
-    async def _renew(self, bus: Bus, crew: Sequence[Member], consumers: ChildProcess, file: str, found: Found) -> None:
+    async def _renew(
+        self, bus: Bus, identities: Sequence[AgentIdentity], consumers: ChildProcess, file: str, found: Discovery
+    ) -> None:
         """Put in force what a rule file says now; where that cannot be, what it said before stays in force."""
-        taken = await taken_up(bus, crew, self._settings, self._common, self._looked, file, found, self._voice)
+        taken = await taken_up(
+            bus, identities, self._settings, self._common, self._looked, file, found, self._run_output
+        )
         if taken is not None:
             self._looked, self._found = taken
             consumers.tell("rules", [asdict(rule) for rule in self._wanted_rules()])
@@ -270,14 +274,14 @@ class Run:
     def _child(
         self, name: str, module: str, *, lasts: bool = True, nice: int = 0, secrets: bool = True
     ) -> ChildProcess:
-        watched = Watched(name)
+        watched = ChildRecord(name)
         self._watched.append(watched)
         child = ChildProcess(
             watched,
             module,
             hear=self._hear,
             changed=self._write_down,
-            tell=self._voice.warn,
+            tell=self._run_output.warn,
             lasts=lasts,
             nice=nice,
             secrets=secrets,
@@ -285,7 +289,7 @@ class Run:
         self._children.append(child)
         return child
 
-    def _plugins(self) -> list[tuple[Plugin, ChildProcess]]:
+    def _plugins(self) -> list[tuple[DiscoveredPlugin, ChildProcess]]:
         """Plug-in consumers, each in a process of its own."""
         wanted = [plugin for plugin in self._found.of("consumer") if plugin.name not in self._skipped]
         return [(plugin, self._child(plugin.name, "conch.consumer.process", secrets=False)) for plugin in wanted]
@@ -302,7 +306,7 @@ class Run:
             **more,
         }
 
-    async def _agent_spec(self, crew: Sequence[Member], born: int) -> dict[str, Any]:
+    async def _agent_spec(self, identities: Sequence[AgentIdentity], born: int) -> dict[str, Any]:
         agents = [
             {
                 "name": one.name,
@@ -311,7 +315,7 @@ class Run:
                 "born": born if one.fresh else None,
                 "begun": self._begun.get(one.name),
             }
-            for one in crew
+            for one in identities
         ]
         resting = {name: agentuid for name, agentuid in self._home.agents().items() if name not in self._agents}
         base = str(self._workspace)
@@ -348,7 +352,7 @@ class Run:
     def _wanted_builtin(self) -> list[str]:
         return wanted_builtin(self._settings, self._skipped)
 
-    def _wanted_rules(self) -> list[Plugin]:
+    def _wanted_rules(self) -> list[DiscoveredPlugin]:
         return [rule for rule in self._found.of("rule") if not {rule.name, f"rule-{rule.name}"} & self._skipped]
 
     async def _page_spec(self) -> dict[str, Any]:
@@ -360,7 +364,7 @@ class Run:
             spec["settings"]["ui"]["port"] = urlsplit(self._page).port
         return spec
 
-    def _plugin_spec(self, plugin: Plugin) -> Any:
+    def _plugin_spec(self, plugin: DiscoveredPlugin) -> Any:
         async def spec() -> dict[str, Any]:
             spec = self._spec(
                 name=f"conch-{plugin.name}",
@@ -376,7 +380,7 @@ class Run:
 
     # -- what is said ------------------------------------------------------------------------------------------------
 
-    def _hear(self, watched: Watched, line: dict[str, Any]) -> None:
+    def _hear(self, watched: ChildRecord, line: dict[str, Any]) -> None:
         """A line from a child."""
         if "begun" in line:
             self._begun[line["agent"]] = line["begun"]
@@ -387,29 +391,29 @@ class Run:
             self._metrics = str(line["metrics"])
             moved = self._settings.metrics.port is None and f":{METRICS_PORT}/" not in self._metrics
             note = f" (port {METRICS_PORT} is taken)" if moved else ""
-            self._voice.tell(f"metrics {self._metrics}{note}")
+            self._run_output.tell(f"metrics {self._metrics}{note}")
             self._write_down()
         elif "ui" in line:
             if self._page != line["ui"]:
                 self._page = str(line["ui"])
-                tell_page(self._voice, self._settings.ui, self._home, self._page)
+                report_page(self._run_output, self._settings.ui, self._home, self._page)
             self._write_down()
         elif "state" in line:
-            self._voice.state(line["agent"], line["state"], line["why"])
+            self._run_output.state(line["agent"], line["state"], line["why"])
         elif "waits" in line:
             waits = f"{line['consumer']} waits: "
             if line["waits"]:
                 watched.why = f"{waits}{line['waits']}"
-                self._voice.warn(watched.why)
+                self._run_output.warn(watched.why)
             elif watched.why.startswith(waits):
                 watched.why = ""
             self._write_down()
         elif "notes" in line:
-            self._voice.warn(f"! {line['consumer']}: {line['notes']}")
+            self._run_output.warn(f"! {line['consumer']}: {line['notes']}")
         elif "consumer" in line:
             watched.why = str(line.get("down") or line.get("broke"))
             how = "stays down" if "down" in line else "broke"
-            self._voice.warn(f"consumer {line['consumer']} {how}: {watched.why}")
+            self._run_output.warn(f"consumer {line['consumer']} {how}: {watched.why}")
             self._write_down()
 
     def _write_down(self) -> None:

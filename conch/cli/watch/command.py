@@ -6,7 +6,7 @@ import os
 import sys
 from importlib.util import find_spec
 
-from conch.cli.common import Common, warn
+from conch.cli.common import CommonOptions, warn
 from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import agent_named, names_in
 from conch.cli.watch.lines import print_lines
@@ -14,7 +14,7 @@ from conch.config.environment import to_install
 from conch.errors import BusUnreachableError
 
 
-async def watch(*, agent: AgentName = None, common: Common = COMMON) -> None:
+async def watch(*, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """The cycles of a run as they happen: a screen on a terminal (`?` shows its keys).
 
     With --json or in a pipe a line for every cycle as it is recorded, until the run ends or Ctrl-C.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from conch.cli.watch.picture import SMOOTH, Life, Picture, Row, means
+from conch.cli.watch.picture import SMOOTH, AgentPicture, CycleRowModel, WatchPicture, means
 from conch.views.line import signed
 
 _STEPS = "▁▂▃▄▅▆▇█"
@@ -40,7 +40,7 @@ def colour(value: float | None) -> str:
     return "" if not value else "green" if value > 0 else "red"
 
 
-def headline(picture: Picture, life: Life, width: int) -> Text:
+def headline(picture: WatchPicture, life: AgentPicture, width: int) -> Text:
     """Who, in which state, and what is wrong with the bus."""
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(f" {life.name} ", "bold")
@@ -58,7 +58,7 @@ def headline(picture: Picture, life: Life, width: int) -> Text:
     return text
 
 
-def reward(life: Life, width: int) -> Text:
+def reward(life: AgentPicture, width: int) -> Text:
     """The last total, the mean, and both over the last cycles."""
     totals = life.totals
     text = Text(no_wrap=True, overflow="ellipsis")
@@ -74,7 +74,7 @@ def reward(life: Life, width: int) -> Text:
     return text.append(f"\nrange  {signed(low)} to {signed(high)}", "dim")
 
 
-def total(life: Life, width: int) -> Text:
+def total(life: AgentPicture, width: int) -> Text:
     """The last total and the mean in one line, and the totals in what is left of it."""
     totals = life.totals
     if not totals:
@@ -86,7 +86,7 @@ def total(life: Life, width: int) -> Text:
     return text.append(sparkline(totals, room, min(totals), max(totals)), "cyan")
 
 
-def components(life: Life, width: int) -> Text:
+def components(life: AgentPicture, width: int) -> Text:
     """A line for each that is paid: its last value and its mean."""
     text = Text(no_wrap=True, overflow="ellipsis")
     found = life.components()
@@ -99,7 +99,7 @@ def components(life: Life, width: int) -> Text:
     return text
 
 
-def needs(life: Life, width: int) -> Text:
+def needs(life: AgentPicture, width: int) -> Text:
     """A bar for each."""
     text = Text(no_wrap=True, overflow="ellipsis")
     if not life.needs:
@@ -121,7 +121,7 @@ def _named(name: str, width: int) -> str:
     return f"{name:<{room}}" if len(name) <= room else name[: room - 1] + "…"
 
 
-def below(picture: Picture, width: int) -> Text:
+def below(picture: WatchPicture, width: int) -> Text:
     """How far the consumers are, what the watchers say, and what the last key brought."""
     text = Text(no_wrap=True, overflow="ellipsis")
     behind = [(name, lag) for name, lag in picture.lags if lag]
@@ -142,7 +142,7 @@ def below(picture: Picture, width: int) -> Text:
     return Text("\n").join(lines)
 
 
-def cells(row: Row, columns: Sequence[str], width: int) -> list[Text]:
+def cells(row: CycleRowModel, columns: Sequence[str], width: int) -> list[Text]:
     """A cycle as a row of the table of these columns, on a screen of this width."""
     action = Text(row.action)
     action.truncate(max(9 if columns == FEWEST_COLUMNS else 12, width - _OTHERS[tuple(columns)]), overflow="ellipsis")
@@ -159,7 +159,7 @@ def cells(row: Row, columns: Sequence[str], width: int) -> list[Text]:
     return [found[column] for column in columns]
 
 
-def fleet_row(life: Life) -> tuple[str, str, str, int | None, float | None, float | None]:
+def fleet_row(life: AgentPicture) -> tuple[str, str, str, int | None, float | None, float | None]:
     """(agent, state, why, its newest cycle, the last total, their mean)."""
     totals, last = life.totals, life.last
     mean = means(totals[-SMOOTH:])[-1] if totals else None

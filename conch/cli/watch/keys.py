@@ -10,7 +10,7 @@ CLOSE = 60
 """Columns below which they stand close together."""
 
 
-class Keys(Footer):
+class KeyBar(Footer):
     """Each of them whole; where there is not room for all, the help and the first that fit beside it."""
 
     def compose(self) -> ComposeResult:

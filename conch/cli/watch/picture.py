@@ -26,7 +26,7 @@ SCORING = "scoring"
 
 
 @dataclass(frozen=True)
-class Row:
+class CycleRowModel:
     """One cycle in the table. Its texts are safe."""
 
     cycle: int
@@ -46,13 +46,13 @@ class Row:
 
 
 @dataclass
-class Life:
+class AgentPicture:
     """One agent, as far as it was heard."""
 
     name: str
     state: str = ""
     why: str = ""
-    rows: dict[int, Row] = field(default_factory=dict)
+    rows: dict[int, CycleRowModel] = field(default_factory=dict)
     """By cycle, the oldest first."""
     needs: dict[str, float] = field(default_factory=dict)
     needs_cycle: int = -1
@@ -63,7 +63,7 @@ class Life:
         return [row.total for row in self.rows.values() if row.total is not None]
 
     @property
-    def last(self) -> Row | None:
+    def last(self) -> CycleRowModel | None:
         """The newest cycle."""
         return next(reversed(self.rows.values()), None)
 
@@ -77,7 +77,7 @@ class Life:
             found.append((name, values[-1] if values else None, sum(values) / len(values) if values else None))
         return found
 
-    def put(self, row: Row) -> bool:
+    def put(self, row: CycleRowModel) -> bool:
         """Whether that is news: a later revision takes the place of an earlier one, never the other way."""
         known = self.rows.get(row.cycle)
         if known is not None and known.revision >= row.revision:
@@ -102,7 +102,7 @@ def means(totals: Sequence[float], over: int = SMOOTH) -> list[float]:
 
 
 @dataclass
-class Picture:
+class WatchPicture:
     """All of it. `version` moves on with every change: who draws compares it with the one drawn last."""
 
     names: Sequence[str]
@@ -113,14 +113,14 @@ class Picture:
     """The answer to the last key."""
     skipped: int = 0
     """Events that came faster than they could be read."""
-    lives: dict[str, Life] = field(default_factory=dict)
+    lives: dict[str, AgentPicture] = field(default_factory=dict)
     states: Mapping[str, int] = field(default_factory=dict)
     """Of all agents of the run: how many are in each state."""
     lags: Sequence[tuple[str, int]] = ()
     alarms: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        self.lives = {name: Life(name) for name in self.names[:MOST_AGENTS]}
+        self.lives = {name: AgentPicture(name) for name in self.names[:MOST_AGENTS]}
 
     def change(self, **parts: Any) -> None:
         """Set these, if that is news."""
@@ -145,7 +145,7 @@ class Picture:
             news = self._needs(life, event.cycle, event.after)
         self.version += news
 
-    def _needs(self, life: Life, cycle: int, levels: Mapping[str, float]) -> bool:
+    def _needs(self, life: AgentPicture, cycle: int, levels: Mapping[str, float]) -> bool:
         if cycle < life.needs_cycle:
             return False
         life.needs_cycle, before = cycle, life.needs
@@ -160,9 +160,9 @@ class Picture:
             self.version += 1
 
 
-def acted(event: ActionTaken) -> Row:
+def acted(event: ActionTaken) -> CycleRowModel:
     """A cycle that has acted and waits for its scores."""
-    return Row(
+    return CycleRowModel(
         cycle=event.cycle or 0,
         need=needed(event.needs),
         action=action_words(event.action, WORDS),
@@ -171,10 +171,10 @@ def acted(event: ActionTaken) -> Row:
     )
 
 
-def scored(event: ExperienceRecorded, seq: int = 0) -> Row:
+def scored(event: ExperienceRecorded, seq: int = 0) -> CycleRowModel:
     """A cycle as it was recorded."""
     whole = event.complete and event.coverage >= 1
-    return Row(
+    return CycleRowModel(
         cycle=event.cycle or 0,
         need=urgent_need(event),
         action=action_words(event.action, WORDS),

@@ -16,10 +16,10 @@ from textual.widgets import DataTable, Static
 
 from conch.cli.watch import drawing
 from conch.cli.watch.ending import end_with_terminal
-from conch.cli.watch.keys import Keys
-from conch.cli.watch.picture import FLEET_ROWS, Life, Picture
-from conch.cli.watch.source import Source
-from conch.cli.watch.story import HelpScreen, StoryScreen
+from conch.cli.watch.keys import KeyBar
+from conch.cli.watch.picture import FLEET_ROWS, AgentPicture, WatchPicture
+from conch.cli.watch.source import PictureSource
+from conch.cli.watch.story import CycleScreen, HelpScreen
 from conch.config import Settings
 from conch.home import Home
 
@@ -42,7 +42,7 @@ FEW = 20
 
 async def show(home: Home, settings: Settings, names: Sequence[str]) -> None:
     """Until a key, a signal or the end of the terminal ends it; a terminal that is still there is then as it was."""
-    source = Source(home, settings, Picture(names))
+    source = PictureSource(home, settings, WatchPicture(names))
     app = WatchApp(source)
     end_with_terminal(app.exit)
     following = asyncio.create_task(source.follow(), name="conch.watch")
@@ -53,7 +53,7 @@ async def show(home: Home, settings: Settings, names: Sequence[str]) -> None:
         await asyncio.wait([following])
 
 
-class _Table(DataTable[Text]):
+class _KeyedTable(DataTable[Text]):
     """Rows by key, brought up to date by what has changed alone."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "open")]
@@ -129,7 +129,7 @@ class WatchApp(App[None]):
         Binding("question_mark", "help", "help", key_display="?"),
     ]
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: PictureSource) -> None:
         super().__init__()
         self.source, self.picture = source, source.picture
         self.chosen = self.picture.names[0]
@@ -137,7 +137,7 @@ class WatchApp(App[None]):
         self._remembered: set[str] = set()
 
     @property
-    def life(self) -> Life:
+    def life(self) -> AgentPicture:
         """The agent that is shown."""
         return self.picture.lives[self.chosen]
 
@@ -146,15 +146,15 @@ class WatchApp(App[None]):
         yield Static(id="head", markup=False)
         yield Static(id="total", markup=False)
         if len(self.picture.names) > 1:
-            yield _Table(follows=False, id="fleet")
+            yield _KeyedTable(follows=False, id="fleet")
         with Vertical(id="panels"):
             yield _titled("reward", "reward")
             with Horizontal(id="parts"):
                 yield _titled("components", "component: last, mean")
                 yield _titled("needs", "needs")
-        yield _Table(follows=True, id="cycles")
+        yield _KeyedTable(follows=True, id="cycles")
         yield Static(id="below", markup=False)
-        yield Keys()
+        yield KeyBar()
 
     def _arrange(self) -> None:
         """What there is room for: the cycles and their total first."""
@@ -164,14 +164,14 @@ class WatchApp(App[None]):
         for name, there in (("panels", panels), ("fleet", panels), ("total", not panels), ("below", height >= BELOW)):
             for part in self.query(f"#{name}"):
                 part.display = there
-        table = self.query_one("#cycles", _Table)
+        table = self.query_one("#cycles", _KeyedTable)
         table.show_header, table.cell_padding = height >= BELOW, int(width >= SLIM)
 
     def on_mount(self) -> None:
         """Begin to draw."""
-        for table in self.query("#fleet").results(_Table):
+        for table in self.query("#fleet").results(_KeyedTable):
             table.begin(("agent", "state", "cycle", "last", "mean", ""))
-        self.query_one("#cycles", _Table).focus()
+        self.query_one("#cycles", _KeyedTable).focus()
         self._choose(self.chosen)
         self.set_interval(DRAW_SECONDS, self._draw)
 
@@ -206,12 +206,12 @@ class WatchApp(App[None]):
             self._show(name, draw(life, room))
         self._show("below", drawing.below(picture, self.size.width))
         self._draw_cycles(life, anew=new_table)
-        for table in self.query("#fleet").results(_Table):
+        for table in self.query("#fleet").results(_KeyedTable):
             lives = list(picture.lives.values())[:FLEET_ROWS]
             table.bring({life.name: drawing.fleet_row(life) for life in lives}, drawing.fleet_cells)
 
-    def _draw_cycles(self, life: Life, *, anew: bool) -> None:
-        table, width = self.query_one("#cycles", _Table), self.size.width
+    def _draw_cycles(self, life: AgentPicture, *, anew: bool) -> None:
+        table, width = self.query_one("#cycles", _KeyedTable), self.size.width
         columns = (
             drawing.COLUMNS if width >= WIDE else drawing.FEWER_COLUMNS if width >= SLIM else drawing.FEWEST_COLUMNS
         )
@@ -231,7 +231,7 @@ class WatchApp(App[None]):
         if event.data_table.id == "fleet":
             self._choose(key)
         else:
-            self.push_screen(StoryScreen(self.source, self.chosen, int(key)))
+            self.push_screen(CycleScreen(self.source, self.chosen, int(key)))
 
     @work
     async def action_pause(self) -> None:

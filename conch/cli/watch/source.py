@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any
 
-from conch.bus import Access, Bus, Feed, Tap, feeding
+from conch.bus import Access, Bus, SharedSubscription, Subscription, shared_subscription
 from conch.bus.access import access_to
 from conch.bus.jetstream import JetStreamBus
 from conch.cli.common import open_store, quiet
-from conch.cli.watch.picture import FLEET_ROWS, KINDS, ROWS, SMOOTH, Picture
+from conch.cli.watch.picture import FLEET_ROWS, KINDS, ROWS, SMOOTH, WatchPicture
 from conch.config import Settings
 from conch.consumer.group.lag import standings
 from conch.consumer.operations.alarms import watched
@@ -42,10 +42,10 @@ WATCHED_AGENTS = 50
 """Whose alarms are asked for."""
 
 
-class Source:
+class PictureSource:
     """Fills the picture, and does what a key asks for. One bus after the other: a run that begins again has its own."""
 
-    def __init__(self, home: Home, settings: Settings, picture: Picture) -> None:
+    def __init__(self, home: Home, settings: Settings, picture: WatchPicture) -> None:
         self._home, self._settings, self.picture = home, settings, picture
         self._bus: Bus | None = None
         self._stood: tuple[str, int] | None = None
@@ -74,11 +74,14 @@ class Source:
     async def _follow(self, access: Access) -> None:
         """Until the bus is another one, or is no more. Raises BusError."""
         strict = self._settings.bus.durability == "strict"
-        async with JetStreamBus(access, name="conch-watch", strict=strict) as bus, feeding(bus, KINDS) as feed:
+        async with (
+            JetStreamBus(access, name="conch-watch", strict=strict) as bus,
+            shared_subscription(bus, KINDS) as shared_events,
+        ):
             self._bus = bus
             self._ask.set()
             tasks = [
-                asyncio.create_task(self._read(feed), name="conch.watch.read"),
+                asyncio.create_task(self._read(shared_events), name="conch.watch.read"),
                 asyncio.create_task(self._ask_again(bus), name="conch.watch.ask"),
             ]
             try:
@@ -95,41 +98,41 @@ class Source:
                     task.cancel()
                 await asyncio.wait(tasks)
 
-    async def _read(self, feed: Feed) -> None:
-        after = await self._begin(feed)
+    async def _read(self, shared_events: SharedSubscription) -> None:
+        after = await self._begin(shared_events)
         one = self.picture.names[0] if len(self.picture.names) == 1 else None
         while True:
-            async with feed.tap(KINDS, after=after, agent=one) as tap:
-                after = await self._take(feed, tap)
+            async with shared_events.subscribe(KINDS, after=after, agent=one) as subscription:
+                after = await self._take(shared_events, subscription)
             await self._recall()
 
-    async def _begin(self, feed: Feed) -> int:
+    async def _begin(self, shared_events: SharedSubscription) -> int:
         """Where to read on: behind what was seen of this stream, unless that is long ago; else where the store is.
 
         The store is read after its place was: what it has learned meanwhile comes twice and is no news, and nothing
         falls between the two. Of a store that cannot be read here the newest events take the place.
         """
-        epoch = (await feed.bus.state()).epoch
-        if self._stood is not None and self._stood[0] == epoch and feed.seq - self._stood[1] <= BEHIND:
+        epoch = (await shared_events.bus.state()).epoch
+        if self._stood is not None and self._stood[0] == epoch and shared_events.seq - self._stood[1] <= BEHIND:
             return self._stood[1]
         place = await asyncio.to_thread(self._place, epoch)
-        after = max(0, (feed.seq if place is None else min(place, feed.seq)) - NEWEST)
+        after = max(0, (shared_events.seq if place is None else min(place, shared_events.seq)) - NEWEST)
         self._stood = (epoch, after)
         await self._recall()
         return after
 
-    async def _take(self, feed: Feed, tap: Tap) -> int:
+    async def _take(self, shared_events: SharedSubscription, subscription: Subscription) -> int:
         """Until too much waits: then the place to go on from."""
         assert self._stood is not None
         epoch = self._stood[0]
         while True:
-            for arrived in await tap.get(BATCH):
+            for arrived in await subscription.get(BATCH):
                 with contextlib.suppress(ContractViolationError):  # its consumers make the dead letters
                     self.picture.take(arrived.event, arrived.seq)
-            self._stood = (epoch, tap.given)
-            if (behind := feed.seq - tap.given) > BEHIND and not tap.level:
+            self._stood = (epoch, subscription.given)
+            if (behind := shared_events.seq - subscription.given) > BEHIND and not subscription.level:
                 self.picture.change(skipped=self.picture.skipped + behind - NEWEST)
-                return tap.given + behind - NEWEST
+                return subscription.given + behind - NEWEST
             await asyncio.sleep(REST_SECONDS)
 
     # -- what is asked ----------------------------------------------------------------------------------------------
@@ -150,7 +153,7 @@ class Source:
         try:
             every = len(picture.names) > 1
             answer = await ask(bus, control_subject(picture.names[0], "status"), {"all": every}, timeout=1.0)
-            self._tell_states(answer)
+            self._report_states(answer)
         except ConchError:
             for name in picture.lives:
                 picture.tell(name, "not answering", "")
@@ -159,7 +162,7 @@ class Source:
         said = [f"{agent}: {one.what}" for agent, state in states.items() for one in state.active]
         picture.change(alarms=[safe_text(one, one_line=True) for one in said])
 
-    def _tell_states(self, answer: Mapping[str, Any]) -> None:
+    def _report_states(self, answer: Mapping[str, Any]) -> None:
         for row in answer.get("agents", [answer]):
             self.picture.tell(str(row["agent"]), str(row["state"]), str(row["why"]))
         self.picture.change(states=dict(answer.get("states", {})))

@@ -16,8 +16,8 @@ from textual.widgets import Static
 
 from conch.cli.common import wrapped
 from conch.cli.cycle import story
-from conch.cli.watch.keys import Keys
-from conch.cli.watch.source import Source
+from conch.cli.watch.keys import KeyBar
+from conch.cli.watch.source import PictureSource
 from conch.errors import ConchError
 from conch.text import safe_text
 
@@ -39,7 +39,7 @@ mean       of the last 20 cycles
 lag        events that a consumer has still to read"""
 
 
-class StoryScreen(Screen[None]):
+class CycleScreen(Screen[None]):
     """One cycle from thought to reward, and its neighbours."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -49,7 +49,7 @@ class StoryScreen(Screen[None]):
         Binding("question_mark", "app.help", "help", key_display="?"),
     ]
 
-    def __init__(self, source: Source, agent: str, cycle: int) -> None:
+    def __init__(self, source: PictureSource, agent: str, cycle: int) -> None:
         super().__init__()
         self._source, self._agent, self.cycle = source, agent, cycle
         self._told: list[str] = []
@@ -59,7 +59,7 @@ class StoryScreen(Screen[None]):
         """The text, and the keys."""
         with VerticalScroll():
             yield Static(id="story", markup=False)
-        yield Keys()
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """Read it, again and again: a late score makes it another."""
@@ -96,7 +96,7 @@ class StoryScreen(Screen[None]):
             self._moved.set()
 
 
-async def told(source: Source, agent: str, cycle: int) -> list[str]:
+async def told(source: PictureSource, agent: str, cycle: int) -> list[str]:
     """The story of a cycle, line by line; safe."""
     try:
         found = await source.cycle(agent, cycle)

@@ -2,7 +2,7 @@
 
 from conch.config.model.address import HOST_AND_PORT, host_and_port, is_loopback
 from conch.config.model.agent import CycleSettings, MindSettings, ToolSettings, ValuesSettings
-from conch.config.model.bus import BusSettings, KeepSettings
+from conch.config.model.bus import BusSettings, StreamRetentionSettings
 from conch.config.model.edge import MOST_SENSES, ActuatorSettings, EdgeSettings, SenseSettings
 from conch.config.model.needs import NeedSettings, NeedsSettings
 from conch.config.model.rewards import (
@@ -14,7 +14,7 @@ from conch.config.model.rewards import (
     RewardSettings,
     WatchSettings,
 )
-from conch.config.model.settings import Settings, StoreKeepSettings
+from conch.config.model.settings import Settings, StoreRetentionSettings
 from conch.config.model.telemetry import METRICS_PORT, LogSettings, MetricsSettings
 from conch.config.model.ui import LEAST_TOKEN, UI_PORT, UiSettings
 
@@ -33,7 +33,6 @@ __all__ = [
     "CycleSettings",
     "EdgeSettings",
     "JudgeSettings",
-    "KeepSettings",
     "LogSettings",
     "MetricsSettings",
     "MindSettings",
@@ -42,7 +41,8 @@ __all__ = [
     "RewardSettings",
     "SenseSettings",
     "Settings",
-    "StoreKeepSettings",
+    "StoreRetentionSettings",
+    "StreamRetentionSettings",
     "ToolSettings",
     "UiSettings",
     "ValuesSettings",

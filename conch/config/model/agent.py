@@ -7,10 +7,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from conch.config.model.section import Section
+from conch.config.model.section import SettingsSection
 
 
-class MindSettings(Section):
+class MindSettings(SettingsSection):
     """Who thinks and decides."""
 
     kind: Literal["reflex", "openai", "scripted"] = "reflex"
@@ -33,7 +33,7 @@ class MindSettings(Section):
     """File of replies for the scripted mind, one a line."""
 
 
-class CycleSettings(Section):
+class CycleSettings(SettingsSection):
     """The rhythm of the cycle."""
 
     interval: Annotated[float, Field(ge=0)] = 1.0
@@ -42,7 +42,7 @@ class CycleSettings(Section):
     """Cycles from one reflection to the next; 0: never."""
 
 
-class ToolSettings(Section):
+class ToolSettings(SettingsSection):
     """What the agent may do, and how much of it."""
 
     sandbox: Literal["bwrap", "off"] = "bwrap"
@@ -59,7 +59,7 @@ class ToolSettings(Section):
     """MiB that one file may have, written by a tool."""
 
 
-class ValuesSettings(Section):
+class ValuesSettings(SettingsSection):
     """What the agent stands for and never does."""
 
     file: str | None = None

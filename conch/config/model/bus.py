@@ -7,13 +7,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from conch.config.model.section import Section
+from conch.config.model.section import SettingsSection
 
 NATS_URL = re.compile(r"(nats|tls)://(.*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+)(:\d{1,5})?/?")
 """Of a NATS server; what stands before the last @ is a user and a password, or a token."""
 
 
-class KeepSettings(Section):
+class StreamRetentionSettings(SettingsSection):
     """What of the stream is kept after every consumer has read it."""
 
     days: Annotated[float, Field(gt=0)] = 30.0
@@ -22,7 +22,7 @@ class KeepSettings(Section):
     """GiB of read events that stay on the stream; whichever of days and GiB comes first."""
 
 
-class BusTlsSettings(Section):
+class BusTlsSettings(SettingsSection):
     """TLS towards a NATS server of your own."""
 
     ca: str | None = None
@@ -41,7 +41,7 @@ class BusTlsSettings(Section):
         return self
 
 
-class BusSettings(Section):
+class BusSettings(SettingsSection):
     """The message bus."""
 
     url: str | None = None
@@ -60,7 +60,7 @@ class BusSettings(Section):
     """TLS towards your own server; also in force where that asks for it."""
     durability: Literal["strict", "fast"] = "strict"
     """strict: acknowledged is on disk (your own server: with sync_interval: always); fast: may lose the last second."""
-    keep: KeepSettings = KeepSettings()
+    keep: StreamRetentionSettings = StreamRetentionSettings()
     """How much of what everybody has read is kept."""
     replicas: Annotated[int, Field(ge=1, le=5)] = 1
     """Copies of the stream in your own cluster."""

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
 from conch.config.model.address import HOST_AND_PORT, host_and_port, is_loopback
-from conch.config.model.section import Section
+from conch.config.model.section import SettingsSection
 
 BROKER_URL = r"^mqtts?://([^\s/@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+)(:\d{1,5})?/?$"
 """Of an MQTT broker; a `/` or `@` in user or password is percent-encoded."""
@@ -36,7 +36,7 @@ EdgeName = Annotated[str, AfterValidator(_is_word)]
 """Name of a sense or a device: a word that a thought can use."""
 
 
-class EdgeTlsSettings(Section):
+class EdgeTlsSettings(SettingsSection):
     """TLS towards the broker."""
 
     ca: str | None = None
@@ -47,7 +47,7 @@ class EdgeTlsSettings(Section):
     """File (PEM) of our own certificate's key, without a passphrase; none: it stands in the certificate's file."""
 
 
-class SenseSettings(Section):
+class SenseSettings(SettingsSection):
     """A sensor that the agent hears."""
 
     topic: Annotated[str, Field(min_length=1, max_length=1000)]
@@ -74,7 +74,7 @@ class SenseSettings(Section):
         return topic
 
 
-class ActuatorSettings(Section):
+class ActuatorSettings(SettingsSection):
     """A device that the agent may command, and all that it may be told."""
 
     topic: Annotated[str, Field(min_length=1, max_length=1000)]
@@ -102,7 +102,7 @@ class ActuatorSettings(Section):
         return self
 
 
-class EdgeSettings(Section):
+class EdgeSettings(SettingsSection):
     """MQTT: devices and smart homes."""
 
     bridge: Annotated[str, Field(json_schema_extra={"pattern": BROKER_URL}), AfterValidator(_is_broker)] | None = None

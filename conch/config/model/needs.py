@@ -6,10 +6,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from conch.config.model.section import WEIGHT_TOLERANCE, Section
+from conch.config.model.section import WEIGHT_TOLERANCE, SettingsSection
 
 
-class NeedSettings(Section):
+class NeedSettings(SettingsSection):
     """One need."""
 
     priority: Annotated[float, Field(ge=0, le=1)]
@@ -22,7 +22,7 @@ class NeedSettings(Section):
     """Change of satisfaction per event's name, −1..1."""
 
 
-class NeedsSettings(Section):
+class NeedsSettings(SettingsSection):
     """What the agent needs."""
 
     preset: Literal["balanced", "learning", "production", "creative"] = "balanced"

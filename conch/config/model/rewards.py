@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from conch.config.model.agent import MindSettings
-from conch.config.model.section import WEIGHT_TOLERANCE, Section
+from conch.config.model.section import WEIGHT_TOLERANCE, SettingsSection
 from conch_schemas import LARGEST_SCORE
 
 BUILTIN_WEIGHTS = {"format": 0.30, "execution": 0.25, "needs": 0.20, "goal": 0.15, "exploration": 0.10}
@@ -32,7 +32,7 @@ RuleName = Annotated[str, AfterValidator(_is_rule_name)]
 """Name of a component that is not built in."""
 
 
-class OutsidePartSettings(Section):
+class OutsidePartSettings(SettingsSection):
     """A component that is scored outside of Conch."""
 
     weight: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -54,7 +54,7 @@ class OutsidePartSettings(Section):
         return self
 
 
-class JudgeSettings(Section):
+class JudgeSettings(SettingsSection):
     """A model that scores acts by a rubric."""
 
     rubric: str
@@ -87,7 +87,7 @@ class JudgeSettings(Section):
         return self.base_url or mind.base_url, self.model or mind.model
 
 
-class ConstitutionSettings(Section):
+class ConstitutionSettings(SettingsSection):
     """The seven principles."""
 
     gate: bool = True
@@ -96,7 +96,7 @@ class ConstitutionSettings(Section):
     """The least *ethical* that does not close the gate, 0..1."""
 
 
-class RewardSettings(Section):
+class RewardSettings(SettingsSection):
     """How scores become a total."""
 
     weights: dict[str, Annotated[float, Field(ge=0, le=1)]] | None = None
@@ -135,7 +135,7 @@ class RewardSettings(Section):
         return self
 
 
-class WatchSettings(Section):
+class WatchSettings(SettingsSection):
     """What the watchers of the reward look at, and when they speak."""
 
     recent: Annotated[int, Field(ge=20, le=500)] = 50

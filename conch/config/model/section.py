@@ -10,7 +10,7 @@ WEIGHT_TOLERANCE = 1e-6
 """How far weights that sum to 1 may be from it: what decimals lose in binary."""
 
 
-class Section(BaseModel):
+class SettingsSection(BaseModel):
     """A frozen part of the settings; unknown keys are refused, and so is a text with a NUL in it: no path, address or
     key can have one."""
 

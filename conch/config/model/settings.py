@@ -11,13 +11,13 @@ from conch.config.model.bus import BusSettings
 from conch.config.model.edge import EdgeSettings
 from conch.config.model.needs import NeedsSettings
 from conch.config.model.rewards import ConstitutionSettings, RewardSettings, WatchSettings
-from conch.config.model.section import Section
+from conch.config.model.section import SettingsSection
 from conch.config.model.telemetry import LogSettings, MetricsSettings, OtelSettings
 from conch.config.model.ui import UiSettings
 from conch_schemas import Goal
 
 
-class StoreKeepSettings(Section):
+class StoreRetentionSettings(SettingsSection):
     """Which cycles stay in the experience store; sums over those that are removed stay for ever."""
 
     days: Annotated[float, Field(ge=0.1)] | None = None
@@ -26,16 +26,16 @@ class StoreKeepSettings(Section):
     """GiB that the store may use before its oldest cycles are removed; none: no bound."""
 
 
-class StoreSettings(Section):
+class StoreSettings(SettingsSection):
     """The experience store."""
 
     url: str | None = None
     """sqlite:///path; none: store.db in the home directory."""
-    keep: StoreKeepSettings = StoreKeepSettings()
+    keep: StoreRetentionSettings = StoreRetentionSettings()
     """How much is kept; whichever of days and GiB comes first."""
 
 
-class Settings(Section):
+class Settings(SettingsSection):
     """Everything that can be set."""
 
     agent: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")] = "echo"

@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from conch.config.model.section import Section
+from conch.config.model.section import SettingsSection
 
 METRICS_PORT = 9464
 """The port that OpenTelemetry's Prometheus exporters use: taken when none is named."""
 
 
-class MetricsSettings(Section):
+class MetricsSettings(SettingsSection):
     """Prometheus metrics."""
 
     host: str = "127.0.0.1"
@@ -23,7 +23,7 @@ class MetricsSettings(Section):
     """Agents with labels of their own; the rest count as `other`."""
 
 
-class OtelSettings(Section):
+class OtelSettings(SettingsSection):
     """OpenTelemetry: traces of the cycles, with their scores."""
 
     endpoint: (
@@ -46,7 +46,7 @@ class OtelSettings(Section):
         return headers
 
 
-class LogSettings(Section):
+class LogSettings(SettingsSection):
     """Log lines."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"

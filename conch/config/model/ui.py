@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
 from conch.config.model.address import is_loopback
-from conch.config.model.section import Section
+from conch.config.model.section import SettingsSection
 
 UI_PORT = 26624
 """The dashboard's, taken when none is named: CONCH on the keys of a telephone."""
@@ -30,7 +30,7 @@ def _is_origin(text: str) -> str:
     return f"{parts.scheme}://{parts.netloc.removesuffix(f':{usual}') if parts.port == usual else parts.netloc}"
 
 
-class UiSettings(Section):
+class UiSettings(SettingsSection):
     """The dashboard."""
 
     enabled: bool = True

@@ -17,7 +17,7 @@ _POSITIONS = position_key("")
 
 
 @dataclass(frozen=True)
-class Standing:
+class ReaderLag:
     """How far one reader is."""
 
     name: str
@@ -27,7 +27,7 @@ class Standing:
     """Events that wait for it; of a consumer that workers share an estimate, and 0 only where none waits."""
 
 
-async def standings(bus: Bus) -> list[Standing]:
+async def standings(bus: Bus) -> list[ReaderLag]:
     """Every consumer that has a place on the bus, and every durable reader, by name.
 
     Lags are counted by the server. A place that cannot be read, or is of a stream before this one, is its start.
@@ -41,20 +41,20 @@ async def standings(bus: Bus) -> list[Standing]:
         if entry is not None and entry.value  # empty: it was reset, or forgotten
     }
     found = await asyncio.gather(*(_standing(bus, stream, name, value) for name, value in told.items()))
-    durable = [Standing(one.name, one.acknowledged, one.pending) for one in await bus.readers()]
+    durable = [ReaderLag(one.name, one.acknowledged, one.pending) for one in await bus.readers()]
     return sorted([*found, *(one for one in durable if one.name not in told)], key=lambda one: one.name)
 
 
-async def _standing(bus: Bus, stream: StreamState, name: str, value: bytes) -> Standing:
-    least, mean, filters = _place(value, stream)
+async def _standing(bus: Bus, stream: StreamState, name: str, value: bytes) -> ReaderLag:
+    least, mean, filters = _consumer_position(value, stream)
     lag = await bus.count(filters, after=least) if least < stream.last else 0
     if lag and mean > least:
         # Whose of these events which are is not counted: taking all shares for equally busy, it is the mean place.
         lag = max(1, await bus.count(filters, after=mean))
-    return Standing(name, least, lag)
+    return ReaderLag(name, least, lag)
 
 
-def _place(value: bytes, stream: StreamState) -> tuple[int, int, Sequence[str]]:
+def _consumer_position(value: bytes, stream: StreamState) -> tuple[int, int, Sequence[str]]:
     """The least and the mean of a place's partitions, and the filters of what concerns the consumer."""
     try:
         told: Any = json.loads(value)
@@ -66,7 +66,7 @@ def _place(value: bytes, stream: StreamState) -> tuple[int, int, Sequence[str]]:
         return 0, 0, STREAM_SUBJECTS
 
 
-async def say_place(bus: Bus, name: str, kinds: Sequence[type[Event]], seq: int) -> None:
+async def report_position(bus: Bus, name: str, kinds: Sequence[type[Event]], seq: int) -> None:
     """Let others see how far `name` is, which keeps its place elsewhere. Who writes last is right."""
     key, epoch = position_key(name), (await bus.state()).epoch
     entry = await bus.get(key)

@@ -15,7 +15,7 @@ from hashlib import blake2b
 
 import structlog
 
-from conch.bus import Bus, Entry
+from conch.bus import Bus, KeyValue
 from conch.consumer.group.position import EVERYTHING
 from conch.errors import BusError, FencedError
 
@@ -32,16 +32,16 @@ _PREFIX = "worker/"
 
 
 @dataclass
-class _Other:
+class _OtherWorker:
     """A worker as it was last heard of."""
 
-    entry: Entry
+    entry: KeyValue
     heard: float
     """By our own monotonic clock."""
     consumers: frozenset[str]
 
 
-class Members:
+class Membership:
     """The workers on a bus, this one among them. Made by `joined`."""
 
     def __init__(self, bus: Bus, name: str) -> None:
@@ -52,7 +52,7 @@ class Members:
         self.changed = asyncio.Event()
         """Set whenever workers came, went, or were heard of for the first time."""
         self._bus = bus
-        self._others: dict[str, _Other] = {}
+        self._others: dict[str, _OtherWorker] = {}
         self._revision = 0
         self._shown: set[str] = set()
         self._left: set[str] = set()
@@ -113,13 +113,13 @@ class Members:
             self._left.discard(name)
             known = self._others.get(name)
             if known is None or known.entry.revision != entry.revision:
-                self._others[name] = _Other(entry, now, _consumers(entry.value))
+                self._others[name] = _OtherWorker(entry, now, _consumers(entry.value))
             elif now - known.heard > LEASE_SECONDS:
                 await self._bury(name, entry)
         if set(self._others) != met:
             self.changed.set()
 
-    async def _bury(self, name: str, entry: Entry) -> None:
+    async def _bury(self, name: str, entry: KeyValue) -> None:
         log.warning("worker.gone", worker=name, silent_seconds=LEASE_SECONDS)
         self._others.pop(name, None)
         try:
@@ -170,9 +170,9 @@ def _consumers(value: bytes) -> frozenset[str]:
 
 
 @asynccontextmanager
-async def joined(bus: Bus, consumers: Collection[str], name: str | None = None) -> AsyncIterator[Members]:
+async def joined(bus: Bus, consumers: Collection[str], name: str | None = None) -> AsyncIterator[Membership]:
     """This process as a worker of `consumers`, named `name`, else by `own_name`; left in order, it is gone at once."""
-    members = Members(bus, name or own_name())
+    members = Membership(bus, name or own_name())
     members.consumers |= set(consumers)
     await members.beat()
     beating = asyncio.create_task(_beat(members), name="conch.members")
@@ -185,7 +185,7 @@ async def joined(bus: Bus, consumers: Collection[str], name: str | None = None) 
             await members.leave()
 
 
-async def _beat(members: Members) -> None:
+async def _beat(members: Membership) -> None:
     while True:
         await asyncio.sleep(BEAT_SECONDS)
         try:

@@ -35,7 +35,7 @@ def position_key(consumer: str) -> str:
 
 
 @dataclass
-class _Share:
+class _PartitionRecord:
     """A partition, as it is written."""
 
     seq: int
@@ -43,10 +43,10 @@ class _Share:
 
 
 @dataclass
-class _Record:
+class _PositionRecord:
     """The key's value."""
 
-    shares: dict[int, _Share]
+    shares: dict[int, _PartitionRecord]
     recent: dict[str, Sequence[str]]
     """Ids handled of late, by who handled them."""
     epoch: str
@@ -54,7 +54,7 @@ class _Record:
 
 
 @dataclass
-class Place:
+class ConsumerPosition:
     """What of a consumer is ours: everything up to `seq` is handled, and what followed from it is published."""
 
     bus: Bus
@@ -64,7 +64,7 @@ class Place:
     floors: dict[int, int]
     """Up to where each of our partitions was handled when we took it."""
     seq: int
-    record: _Record
+    record: _PositionRecord
     """What is written, as far as we know."""
     recent: dict[str, None] = field(default_factory=dict)
     """Ids handled of late, oldest first."""
@@ -101,14 +101,14 @@ class Place:
         """Whether all of it still bears our name."""
         return self._is_ours(await _load(self.bus, self.spec))
 
-    def _is_ours(self, record: _Record) -> bool:
+    def _is_ours(self, record: _PositionRecord) -> bool:
         return all(record.shares[number].holder == self.holder for number in self.floors)
 
     async def _write(self, seq: int, recent: Sequence[str], holder: str) -> None:
         while True:
             record = self.record
             for number, floor in self.floors.items():
-                record.shares[number] = _Share(max(seq, floor), holder)
+                record.shares[number] = _PartitionRecord(max(seq, floor), holder)
             record.recent[self.holder] = recent[-RECENT:]
             if await _stored(self.bus, self.spec, record):
                 return
@@ -117,14 +117,14 @@ class Place:
                 raise FencedError(f"another copy of {self.spec.name} has taken over from this one; this one stops")
 
 
-async def take_place(
+async def take_position(
     bus: Bus,
     spec: ConsumerSpec,
     *,
     mine: Collection[int] = EVERYTHING,
     worker: str = "alone",
     is_gone: Callable[[str], bool] = lambda _: True,
-) -> Place:
+) -> ConsumerPosition:
     """Put our name on those of the partitions `mine` that are nobody's, or whose worker `is_gone` (by default: all).
 
     What else a process before this one held under the worker's name is let go of: as long as the worker lives, no other
@@ -148,7 +148,7 @@ async def take_place(
             break
     floors = {number: record.shares[number].seq for number in free}
     recent = dict.fromkeys(id for ids in record.recent.values() for id in ids)
-    return Place(bus, spec, holder, floors, min(floors.values(), default=0), record, recent)
+    return ConsumerPosition(bus, spec, holder, floors, min(floors.values(), default=0), record, recent)
 
 
 def is_free(holder: str, worker: str, is_gone: Callable[[str], bool]) -> bool:
@@ -179,20 +179,20 @@ async def holder_of(bus: Bus, consumer: str, agent: str) -> str | None:
         return None
 
 
-async def _load(bus: Bus, spec: ConsumerSpec) -> _Record:
+async def _load(bus: Bus, spec: ConsumerSpec) -> _PositionRecord:
     """What is written, taken back where it leads the stream (which was restored, or made anew)."""
     state, entry = await bus.state(), await bus.get(position_key(spec.name))
     if entry is None or not entry.value:
         begin = min(spec.begin, state.last) if entry is None else 0  # reset: from the start
-        shares = {number: _Share(begin, "") for number in EVERYTHING}
-        return _Record(shares, {}, state.epoch, entry.revision if entry is not None else 0)
+        shares = {number: _PartitionRecord(begin, "") for number in EVERYTHING}
+        return _PositionRecord(shares, {}, state.epoch, entry.revision if entry is not None else 0)
     try:
         told: Any = json.loads(entry.value)
         end = state.last if told["epoch"] == state.epoch else 0
         parts = told.get("shares") or {str(number): (told["seq"], "") for number in EVERYTHING}
         shares = {number: _share(parts[str(number)], end) for number in EVERYTHING}
         recent = told["recent"] if isinstance(told["recent"], dict) else {"": told["recent"]}
-        return _Record(
+        return _PositionRecord(
             shares, {str(who): list(map(str, ids)) for who, ids in recent.items()}, state.epoch, entry.revision
         )
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -201,14 +201,14 @@ async def _load(bus: Bus, spec: ConsumerSpec) -> _Record:
         ) from None
 
 
-def _share(told: Any, end: int) -> _Share:
+def _share(told: Any, end: int) -> _PartitionRecord:
     seq, holder = told
     if not isinstance(holder, str) or int(seq) < 0:
         raise ValueError("no place")
-    return _Share(min(int(seq), end), holder)
+    return _PartitionRecord(min(int(seq), end), holder)
 
 
-async def _stored(bus: Bus, spec: ConsumerSpec, record: _Record) -> bool:
+async def _stored(bus: Bus, spec: ConsumerSpec, record: _PositionRecord) -> bool:
     """Whether it could be written: nobody else wrote since."""
     holding = {share.holder for share in record.shares.values()}
     left = [id for who, ids in record.recent.items() if who not in holding for id in ids]

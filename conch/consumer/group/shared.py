@@ -12,11 +12,11 @@ from dataclasses import fields
 
 import structlog
 
-from conch.bus import Feed
-from conch.consumer.group.membership import Members
-from conch.consumer.group.position import Place, free, take_place
+from conch.bus import SharedSubscription
+from conch.consumer.group.membership import Membership
+from conch.consumer.group.position import ConsumerPosition, free, take_position
 from conch.consumer.runtime.loop import ConsumerRuntime
-from conch.consumer.runtime.output import Tally
+from conch.consumer.runtime.output import ConsumerCounts
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, FencedError
 
@@ -29,10 +29,10 @@ HANDOVER_SECONDS = 0.1
 class SharedConsumer:
     """See `conch.consumer.service.Service`. Handles the partitions that fall to this worker."""
 
-    def __init__(self, spec: ConsumerSpec, members: Members) -> None:
+    def __init__(self, spec: ConsumerSpec, members: Membership) -> None:
         self.spec, self.name = spec, spec.name
         self._members = members
-        self._ended = Tally()
+        self._ended = ConsumerCounts()
         """Of runtimes that are no more."""
         self.runtime: ConsumerRuntime | None = None
         """Of the partitions that this worker holds; None while it holds none."""
@@ -40,7 +40,7 @@ class SharedConsumer:
         """Whether it holds all that falls to it."""
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> ConsumerCounts:
         """Of all that it handled."""
         return _sum(self._ended, self.runtime.tally) if self.runtime is not None else self._ended
 
@@ -49,19 +49,19 @@ class SharedConsumer:
         """Everything up to here that falls to this worker is handled, and what followed from it is published."""
         if not self._settled:
             return -1
-        return self.runtime.handled if self.runtime is not None else self._feed.seq
+        return self.runtime.handled if self.runtime is not None else self._shared_events.seq
 
     @property
     def busy(self) -> bool:
         """Never: nothing here waits for its time."""
         return False
 
-    async def run(self, feed: Feed, stop: asyncio.Event) -> None:
+    async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
         """Until `stop`: then what is in hand is finished, written down and let go of.
 
         Raises ContractError for a place or state that cannot be read, BusError when the bus refuses for good.
         """
-        self._feed = feed
+        self._shared_events = shared_events
         self._members.consumers.add(self.name)
         await self._members.show()
         try:
@@ -85,12 +85,16 @@ class SharedConsumer:
         members, over = self._members, asyncio.Event()
         members.changed.clear()
         wanted = self._wanted()
-        place = await take_place(self._feed.bus, self.spec, mine=wanted, worker=members.name, is_gone=members.is_gone)
+        consumer_position = await take_position(
+            self._shared_events.bus, self.spec, mine=wanted, worker=members.name, is_gone=members.is_gone
+        )
         try:
             async with asyncio.TaskGroup() as group:
-                watching = group.create_task(self._watch(wanted, set(place.floors), stop, over), name="conch.share")
-                self._settled = set(place.floors) == wanted
-                await self._work(place, over)
+                watching = group.create_task(
+                    self._watch(wanted, set(consumer_position.floors), stop, over), name="conch.share"
+                )
+                self._settled = set(consumer_position.floors) == wanted
+                await self._work(consumer_position, over)
                 watching.cancel()
         except* FencedError as fenced:
             log.warning("consumer.fenced", consumer=self.name, why=str(fenced.exceptions[0]))
@@ -99,11 +103,11 @@ class SharedConsumer:
         finally:
             self._settled = False
 
-    async def _work(self, place: Place, over: asyncio.Event) -> None:
-        if not place.floors:
+    async def _work(self, consumer_position: ConsumerPosition, over: asyncio.Event) -> None:
+        if not consumer_position.floors:
             await over.wait()
             return
-        self.runtime = ConsumerRuntime(self._feed, self.spec, place=place)
+        self.runtime = ConsumerRuntime(self._shared_events, self.spec, consumer_position=consumer_position)
         try:
             await self.runtime.run(over)
         finally:
@@ -118,7 +122,7 @@ class SharedConsumer:
             if self._wanted() != wanted:
                 break
             waiting = wanted - held
-            if waiting and await free(self._feed.bus, self.spec, waiting, members.name, members.is_gone):
+            if waiting and await free(self._shared_events.bus, self.spec, waiting, members.name, members.is_gone):
                 break
         over.set()
 
@@ -126,8 +130,10 @@ class SharedConsumer:
         return self._members.share(self.name)
 
 
-def _sum(one: Tally, other: Tally) -> Tally:
-    return Tally(**{field.name: getattr(one, field.name) + getattr(other, field.name) for field in fields(Tally)})
+def _sum(one: ConsumerCounts, other: ConsumerCounts) -> ConsumerCounts:
+    return ConsumerCounts(
+        **{field.name: getattr(one, field.name) + getattr(other, field.name) for field in fields(ConsumerCounts)}
+    )
 
 
 async def _first(*events: asyncio.Event, seconds: float | None) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 
-from conch.bus import Bus, Entry
+from conch.bus import Bus, KeyValue
 from conch.consumer.runtime.state import state_key
 from conch.rewards.watch import CONSUMER, WatchState
 
@@ -34,7 +34,7 @@ async def watched_agents(bus: Bus) -> list[str]:
     return [key.removeprefix(own) for key in await bus.keys() if key.startswith(own)]
 
 
-def _state(entry: Entry | None) -> WatchState | None:
+def _state(entry: KeyValue | None) -> WatchState | None:
     try:
         return (
             WatchState.model_validate(json.loads(entry.value)["state"]) if entry is not None and entry.value else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from conch.bus import Arrived, Tap
-from conch.consumer.runtime.output import Tally
+from conch.bus import ReceivedEvent, Subscription
+from conch.consumer.runtime.output import ConsumerCounts
 from conch_schemas import ContractViolationError, Event
 
 RECENT = 4096
@@ -17,14 +17,14 @@ REST_SECONDS = 0.05
 """Between two batches: what is shown is that much late, and acts are scored the sooner for it."""
 
 
-class Once:
+class FirstSightFilter:
     """Tells an event that is met for the first time from one that was met lately; counts what it tells."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: ConsumerCounts) -> None:
         self._tally = tally
         self._recent: dict[int, None] = {}
 
-    def take(self, arrived: Arrived) -> Event | None:
+    def take(self, arrived: ReceivedEvent) -> Event | None:
         """The event, the first time. None for a repetition, and for what is none or stands on another's subject: of
         that the consumers make dead letters."""
         try:
@@ -42,11 +42,11 @@ class Once:
         return event
 
 
-async def keep_taking(tap: Tap, take: Callable[[Arrived], None]) -> None:
+async def keep_taking(subscription: Subscription, take: Callable[[ReceivedEvent], None]) -> None:
     """Hand on what comes, for ever. The consumers beside it have the loop first, unless there is more than it can hold
     back."""
     while True:
-        arrived = await tap.get(BATCH)
+        arrived = await subscription.get(BATCH)
         for one in arrived:
             take(one)
         await asyncio.sleep(REST_SECONDS if len(arrived) < BATCH else 0)

@@ -36,7 +36,7 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::\d{1,5})?")
 
 
 @dataclass(frozen=True)
-class Request:
+class HttpRequest:
     """What was asked for."""
 
     method: str
@@ -48,7 +48,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Response:
+class HttpResponse:
     """What is answered."""
 
     body: bytes
@@ -56,7 +56,7 @@ class Response:
     type: str = "text/plain; charset=utf-8"
 
 
-def parse(head: bytes) -> Request | None:
+def parse(head: bytes) -> HttpRequest | None:
     """The request whose head this is, or None where it is no HTTP/1 request, or one to two hosts."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
@@ -67,7 +67,7 @@ def parse(head: bytes) -> Request | None:
     if sum(name == "host" for name, _ in named) > 1:
         return None
     host = headers["host"].strip().lower() if "host" in headers else None
-    return Request(words[0], words[1].partition("?")[0], headers.get("accept", ""), host)
+    return HttpRequest(words[0], words[1].partition("?")[0], headers.get("accept", ""), host)
 
 
 def names_loopback(host: str) -> bool:
@@ -88,20 +88,20 @@ def listen(host: str, port: int, advice: str) -> socket.socket:
         raise ConchError(f"port {port} of {host} {why}: {advice}") from None
 
 
-def health_of(path: str, ready: bool) -> Response | None:
+def health_of(path: str, ready: bool) -> HttpResponse | None:
     """What /healthz and /readyz answer, which say nothing but that; None for another path."""
     match path:
         case "/healthz":
-            return Response(b"ok\n")
+            return HttpResponse(b"ok\n")
         case "/readyz":
-            return Response(b"ready\n") if ready else Response(b"not ready\n", 503)
+            return HttpResponse(b"ready\n") if ready else HttpResponse(b"not ready\n", 503)
     return None
 
 
-class Endpoint:
+class HttpServer:
     """The server. Entered, it answers with `answer`; left, every connection and `listening` are closed."""
 
-    def __init__(self, listening: socket.socket, answer: Callable[[Request], Response], *, named: str) -> None:
+    def __init__(self, listening: socket.socket, answer: Callable[[HttpRequest], HttpResponse], *, named: str) -> None:
         """`named`: what the settings call the host that it listens at, which requests may name as well."""
         self._listening, self._answer, self._named = listening, answer, named.lower()
         host, port = listening.getsockname()[:2]
@@ -150,18 +150,18 @@ class Endpoint:
         try:
             request = parse(await reader.readuntil(b"\r\n\r\n"))
         except asyncio.LimitOverrunError:
-            return render(None, Response(b"the head of the request is too long\n", 431))
+            return render(None, HttpResponse(b"the head of the request is too long\n", 431))
         if request is None:
-            return render(None, Response(b"this is no HTTP/1 request\n", 400))
+            return render(None, HttpResponse(b"this is no HTTP/1 request\n", 400))
         if not self._is_meant(request.host):
-            return render(request, Response(FOREIGN_HOST, 421))
+            return render(request, HttpResponse(FOREIGN_HOST, 421))
         if request.method not in ("GET", "HEAD"):
-            return render(request, Response(b"GET or HEAD\n", 405))
+            return render(request, HttpResponse(b"GET or HEAD\n", 405))
         try:
             return render(request, self._answer(request))
         except Exception:
             log.exception("endpoint.answer_failed")
-            return render(request, Response(b"this failed here; the log says why\n", 500))
+            return render(request, HttpResponse(b"this failed here; the log says why\n", 500))
 
     def _is_meant(self, host: str | None) -> bool:
         """Whether a request with this Host is meant for us.
@@ -182,7 +182,7 @@ async def _linger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
             return
 
 
-def render(request: Request | None, response: Response) -> bytes:
+def render(request: HttpRequest | None, response: HttpResponse) -> bytes:
     """The bytes of a response."""
     lines = [
         f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}",

@@ -78,7 +78,7 @@ _KEEP = tuple(
 
 
 @dataclass(frozen=True)
-class Said:
+class PublishedKinds:
     """What a consumer says."""
 
     emits: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class User:
+class BusUser:
     """What one user may do."""
 
     name: str
@@ -100,8 +100,11 @@ class User:
 
 
 def users(
-    consumers: Mapping[str, Said], builtin: Sequence[str], agents: Sequence[str] = (), outside: Sequence[str] = ()
-) -> list[User]:
+    consumers: Mapping[str, PublishedKinds],
+    builtin: Sequence[str],
+    agents: Sequence[str] = (),
+    outside: Sequence[str] = (),
+) -> list[BusUser]:
     """One for a whole run, one for a run with the `builtin` consumers elsewhere, one for each consumer, one for the
     command line, and one for each program `outside` that scores. `agents`: their names, where facts may be of these
     alone."""
@@ -109,25 +112,25 @@ def users(
     agent = _agent(named, ",".join(builtin))
     facts = [_facts(said, named) for said in consumers.values()]
     answered = [_answered(name, said) for name, said in consumers.items()]
-    run = User(RUN, "conch run", _once(agent.publish, *facts), _once(agent.subscribe, *answered))
+    run = BusUser(RUN, "conch run", _once(agent.publish, *facts), _once(agent.subscribe, *answered))
     inside = [_consumer(name, said, named) for name, said in consumers.items()]
     return [run, agent, *inside, _commands(named), *(_outside(name, named) for name in outside)]
 
 
-def _consumer(name: str, said: Said, agents: Sequence[str]) -> User:
+def _consumer(name: str, said: PublishedKinds, agents: Sequence[str]) -> BusUser:
     keys = [f"$KV.conch.{WORKERS}.*", f"$KV.conch.position.{name}", *(f"$KV.conch.{word}.{name}.>" for word in KEPT)]
     keys += [f"$KV.conch.{OWNER_KEY}"] if name == "store" else []
     calls = _calls(_READ + (_LIST if name == "metrics" else ()))
     told = _commands(agents).publish if name == PAGE else ()  # who sees the dashboard tells the agent from there
-    return User(name, f"conch consume {name}", _once(_facts(said, agents), keys, calls, told), _answered(name, said))
+    return BusUser(name, f"conch consume {name}", _once(_facts(said, agents), keys, calls, told), _answered(name, said))
 
 
-def _outside(name: str, agents: Sequence[str]) -> User:
+def _outside(name: str, agents: Sequence[str]) -> BusUser:
     """A program that keeps its place by a durable of its own name, as the server's own clients make one."""
     own = f"{_STREAM}.{name}"
     durable = (f"CONSUMER.{call}.{own}" for call in ("DURABLE.CREATE", "INFO", "MSG.NEXT"))
     calls = ("INFO", f"STREAM.INFO.{_STREAM}", f"CONSUMER.CREATE.{own}.>", *durable)
-    return User(
+    return BusUser(
         name,
         f"a program of yours that scores as {name}",
         _once(_of((RewardAssigned,), agents), _calls(calls), (f"$JS.ACK.{own}.>",)),
@@ -135,19 +138,19 @@ def _outside(name: str, agents: Sequence[str]) -> User:
     )
 
 
-def _facts(said: Said, agents: Sequence[str]) -> list[str]:
+def _facts(said: PublishedKinds, agents: Sequence[str]) -> list[str]:
     return [f"conch.v1.{agent}.{type}" for type in (*said.emits, ConsumerFailed.TYPE) for agent in agents]
 
 
-def _answered(name: str, said: Said) -> tuple[str, ...]:
+def _answered(name: str, said: PublishedKinds) -> tuple[str, ...]:
     return (f"conch.ctl._consumer.{name}.>", *said.serves)
 
 
-def _agent(agents: Sequence[str], without: str) -> User:
+def _agent(agents: Sequence[str], without: str) -> BusUser:
     # It owns the home: after a restored backup it takes everybody's place back, and it lets go of what all have read.
     kept = ("$KV.conch.>", "$JS.SNAPSHOT.>", *_calls((*_READ, *_LIST, *_KEEP)))
     asked = tuple(control_subject(agent, "*") for agent in agents)
-    return User(
+    return BusUser(
         AGENT,
         f"conch run --without {without}",
         _once(_of(OF_AGENTS, agents), (control_subject("_edge", "*"),), kept),
@@ -155,10 +158,10 @@ def _agent(agents: Sequence[str], without: str) -> User:
     )
 
 
-def _commands(agents: Sequence[str]) -> User:
+def _commands(agents: Sequence[str]) -> BusUser:
     keys = [f"$KV.conch.{word}.>" for word in ("letter", *KEPT)]  # letters settled, consumers reset
     calls = _calls((*_READ, *_LIST))
-    return User(
+    return BusUser(
         COMMANDS, "conch status, tell, goal, dlq …", _once(_of(OF_PEOPLE, agents), ("conch.ctl.>",), keys, calls), ()
     )
 

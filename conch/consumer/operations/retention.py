@@ -10,9 +10,9 @@ from pathlib import Path
 import structlog
 
 from conch.bus import Bus, StreamState
-from conch.bus.reconcile import say_trimmed
+from conch.bus.reconcile import report_trimmed
 from conch.bus.retention import beyond, older_than
-from conch.config.model import KeepSettings
+from conch.config.model import StreamRetentionSettings
 from conch.consumer.group.lag import standings
 from conch.errors import BusError, StoreError
 
@@ -29,7 +29,7 @@ _AGENTS = "agent/"
 
 
 @dataclass(frozen=True)
-class Held:
+class RetentionBlocker:
     """Somebody who holds up the trimming, or will if it goes on like that."""
 
     name: str
@@ -52,16 +52,16 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Kept:
+class RetentionStatus:
     """How it stands with the trimming."""
 
     before: int
     """Events before this one may go, and everybody has read them."""
-    held: tuple[Held, ...]
+    held: tuple[RetentionBlocker, ...]
     """Who is in the way, or soon will be; who holds up most comes first."""
 
 
-async def keep_trimmed(bus: Bus, settings: KeepSettings, store: Path) -> None:
+async def keep_trimmed(bus: Bus, settings: StreamRetentionSettings, store: Path) -> None:
     """Trim now and every KEEP_SECONDS, until cancelled. A time that fails is logged: the next one makes up for it."""
     said: set[tuple[str, bool]] = set()
     while True:
@@ -77,37 +77,41 @@ async def keep_trimmed(bus: Bus, settings: KeepSettings, store: Path) -> None:
         await asyncio.sleep(KEEP_SECONDS)
 
 
-async def trim(bus: Bus, settings: KeepSettings, store: Path | None, *, now: float | None = None) -> Kept:
+async def trim(
+    bus: Bus, settings: StreamRetentionSettings, store: Path | None, *, now: float | None = None
+) -> RetentionStatus:
     """Trim once; how it stood. `store`: the file whose place counts beside the one that the store says on the bus."""
     stream = await bus.state()
     found = await look(bus, settings, store, now=now)
     if found.before > stream.first:
-        await say_trimmed(bus, found.before, stream.epoch)
+        await report_trimmed(bus, found.before, stream.epoch)
         await bus.trim(found.before)
         log.info("bus.trimmed", before=found.before, events=stream.messages - (await bus.state()).messages)
     return found
 
 
-async def look(bus: Bus, settings: KeepSettings, store: Path | None = None, *, now: float | None = None) -> Kept:
+async def look(
+    bus: Bus, settings: StreamRetentionSettings, store: Path | None = None, *, now: float | None = None
+) -> RetentionStatus:
     """How it stands with the trimming, nothing being done. `now`: seconds since the epoch."""
     stream = await bus.state()  # before the readers: what comes between is nobody's to count as read
     days, gib = min(WARN_DAYS, settings.days * WARN_SHARE), settings.gib * WARN_SHARE
     near = max(await older_than(bus, stream, days=days, now=now), beyond(stream, gib=gib))
     if not stream.messages or near <= stream.first:
-        return Kept(stream.first, ())
+        return RetentionStatus(stream.first, ())
     old, large = await older_than(bus, stream, days=settings.days, now=now), beyond(stream, gib=settings.gib)
     read = await _read(bus, stream, store)
     inside = min(seq for name, seq in read.items() if name not in OUTWARD)
     late = sorted((seq, name) for name, seq in read.items() if seq + 1 < near)
-    return Kept(
+    return RetentionStatus(
         before=max(min(old, min(read.values()) + 1), min(large, inside + 1)),
         held=tuple(_held(name, seq, stream, old, large) for seq, name in late),
     )
 
 
-def _held(name: str, seq: int, stream: StreamState, old: int, large: int) -> Held:
+def _held(name: str, seq: int, stream: StreamState, old: int, large: int) -> RetentionBlocker:
     gone, stays = (old, max(seq + 1, large, stream.first)) if name in OUTWARD else (max(old, large), seq + 1)
-    return Held(name, seq, stream.last, max(0, gone - max(stays, stream.first)))
+    return RetentionBlocker(name, seq, stream.last, max(0, gone - max(stays, stream.first)))
 
 
 async def _read(bus: Bus, stream: StreamState, store: Path | None) -> dict[str, int]:

@@ -14,15 +14,15 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
-from conch.bus import Bus, Message
+from conch.bus import Bus, OutgoingMessage
 from conch.consumer.follow import follow
-from conch.consumer.plugins.discover import Plugin
-from conch.consumer.plugins.pipeline import AheadWorker
+from conch.consumer.plugins.discover import DiscoveredPlugin
+from conch.consumer.plugins.pipeline import PipelinedRuleWorker
 from conch.consumer.plugins.rule_process import assigned
 from conch.consumer.plugins.rule_state import at_first, carried_by
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError
-from conch.experience import ExperienceReader, Recorded, Unscored
+from conch.experience import ExperienceReader, RecordedAct, UnscoredActs
 from conch.folds.models import evolve
 from conch.judge import Judge
 from conch_schemas import (
@@ -53,14 +53,14 @@ Say = Callable[[RewardAssigned], object]
 """Takes one score."""
 
 
-class Lane(Protocol):
+class BackfillWorker(Protocol):
     """Scores pages of acts. Of a scorer that goes by what came before, each agent's in order, from its first act."""
 
     in_order: bool
     most: int
     """Acts of a page."""
 
-    async def score(self, page: Sequence[Recorded], say: Say) -> None:
+    async def score(self, page: Sequence[RecordedAct], say: Say) -> None:
         """What it says of those that are wanted, each as soon as it is known."""
         ...
 
@@ -69,18 +69,18 @@ class Lane(Protocol):
         ...
 
 
-class RuleLane:
+class RuleBackfill:
     """A plug-in rule in a process of its own."""
 
     most = PAGE
 
-    def __init__(self, plugin: Plugin, *, timeout: float, memory_mib: int) -> None:
-        self._worker = AheadWorker(plugin, timeout=timeout, memory_mib=memory_mib)
+    def __init__(self, plugin: DiscoveredPlugin, *, timeout: float, memory_mib: int) -> None:
+        self._worker = PipelinedRuleWorker(plugin, timeout=timeout, memory_mib=memory_mib)
         self.in_order = carried_by(plugin) is not None
         self._first = at_first(plugin)
         self._carried: dict[str, BaseModel | None] = {}
 
-    async def score(self, page: Sequence[Recorded], say: Say) -> None:
+    async def score(self, page: Sequence[RecordedAct], say: Say) -> None:
         """Whatever the rule does, each act has its score."""
         if not self.in_order:
             await self._worker.score_all([one.act for one in page], lambda act, score: say(assigned(act, score)))
@@ -96,7 +96,7 @@ class RuleLane:
         await self._worker.close()
 
 
-class PureLane:
+class PureConsumerBackfill:
     """A consumer that comes with Conch and has no state; `version`: what its scores are to name, None: its own."""
 
     in_order, most = False, PAGE
@@ -104,7 +104,7 @@ class PureLane:
     def __init__(self, spec: ConsumerSpec, version: str | None) -> None:
         self._spec, self._version = spec, version
 
-    async def score(self, page: Sequence[Recorded], say: Say) -> None:
+    async def score(self, page: Sequence[RecordedAct], say: Say) -> None:
         """In this process: our own rules never block."""
         await asyncio.sleep(0)
         for act, _ in page:
@@ -124,7 +124,7 @@ class PureLane:
         """It holds nothing."""
 
 
-class JudgeLane:
+class JudgeBackfill:
     """A model that judges; `version`: what its scores are to name, None: its own.
 
     Whatever it answered is kept, so that an act is paid for once. Without an answer an act stays unscored: it is asked
@@ -139,7 +139,7 @@ class JudgeLane:
         self.failed = 0
         """Acts without an answer."""
 
-    async def score(self, page: Sequence[Recorded], say: Say) -> None:
+    async def score(self, page: Sequence[RecordedAct], say: Say) -> None:
         """Raises ConchError where no act of the page has an answer: nobody is there, or the budget is used."""
         async with asyncio.TaskGroup() as group:
             asked = [group.create_task(self._judge_one(one.act, say)) for one in page]
@@ -165,14 +165,14 @@ class JudgeLane:
         await self._judge.close()
 
 
-class Pages:
+class ActPages:
     """The acts of some agents, page by page, read in a thread; several may take from it."""
 
-    def __init__(self, reader: ExperienceReader, wanted: Sequence[Unscored], lane: Lane) -> None:
-        self._pages = (page for one in wanted for page in reader.past(one, lane.most, whole=lane.in_order))
+    def __init__(self, reader: ExperienceReader, wanted: Sequence[UnscoredActs], worker: BackfillWorker) -> None:
+        self._pages = (page for one in wanted for page in reader.past(one, worker.most, whole=worker.in_order))
         self._reading = asyncio.Lock()
 
-    async def next(self) -> list[Recorded] | None:
+    async def next(self) -> list[RecordedAct] | None:
         """The next page; None: there is none."""
         async with self._reading:
             return await asyncio.to_thread(next, self._pages, None)
@@ -181,8 +181,8 @@ class Pages:
 async def rescore(
     bus: Bus,
     reader: ExperienceReader,
-    wanted: Sequence[Unscored],
-    lanes: Sequence[Lane],
+    wanted: Sequence[UnscoredActs],
+    workers: Sequence[BackfillWorker],
     stop: asyncio.Event,
     done: Done,
     waits: Callable[[], None] = lambda: None,
@@ -193,35 +193,37 @@ async def rescore(
     The lanes are all of one scorer. A stream that is full is waited for. Raises a group of ConchErrors. Cancelled, it
     lets go at once.
     """
-    way = _Way(bus, await _on_stream(bus, reader, wanted), stop, done, waits)
+    way = _ScorePublisher(bus, await _on_stream(bus, reader, wanted), stop, done, waits)
     asked = [one for one in wanted if one.missing]
-    in_order, shared = lanes[0].in_order, Pages(reader, asked, lanes[0])
+    in_order, shared = workers[0].in_order, ActPages(reader, asked, workers[0])
     async with asyncio.TaskGroup() as group:
-        for number, lane in enumerate(lanes):
-            pages = Pages(reader, asked[number :: len(lanes)], lane) if in_order else shared
+        for number, worker in enumerate(workers):
+            pages = ActPages(reader, asked[number :: len(workers)], worker) if in_order else shared
             for _ in range(1 if in_order else AT_ONCE):
-                group.create_task(way.work(lane, pages), name="conch.rescore")
+                group.create_task(way.work(worker, pages), name="conch.rescore")
 
 
-class _Way:
+class _ScorePublisher:
     """The way of scores onto the stream."""
 
     def __init__(self, bus: Bus, known: set[str], stop: asyncio.Event, done: Done, waits: Callable[[], None]) -> None:
         self._bus, self._known, self._stop, self._done, self._waits = bus, known, stop, done, waits
 
-    async def work(self, lane: Lane, pages: Pages) -> None:
+    async def work(self, worker: BackfillWorker, pages: ActPages) -> None:
         """Page after page."""
         async with asyncio.TaskGroup() as group:
             stopping = group.create_task(self._stop.wait(), name="conch.rescore.stop")
             while not self._stop.is_set() and (page := await pages.next()) is not None:
-                await self._work_page(lane, page, stopping)
+                await self._work_page(worker, page, stopping)
             stopping.cancel()
 
-    async def _work_page(self, lane: Lane, page: Sequence[Recorded], stopping: asyncio.Task[Any]) -> None:
+    async def _work_page(
+        self, worker: BackfillWorker, page: Sequence[RecordedAct], stopping: asyncio.Task[Any]
+    ) -> None:
         """Publish what there is of it from time to time, and once it ends: all, until told to stop, or up to what
         raised."""
         said: list[RewardAssigned] = []
-        scoring = asyncio.create_task(lane.score(page, said.append), name="conch.rescore.score")
+        scoring = asyncio.create_task(worker.score(page, said.append), name="conch.rescore.score")
         try:
             while not scoring.done():
                 await asyncio.wait((scoring, stopping), timeout=PUBLISH_SECONDS, return_when=asyncio.FIRST_COMPLETED)
@@ -243,14 +245,16 @@ class _Way:
         new = [one for one in said if one.id not in self._known]
         waiting = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._waits)
         try:
-            stored = await self._bus.publish_many([Message(subject_of(one), encode(one), one.id) for one in new])
+            stored = await self._bus.publish_many(
+                [OutgoingMessage(subject_of(one), encode(one), one.id) for one in new]
+            )
         finally:
             waiting.cancel()
         first = [one for one, at in zip(new, stored, strict=True) if not at.duplicate]
         self._done(first, len(said) - len(first), max((at.seq for at in stored), default=0))
 
 
-async def _on_stream(bus: Bus, reader: ExperienceReader, wanted: Sequence[Unscored]) -> set[str]:
+async def _on_stream(bus: Bus, reader: ExperienceReader, wanted: Sequence[UnscoredActs]) -> set[str]:
     """Ids of this scorer's events that the store has not read: a time before published them."""
     state = await bus.state()
     after = reader.position() if reader.epoch() == state.epoch else 0

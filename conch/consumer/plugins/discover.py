@@ -62,7 +62,7 @@ LOOKERS = 4
 
 
 @dataclass(frozen=True)
-class Plugin:
+class DiscoveredPlugin:
     """A plug-in that was found: what it is and where."""
 
     kind: str
@@ -94,7 +94,7 @@ class Plugin:
 
 
 @dataclass(frozen=True)
-class Broken:
+class BrokenPlugin:
     """A plug-in that was set aside."""
 
     origin: str
@@ -104,13 +104,13 @@ class Broken:
 
 
 @dataclass(frozen=True)
-class Found:
+class Discovery:
     """What discovery brought."""
 
-    plugins: tuple[Plugin, ...] = ()
-    broken: tuple[Broken, ...] = ()
+    plugins: tuple[DiscoveredPlugin, ...] = ()
+    broken: tuple[BrokenPlugin, ...] = ()
 
-    def of(self, kind: str) -> tuple[Plugin, ...]:
+    def of(self, kind: str) -> tuple[DiscoveredPlugin, ...]:
         """The rules, or the consumers."""
         return tuple(plugin for plugin in self.plugins if plugin.kind == kind)
 
@@ -181,7 +181,7 @@ def _points(*groups: str) -> list[EntryPoint]:
     return _declared(groups)[0]
 
 
-def _declared(groups: Sequence[str]) -> tuple[list[EntryPoint], list[Broken]]:
+def _declared(groups: Sequence[str]) -> tuple[list[EntryPoint], list[BrokenPlugin]]:
     """(what the installed packages declare in these groups, the packages of which that cannot be read)."""
     with contextlib.suppress(Exception):  # a malformed file of one package, which is not told
         every = entry_points()
@@ -196,7 +196,7 @@ def _declared(groups: Sequence[str]) -> tuple[list[EntryPoint], list[Broken]]:
             found[name] = list(package.entry_points)
         except Exception:
             why = "its entry_points.txt cannot be read: it needs lines of NAME = MODULE:FUNCTION; install it anew"
-            broken.append(Broken(f"package {name}", why))
+            broken.append(BrokenPlugin(f"package {name}", why))
     points = [point for own in found.values() for point in own]
     return [point for group in groups for point in points if point.group == group], broken
 
@@ -207,7 +207,7 @@ def reserved(settings: Settings) -> frozenset[str]:
     return frozenset({*builtin_names(settings), *BUILTIN_COMPONENTS, *rewards.judges, *rewards.parts})
 
 
-def discover(files: Sequence[str], taken: Iterable[str] = ()) -> Found:
+def discover(files: Sequence[str], taken: Iterable[str] = ()) -> Discovery:
     """Every plug-in of `files` and of the installed packages.
 
     Raises UsageError for a file that is not there. One that cannot be loaded, declares nothing, or bears a name in
@@ -216,7 +216,7 @@ def discover(files: Sequence[str], taken: Iterable[str] = ()) -> Found:
     return together(looked_at(files), taken)
 
 
-def looked_at(files: Sequence[str]) -> dict[str, Found]:
+def looked_at(files: Sequence[str]) -> dict[str, Discovery]:
     """What each file and each entry point brings, by origin; all are looked at side by side.
 
     A file's origin is its path as it was given, so that a link which is set anew is followed anew. One file is one
@@ -231,30 +231,30 @@ def looked_at(files: Sequence[str]) -> dict[str, Found]:
     origins += [f"{point.group}:{point.name}" for point in points]
     with ThreadPoolExecutor(LOOKERS) as lookers:
         looked = dict(zip(origins, lookers.map(look, origins), strict=True))
-    return looked | {one.origin: Found(broken=(one,)) for one in broken}
+    return looked | {one.origin: Discovery(broken=(one,)) for one in broken}
 
 
-def together(looked: Mapping[str, Found], taken: Iterable[str] = ()) -> Found:
+def together(looked: Mapping[str, Discovery], taken: Iterable[str] = ()) -> Discovery:
     """All of it, less the plug-ins whose name is in `taken` or was there before: those are among the broken ones.
 
     A rule takes the name of its consumer too.
     """
-    plugins: list[Plugin] = []
-    broken: list[Broken] = []
+    plugins: list[DiscoveredPlugin] = []
+    broken: list[BrokenPlugin] = []
     names = set(taken)
     for origin, found in looked.items():
         broken += found.broken
         for plugin in found.plugins:
             own = {plugin.name, plugin.consumer}
             if twice := own & names:
-                broken.append(Broken(origin, f"the name {min(twice)!r} is taken"))
+                broken.append(BrokenPlugin(origin, f"the name {min(twice)!r} is taken"))
             else:
                 names |= own
                 plugins.append(plugin)
-    return Found(tuple(plugins), tuple(broken))
+    return Discovery(tuple(plugins), tuple(broken))
 
 
-def look(origin: str) -> Found:
+def look(origin: str) -> Discovery:
     """What one file or entry point brings, loaded in a process of its own."""
     try:
         process = subprocess.Popen(
@@ -267,20 +267,20 @@ def look(origin: str) -> Found:
             start_new_session=True,
         )
     except OSError as error:
-        return Found(broken=(Broken(origin, f"there is no process to look at it in ({error.strerror})"),))
+        return Discovery(broken=(BrokenPlugin(origin, f"there is no process to look at it in ({error.strerror})"),))
     try:
         output, _ = process.communicate(timeout=LOOK_SECONDS)
     except subprocess.TimeoutExpired:
-        return Found(broken=(Broken(origin, f"it was still being imported after {LOOK_SECONDS:g} s"),))
+        return Discovery(broken=(BrokenPlugin(origin, f"it was still being imported after {LOOK_SECONDS:g} s"),))
     finally:
         _end(process)
     try:
         answer = json.loads(output)
-        found, why, text = [Plugin(**plugin) for plugin in answer["plugins"]], answer["why"], answer["text"]
+        found, why, text = [DiscoveredPlugin(**plugin) for plugin in answer["plugins"]], answer["why"], answer["text"]
     except (LookupError, ValueError, TypeError):
         status = exit_status(process.returncode)
-        return Found(broken=(Broken(origin, f"importing it ended its process with status {status}"),))
-    return Found(tuple(found), (Broken(origin, why, text),) if why else ())
+        return Discovery(broken=(BrokenPlugin(origin, f"importing it ended its process with status {status}"),))
+    return Discovery(tuple(found), (BrokenPlugin(origin, why, text),) if why else ())
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -357,12 +357,12 @@ def error_words(error: BaseException, file: str | None) -> str:
     return words[: 500 - len(place)] + place
 
 
-def _describe(spec: RuleSpec | ConsumerSpec, origin: str, text: str | None) -> Plugin:
+def _describe(spec: RuleSpec | ConsumerSpec, origin: str, text: str | None) -> DiscoveredPlugin:
     if isinstance(spec, ConsumerSpec):
         emits = [kind.TYPE for kind in emitted(spec)]
-        return Plugin("consumer", spec.name, origin, spec.version, emits=emits, text=text)
+        return DiscoveredPlugin("consumer", spec.name, origin, spec.version, emits=emits, text=text)
     low, high = spec.range
-    return Plugin(
+    return DiscoveredPlugin(
         "rule",
         spec.name,
         origin,

@@ -16,7 +16,7 @@ Told = Callable[[ActionTaken, Score], object]
 """Is given each act with its score."""
 
 
-class AheadWorker(RuleWorker):
+class PipelinedRuleWorker(RuleWorker):
     """Of a rule that carries nothing from one act to the next."""
 
     async def score_all(self, actions: Sequence[ActionTaken], told: Told) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import structlog
 
-from conch.bus import Bus, Feed
-from conch.consumer.host import Running, keep
-from conch.consumer.plugins.discover import Plugin
+from conch.bus import Bus, SharedSubscription
+from conch.consumer.host import HostedConsumer, keep
+from conch.consumer.plugins.discover import DiscoveredPlugin
 from conch.consumer.plugins.rule_state import carried_by
 from conch_schemas import WeightsSet, subject_filter
 
@@ -26,14 +26,14 @@ async def weighed(bus: Bus, agent: str) -> int:
     return found.seq if found is not None else 0
 
 
-class Changing:
+class RuleReload:
     """The rules of this process, as they are now wanted."""
 
     def __init__(
         self,
-        feed: Feed,
-        running: list[Running],
-        make: Callable[[Plugin, int], Running],
+        shared_events: SharedSubscription,
+        running: list[HostedConsumer],
+        make: Callable[[DiscoveredPlugin, int], HostedConsumer],
         *,
         agent: str,
         patience: float,
@@ -42,17 +42,17 @@ class Changing:
     ) -> None:
         """`running`: all that this process hosts; what comes is put there, what goes is taken out. `make`: a rule that
         begins behind that place, unless it has one. `patience`: seconds that an experience waits for a score."""
-        self._feed, self._running, self._make, self._agent = feed, running, make, agent
+        self._shared_events, self._running, self._make, self._agent = shared_events, running, make, agent
         self._patience, self._stop, self._report = patience, stop, report
         self._keeping: dict[str, asyncio.Task[None]] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
-        self._wanted: Sequence[Plugin] | None = None
+        self._wanted: Sequence[DiscoveredPlugin] | None = None
         """What is wanted and not yet brought about."""
         self._news = asyncio.Event()
 
     def want(self, described: Sequence[dict[str, Any]]) -> None:
         """Have these rules from now on, and no others."""
-        self._wanted = [Plugin(**one) for one in described]
+        self._wanted = [DiscoveredPlugin(**one) for one in described]
         self._news.set()
 
     async def obey(self, group: asyncio.TaskGroup) -> None:
@@ -71,8 +71,8 @@ class Changing:
             if wanted is not None:
                 await self._change(group, {plugin.consumer: plugin for plugin in wanted})
 
-    async def _change(self, group: asyncio.TaskGroup, wanted: dict[str, Plugin]) -> None:
-        weighed_at = await weighed(self._feed.bus, self._agent)
+    async def _change(self, group: asyncio.TaskGroup, wanted: dict[str, DiscoveredPlugin]) -> None:
+        weighed_at = await weighed(self._shared_events.bus, self._agent)
         for one in [one for one in self._running if one.worker is not None]:
             plugin = wanted.pop(one.name, None)
             if plugin is None:
@@ -94,11 +94,11 @@ class Changing:
             self._running.append(made)
             self._begin(group, made)
 
-    def _begin(self, group: asyncio.TaskGroup, one: Running) -> None:
-        keeping = keep(self._feed, one, self._stop, self._report)
+    def _begin(self, group: asyncio.TaskGroup, one: HostedConsumer) -> None:
+        keeping = keep(self._shared_events, one, self._stop, self._report)
         self._keeping[one.name] = group.create_task(keeping, name=f"conch.{one.name}")
 
-    async def _leave(self, one: Running, upto: int) -> None:
+    async def _leave(self, one: HostedConsumer, upto: int) -> None:
         """Let it go once it has scored what was done while it was in force, or nobody waits for that any more."""
         try:
             async with asyncio.timeout(self._patience):
@@ -110,7 +110,7 @@ class Changing:
             await self._end(one)
             self._leaving.pop(one.name, None)
 
-    async def _end(self, one: Running) -> None:
+    async def _end(self, one: HostedConsumer) -> None:
         """At once: what it has in hand it would do again if it came back."""
         assert one.worker is not None
         await _ended(self._keeping.pop(one.name))

@@ -24,9 +24,9 @@ from pydantic import BaseModel
 
 from conch.bus.server import die_with_parent
 from conch.consumer.follow import follow
-from conch.consumer.plugins.discover import Plugin
+from conch.consumer.plugins.discover import DiscoveredPlugin
 from conch.consumer.plugins.namespace import exit_status, own_namespace, why_none
-from conch.consumer.plugins.rule_state import Own, Trajectory, after_act, at_first, carried_by
+from conch.consumer.plugins.rule_state import OwnRuleState, RuleWindow, after_act, at_first, carried_by
 from conch.consumer.runtime.state import UnreadableStateError
 from conch.consumer.spec import ConsumerSpec
 from conch.python_child import DIRECTORY, environment, python_command
@@ -55,7 +55,7 @@ _MARK = "RULE_PROCESS_OF_CONCH"
 """Variable by which what a rule's process started is known, wherever it went; `CONCH_…` would be a setting."""
 
 
-def own_words(plugin: Plugin) -> str:
+def own_words(plugin: DiscoveredPlugin) -> str:
     """What explains a rule's values: the first line of its docstring."""
     return safe_text(plugin.doc.strip().partition("\n")[0], one_line=True)[:WORDS]
 
@@ -63,7 +63,7 @@ def own_words(plugin: Plugin) -> str:
 class RuleWorker:
     """The process that one rule runs in. It is started when first needed and again after it died."""
 
-    def __init__(self, plugin: Plugin, *, timeout: float, memory_mib: int) -> None:
+    def __init__(self, plugin: DiscoveredPlugin, *, timeout: float, memory_mib: int) -> None:
         self._plugin = self._next = plugin
         self._timeout, self._memory_mib = timeout, memory_mib
         self._process: asyncio.subprocess.Process | None = None
@@ -74,11 +74,11 @@ class RuleWorker:
         self._lock = asyncio.Lock()
 
     @property
-    def plugin(self) -> Plugin:
+    def plugin(self) -> DiscoveredPlugin:
         """The rule by which the next act is scored."""
         return self._next
 
-    def become(self, plugin: Plugin) -> None:
+    def become(self, plugin: DiscoveredPlugin) -> None:
         """Score by another rule of this name from the next act on; the one in hand is finished first."""
         self._next = plugin
 
@@ -123,10 +123,10 @@ class RuleWorker:
             name, agent = f"rule-{self._plugin.name}", action.agent
             raise UnreadableStateError(name, self._plugin.version, agent, safe_text(str(answer["unreadable"])))
         after = before
-        if isinstance(before, Trajectory) and self._plugin.window is not None:
+        if isinstance(before, RuleWindow) and self._plugin.window is not None:
             after = after_act(before.acts, action, self._plugin.window)
         elif score.status in ANSWERED and isinstance(text := answer.get("state"), str):
-            after = Own(text=text)
+            after = OwnRuleState(text=text)
         return after, score
 
     @property
@@ -195,9 +195,9 @@ class RuleWorker:
     def _question(self, before: BaseModel | None, action: ActionTaken) -> bytes:
         """The two lines by which the process is asked for the score of an act."""
         carried: Any = None
-        if isinstance(before, Trajectory):
+        if isinstance(before, RuleWindow):
             carried = before.acts[-((self._plugin.window or 1) - 1) :]
-        elif isinstance(before, Own):
+        elif isinstance(before, OwnRuleState):
             carried = before.text
         return json.dumps(carried).encode() + b"\n" + encode(action) + b"\n"
 
@@ -284,7 +284,7 @@ class WorkerGoneError(Exception):
 
 
 def rule_consumer(
-    plugin: Plugin, *, timeout: float, memory_mib: int, begin: int = 0
+    plugin: DiscoveredPlugin, *, timeout: float, memory_mib: int, begin: int = 0
 ) -> tuple[ConsumerSpec, RuleWorker]:
     """The consumer `rule-<name>` that has a plug-in rule score every act, and the process it does it in.
 
@@ -322,7 +322,7 @@ def rule_consumer(
         emits=(RewardAssigned,),
         scorer=plugin.name,
         begin=begin,
-        again=again if carried is Own else None,
+        again=again if carried is OwnRuleState else None,
     )
     return spec, worker
 

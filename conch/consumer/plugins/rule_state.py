@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from conch.consumer.plugins.discover import Plugin
+from conch.consumer.plugins.discover import DiscoveredPlugin
 from conch_schemas import ActionTaken, encode
 
 TEXT_LENGTHS = (1000, 300, 100)
@@ -19,32 +19,32 @@ STATE_BYTES = 256 * 1024
 """Most that a rule's own state takes as JSON: likewise."""
 
 
-class Own(BaseModel):
+class OwnRuleState(BaseModel):
     """A rule's own state, as JSON that its process alone understands."""
 
     text: str | None
     """None: there was no act yet."""
 
 
-class Trajectory(BaseModel):
+class RuleWindow(BaseModel):
     """The acts before the one to be scored, oldest first, as JSON."""
 
     acts: tuple[str, ...]
 
 
-def carried_by(plugin: Plugin) -> type[BaseModel] | None:
+def carried_by(plugin: DiscoveredPlugin) -> type[BaseModel] | None:
     """What this rule carries; None: nothing."""
-    return Own if plugin.stateful else Trajectory if plugin.window is not None else None
+    return OwnRuleState if plugin.stateful else RuleWindow if plugin.window is not None else None
 
 
-def at_first(plugin: Plugin) -> BaseModel | None:
+def at_first(plugin: DiscoveredPlugin) -> BaseModel | None:
     """What it carries before an agent's first act."""
-    return Own(text=None) if plugin.stateful else Trajectory(acts=()) if plugin.window is not None else None
+    return OwnRuleState(text=None) if plugin.stateful else RuleWindow(acts=()) if plugin.window is not None else None
 
 
-def after_act(before: Sequence[str], action: ActionTaken, window: int) -> Trajectory:
+def after_act(before: Sequence[str], action: ActionTaken, window: int) -> RuleWindow:
     """The trajectory for the act that follows `action`, for a window of so many acts."""
-    return Trajectory(acts=(*before, shortened(action))[-(window - 1) :])
+    return RuleWindow(acts=(*before, shortened(action))[-(window - 1) :])
 
 
 def shortened(action: ActionTaken) -> str:

@@ -33,7 +33,7 @@ MOST_LEFT = 64
 _TASKS = "/proc/self/task"
 
 
-class _UnreadableError(Exception):
+class _UnreadableRuleStateError(Exception):
     """The state is not of the rule's model."""
 
 
@@ -71,7 +71,7 @@ def _state(model: type[BaseModel], text: str | None) -> BaseModel:
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        raise _UnreadableError(f"{model.__name__}: {error.errors()[0]['msg']}") from None
+        raise _UnreadableRuleStateError(f"{model.__name__}: {error.errors()[0]['msg']}") from None
 
 
 def _written(model: type[BaseModel], state: BaseModel) -> str:
@@ -115,7 +115,7 @@ def _serve(rule: RuleSpec, acts: IO[bytes], answers: IO[str]) -> None:
         try:
             assert isinstance(event, ActionTaken)
             answer = _answer(rule, loop, json.loads(carried), event)
-        except _UnreadableError as error:
+        except _UnreadableRuleStateError as error:
             answer = {"unreadable": str(error)[:200]}
         except BaseException as error:
             answer = {"error": error_words(error, _file(rule))}

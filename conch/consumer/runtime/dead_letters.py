@@ -27,7 +27,7 @@ from conch_schemas import (
 from conch_schemas.envelope import AGENT_PATTERN
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
-LETTER_BYTES = 64 * 1024
+DEAD_LETTER_BYTES = 64 * 1024
 NOBODY = "unknown"
 """The agent of a letter whose subject names none."""
 
@@ -37,7 +37,7 @@ def dead_letter(spec: ConsumerSpec, delivery: Delivery, reason: str, tries: int)
     agent = agent_of(delivery.subject) or NOBODY
     if not re.match(AGENT_PATTERN, agent):
         agent = NOBODY
-    letter = base64.b64encode(delivery.data).decode() if len(delivery.data) <= LETTER_BYTES else ""
+    letter = base64.b64encode(delivery.data).decode() if len(delivery.data) <= DEAD_LETTER_BYTES else ""
     return ConsumerFailed(
         id=str(uuid.uuid5(uuid.NAMESPACE_URL, f"conch/dead/{spec.name}/{delivery.seq}/{delivery.time}")),
         source=source_of(agent, "-"),
@@ -52,7 +52,7 @@ def dead_letter(spec: ConsumerSpec, delivery: Delivery, reason: str, tries: int)
     )
 
 
-async def publish_letter(bus: Bus, letter: ConsumerFailed) -> None:
+async def publish_dead_letter(bus: Bus, letter: ConsumerFailed) -> None:
     """Put it on the stream."""
     await bus.publish(subject_of(letter), encode(letter), id=letter.id)
 
@@ -63,7 +63,7 @@ def settled_key(letter: str) -> str:
     return f"letter/{letter if _PLAIN.fullmatch(letter) else hashlib.sha256(letter.encode()).hexdigest()}"
 
 
-async def open_letters(bus: Bus, *, settled: bool = False) -> AsyncIterator[ConsumerFailed]:
+async def open_dead_letters(bus: Bus, *, settled: bool = False) -> AsyncIterator[ConsumerFailed]:
     """The dead letters that nobody has retried with success or dropped yet, oldest first; with `settled`, all."""
     done = set(await bus.keys())
     async for delivery in bus.read([subject_filter(ConsumerFailed)]):
@@ -81,9 +81,9 @@ async def settle(bus: Bus, letter: ConsumerFailed, how: str) -> None:
         await bus.put(settled_key(letter.id), json.dumps(how).encode(), revision=0)
 
 
-async def letter_named(bus: Bus, name: str) -> ConsumerFailed:
+async def dead_letter_named(bus: Bus, name: str) -> ConsumerFailed:
     """The open letter whose id begins with `name`. Raises ConchError when there is none, or more than one."""
-    found = [letter async for letter in open_letters(bus) if letter.id.startswith(name)]
+    found = [letter async for letter in open_dead_letters(bus) if letter.id.startswith(name)]
     if len(found) != 1:
         raise ConchError(f"{len(found)} dead letters begin with {name!r}: conch dlq list shows them")
     return found[0]

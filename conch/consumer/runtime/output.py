@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from conch.bus import Delivery, Feed, Message
+from conch.bus import Delivery, OutgoingMessage, SharedSubscription
 from conch.consumer.runtime.dead_letters import dead_letter
 from conch.consumer.runtime.state import before_key, encode_state
 from conch.consumer.spec import ConsumerSpec, Facts
@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass
-class Tally:
+class ConsumerCounts:
     """What a consumer has counted since it started."""
 
     handled: int = 0
@@ -42,7 +42,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Before:
+class StateBeforeEvent:
     """A fold's state before an event, for its dead letter's retry."""
 
     agent: str
@@ -52,17 +52,17 @@ class Before:
     """Of the stream that `seq` is a place in."""
 
 
-class Output:
+class ConsumerOutput:
     """One consumer's way out."""
 
-    def __init__(self, feed: Feed, spec: ConsumerSpec, tally: Tally) -> None:
-        self._feed, self._bus, self._spec, self._tally = feed, feed.bus, spec, tally
+    def __init__(self, shared_events: SharedSubscription, spec: ConsumerSpec, tally: ConsumerCounts) -> None:
+        self._shared_events, self._bus, self._spec, self._tally = shared_events, shared_events.bus, spec, tally
         self._own = spec.scorer or spec.name
         """Under which name it scores: nobody says another's scores."""
         self.known: dict[str, int] = {}
         """Ids of its own that stand on the stream behind its place, and where: a run before this one published them."""
 
-    def messages(self, facts: Facts, known: Container[str] | None = None) -> list[Message]:
+    def messages(self, facts: Facts, known: Container[str] | None = None) -> list[OutgoingMessage]:
         """What is to be published of `facts`. Raises ContractError for what is no event, or too large a one."""
         if facts is None:
             return []
@@ -79,11 +79,11 @@ class Output:
                 self._tally.duplicates += 1
                 continue
             data = encode(fact)
-            self._feed.expect(data, fact)
-            messages.append(Message(subject_of(fact), data, fact.id))
+            self._shared_events.expect(data, fact)
+            messages.append(OutgoingMessage(subject_of(fact), data, fact.id))
         return messages
 
-    async def publish(self, messages: Sequence[Message]) -> dict[str, int]:
+    async def publish(self, messages: Sequence[OutgoingMessage]) -> dict[str, int]:
         """All of them; returns when the stream has them: the ids that it had before, and where."""
         stored = await self._bus.publish_many(messages) if messages else ()
         before = {message.id: one.seq for message, one in zip(messages, stored, strict=True) if one.duplicate}
@@ -100,11 +100,11 @@ class Output:
         """
         state, facts = result
         known = self.known if known is None else known
-        standing = {**known, **await self.publish(self.messages(facts, known))}
+        lag = {**known, **await self.publish(self.messages(facts, known))}
         if self._spec.again is None:
             return state
         for fact in (facts,) if isinstance(facts, Event) else facts or ():
-            published = await self._other(fact, standing.get(fact.id))
+            published = await self._other(fact, lag.get(fact.id))
             if published is not None:
                 state = await self._spec.again(before, event, published)
         return state
@@ -117,7 +117,9 @@ class Output:
         there = decode(delivery.data)
         return there if there != fact.model_copy(update={"time": there.time}) else None
 
-    async def give_up(self, delivery: Delivery, reason: str, tries: int, before: Before | None = None) -> None:
+    async def give_up(
+        self, delivery: Delivery, reason: str, tries: int, before: StateBeforeEvent | None = None
+    ) -> None:
         """The dead letter; a fold's state before it is kept, for the retry."""
         self._tally.letters += 1
         letter = dead_letter(self._spec, delivery, reason, tries)
@@ -134,7 +136,7 @@ class Output:
             await self.keep(delivery.seq, before)
         await self.publish(self.messages(letter))
 
-    async def keep(self, seq: int, before: Before) -> None:
+    async def keep(self, seq: int, before: StateBeforeEvent) -> None:
         """Keep a fold's state before the event at `seq`."""
         key = before_key(self._spec.name, before.agent, seq)
         entry = await self._bus.get(key)

@@ -6,22 +6,22 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
-from conch.bus import Arrived
-from conch.consumer.runtime.state import Held
+from conch.bus import ReceivedEvent
+from conch.consumer.runtime.state import FoldState
 
 
 @dataclass
-class Lane:
+class AgentQueue:
     """One agent's events: handled as they come, or, behind one that fails or takes its time, waiting in the queue."""
 
     agent: str
-    queue: deque[Arrived] = field(default_factory=deque)
+    queue: deque[ReceivedEvent] = field(default_factory=deque)
     """Behind the one that is being worked on; that one is the first."""
     worker: asyncio.Task[None] | None = None
     """Empties the queue; None: events are handled as they come."""
     failed: BaseException | None = None
     """What the first try of the first in the queue raised, where it was made on the spot."""
-    held: Held | None = None
+    held: FoldState | None = None
     """Of a fold: the state, once it was needed."""
     free: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by whoever changes the state while others may wait for it."""

@@ -11,7 +11,7 @@ from typing import Any
 from conch.bus import Bus, Delivery
 from conch.bus.subscription import decoded
 from conch.consumer.runtime.dead_letters import dead_letter, settled_key
-from conch.consumer.runtime.output import Before, Output
+from conch.consumer.runtime.output import ConsumerOutput, StateBeforeEvent
 from conch.consumer.runtime.state import before_key
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import BusError, ContractError
@@ -29,10 +29,10 @@ async def dead(bus: Bus, seq: int) -> Event:
     return decoded(delivery.subject, delivery.data)
 
 
-class Rebuilding:
+class StateRebuild:
     """Of one agent's state of one fold."""
 
-    def __init__(self, bus: Bus, spec: ConsumerSpec, output: Output, agent: str, epoch: str) -> None:
+    def __init__(self, bus: Bus, spec: ConsumerSpec, output: ConsumerOutput, agent: str, epoch: str) -> None:
         self._bus, self._spec, self._output, self._agent, self._epoch = bus, spec, output, agent, epoch
 
     async def run(self, seq: int, *, upto: int) -> tuple[Any, int]:
@@ -57,7 +57,7 @@ class Rebuilding:
             if event.id in folded:
                 continue
             folded.add(event.id)
-            before = Before(self._agent, state, delivery.seq - 1, self._epoch)
+            before = StateBeforeEvent(self._agent, state, delivery.seq - 1, self._epoch)
             if delivery.seq in letters:
                 await self._output.keep(delivery.seq, before)
             try:

@@ -35,7 +35,7 @@ def before_key(consumer: str, agent: str, seq: int) -> str:
 
 
 @dataclass
-class Held:
+class FoldState:
     """A fold's state for one agent, with the place of the last event in it."""
 
     state: Any
@@ -45,7 +45,7 @@ class Held:
     """The `seq` that was last written."""
 
 
-async def load_state(bus: Bus, spec: ConsumerSpec, agent: str, stream: StreamState) -> Held:
+async def load_state(bus: Bus, spec: ConsumerSpec, agent: str, stream: StreamState) -> FoldState:
     """The state last written for `agent`, or the initial one; its place taken back where it leads the stream.
 
     Raises UnreadableStateError when it cannot be read by this version.
@@ -54,7 +54,7 @@ async def load_state(bus: Bus, spec: ConsumerSpec, agent: str, stream: StreamSta
     assert spec.initial is not None
     entry = await bus.get(state_key(spec.name, agent))
     if entry is None or not entry.value:
-        return Held(spec.initial(), 0, entry.revision if entry is not None else 0, 0)
+        return FoldState(spec.initial(), 0, entry.revision if entry is not None else 0, 0)
     try:
         found = json.loads(entry.value)
         state = spec.state.model_validate(found["state"])
@@ -63,7 +63,7 @@ async def load_state(bus: Bus, spec: ConsumerSpec, agent: str, stream: StreamSta
             seq = min(seq, (await bus.state()).last)
     except (ValueError, LookupError, TypeError, ValidationError) as error:
         raise UnreadableStateError(spec.name, spec.version, agent, type(error).__name__) from None
-    return Held(state, seq, entry.revision, seq)
+    return FoldState(state, seq, entry.revision, seq)
 
 
 def encode_state(state: BaseModel, seq: int, epoch: str) -> bytes:
@@ -72,7 +72,7 @@ def encode_state(state: BaseModel, seq: int, epoch: str) -> bytes:
 
 
 async def save_state(
-    bus: Bus, spec: ConsumerSpec, agent: str, held: Held, state: BaseModel, seq: int, epoch: str
+    bus: Bus, spec: ConsumerSpec, agent: str, held: FoldState, state: BaseModel, seq: int, epoch: str
 ) -> None:
     """Write `state` as of `seq`, unless it is written. Raises FencedError when another copy wrote since."""
     if seq == held.saved:

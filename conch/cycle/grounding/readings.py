@@ -16,7 +16,7 @@ from typing import Literal
 
 from conch.cycle.grounding.claims import claim, sentence
 from conch.cycle.grounding.sensors import in_words
-from conch.minds import Sense
+from conch.minds import SensorValue
 from conch_schemas import Claim
 
 Verdict = Literal["verified", "refuted", "unknown"]
@@ -78,7 +78,7 @@ _STATES = tuple(
 """Words that exclude each other, each side's mean the same."""
 
 
-def readings(text: str, senses: Sequence[Sense]) -> Iterator[Claim]:
+def readings(text: str, senses: Sequence[SensorValue]) -> Iterator[Claim]:
     """The claims of `text` that name one of `senses`, checked. Linear in its length."""
     if not senses:
         return
@@ -102,7 +102,7 @@ def _words(name: str) -> str:
     return re.escape(name).replace("_", r"[\s_-]")
 
 
-def _number_held(sense: Sense, said: str) -> Verdict | None:
+def _number_held(sense: SensorValue, said: str) -> Verdict | None:
     """The verdict on the first number of what is said of a sense; None where there is none, or it is no reading."""
     match, value = _NUMBER.search(said), float(sense.value)
     if match is None or match.start() > _LINK:

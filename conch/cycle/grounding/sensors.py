@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel, ConfigDict
 
 from conch.config.model import MOST_SENSES, SenseSettings
-from conch.minds import Sense
+from conch.minds import SensorValue
 from conch.text import safe_text
 from conch_schemas import SenseMeasured, SenseValue
 
@@ -18,7 +18,7 @@ UNCONFIGURED = SenseSettings(topic="-")
 """How long the word of a sense counts that is not in the settings: a publisher of one's own sends it."""
 
 
-class Heard(BaseModel):
+class SensorReading(BaseModel):
     """The last word of a sense."""
 
     model_config = ConfigDict(frozen=True)
@@ -30,24 +30,26 @@ class Heard(BaseModel):
     kept: bool
 
 
-def heard(known: Mapping[str, Heard], event: SenseMeasured) -> dict[str, Heard]:
+def heard(known: Mapping[str, SensorReading], event: SenseMeasured) -> dict[str, SensorReading]:
     """The senses after one has spoken. The one that was silent longest is forgotten beyond MOST_SENSES."""
-    last = Heard(value=event.value, unit=event.unit, received=event.received.timestamp(), kept=event.kept)
+    last = SensorReading(value=event.value, unit=event.unit, received=event.received.timestamp(), kept=event.kept)
     senses = {name: word for name, word in known.items() if name != event.sense} | {event.sense: last}
     return dict(list(senses.items())[-MOST_SENSES:])
 
 
-def perceived(known: Mapping[str, Heard], settings: Mapping[str, SenseSettings], now: float) -> tuple[Sense, ...]:
+def perceived(
+    known: Mapping[str, SensorReading], settings: Mapping[str, SenseSettings], now: float
+) -> tuple[SensorValue, ...]:
     """The senses as of `now` (seconds since the epoch), by name, the stale ones too."""
     return tuple(_sense(name, known[name], settings.get(name, UNCONFIGURED), now) for name in sorted(known))
 
 
-def _sense(name: str, word: Heard, settings: SenseSettings, now: float) -> Sense:
+def _sense(name: str, word: SensorReading, settings: SenseSettings, now: float) -> SensorValue:
     age = max(0.0, now - word.received)
-    return Sense(name, word.value, word.unit, age, word.kept, stale=age > settings.max_age)
+    return SensorValue(name, word.value, word.unit, age, word.kept, stale=age > settings.max_age)
 
 
-def in_words(sense: Sense) -> str:
+def in_words(sense: SensorValue) -> str:
     """`kitchen_temperature: 21.5 °C, 3 s old`: a harmless line."""
     unit = f" {sense.unit}" if sense.unit else ""
     age = f"heard {_span(sense.age)} ago, measured before" if sense.kept else f"{_span(sense.age)} old"

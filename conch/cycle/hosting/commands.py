@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from conch.cycle.hosting.runner import Hosted
+from conch.cycle.hosting.runner import AgentRunner
 from conch.errors import ConchError, UsageError
 from conch_schemas import Goal
 
@@ -19,10 +19,10 @@ SHOWN = 100
 _AT_EASE = ("running", "starting", "ended")
 
 
-class Requests:
+class AgentCommands:
     """The answers of one agent. With `"all": true` what is asked of it is asked of all that its process hosts."""
 
-    def __init__(self, beside: Mapping[str, Hosted], one: Hosted) -> None:
+    def __init__(self, beside: Mapping[str, AgentRunner], one: AgentRunner) -> None:
         self._beside, self._one = beside, one
         self._known = {
             "pause": self._pause,
@@ -53,7 +53,7 @@ class Requests:
             raise UsageError("the request must be a JSON object")
         return await do(body)
 
-    def _meant(self, body: Mapping[str, Any]) -> list[Hosted]:
+    def _meant(self, body: Mapping[str, Any]) -> list[AgentRunner]:
         return list(self._beside.values()) if body.get("all") is True else [self._one]
 
     async def _pause(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -76,17 +76,17 @@ class Requests:
         if not isinstance(text, str) or not text.strip():
             raise UsageError("a message needs a text")
         key = str(body.get("id") or uuid.uuid4())
-        return {"id": await self._one.agent.people.tell(text, str(body.get("sender", "user")), key)}
+        return {"id": await self._one.agent.people_inbox.tell(text, str(body.get("sender", "user")), key)}
 
     async def _goal(self, body: dict[str, Any]) -> dict[str, Any]:
         if "drop" in body:
             goal = str(body["drop"])
-            await self._one.agent.people.drop_goal(goal, str(body.get("why", "")))
+            await self._one.agent.people_inbox.drop_goal(goal, str(body.get("why", "")))
             return {"goal": goal}
         if not isinstance(body.get("add"), dict):
             raise UsageError('a request about goals has "add", a goal, or "drop", a goal\'s id')
         new = _goal(body["add"])
-        await self._one.agent.people.set_goal(new, by="user")
+        await self._one.agent.people_inbox.set_goal(new, by="user")
         return {"goal": new.id}
 
     async def _status(self, body: dict[str, Any]) -> dict[str, Any]:

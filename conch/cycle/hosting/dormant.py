@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import structlog
 
-from conch.bus import Arrived, Bus
+from conch.bus import Bus, ReceivedEvent
 from conch.cycle.state.memory import CYCLE_KINDS
-from conch.cycle.state.recover import Recovered, save, take
+from conch.cycle.state.recover import RecoveredAgent, save, take
 from conch_schemas import ContractViolationError
 
 log = structlog.get_logger(__name__)
 
 
-class Resting:
+class DormantAgent:
     """Keeps a memory up, so that nothing on the stream need wait for the agent."""
 
-    def __init__(self, name: str, agentuid: str, at: Recovered) -> None:
+    def __init__(self, name: str, agentuid: str, at: RecoveredAgent) -> None:
         self.name, self._agentuid = name, agentuid
-        self.at: Recovered | None = at
+        self.at: RecoveredAgent | None = at
         self._unwritten = at.read < at.end
 
-    def hear(self, arrived: Arrived) -> None:
+    def hear(self, arrived: ReceivedEvent) -> None:
         """Take what the reader brings; one that acts somewhere else is left alone from then on."""
         if self.at is None or arrived.seq <= self.at.end:
             return

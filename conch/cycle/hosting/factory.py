@@ -8,46 +8,48 @@ import os
 from pathlib import Path
 from typing import Any, Self
 
-from conch.bus import Feed
+from conch.bus import SharedSubscription
 from conch.config import Settings
 from conch.cycle.agent import Agent
-from conch.cycle.context import Body
+from conch.cycle.context import AgentContext
 from conch.cycle.control import Control
-from conch.cycle.hosting.runner import Begun, Hosted
+from conch.cycle.hosting.runner import AgentRunner, RunStart
 from conch.cycle.model_retry import GIVE_UP_SECONDS
-from conch.cycle.schedule import Rhythm
+from conch.cycle.schedule import Schedule
 from conch.cycle.state.count import CycleCount
-from conch.cycle.state.recover import Origin, Recovered
+from conch.cycle.state.recover import RecoveredAgent, RecoveryStart
 from conch.errors import HomeError
 from conch.home import Home
-from conch.minds import Mind, Minds
-from conch.processes.child import Child
-from conch.tools import BUILTIN_TOOLS, Notes, Sandbox, Shelf, Toolbox
+from conch.minds import Mind, MindFactory
+from conch.processes.child import ChildProcessLink
+from conch.tools import BUILTIN_TOOLS, Notes, NotesPool, Sandbox, Toolbox
 from conch.tools.device import device_tools
 from conch.values import Values
-from conch.workspace import Copies
+from conch.workspace import WorkspaceTemplate
 
 ACTING_PER_CPU = 4
 """Agents that use tools and run checks at once, for each processor; the others wait for their turn."""
 
 
-class Household:
+class AgentFactory:
     """Makes the agents that a child's spec names. Entered as a context; left, it closes what it opened."""
 
-    def __init__(self, child: Child, feed: Feed) -> None:
-        self._child, self._feed, self._settings = child, feed, child.settings
-        devices = device_tools(child.settings.edge.actuators, feed.bus.request)
+    def __init__(self, child: ChildProcessLink, shared_events: SharedSubscription) -> None:
+        self._child, self._shared_events, self._settings = child, shared_events, child.settings
+        devices = device_tools(child.settings.edge.actuators, shared_events.bus.request)
         self._toolbox, self._sandbox = Toolbox((*BUILTIN_TOOLS, *devices)), Sandbox(child.settings.tools)
         self._values = Values.model_validate(child.spec["values"])
-        self._turns = asyncio.Semaphore(ACTING_PER_CPU * (os.cpu_count() or 1))
+        self._publish_watch = asyncio.Semaphore(ACTING_PER_CPU * (os.cpu_count() or 1))
         first_word = None if child.spec["cycles"] is None else GIVE_UP_SECONDS
-        self._made, self._shelf = Minds(child.settings.mind, first_word), Shelf()
+        self._made, self._shelf = MindFactory(child.settings.mind, first_word), NotesPool()
         self._minds: dict[str, Mind] = {}
         self._notes: list[Notes] = []
         self._counts: list[CycleCount] = []
-        self._copies: asyncio.Future[Copies] | None = None
-        self.hosted = [self._host(number, spec) for number, spec in enumerate(child.spec["agents"])]
-        self.resting = {name: Origin(agentuid, rests=True) for name, agentuid in child.spec["resting"].items()}
+        self._copies: asyncio.Future[WorkspaceTemplate] | None = None
+        self.agent_runner = [self._host(number, spec) for number, spec in enumerate(child.spec["agents"])]
+        self.dormant_agents = {
+            name: RecoveryStart(agentuid, rests=True) for name, agentuid in child.spec["resting"].items()
+        }
 
     async def __aenter__(self) -> Self:
         return self
@@ -61,17 +63,17 @@ class Household:
         for count in self._counts:
             count.close()
 
-    def _host(self, number: int, spec: dict[str, Any]) -> Hosted:
+    def _host(self, number: int, spec: dict[str, Any]) -> AgentRunner:
         name, alone = str(spec["name"]), self._child.spec["alone"]
         seed = self._settings.seed if alone else _seed(self._settings.seed, name)
         settings = self._settings.model_copy(update={"agent": name, "seed": seed})
-        origin = Origin(spec["agentuid"], spec["beyond"], spec["born"])
+        origin = RecoveryStart(spec["agentuid"], spec["beyond"], spec["born"])
         base = Path(self._child.spec["workspace"])
         workspace = base if alone else base / name
 
-        def make(at: Recovered, begun: Begun) -> Agent:
+        def make(at: RecoveredAgent, begun: RunStart) -> Agent:
             self._child.report(agent=name, begun={"until": begun.until, "decisions": begun.decisions})
-            return Agent(self._body(settings, origin.agentuid, workspace, at, begun), at, control, rhythm)
+            return Agent(self._body(settings, origin.agentuid, workspace, at, begun), at, control, cycle_schedule)
 
         async def furnish() -> None:
             if not alone:
@@ -79,15 +81,17 @@ class Household:
 
         cycles: int | None = self._child.spec["cycles"]
         control = Control(lambda state, why: self._report(name, state, why), batch=cycles is not None)
-        rhythm = Rhythm(settings.cycle.interval, None if alone else number / len(self._child.spec["agents"]))
-        begun = Begun(**found) if (found := spec["begun"]) is not None else None
-        return Hosted(name, origin, control, rhythm, make, furnish, cycles=cycles, begun=begun)
+        cycle_schedule = Schedule(settings.cycle.interval, None if alone else number / len(self._child.spec["agents"]))
+        begun = RunStart(**found) if (found := spec["begun"]) is not None else None
+        return AgentRunner(name, origin, control, cycle_schedule, make, furnish, cycles=cycles, begun=begun)
 
     def _report(self, name: str, state: str, why: str) -> None:
         if why:
             self._child.report(agent=name, state=state, why=why)
 
-    def _body(self, settings: Settings, agentuid: str, workspace: Path, at: Recovered, begun: Begun) -> Body:
+    def _body(
+        self, settings: Settings, agentuid: str, workspace: Path, at: RecoveredAgent, begun: RunStart
+    ) -> AgentContext:
         own = Home(self._child.home).agent_dir(settings.agent)
         mind = self._minds.get(settings.agent)
         if mind is None:
@@ -98,8 +102,8 @@ class Household:
         self._notes.append(notes)
         count = CycleCount(own)
         self._counts.append(count)
-        return Body(
-            feed=self._feed,
+        return AgentContext(
+            shared_events=self._shared_events,
             mind=mind,
             toolbox=self._toolbox,
             sandbox=self._sandbox,
@@ -108,14 +112,14 @@ class Household:
             settings=settings,
             values=self._values,
             agentuid=agentuid,
-            turns=self._turns,
+            publish_watch=self._publish_watch,
             count=count,
         )
 
     async def _furnish(self, workspace: Path) -> None:
         """A filled workspace where there is none. Raises HomeError."""
         if self._copies is None:
-            self._copies = asyncio.ensure_future(asyncio.to_thread(Copies.make))
+            self._copies = asyncio.ensure_future(asyncio.to_thread(WorkspaceTemplate.make))
         try:
             copies = await asyncio.shield(self._copies)
             await asyncio.to_thread(copies.into, workspace)

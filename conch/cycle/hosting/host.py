@@ -16,12 +16,12 @@ from typing import Any
 
 import structlog
 
-from conch.bus import Feed, Tap
-from conch.cycle.hosting.commands import Requests
-from conch.cycle.hosting.dormant import Resting
-from conch.cycle.hosting.runner import Hosted, said
-from conch.cycle.state.checkpoint import Writing
-from conch.cycle.state.recover import LIVED_KINDS, Origin, Recovered, recover_all
+from conch.bus import SharedSubscription, Subscription
+from conch.cycle.hosting.commands import AgentCommands
+from conch.cycle.hosting.dormant import DormantAgent
+from conch.cycle.hosting.runner import AgentRunner, said
+from conch.cycle.state.checkpoint import CheckpointSchedule
+from conch.cycle.state.recover import LIVED_KINDS, RecoveredAgent, RecoveryStart, recover_all
 from conch.errors import ConchError
 from conch.processes.child import innermost
 from conch_schemas import control_subject
@@ -32,50 +32,57 @@ BATCH = 32
 """Facts that are taken at a time: between two batches everybody else has the loop."""
 
 
-class Host:
-    """Agents of one process. `resting`: those of the home that do not act here, whose memories are kept up."""
+class AgentHost:
+    """Agents of one process. `dormant_agents`: those of the home that do not act here, whose memories are kept up."""
 
-    def __init__(self, feed: Feed, hosted: Sequence[Hosted], resting: Mapping[str, Origin] | None = None) -> None:
-        self._feed, self._bus = feed, feed.bus
-        self.hosted = {one.name: one for one in hosted}
-        self._resting = resting or {}
-        self._heard: dict[str, Hosted | Resting] = dict(self.hosted)
-        self._alone = len(hosted) == 1
+    def __init__(
+        self,
+        shared_events: SharedSubscription,
+        agent_runner: Sequence[AgentRunner],
+        dormant_agents: Mapping[str, RecoveryStart] | None = None,
+    ) -> None:
+        self._shared_events, self._bus = shared_events, shared_events.bus
+        self.agent_runner = {one.name: one for one in agent_runner}
+        self._dormant_agents = dormant_agents or {}
+        self._heard: dict[str, AgentRunner | DormantAgent] = dict(self.agent_runner)
+        self._alone = len(agent_runner) == 1
 
     async def run(self) -> None:
         """From the recovery of all to the end of all. An agent that fails is set aside, and the others go on.
 
         Raises what the only agent fails of, or where all have failed, the first of them.
         """
-        origins = {name: one.origin for name, one in self.hosted.items()}
-        found = await recover_all(self._bus, {**self._resting, **origins})
+        origins = {name: one.origin for name, one in self.agent_runner.items()}
+        found = await recover_all(self._bus, {**self._dormant_agents, **origins})
         self._begin(found)
-        after = min((one.behind for one in self.hosted.values() if one.at is not None), default=self._feed.seq)
+        after = min(
+            (one.behind for one in self.agent_runner.values() if one.at is not None), default=self._shared_events.seq
+        )
         async with (
             AsyncExitStack() as stack,
-            self._feed.tap(LIVED_KINDS, after=after, mine=self._heard.__contains__) as tap,
+            self._shared_events.subscribe(LIVED_KINDS, after=after, mine=self._heard.__contains__) as subscription,
         ):
-            for one in self.hosted.values():
+            for one in self.agent_runner.values():
                 subject = control_subject(one.name, "*")
-                await stack.enter_async_context(self._bus.serve(subject, Requests(self.hosted, one).answer))
-            resting = [one for one in self._heard.values() if isinstance(one, Resting)]
-            writing = Writing(self._bus, tap, list(self.hosted.values()), resting)
-            await beside(self._lives(), self._read(tap, writing), writing.keep())
-            await writing.finish()
-        [first, *others] = self.hosted.values()
+                await stack.enter_async_context(self._bus.serve(subject, AgentCommands(self.agent_runner, one).answer))
+            dormant_agents = [one for one in self._heard.values() if isinstance(one, DormantAgent)]
+            checkpoints = CheckpointSchedule(self._bus, subscription, list(self.agent_runner.values()), dormant_agents)
+            await beside(self._lives(), self._read(subscription, checkpoints), checkpoints.keep())
+            await checkpoints.finish()
+        [first, *others] = self.agent_runner.values()
         if not others and first.broken is not None:
             raise first.broken
 
-    def _begin(self, found: Mapping[str, Recovered | ConchError]) -> None:
+    def _begin(self, found: Mapping[str, RecoveredAgent | ConchError]) -> None:
         for name, at in found.items():
-            one = self.hosted.get(name)
+            one = self.agent_runner.get(name)
             if one is not None:
                 try:
                     _begun(one, at)
                 except Exception as error:
                     self._failed(one, error)
-            elif isinstance(at, Recovered):
-                self._heard[name] = Resting(name, self._resting[name].agentuid, at)
+            elif isinstance(at, RecoveredAgent):
+                self._heard[name] = DormantAgent(name, self._dormant_agents[name].agentuid, at)
             else:
                 log.warning("agent.rests_unread", agent=name, why=str(at))
 
@@ -83,12 +90,12 @@ class Host:
         """Until all have ended. Raises what the only one fails of, or the first where no other is left."""
         try:
             async with asyncio.TaskGroup() as group:
-                for one in self.hosted.values():
+                for one in self.agent_runner.values():
                     group.create_task(self._life(one), name=f"conch.agent.{one.name}")
         except BaseExceptionGroup as failed:
             raise innermost(failed) from None
 
-    async def _life(self, one: Hosted) -> None:
+    async def _life(self, one: AgentRunner) -> None:
         failed = one.error is not None
         while not failed or (not one.control.batch and await one.let_go_on()):
             try:
@@ -103,22 +110,22 @@ class Host:
                     one.control.ended()
                 return
 
-    def _failed(self, one: Hosted, error: Exception) -> None:
+    def _failed(self, one: AgentRunner, error: Exception) -> None:
         """Set it aside. Raises its error where nobody else is left."""
         one.set_aside(error)
-        if self._alone or all(other.error is not None for other in self.hosted.values()):
+        if self._alone or all(other.error is not None for other in self.agent_runner.values()):
             raise error
         log.error("agent.failed", agent=one.name, error=said(error), exc_info=not isinstance(error, ConchError))
 
-    async def _read(self, tap: Tap, writing: Writing) -> None:
+    async def _read(self, subscription: Subscription, checkpoints: CheckpointSchedule) -> None:
         while True:
-            for arrived in await tap.get(BATCH):
+            for arrived in await subscription.get(BATCH):
                 self._heard[arrived.agent].hear(arrived)
-                writing.heard()
+                checkpoints.heard()
             await asyncio.sleep(0)
 
 
-def _begun(one: Hosted, at: Recovered | ConchError) -> None:
+def _begun(one: AgentRunner, at: RecoveredAgent | ConchError) -> None:
     if isinstance(at, ConchError):
         raise at
     one.begin(at)

@@ -5,31 +5,31 @@ from __future__ import annotations
 import asyncio
 import signal
 
-from conch.bus import feeding
+from conch.bus import shared_subscription
 from conch.bus.jetstream import JetStreamBus
-from conch.cycle.hosting.factory import Household
-from conch.cycle.hosting.host import Host
+from conch.cycle.hosting.factory import AgentFactory
+from conch.cycle.hosting.host import AgentHost
 from conch.cycle.hosting.runner import said
-from conch.processes.child import BUS_SECONDS, Child, run_child
+from conch.processes.child import BUS_SECONDS, ChildProcessLink, run_child
 
 
-async def live(child: Child) -> None:
+async def live(child: ChildProcessLink) -> None:
     """The agents, from their recovery to the last fact. Raises ConchError when they cannot begin."""
     async with (
         JetStreamBus(child.access, name="conch-agents", strict=child.strict, connect_timeout=BUS_SECONDS) as bus,
-        feeding(bus) as feed,
-        Household(child, feed) as household,
+        shared_subscription(bus) as shared_events,
+        AgentFactory(child, shared_events) as agent_factory,
     ):
-        host = Host(feed, household.hosted, household.resting)
+        host = AgentHost(shared_events, agent_factory.agent_runner, agent_factory.dormant_agents)
 
         def stop() -> None:
-            for one in household.hosted:
+            for one in agent_factory.agent_runner:
                 one.control.stop()
 
         child.on("stop", lambda _: stop())
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
         await host.run()
-        for one in household.hosted:
+        for one in agent_factory.agent_runner:
             if one.error is not None:
                 child.report(agent=one.name, failed=said(one.error), code=getattr(one.error, "exit_code", 1))
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from conch.bus import Feed
+from conch.bus import SharedSubscription
 from conch.cycle.control import Control
 
 SLOW_SECONDS = 2.0
@@ -22,11 +22,11 @@ CALM_SECONDS = 5.0
 """How long there must have been only quick facts for a flood to be over: one comes in bursts."""
 
 
-class Turns:
+class PublishWatch:
     """One agent's turns on the bus. What is said is the state `bus`."""
 
-    def __init__(self, feed: Feed, control: Control) -> None:
-        self._feed, self._control = feed, control
+    def __init__(self, shared_events: SharedSubscription, control: Control) -> None:
+        self._shared_events, self._control = shared_events, control
         self._said = ""
         """What was said last and is not over, in a word, or the server's refusal."""
         self._slow = 0.0
@@ -35,7 +35,7 @@ class Turns:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """While one fact is being stored. Cancelled or failed, what was said stands until facts are stored again."""
-        loop, before = asyncio.get_running_loop(), self._feed.seq
+        loop, before = asyncio.get_running_loop(), self._shared_events.seq
         begun = loop.time()
         timer: asyncio.TimerHandle
 
@@ -57,9 +57,9 @@ class Turns:
 
     def _look(self, waited: float, before: int) -> None:
         """A fact has waited so many seconds; the reader stood at `before` when it was sent."""
-        if not self._feed.bus.connected:
+        if not self._shared_events.bus.connected:
             self.gone()
-        elif self._feed.seq - before >= FLOOD:
+        elif self._shared_events.seq - before >= FLOOD:
             self._say(
                 "flood",
                 f"an event of this agent has waited {waited:.0f} s to be stored, behind hundreds of others: more is "
@@ -74,7 +74,7 @@ class Turns:
             )
 
     def _say(self, what: str, sentence: str) -> None:
-        refusal = self._feed.bus.refusal
+        refusal = self._shared_events.bus.refusal
         if (refusal or what) != self._said:
             self._said = refusal or what
             self._control.trouble("bus", refusal or sentence)

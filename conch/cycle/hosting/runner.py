@@ -8,12 +8,12 @@ from typing import Any
 
 import structlog
 
-from conch.bus import Arrived, Bus
+from conch.bus import Bus, ReceivedEvent
 from conch.cycle.agent import Agent
 from conch.cycle.control import Control, StoppedError
 from conch.cycle.hosting.interrupt import Interrupt
-from conch.cycle.schedule import Rhythm
-from conch.cycle.state.recover import Origin, Recovered, recover, save
+from conch.cycle.schedule import Schedule
+from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, recover, save
 from conch.errors import ConchError, UsageError
 from conch.minds import ScriptEnded
 
@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class Begun:
+class RunStart:
     """Where an agent stood when its run began: a process that is started again goes on to the same end."""
 
     until: int | None
@@ -30,32 +30,32 @@ class Begun:
     """How many decisions there were already."""
 
 
-class Hosted:
+class AgentRunner:
     """One agent of a process. Whatever it fails of stays its own."""
 
     def __init__(
         self,
         name: str,
-        origin: Origin,
+        origin: RecoveryStart,
         control: Control,
-        rhythm: Rhythm,
-        make: Callable[[Recovered, Begun], Agent],
+        cycle_schedule: Schedule,
+        make: Callable[[RecoveredAgent, RunStart], Agent],
         furnish: Callable[[], Awaitable[None]],
         *,
         cycles: int | None = None,
-        begun: Begun | None = None,
+        begun: RunStart | None = None,
     ) -> None:
         """`make` gives an agent everything it lives with, `furnish` sees to its workspace before the first cycle; both
         may raise. `cycles`: how many more there are to be; None: until it is told to stop."""
         self.name, self.origin, self.control = name, origin, control
-        self._rhythm, self._make, self._furnish, self._cycles = rhythm, make, furnish, cycles
+        self._cycle_schedule, self._make, self._furnish, self._cycles = cycle_schedule, make, furnish, cycles
         self.begun = begun
-        self.at: Recovered | None = None
+        self.at: RecoveredAgent | None = None
         """None: it is set aside, and its memory is as it was written last."""
         self.error: Exception | None = None
         """What it failed of, while it is set aside."""
         self._agent: Agent | None = None
-        self._missed: list[Arrived] | None = None
+        self._missed: list[ReceivedEvent] | None = None
         """What came while its memory was looked for."""
         self._interrupt = Interrupt()
         self.broken: Exception | None = None
@@ -75,11 +75,11 @@ class Hosted:
         assert self.at is not None
         return self.at.read if self.agent.learns else self.at.end
 
-    def begin(self, at: Recovered) -> None:
+    def begin(self, at: RecoveredAgent) -> None:
         """Give it its memory and all it lives with. Raises what it fails of."""
         if self.begun is None:
             until = at.memory.next_cycle + self._cycles if self._cycles is not None else None
-            self.begun = Begun(until, at.memory.decisions)
+            self.begun = RunStart(until, at.memory.decisions)
         self._agent = self._make(at, self.begun)
         self.at, self.error, self.broken, self._interrupt = at, None, None, Interrupt()
         missed, self._missed = self._missed or (), None
@@ -90,7 +90,7 @@ class Hosted:
         """Its life, from its own place in the interval (or at once) to its end. Raises what it fails of, as itself."""
         assert self.begun is not None
         try:
-            await self._interrupt.around(self._live(self.begun.until, 0.0 if at_once else self._rhythm.first()))
+            await self._interrupt.around(self._live(self.begun.until, 0.0 if at_once else self._cycle_schedule.first()))
         except (ScriptEnded, StoppedError) as end:
             log.info("agent.ended_early", agent=self.name, why=type(end).__name__)
 
@@ -101,7 +101,7 @@ class Hosted:
             await self._furnish()
             await self.agent.run(until)
 
-    def hear(self, arrived: Arrived) -> None:
+    def hear(self, arrived: ReceivedEvent) -> None:
         """Take what the reader brings; what ends the agent for that comes out of `live`."""
         if self._missed is not None:
             self._missed.append(arrived)

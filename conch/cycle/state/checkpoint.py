@@ -10,8 +10,8 @@ import contextlib
 from collections.abc import Sequence
 from typing import Protocol
 
-from conch.bus import Bus, Tap
-from conch.cycle.state.recover import Recovered
+from conch.bus import Bus, Subscription
+from conch.cycle.state.recover import RecoveredAgent
 
 HEARD = 70
 """Facts heard, of any agent, from one writing to the next: some 10 cycles."""
@@ -21,10 +21,10 @@ AT_ONCE = 64
 """Memories written side by side at the end."""
 
 
-class Remembers(Protocol):
+class Checkpointed(Protocol):
     """Somebody with a memory to write down."""
 
-    at: Recovered | None
+    at: RecoveredAgent | None
 
     async def save(self, bus: Bus, upto: int) -> None:
         """Write it; everything up to `upto` was brought to it."""
@@ -35,11 +35,22 @@ class Remembers(Protocol):
         ...
 
 
-class Writing:
-    """Writes the memories of a process's agents. `resting`: of those that do not act, which have seldom news."""
+class CheckpointSchedule:
+    """Writes the memories of a process's agents. `dormant_agents`: of those that do not act, which have seldom news."""
 
-    def __init__(self, bus: Bus, tap: Tap, hosted: Sequence[Remembers], resting: Sequence[Remembers]) -> None:
-        self._bus, self._tap, self._hosted, self._resting = bus, tap, hosted, resting
+    def __init__(
+        self,
+        bus: Bus,
+        subscription: Subscription,
+        agent_runner: Sequence[Checkpointed],
+        dormant_agents: Sequence[Checkpointed],
+    ) -> None:
+        self._bus, self._subscription, self._agent_runners, self._dormant_agents = (
+            bus,
+            subscription,
+            agent_runner,
+            dormant_agents,
+        )
         self._count = 0
         self._due, self._news = asyncio.Event(), asyncio.Event()
 
@@ -52,19 +63,19 @@ class Writing:
 
     async def keep(self) -> None:
         """In turn, for ever: at once what was never written, then one whenever it is due."""
-        for one in self._hosted:
+        for one in self._agent_runners:
             if one.at is not None and one.at.revision == 0:
                 await self._save(one)
         while True:
-            for one in self._hosted:
+            for one in self._agent_runners:
                 await self._turn()
                 await self._save(one)
-            for one in self._resting:
+            for one in self._dormant_agents:
                 await self._save(one)
 
     async def finish(self) -> None:
         """All of them, at an end in order."""
-        everybody = (*self._hosted, *self._resting)
+        everybody = (*self._agent_runners, *self._dormant_agents)
         for start in range(0, len(everybody), AT_ONCE):
             await asyncio.gather(*(self._save(one) for one in everybody[start : start + AT_ONCE]))
 
@@ -77,8 +88,8 @@ class Writing:
         self._due.clear()
         self._news.clear()
 
-    async def _save(self, one: Remembers) -> None:
+    async def _save(self, one: Checkpointed) -> None:
         try:
-            await one.save(self._bus, self._tap.seen)
+            await one.save(self._bus, self._subscription.seen)
         except Exception as error:  # what one memory fails of is no other's
             one.end(error)

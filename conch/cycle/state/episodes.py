@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from conch.cycle.state.memory import Memory
+from conch.cycle.state.memory import AgentMemory
 from conch_schemas import ActionTaken, Goal, GoalCheck, TestsCheck
 
 
-def episode_of(memory: Memory, checks: Sequence[GoalCheck]) -> tuple[str | None, bool]:
+def episode_of(memory: AgentMemory, checks: Sequence[GoalCheck]) -> tuple[str | None, bool]:
     """(the task that an act belongs to, whether the act ends it); an act belongs to one at most.
 
     To the task that it achieved; else to one that was dropped since its last act, which it ends; else to the active
@@ -31,7 +31,7 @@ def is_task(goal: Goal) -> bool:
     return isinstance(goal.check, TestsCheck)
 
 
-def progressed(memory: Memory, act: ActionTaken) -> dict[str, Any]:
+def progressed(memory: AgentMemory, act: ActionTaken) -> dict[str, Any]:
     """The data of `task.progressed` after an act of a task that the memory holds. A check that could not be run says
     no rate."""
     assert act.episode is not None

@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from conch.cycle.effects import touched
-from conch.cycle.grounding.sensors import Heard, heard
+from conch.cycle.grounding.sensors import SensorReading, heard
 from conch.folds.order import MOST_LEAP
-from conch.minds.protocol import Recent
+from conch.minds.protocol import RecentOutcome
 from conch_schemas import (
     Action,
     ActionDecided,
@@ -70,11 +70,11 @@ MEASURED_KINDS: tuple[type[Event], ...] = (NeedsChanged, SenseMeasured, TaskProg
 """The facts about the agent that others say: of its needs and senses, and, as it does itself, of its tasks."""
 
 
-class _State(BaseModel):
+class _MemoryModel(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class ActiveGoal(_State):
+class ActiveGoal(_MemoryModel):
     """A goal and how far its check has come."""
 
     goal: Goal
@@ -84,7 +84,7 @@ class ActiveGoal(_State):
     """Whether an act that may change the workspace has been checked against it without achieving it."""
 
 
-class Episode(_State):
+class TaskEpisode(_MemoryModel):
     """A task that the agent works on, and how it stands as far as was said."""
 
     tokens: int = 0
@@ -93,7 +93,7 @@ class Episode(_State):
     """The share of its tests that passed; None: not known."""
 
 
-class Remembered(_State):
+class RecentAct(_MemoryModel):
     """One of the last acts."""
 
     cycle: int
@@ -103,7 +103,7 @@ class Remembered(_State):
     output: str
 
 
-class Waiting(_State):
+class UnansweredMessage(_MemoryModel):
     """A message that is not answered yet."""
 
     id: str
@@ -112,7 +112,7 @@ class Waiting(_State):
     """Bytes that it takes where the memory is written down."""
 
 
-class Spent(_State):
+class TokensSpent(_MemoryModel):
     """Tokens of at most TICK seconds."""
 
     time: float
@@ -120,7 +120,7 @@ class Spent(_State):
     tokens: int
 
 
-class Memory(_State):
+class AgentMemory(_MemoryModel):
     """An agent's memory of itself. Bounded but for the goals."""
 
     next_cycle: int = 0
@@ -132,19 +132,19 @@ class Memory(_State):
     step_told: bool = False
     """Whether it was said how far its act brought a task."""
     goals: dict[str, ActiveGoal] = Field(default_factory=dict)
-    episodes: dict[str, Episode] = Field(default_factory=dict)
+    episodes: dict[str, TaskEpisode] = Field(default_factory=dict)
     """By the goal's id, from the first word of it to the act that ended it."""
     known_goals: frozenset[str] = frozenset()
     """Every goal there ever was: none is set twice."""
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[UnansweredMessage, ...] = ()
     """The oldest first."""
     answered: tuple[str, ...] = ()
     """Ids of the last messages that were answered."""
     needs: dict[str, float] = Field(default_factory=dict)
-    senses: dict[str, Heard] = Field(default_factory=dict)
+    senses: dict[str, SensorReading] = Field(default_factory=dict)
     """The last word of each sense; the one heard last is the last one."""
-    recent: tuple[Remembered, ...] = ()
-    spent: tuple[Spent, ...] = ()
+    recent: tuple[RecentAct, ...] = ()
+    spent: tuple[TokensSpent, ...] = ()
     policy: str | None = None
 
     @property
@@ -152,9 +152,9 @@ class Memory(_State):
         """How many times it was decided."""
         return self.next_cycle - (self.thought is not None and self.decided is None)
 
-    def recall(self) -> tuple[Recent, ...]:
+    def recall(self) -> tuple[RecentOutcome, ...]:
         """The last acts as a mind is told them."""
-        return tuple(Recent(act.cycle, act.action, act.status, act.output) for act in self.recent)
+        return tuple(RecentOutcome(act.cycle, act.action, act.status, act.output) for act in self.recent)
 
     def knows_message(self, id: str) -> bool:
         """Whether this message waits or was answered (of the last MOST_ANSWERED)."""
@@ -183,12 +183,12 @@ class Memory(_State):
             until = spent.time + HOUR
         return until
 
-    def _in_hour(self, now: float) -> list[Spent]:
+    def _in_hour(self, now: float) -> list[TokensSpent]:
         # What lies ahead was written before the clock was set back: waiting for it could take for ever.
         return [spent for spent in self.spent if now - HOUR < spent.time <= now + TICK]
 
 
-def remember(memory: Memory, event: Event) -> Memory:
+def remember(memory: AgentMemory, event: Event) -> AgentMemory:
     """The memory after `event`. A fact that was remembered before changes nothing, however late it comes again; only
     the needs, the senses and the policy are as the last fact says, so these are read in order.
 
@@ -210,7 +210,7 @@ def remember(memory: Memory, event: Event) -> Memory:
         case TaskProgressed() if memory.taken is not None and event.id == step_id(memory.taken):
             return memory.model_copy(update={"step_told": True})
         case TaskProgressed() if event.action_id is None and event.episode in memory.goals:
-            stands = memory.episodes.get(event.episode, Episode()).model_copy(update={"rate": event.test_pass_rate})
+            stands = memory.episodes.get(event.episode, TaskEpisode()).model_copy(update={"rate": event.test_pass_rate})
             return memory.model_copy(update={"episodes": memory.episodes | {event.episode: stands}})
         case NeedsChanged():
             return memory.model_copy(update={"needs": dict(event.after)})
@@ -219,7 +219,7 @@ def remember(memory: Memory, event: Event) -> Memory:
         case PolicySet():
             return memory.model_copy(update={"policy": event.policy})
         case MessageReceived() if not memory.knows_message(event.id) and memory.has_room(event.text):
-            waiting = Waiting(id=event.id, text=event.text, size=_size(event.text))
+            waiting = UnansweredMessage(id=event.id, text=event.text, size=_size(event.text))
             return memory.model_copy(update={"waiting": (*memory.waiting, waiting)})
         case MessageSent() if event.answers is not None and event.answers not in memory.answered:
             left = tuple(waiting for waiting in memory.waiting if waiting.id != event.answers)
@@ -234,7 +234,7 @@ def remember(memory: Memory, event: Event) -> Memory:
     return memory
 
 
-def measured(memory: Memory, goal: str, measure: float) -> Memory:
+def measured(memory: AgentMemory, goal: str, measure: float) -> AgentMemory:
     """The memory after a goal was measured without an act: what is so already counts for none."""
     if (active := memory.goals.get(goal)) is None:
         return memory
@@ -261,16 +261,16 @@ def _size(text: str) -> int:
     return len(json.dumps(text, ensure_ascii=False).encode())
 
 
-def _comes_next(memory: Memory, cycle: int) -> bool:
+def _comes_next(memory: AgentMemory, cycle: int) -> bool:
     """Whether a cycle begins with this number; one from far beyond is nobody's word."""
     return memory.next_cycle <= cycle < memory.next_cycle + MOST_LEAP or memory.next_cycle == 0
 
 
-def _open(memory: Memory, event: Event) -> bool:
+def _open(memory: AgentMemory, event: Event) -> bool:
     return memory.thought is not None and memory.thought.cycle == event.cycle
 
 
-def _spending(memory: Memory, event: Event, usage: Usage) -> dict[str, Any]:
+def _spending(memory: AgentMemory, event: Event, usage: Usage) -> dict[str, Any]:
     """Tokens are added up by ticks, or an hour of short cycles would be a long list."""
     time, tokens = event.time.timestamp(), _tokens(usage)
     if not tokens:
@@ -278,17 +278,17 @@ def _spending(memory: Memory, event: Event, usage: Usage) -> dict[str, Any]:
     spent = [tick for tick in memory.spent if tick.time > time - HOUR]
     if spent and spent[-1].time // TICK == time // TICK:
         tokens += spent.pop().tokens
-    return {"spent": (*spent, Spent(time=time, tokens=tokens))[-MOST_TICKS:]}
+    return {"spent": (*spent, TokensSpent(time=time, tokens=tokens))[-MOST_TICKS:]}
 
 
 def _tokens(usage: Usage) -> int:
     return usage.input_tokens + usage.output_tokens
 
 
-def _after_act(memory: Memory, event: ActionTaken) -> Memory:
+def _after_act(memory: AgentMemory, event: ActionTaken) -> AgentMemory:
     assert event.cycle is not None
     outcome = event.outcome
-    act = Remembered(
+    act = RecentAct(
         cycle=event.cycle,
         action=_short(event.action),
         status=outcome.status,
@@ -304,16 +304,16 @@ def _after_act(memory: Memory, event: ActionTaken) -> Memory:
     return memory.model_copy(update=after | {"episodes": _worked_on(memory, event)})
 
 
-def _worked_on(memory: Memory, act: ActionTaken) -> dict[str, Episode]:
+def _worked_on(memory: AgentMemory, act: ActionTaken) -> dict[str, TaskEpisode]:
     if act.episode is None:
         return memory.episodes
-    before = memory.episodes.get(act.episode, Episode())
+    before = memory.episodes.get(act.episode, TaskEpisode())
     rates = (check.measure for check in act.goals if check.goal == act.episode and check.outcome != "error")
-    after = Episode(tokens=before.tokens + _tokens(act.usage), rate=next(rates, before.rate))
+    after = TaskEpisode(tokens=before.tokens + _tokens(act.usage), rate=next(rates, before.rate))
     return memory.episodes | {act.episode: after}
 
 
-def _reflected(memory: Memory, event: CycleReflected) -> dict[str, Episode]:
+def _reflected(memory: AgentMemory, event: CycleReflected) -> dict[str, TaskEpisode]:
     """The episodes once the cycle is over: what its act ended is forgotten."""
     act = memory.taken
     if act is None or act.episode not in memory.episodes:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import structlog
 from pydantic import BaseModel, ValidationError
 
-from conch.bus import Arrived, Bus, Entry
+from conch.bus import Bus, KeyValue, ReceivedEvent
 from conch.bus.admit import MAX_BYTES
-from conch.cycle.state.memory import CYCLE_KINDS, MEASURED_KINDS, NOTHING_OPEN, OWN_KINDS, Memory, remember
+from conch.cycle.state.memory import CYCLE_KINDS, MEASURED_KINDS, NOTHING_OPEN, OWN_KINDS, AgentMemory, remember
 from conch.errors import BusError, ConchError, ContractError, FencedError
 from conch_schemas import (
     ContractViolationError,
@@ -34,7 +34,7 @@ FEW = 8
 
 
 @dataclass(frozen=True)
-class Origin:
+class RecoveryStart:
     """What is known of an agent before the stream is looked at."""
 
     agentuid: str
@@ -47,10 +47,10 @@ class Origin:
 
 
 @dataclass
-class Recovered:
+class RecoveredAgent:
     """Where the agent goes on, and how far it has come since."""
 
-    memory: Memory
+    memory: AgentMemory
     end: int
     """The memory began with everything up to here."""
     read: int
@@ -60,19 +60,19 @@ class Recovered:
     """Of the stream."""
     revision: int
     """Of the snapshot in the bucket; 0: there is none."""
-    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    checkpoints: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the memory is written: crossed, our own writings would look like another copy's."""
     unsure: bytes | None = None
     """What was being written when that was cancelled: it may stand there or not."""
 
 
-class _Written(BaseModel):
+class _StoredMemory(BaseModel):
     """A memory as it stands in the bucket."""
 
     agentuid: str
     epoch: str
     seq: int
-    memory: Memory
+    memory: AgentMemory
 
 
 def memory_key(agent: str) -> str:
@@ -80,7 +80,7 @@ def memory_key(agent: str) -> str:
     return f"agent/{agent}"
 
 
-async def recover(bus: Bus, agent: str, origin: Origin) -> Recovered:
+async def recover(bus: Bus, agent: str, origin: RecoveryStart) -> RecoveredAgent:
     """The memory as of the end of the stream.
 
     Raises BusError when the stream's agent of this name is another one, ContractError for an unreadable snapshot.
@@ -91,15 +91,15 @@ async def recover(bus: Bus, agent: str, origin: Origin) -> Recovered:
     return found
 
 
-async def recover_all(bus: Bus, origins: Mapping[str, Origin]) -> dict[str, Recovered | ConchError]:
+async def recover_all(bus: Bus, origins: Mapping[str, RecoveryStart]) -> dict[str, RecoveredAgent | ConchError]:
     """The memories as of the end of the stream, by name; for one that cannot be had, why.
 
     One pass for all that were written down, from the one written longest ago; another for those that were not.
     """
     state = await bus.state()
-    found: dict[str, Recovered | ConchError] = {}
+    found: dict[str, RecoveredAgent | ConchError] = {}
     for agent, entry in zip(origins, await _entries(bus, [memory_key(agent) for agent in origins]), strict=True):
-        at = Recovered(Memory(), end=state.last, read=0, epoch=state.epoch, revision=0)
+        at = RecoveredAgent(AgentMemory(), end=state.last, read=0, epoch=state.epoch, revision=0)
         if entry is None and origins[agent].rests:
             continue
         try:
@@ -107,25 +107,27 @@ async def recover_all(bus: Bus, origins: Mapping[str, Origin]) -> dict[str, Reco
         except ConchError as error:
             found[agent] = error
     await _pass_over_idle(bus, {agent: at for agent, at in found.items() if origins[agent].rests})
-    going = {agent: at for agent, at in found.items() if isinstance(at, Recovered) and at.read < at.end}
+    going = {agent: at for agent, at in found.items() if isinstance(at, RecoveredAgent) and at.read < at.end}
     for some in ({agent: at for agent, at in going.items() if bool(at.revision) is known} for known in (True, False)):
         found |= await _read_on(bus, origins, some)
     for agent, at_ in found.items():
-        if isinstance(at_, Recovered):
+        if isinstance(at_, RecoveredAgent):
             at_.memory = _not_below(at_.memory, origins[agent].beyond)
     return found
 
 
-async def _entries(bus: Bus, keys: Sequence[str]) -> list[Entry | None]:
-    found: list[Entry | None] = []
+async def _entries(bus: Bus, keys: Sequence[str]) -> list[KeyValue | None]:
+    found: list[KeyValue | None] = []
     for start in range(0, len(keys), AT_ONCE):
         found += await asyncio.gather(*(bus.get(key) for key in keys[start : start + AT_ONCE]))
     return found
 
 
-async def _pass_over_idle(bus: Bus, resting: Mapping[str, Recovered | ConchError]) -> None:
+async def _pass_over_idle(bus: Bus, dormant_agents: Mapping[str, RecoveredAgent | ConchError]) -> None:
     """Those of whom nothing was said since are where the stream ends, however long ago they were written."""
-    behind = [(agent, at) for agent, at in resting.items() if isinstance(at, Recovered) and at.read < at.end]
+    behind = [
+        (agent, at) for agent, at in dormant_agents.items() if isinstance(at, RecoveredAgent) and at.read < at.end
+    ]
     for start in range(0, len(behind), AT_ONCE):
         some = behind[start : start + AT_ONCE]
         counted = await asyncio.gather(*(bus.count([f"conch.v1.{agent}.>"], after=at.read) for agent, at in some))
@@ -133,7 +135,7 @@ async def _pass_over_idle(bus: Bus, resting: Mapping[str, Recovered | ConchError
             at.read = at.read if count else at.end
 
 
-def _begun(at: Recovered, agent: str, origin: Origin, entry: Entry | None) -> Recovered:
+def _begun(at: RecoveredAgent, agent: str, origin: RecoveryStart, entry: KeyValue | None) -> RecoveredAgent:
     """With what was written down. Raises BusError for another agent's, ContractError for what cannot be read."""
     if entry is None:
         at.read = min(origin.born or 0, at.end)
@@ -146,7 +148,9 @@ def _begun(at: Recovered, agent: str, origin: Origin, entry: Entry | None) -> Re
     return at
 
 
-async def _read_on(bus: Bus, origins: Mapping[str, Origin], some: dict[str, Recovered]) -> dict[str, ConchError]:
+async def _read_on(
+    bus: Bus, origins: Mapping[str, RecoveryStart], some: dict[str, RecoveredAgent]
+) -> dict[str, ConchError]:
     """Add what stands behind the snapshots. Why those fail that do, by name."""
     if not some:
         return {}
@@ -163,7 +167,7 @@ async def _read_on(bus: Bus, origins: Mapping[str, Origin], some: dict[str, Reco
         at = some.get(agent)
         if at is not None and delivery.seq > at.read and agent not in failed:
             try:
-                _add(at, agent, origins[agent].agentuid, Arrived(delivery, agent))
+                _add(at, agent, origins[agent].agentuid, ReceivedEvent(delivery, agent))
             except BusError as error:
                 failed[agent] = error
     for at in some.values():
@@ -171,7 +175,7 @@ async def _read_on(bus: Bus, origins: Mapping[str, Origin], some: dict[str, Reco
     return failed
 
 
-def _add(at: Recovered, agent: str, agentuid: str, arrived: Arrived) -> None:
+def _add(at: RecoveredAgent, agent: str, agentuid: str, arrived: ReceivedEvent) -> None:
     try:
         event = arrived.event
     except ContractViolationError:
@@ -181,7 +185,7 @@ def _add(at: Recovered, agent: str, agentuid: str, arrived: Arrived) -> None:
     take(at, event, arrived.seq)
 
 
-def take(at: Recovered, event: Event, seq: int) -> None:
+def take(at: RecoveredAgent, event: Event, seq: int) -> None:
     """Remember what others said, or what was said while nobody listened."""
     at.memory = remember(at.memory, event)
     if isinstance(event, MessageReceived) and not at.memory.knows_message(event.id):
@@ -197,14 +201,16 @@ def refuse_stranger(agent: str, agentuid: str, found: str) -> None:
         )
 
 
-async def save(bus: Bus, agent: str, agentuid: str, at: Recovered) -> None:
+async def save(bus: Bus, agent: str, agentuid: str, at: RecoveredAgent) -> None:
     """Write the memory down. Raises FencedError when another copy of the agent did since.
 
     A memory too large for the bus is not written, and said so: the stream keeps what it was made of. Cancelled, it may
     or may not be written; the next time knows its own.
     """
-    async with at.writing:
-        data = _Written(agentuid=agentuid, epoch=at.epoch, seq=at.read, memory=at.memory).model_dump_json().encode()
+    async with at.checkpoints:
+        data = (
+            _StoredMemory(agentuid=agentuid, epoch=at.epoch, seq=at.read, memory=at.memory).model_dump_json().encode()
+        )
         if len(data) > MAX_BYTES:
             log.error("memory.too_large", bytes=len(data), most=MAX_BYTES, goals=len(at.memory.goals))
             return
@@ -219,9 +225,9 @@ async def save(bus: Bus, agent: str, agentuid: str, at: Recovered) -> None:
         at.unsure = None
 
 
-def _snapshot(agent: str, data: bytes) -> _Written:
+def _snapshot(agent: str, data: bytes) -> _StoredMemory:
     try:
-        return _Written.model_validate_json(data)
+        return _StoredMemory.model_validate_json(data)
     except ValidationError as error:
         raise ContractError(
             f"the memory of agent {agent} on the bus cannot be read by this version ({type(error).__name__}): "
@@ -229,7 +235,7 @@ def _snapshot(agent: str, data: bytes) -> _Written:
         ) from None
 
 
-def _not_below(memory: Memory, beyond: int) -> Memory:
+def _not_below(memory: AgentMemory, beyond: int) -> AgentMemory:
     """The stream lost what the store has joined: those cycles are over, their numbers are not used again."""
     thought = memory.thought
     over = thought is not None and memory.taken is None and thought.cycle is not None and thought.cycle < beyond

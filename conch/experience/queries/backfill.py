@@ -55,7 +55,7 @@ _WHY: Final = "SELECT explanation FROM scores WHERE act = ? AND scorer = ? AND v
 
 
 @dataclass(frozen=True)
-class Since:
+class ScoredSince:
     """From where on acts are meant: both hold."""
 
     cycle: int = 0
@@ -70,13 +70,13 @@ class Since:
 
 
 @dataclass(frozen=True)
-class Unscored:
+class UnscoredActs:
     """What one scorer's version has left unscored of an agent's acts. Made by `SqliteReader.unscored`."""
 
     agent: str
     scorer: str
     version: str
-    since: Since
+    since: ScoredSince
     acts: int
     """That are meant, scored or not."""
     missing: int
@@ -87,7 +87,7 @@ class Unscored:
     """Acts that retention removed: they are not scored. Of a day on which some of them were meant all are counted."""
 
 
-class Recorded(NamedTuple):
+class RecordedAct(NamedTuple):
     """An act as the store has it."""
 
     act: ActionTaken
@@ -96,7 +96,7 @@ class Recorded(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Scorer:
+class ScorerVersion:
     """Who says a component, in which version, and how often it did."""
 
     component: str
@@ -107,7 +107,7 @@ class Scorer:
     """The least and the greatest value that it can take, by its own words."""
 
 
-class Said(NamedTuple):
+class RecordedScore(NamedTuple):
     """A score as compared: all but its words."""
 
     act: int
@@ -119,23 +119,23 @@ class Said(NamedTuple):
     value: float | None
 
 
-class PastReader(RemovedReader):
+class BackfillReader(RemovedReader):
     """The part of `ExperienceReader` that scoring the past anew rests on."""
 
-    def unscored(self, agent: str, scorer: str, version: str, since: Since) -> Unscored:
+    def unscored(self, agent: str, scorer: str, version: str, since: ScoredSince) -> UnscoredActs:
         with self._snapshot():
             upto = self._row(_LAST, agent)[0]
             named = _names(agent, scorer, version, since, upto)
             [(acts, missing)] = self._named(_COUNTED, named)
             gone = [one for one in self.removals(agent) if one.last_cycle >= since.cycle and one.acted >= since.stamp]
-        return Unscored(agent, scorer, version, since, acts, missing, upto, sum(one.acts for one in gone))
+        return UnscoredActs(agent, scorer, version, since, acts, missing, upto, sum(one.acts for one in gone))
 
-    def past(self, what: Unscored, most: int, *, whole: bool = False) -> Iterator[list[Recorded]]:
+    def past(self, what: UnscoredActs, most: int, *, whole: bool = False) -> Iterator[list[RecordedAct]]:
         named = _names(what.agent, what.scorer, what.version, what.since, what.upto)
         sql = _WHOLE_PAGES if whole else _PAGES
         while rows := self._named(sql, named | {"most": most}):
             with self._intact():
-                page = [Recorded(stored_event(ActionTaken, body), bool(wanted)) for _, wanted, body in rows]
+                page = [RecordedAct(stored_event(ActionTaken, body), bool(wanted)) for _, wanted, body in rows]
             yield page
             named["after"] = rows[-1][0]
 
@@ -156,7 +156,7 @@ class PastReader(RemovedReader):
     def versions(self, action_id: str, scorer: str, component: str) -> list[str]:
         return [row[0] for row in self._rows(_VERSIONS, action_id, scorer, component)]
 
-    def scorers(self, agent: str | None = None, since: int = 0) -> list[Scorer]:
+    def scorers(self, agent: str | None = None, since: int = 0) -> list[ScorerVersion]:
         with self._snapshot():
             rows = self._rows(_SCORERS) if agent is None else self._rows(_SCORERS_OF, agent, since)
             if agent is None:
@@ -167,11 +167,15 @@ class PastReader(RemovedReader):
         for component, scorer, version, *counted in rows:
             found.setdefault((component, scorer, version), []).append(counted)
         return [
-            Scorer(*key, sum(n for n, _, _ in some), (min(low for _, low, _ in some), max(high for *_, high in some)))
+            ScorerVersion(
+                *key, sum(n for n, _, _ in some), (min(low for _, low, _ in some), max(high for *_, high in some))
+            )
             for key, some in sorted(found.items())
         ]
 
-    def said(self, agent: str | None, component: str, scorer: str, version: str | None, since: Since) -> list[Said]:
+    def said(
+        self, agent: str | None, component: str, scorer: str, version: str | None, since: ScoredSince
+    ) -> list[RecordedScore]:
         named = {
             "agent": agent,
             "component": component,
@@ -180,18 +184,18 @@ class PastReader(RemovedReader):
             "cycle": since.cycle,
             "since": since.stamp,
         }
-        return [Said(*row) for row in self._named(_SAID, named)]
+        return [RecordedScore(*row) for row in self._named(_SAID, named)]
 
-    def statuses(self, agent: str, scorer: str, since: Since) -> Counter[tuple[str, str]]:
+    def statuses(self, agent: str, scorer: str, since: ScoredSince) -> Counter[tuple[str, str]]:
         rows = self._rows(_STATUSES, scorer, agent, since.cycle, since.stamp)
         return Counter({(version, status): acts for version, status, acts in rows})
 
-    def explanation(self, said: Said, component: str, scorer: str) -> str:
+    def explanation(self, said: RecordedScore, component: str, scorer: str) -> str:
         row = self._row(_WHY, said.act, scorer, said.version, component)
         return str(row[0]) if row else ""
 
 
-def _names(agent: str, scorer: str, version: str, since: Since, upto: int) -> dict[str, Any]:
+def _names(agent: str, scorer: str, version: str, since: ScoredSince, upto: int) -> dict[str, Any]:
     return {
         "agent": agent,
         "scorer": scorer,

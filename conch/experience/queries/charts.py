@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from conch.experience.queries.backfill import PastReader
+from conch.experience.queries.backfill import BackfillReader
 from conch.experience.queries.bodies import (
     ShownCheck,
     ShownLine,
@@ -49,7 +49,7 @@ _PAGE: Final = 500
 LARGEST: Final = 2**63 - 1
 
 
-class Point(NamedTuple):
+class ExperiencePoint(NamedTuple):
     """An experience as of its latest revision, without its words."""
 
     cycle: int
@@ -73,7 +73,7 @@ class Point(NamedTuple):
     needs_after: Mapping[str, float] | None
 
 
-class Tally(NamedTuple):
+class CycleCounts(NamedTuple):
     """How many of the last cycles were alike in these."""
 
     outcome: str
@@ -85,7 +85,7 @@ class Tally(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Filters:
+class CycleFilter:
     """Which cycles are meant: those that hold to all that is named. Numbers beyond 64 bits are as good as the largest.
 
     Each field's metadata is the condition on its column.
@@ -118,10 +118,10 @@ class Filters:
         return " AND ".join(told), {name: in_64_bits(value) for name, value in named.items()}
 
 
-class PointReader(PastReader):
+class ChartReader(BackfillReader):
     """The part of `ExperienceReader` that pages, charts and lists rest on."""
 
-    def points(self, agent: str, limit: int, before: int | None = None) -> list[Point]:
+    def points(self, agent: str, limit: int, before: int | None = None) -> list[ExperiencePoint]:
         rows = self._rows(_POINTS, agent, LARGEST if before is None else in_64_bits(before), limit)
         with self._intact():
             return [_point(row) for row in reversed(rows)]
@@ -140,8 +140,8 @@ class PointReader(PastReader):
         nearest: tuple[int | None, int | None] = self._row(_NEAREST, agent, in_64_bits(cycle))
         return nearest
 
-    def tallies(self, agent: str, last: int) -> list[Tally]:
-        return [Tally(*row) for row in self._rows(_TALLY, agent, last)]
+    def tallies(self, agent: str, last: int) -> list[CycleCounts]:
+        return [CycleCounts(*row) for row in self._rows(_TALLY, agent, last)]
 
     def _holding(self, where: str, named: Mapping[str, Any], text: str) -> Iterator[int]:
         """Acts in whose words the text stands, the last cycle first; reads as far as it is asked."""
@@ -163,11 +163,11 @@ def in_64_bits(value: Any) -> Any:
     return max(-LARGEST, min(value, LARGEST)) if type(value) is int else value
 
 
-def _point(row: Sequence[Any]) -> Point:
+def _point(row: Sequence[Any]) -> ExperiencePoint:
     cycle, seq, acted, outcome, kind, tool, skill, valid, total, coverage, complete, revision, *bodies = row
     verdict, needs = bodies
     shown = stored_verdict(verdict)
-    return Point(
+    return ExperiencePoint(
         cycle=cycle,
         seq=seq,
         acted_at=datetime.fromtimestamp(acted, UTC),

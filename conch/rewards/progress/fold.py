@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from conch.folds.dedupe import Digests, holds, with_new
 from conch.folds.models import evolve
 from conch.folds.order import is_new
-from conch.rewards.progress.rules import ROLES, Step, final_bonus, step
+from conch.rewards.progress.rules import ROLES, ProgressStep, final_bonus, step
 from conch.rewards.weights import PROGRESS_RANGE
 from conch_schemas import ActionTaken, Score, TaskProgressed, WeightsSet
 
@@ -29,7 +29,7 @@ NAME_SHOWN: Final = 80
 """Characters of an episode's or a phase's name that are kept; a longer episode goes by its digest."""
 
 
-class Episode(BaseModel):
+class EpisodeProgress(BaseModel):
     """Where a task stands."""
 
     model_config = ConfigDict(frozen=True)
@@ -53,12 +53,12 @@ class ProgressState(BaseModel):
     weighed: bool = False
     """Whether the weight set in force waits for progress. Where it does, acts without a task must not keep it waiting;
     where it does not, a score would only come late and have each experience recorded once more."""
-    episodes: dict[str, Episode] = {}
+    episodes: dict[str, EpisodeProgress] = {}
     """By name; the one heard of last is the last."""
     heard: Digests = ""
 
 
-class Row(NamedTuple):
+class EpisodeLogRow(NamedTuple):
     """One line of an episode's log."""
 
     episode: str
@@ -77,18 +77,18 @@ class Row(NamedTuple):
     """As it stands after the step."""
 
 
-class Told(NamedTuple):
+class ProgressUpdate(NamedTuple):
     """What one fact brought."""
 
     score: Score | None = None
     """Of the act that the fact belongs to; None: it belongs to none."""
-    row: Row | None = None
+    row: EpisodeLogRow | None = None
 
 
-_NOTHING = Told()
+_NOTHING = ProgressUpdate()
 
 
-def fold(state: ProgressState, fact: TaskProgressed | ActionTaken | WeightsSet) -> tuple[ProgressState, Told]:
+def fold(state: ProgressState, fact: TaskProgressed | ActionTaken | WeightsSet) -> tuple[ProgressState, ProgressUpdate]:
     """The episodes after `fact`, and what it brought; nothing for a fact that was met before.
 
     Every step is a row, and the score of its act where the weight set in force has progress as a part. An episode
@@ -123,31 +123,33 @@ def episode_name(episode: str) -> str:
     return hashlib.sha256(episode.encode(errors="replace")).hexdigest()[:32]
 
 
-def _acted(state: ProgressState, act: ActionTaken) -> tuple[ProgressState, Told]:
+def _acted(state: ProgressState, act: ActionTaken) -> tuple[ProgressState, ProgressUpdate]:
     if not is_new(state.place, act):
         return state, _NOTHING
     asked = state.weighed and act.episode is None
-    return evolve(state, place=act.place), Told(_not_applicable()) if asked else _NOTHING
+    return evolve(state, place=act.place), ProgressUpdate(_not_applicable()) if asked else _NOTHING
 
 
-def _progressed(before: Episode | None, fact: TaskProgressed, name: str) -> tuple[Episode, Told]:
+def _progressed(
+    before: EpisodeProgress | None, fact: TaskProgressed, name: str
+) -> tuple[EpisodeProgress, ProgressUpdate]:
     if before is not None and before.over:
-        return before, Told(_error("the episode was over")) if fact.action_id else _NOTHING
-    after = _after(before or Episode(), fact)
+        return before, ProgressUpdate(_error("the episode was over")) if fact.action_id else _NOTHING
+    after = _after(before or EpisodeProgress(), fact)
     stands = fact.action_id is None and not fact.terminal
     if stands and (before is None or (after == before and not fact.switch_committed)):
         return after, _NOTHING
-    before = before or Episode()
+    before = before or EpisodeProgress()
     moved = step(before.__dict__, {**after.__dict__, "switch_committed": fact.switch_committed})
     bonus = final_bonus(fact.terminal and after.test_pass_rate >= 1.0)
     value = moved.value + bonus
     cycle = fact.cycle if fact.action_id else None
-    row = Row(name, before.steps, *moved[:-1], value, fact.terminal, cycle, after.test_pass_rate)
+    row = EpisodeLogRow(name, before.steps, *moved[:-1], value, fact.terminal, cycle, after.test_pass_rate)
     score = _score(value, moved, bonus, fact) if fact.action_id else None
-    return evolve(after, steps=before.steps + 1), Told(score, row)
+    return evolve(after, steps=before.steps + 1), ProgressUpdate(score, row)
 
 
-def _after(before: Episode, fact: TaskProgressed) -> Episode:
+def _after(before: EpisodeProgress, fact: TaskProgressed) -> EpisodeProgress:
     roles = None if fact.roles is None else {role: fact.roles[role] for role in ROLES if role in fact.roles}
     said: dict[str, Any] = {
         "phase": fact.phase if fact.phase is None else fact.phase[:NAME_SHOWN],
@@ -161,7 +163,7 @@ def _after(before: Episode, fact: TaskProgressed) -> Episode:
     return evolve(before, **said)
 
 
-def _score(value: float, moved: Step, bonus: float, fact: TaskProgressed) -> Score:
+def _score(value: float, moved: ProgressStep, bonus: float, fact: TaskProgressed) -> Score:
     low, high = PROGRESS_RANGE
     if not low <= value <= high:
         return _error(f"the step pays {value:g}, outside {low:,.0f}..{high:,.0f}")

@@ -24,7 +24,7 @@ LARGEST: Final = 1e18
 _PAID_CHANGES: Final = frozenset({("planner", "coder_runner"), ("coder_runner", "critic"), ("critic", "planner")})
 
 
-class Step(NamedTuple):
+class ProgressStep(NamedTuple):
     """What changed in one step, and what that pays."""
 
     delta_pass_rate: float
@@ -35,13 +35,13 @@ class Step(NamedTuple):
     """0.3 [phase forward] + 0.7 Δ pass rate − 0.0001 Δ tokens − 0.05 [switch]; no clamp: a falling rate costs."""
 
 
-def step(prev: Mapping[str, Any], curr: Mapping[str, Any]) -> Step:
+def step(prev: Mapping[str, Any], curr: Mapping[str, Any]) -> ProgressStep:
     """The step from `prev` to `curr`. Where neither names a phase, the dominant role tells whether it moved forward."""
     rate = _number(curr.get("test_pass_rate")) - _number(prev.get("test_pass_rate"))
     tokens = _number(curr.get("tokens_used")) - _number(prev.get("tokens_used"))
     advance, switch = _advanced(prev, curr), curr.get("switch_committed") is True
     value = math.fsum((ADVANCE * advance, PASS_RATE * rate, TOKEN * tokens, SWITCH * switch))
-    return Step(rate, tokens, advance, switch, value + 0.0)
+    return ProgressStep(rate, tokens, advance, switch, value + 0.0)
 
 
 def step_reward(prev: Mapping[str, Any], curr: Mapping[str, Any]) -> float:

@@ -1,19 +1,19 @@
 """Watchers against reward hacking: what the newest experiences of an agent look like beside the earlier ones."""
 
 from conch.rewards.watch.figures import rank_shift, variance_shares
-from conch.rewards.watch.fold import CONSUMER, VERSION, Change, fold
-from conch.rewards.watch.look import Finding, look
-from conch.rewards.watch.state import Active, Composed, WatchState, amounts
+from conch.rewards.watch.fold import CONSUMER, VERSION, AlarmChange, fold
+from conch.rewards.watch.look import WatchFinding, look
+from conch.rewards.watch.state import ActiveAlarm, ComposedReward, WatchState, amounts
 from conch.rewards.watch.words import MEANINGS, bounds
 
 __all__ = [
     "CONSUMER",
     "MEANINGS",
     "VERSION",
-    "Active",
-    "Change",
-    "Composed",
-    "Finding",
+    "ActiveAlarm",
+    "AlarmChange",
+    "ComposedReward",
+    "WatchFinding",
     "WatchState",
     "amounts",
     "bounds",

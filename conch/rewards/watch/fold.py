@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from conch.config import WatchSettings
 from conch.folds.models import evolve
-from conch.rewards.watch.look import Finding, look
-from conch.rewards.watch.state import Active, WatchState, forgotten, is_news, with_experience
+from conch.rewards.watch.look import WatchFinding, look
+from conch.rewards.watch.state import ActiveAlarm, WatchState, forgotten, is_news, with_experience
 from conch.rewards.watch.words import sentence
 from conch_schemas import AlarmKind, ExperienceRecorded
 
@@ -18,7 +18,7 @@ VERSION: Final = "1"
 _COMPARING: Final = ("collapse", "length_drift", "held_out")
 
 
-class Change(NamedTuple):
+class AlarmChange(NamedTuple):
     """An alarm begins, or is over: the data of `alarm.raised`, field by field."""
 
     alarm: AlarmKind
@@ -33,7 +33,7 @@ class Change(NamedTuple):
 
 def fold(
     state: WatchState, experience: ExperienceRecorded, settings: WatchSettings, diversity: float
-) -> tuple[WatchState, list[Change]]:
+) -> tuple[WatchState, list[AlarmChange]]:
     """What is remembered after `experience`, and the alarms that begin or end with it.
 
     Of each act its latest revision counts, once; acts are in the order of the stream, whatever order they are recorded
@@ -53,7 +53,9 @@ def fold(
             compared |= finding.alarm in _COMPARING
         elif key not in active and finding.begins:
             change = _change(finding, experience.cycle, settings, begins=True)
-            active[key] = Active(*key, experience.cycle, change.value, change.threshold, change.what, finding.baseline)
+            active[key] = ActiveAlarm(
+                *key, experience.cycle, change.value, change.threshold, change.what, finding.baseline
+            )
             changes.append(change)
     if changes:
         state = evolve(state, active=tuple(active.values()))
@@ -61,8 +63,8 @@ def fold(
     return (forgotten(state, settings.recent) if compared else state), changes
 
 
-def _change(finding: Finding, begun: int | None, settings: WatchSettings, *, begins: bool) -> Change:
-    return Change(
+def _change(finding: WatchFinding, begun: int | None, settings: WatchSettings, *, begins: bool) -> AlarmChange:
+    return AlarmChange(
         alarm=finding.alarm,
         component=finding.component,
         active=begins,
@@ -74,9 +76,9 @@ def _change(finding: Finding, begun: int | None, settings: WatchSettings, *, beg
     )
 
 
-def _ended_by_weights(active: Active, settings: WatchSettings) -> Change:
+def _ended_by_weights(active: ActiveAlarm, settings: WatchSettings) -> AlarmChange:
     of = f" of {active.component}" if active.component is not None else ""
-    return Change(
+    return AlarmChange(
         alarm=active.alarm,
         component=active.component,
         active=False,

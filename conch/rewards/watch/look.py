@@ -33,7 +33,7 @@ from typing import Final, NamedTuple, TypeVar
 from conch.config import WatchSettings
 from conch.curiosity.rules import entropy
 from conch.rewards.watch.figures import deviations, mean, rank_shift, share_error, spread, variance_shares
-from conch.rewards.watch.state import Active, WatchState
+from conch.rewards.watch.state import ActiveAlarm, WatchState
 from conch_schemas import AlarmKind
 
 Pair = tuple[float, float]
@@ -52,7 +52,7 @@ CONTENT: Final = 0.9
 """Place between its least and its greatest above which a held-out score has nothing to say."""
 
 
-class Finding(NamedTuple):
+class WatchFinding(NamedTuple):
     """One figure, and what it means."""
 
     alarm: AlarmKind
@@ -68,7 +68,7 @@ class Finding(NamedTuple):
     """For the sentence."""
 
 
-def look(state: WatchState, settings: WatchSettings, diversity: float) -> Iterator[Finding]:
+def look(state: WatchState, settings: WatchSettings, diversity: float) -> Iterator[WatchFinding]:
     """Every figure there is enough for. `diversity`: the bound of the entropy."""
     if len(state.skills) < settings.recent:
         return
@@ -81,7 +81,7 @@ def look(state: WatchState, settings: WatchSettings, diversity: float) -> Iterat
         yield from _held_out(state, settings, component, held.get(("held_out", component)))
 
 
-def _dominance(state: WatchState, settings: WatchSettings) -> Iterator[Finding]:
+def _dominance(state: WatchState, settings: WatchSettings) -> Iterator[WatchFinding]:
     total = state.totals[-settings.recent :]
     parts = {name: column[-settings.recent :] for name, column in state.parts.items()}
     if len(state.paid) < 2 or spread(total) < LEAST_SPREAD:
@@ -89,15 +89,15 @@ def _dominance(state: WatchState, settings: WatchSettings) -> Iterator[Finding]:
     bound = settings.dominance
     for name, share in variance_shares(parts, total).items():
         begins = share > bound and share - ERRORS * share_error(parts[name], total) > bound
-        yield Finding("dominance", name, share, bound, begins, share > back(bound, 0.0))
+        yield WatchFinding("dominance", name, share, bound, begins, share > back(bound, 0.0))
 
 
-def _entropy(state: WatchState, settings: WatchSettings, bound: float) -> Finding:
+def _entropy(state: WatchState, settings: WatchSettings, bound: float) -> WatchFinding:
     value = entropy(state.skills[-settings.recent :])
-    return Finding("falling_entropy", None, value, bound, value < bound, value < back(bound, 1.0))
+    return WatchFinding("falling_entropy", None, value, bound, value < bound, value < back(bound, 1.0))
 
 
-def _collapse(state: WatchState, settings: WatchSettings, active: Active | None) -> Iterator[Finding]:
+def _collapse(state: WatchState, settings: WatchSettings, active: ActiveAlarm | None) -> Iterator[WatchFinding]:
     recent, earlier = _windows(state.totals, settings)
     if active is None and len(earlier) < _least(settings):
         return
@@ -106,10 +106,10 @@ def _collapse(state: WatchState, settings: WatchSettings, active: Active | None)
         return
     value, bound = spread(recent) ** 2 / baseline[0], settings.collapse
     begins = active is None and value < bound and rank_shift(deviations(recent), deviations(earlier)) < -SURE
-    yield Finding("collapse", None, value, bound, begins, value < back(bound, 1.0), baseline)
+    yield WatchFinding("collapse", None, value, bound, begins, value < back(bound, 1.0), baseline)
 
 
-def _length(state: WatchState, settings: WatchSettings, active: Active | None) -> Iterator[Finding]:
+def _length(state: WatchState, settings: WatchSettings, active: ActiveAlarm | None) -> Iterator[WatchFinding]:
     recent, earlier = _windows(state.lengths, settings)
     if active is None and len(earlier) < _least(settings):
         return
@@ -119,10 +119,12 @@ def _length(state: WatchState, settings: WatchSettings, active: Active | None) -
     times = max(value, 1.0 / value)
     begins = active is None and times >= bound and abs(rank_shift(recent, earlier)) > SURE
     threshold = bound if value >= 1.0 else 1.0 / bound
-    yield Finding("length_drift", None, value, threshold, begins, times > back(bound, 1.0), baseline, (now,))
+    yield WatchFinding("length_drift", None, value, threshold, begins, times > back(bound, 1.0), baseline, (now,))
 
 
-def _held_out(state: WatchState, settings: WatchSettings, component: str, active: Active | None) -> Iterator[Finding]:
+def _held_out(
+    state: WatchState, settings: WatchSettings, component: str, active: ActiveAlarm | None
+) -> Iterator[WatchFinding]:
     recent, earlier = (
         [(total, score) for total, score in zip(totals, scores, strict=True) if score is not None]
         for totals, scores in zip(
@@ -137,7 +139,9 @@ def _held_out(state: WatchState, settings: WatchSettings, component: str, active
     rose, followed = _shift(recent, 0, baseline[:2]), _shift(recent, 1, baseline[2:])
     value, bound = rose - followed, settings.gap
     begins = active is None and value >= bound and rose > 0.0 and _surely_apart(recent, earlier, baseline)
-    yield Finding("held_out", component, value, bound, begins, value > back(bound, 0.0), baseline, (rose, followed))
+    yield WatchFinding(
+        "held_out", component, value, bound, begins, value > back(bound, 0.0), baseline, (rose, followed)
+    )
 
 
 def _windows(column: tuple[V, ...], settings: WatchSettings) -> tuple[tuple[V, ...], tuple[V, ...]]:

@@ -24,7 +24,7 @@ LARGEST: Final = 1e6
 V = TypeVar("V")
 
 
-class Active(NamedTuple):
+class ActiveAlarm(NamedTuple):
     """An alarm that has begun and is not over."""
 
     alarm: AlarmKind
@@ -65,7 +65,7 @@ class WatchState(BaseModel):
     """What each part added to the total, its cap taken off, and each other step (`repetition`, `gate:ethical`)."""
     held: dict[str, tuple[float | None, ...]] = {}
     """Held-out scores; None where there is none."""
-    active: tuple[Active, ...] = ()
+    active: tuple[ActiveAlarm, ...] = ()
 
 
 def is_news(state: WatchState, experience: ExperienceRecorded) -> bool:
@@ -121,7 +121,7 @@ def _names(there: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return [*there, *(name for name in new if name not in there)][:MOST_PARTS]
 
 
-class _Weighed(Protocol):
+class _WeightedPart(Protocol):
     """A component, as it counts."""
 
     @property
@@ -135,7 +135,7 @@ class _Weighed(Protocol):
         ...
 
 
-class _Step(Protocol):
+class _BreakdownLine(Protocol):
     """A line of a breakdown."""
 
     @property
@@ -149,21 +149,21 @@ class _Step(Protocol):
         ...
 
 
-class Composed(Protocol):
+class ComposedReward(Protocol):
     """What `amounts` needs of an experience: its whole event and its lean row both have it."""
 
     @property
-    def scores(self) -> Sequence[_Weighed]:
+    def scores(self) -> Sequence[_WeightedPart]:
         """The parts."""
         ...
 
     @property
-    def breakdown(self) -> Sequence[_Step]:
+    def breakdown(self) -> Sequence[_BreakdownLine]:
         """The lines that add up to the total."""
         ...
 
 
-def amounts(experience: Composed) -> dict[str, float]:
+def amounts(experience: ComposedReward) -> dict[str, float]:
     """What each part and each step added to the total: they sum to it, as the breakdown does."""
     paid = {score.component: 0.0 for score in experience.scores if score.weight > 0}
     for line in experience.breakdown:

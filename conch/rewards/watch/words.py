@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conch.rewards.watch.look import Finding, back
+from conch.rewards.watch.look import WatchFinding, back
 from conch_schemas import AlarmKind
 
 MEANINGS: Final[dict[AlarmKind, str]] = {
@@ -22,7 +22,7 @@ MEANINGS: Final[dict[AlarmKind, str]] = {
 """Of each kind what it means, and what to do."""
 
 
-def sentence(finding: Finding, acts: int, *, begins: bool) -> str:
+def sentence(finding: WatchFinding, acts: int, *, begins: bool) -> str:
     """That an alarm begins, or is over, with its figure over so many acts."""
     name, value = finding.component, finding.value
     match finding.alarm:

@@ -18,7 +18,7 @@ _NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True)
-class Group:
+class ControlGroup:
     """Control groups of one program and everything it starts: version 1 has one for tasks and one for memory."""
 
     tasks: Path | None
@@ -63,7 +63,7 @@ def bases(controller: str) -> tuple[Path, ...]:
 
 
 @contextlib.contextmanager
-def group(processes: int, memory_bytes: int) -> Iterator[Group]:
+def group(processes: int, memory_bytes: int) -> Iterator[ControlGroup]:
     """Groups for a program with so many processes and so much memory, the kernel's for its sake included.
 
     Removed afterwards; those that cannot be made are None. Empty groups that a killed run left behind are removed too.
@@ -73,7 +73,7 @@ def group(processes: int, memory_bytes: int) -> Iterator[Group]:
     limits = ({"memory.max": memory_bytes}, {"memory.limit_in_bytes": memory_bytes})
     memory = next((made for limit in limits if (made := _make("memory", name, limit))), None)
     try:
-        yield Group(tasks, memory)
+        yield ControlGroup(tasks, memory)
     finally:
         for path in {tasks, memory} - {None}:
             assert path is not None

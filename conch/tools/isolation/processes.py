@@ -21,13 +21,13 @@ _MEMORY = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Family:
+class ProcessFamily:
     """A process, its descendants, and those of its session whose parents are gone."""
 
     members: frozenset[int]
 
     @classmethod
-    def of(cls, root: int, proc: Path = Path("/proc")) -> Family:
+    def of(cls, root: int, proc: Path = Path("/proc")) -> ProcessFamily:
         """The family of `root` now; empty where the system has no /proc."""
         ppid: dict[int, int] = {}
         members = set()

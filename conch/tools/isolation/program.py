@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from conch.tools.isolation.cgroup import Group
+from conch.tools.isolation.cgroup import ControlGroup
 from conch.tools.isolation.pipes import Pipe
-from conch.tools.isolation.processes import Family, kernel_memory_of, memory_of
+from conch.tools.isolation.processes import ProcessFamily, kernel_memory_of, memory_of
 
 WATCH_SECONDS = 0.02
 """Least time from one look at the processes to the next; looking takes at most a tenth of the time."""
@@ -34,7 +34,7 @@ Excess = tuple[Literal["error", "timeout"], str]
 
 
 @dataclass(frozen=True)
-class Limits:
+class ProgramLimits:
     """What a program may take."""
 
     processes: int
@@ -42,14 +42,14 @@ class Limits:
     output_kib: int
 
 
-class Program:
+class RunningProgram:
     """A process in a session of its own, what it writes, and what bubblewrap reports of itself.
 
     Made and used inside a running event loop. Whoever makes one awaits `wait`, which leaves nothing running.
     """
 
     def __init__(
-        self, process: subprocess.Popen[bytes], output: Pipe, status: Pipe, group: Group, limits: Limits
+        self, process: subprocess.Popen[bytes], output: Pipe, status: Pipe, group: ControlGroup, limits: ProgramLimits
     ) -> None:
         self.process = process
         self.report: dict[str, int] = {}
@@ -124,10 +124,10 @@ class Program:
             if (members := self._group.members()) is not None:
                 return members, self._group.refused()
         if _tasks() - self._tasks_before <= self._limits.processes:
-            return Family.of(self.process.pid).members, False
+            return ProcessFamily.of(self.process.pid).members, False
         # Somebody makes many processes. If it is this program, it would make more than can be counted: halt it first.
         self._signal(signal.SIGSTOP)
-        family = Family.of(self.process.pid)
+        family = ProcessFamily.of(self.process.pid)
         if len(family.members) <= self._limits.processes + OWN_PROCESSES:
             self._signal(signal.SIGCONT)
         return family.members, False

@@ -20,8 +20,8 @@ from conch.errors import ToolError
 from conch.tools.isolation import bubblewrap
 from conch.tools.isolation.cgroup import group
 from conch.tools.isolation.pipes import Pipe, pipe, text
-from conch.tools.isolation.program import Limits, Program
-from conch.tools.repository_guard.guard import Guard
+from conch.tools.isolation.program import ProgramLimits, RunningProgram
+from conch.tools.repository_guard.guard import GitGuard
 
 HOW = (
     "install bubblewrap 0.8 or newer (apt-get install bubblewrap), allow it user namespaces, "
@@ -60,7 +60,7 @@ class ProcessResult:
 
 
 @dataclass(frozen=True)
-class Job:
+class SandboxJob:
     """What is to be run, and where."""
 
     argv: tuple[str, ...]
@@ -120,10 +120,10 @@ class Sandbox:
             return ProcessResult("error", error=f"the workspace {workspace} is gone; make the directory again")
         if any("\0" in word for word in argv):
             return ProcessResult("error", error="a NUL character cannot be in a command")
-        job = Job(tuple(argv), workspace, timeout, env or {}, stdin)
+        job = SandboxJob(tuple(argv), workspace, timeout, env or {}, stdin)
         if self.settings.sandbox == "off":
             return await self._run(job)
-        guard = Guard(workspace)
+        guard = GitGuard(workspace)
         try:
             done = await self._run(replace(job, mounts=tuple(await guard.begin())))
         except (ToolError, OSError) as error:
@@ -132,7 +132,7 @@ class Sandbox:
             refused = await guard.end()
         return _with_refusals(done, refused)
 
-    async def _run(self, job: Job) -> ProcessResult:
+    async def _run(self, job: SandboxJob) -> ProcessResult:
         with contextlib.ExitStack() as stack:
             try:
                 program = self._start(stack, job)
@@ -141,7 +141,7 @@ class Sandbox:
             excess = await program.wait(job.timeout)
             return self._result(program, excess)
 
-    def _start(self, stack: contextlib.ExitStack, job: Job) -> Program:
+    def _start(self, stack: contextlib.ExitStack, job: SandboxJob) -> RunningProgram:
         group_ = stack.enter_context(group(self.settings.processes, self._whole_memory()))
         output, status, alive = (stack.enter_context(pipe()) for _ in range(3))
         with contextlib.ExitStack() as theirs:
@@ -158,10 +158,10 @@ class Sandbox:
             )
         output.close_write()
         status.close_write()
-        limits = Limits(self.settings.processes, self.settings.memory_mib, self.settings.output_kib)
-        return Program(process, output, status, group_, limits)
+        limits = ProgramLimits(self.settings.processes, self.settings.memory_mib, self.settings.output_kib)
+        return RunningProgram(process, output, status, group_, limits)
 
-    def _result(self, program: Program, excess: tuple[Literal["error", "timeout"], str] | None) -> ProcessResult:
+    def _result(self, program: RunningProgram, excess: tuple[Literal["error", "timeout"], str] | None) -> ProcessResult:
         output, code = program.output(), program.process.returncode
         if excess is not None:
             return ProcessResult(excess[0], output=output, error=excess[1])
@@ -174,7 +174,7 @@ class Sandbox:
             return ProcessResult("error", code, output, f"the command ended with exit status {code}")
         return ProcessResult("success", 0, output)
 
-    def _command(self, stack: contextlib.ExitStack, job: Job, status: Pipe) -> tuple[list[str], list[int]]:
+    def _command(self, stack: contextlib.ExitStack, job: SandboxJob, status: Pipe) -> tuple[list[str], list[int]]:
         """The program inside of its sandbox, and the descriptors that the sandbox needs."""
         if self.settings.sandbox == "off":
             return list(job.argv), []
@@ -223,7 +223,9 @@ class Sandbox:
             return "there is no bwrap"
         with contextlib.ExitStack() as stack:
             workspace = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="conch-")))
-            command, descriptors = self._command(stack, Job(("true",), workspace, 10.0), stack.enter_context(pipe()))
+            command, descriptors = self._command(
+                stack, SandboxJob(("true",), workspace, 10.0), stack.enter_context(pipe())
+            )
             try:
                 done = subprocess.run(
                     command, stdin=subprocess.DEVNULL, capture_output=True, env={}, pass_fds=descriptors, timeout=10

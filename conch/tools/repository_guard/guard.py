@@ -8,15 +8,15 @@ from pathlib import Path
 from conch.errors import ToolError
 from conch.tools.isolation.bubblewrap import INSIDE
 from conch.tools.repository_guard.planted import find, repositories, set_aside
-from conch.tools.repository_guard.repository import Repository, relink
+from conch.tools.repository_guard.repository import WorkspaceRepository, relink
 
 
-class Guard:
+class GitGuard:
     """Around one program: `begin` before it starts, `end` once it is dead, whatever happened."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace.resolve()
-        self._opening: asyncio.Task[tuple[Repository, frozenset[bytes]]] | None = None
+        self._opening: asyncio.Task[tuple[WorkspaceRepository, frozenset[bytes]]] | None = None
 
     async def begin(self) -> list[str]:
         """Options of bubblewrap for what lies over the workspace. Raises ToolError or OSError as Repository does."""
@@ -30,17 +30,17 @@ class Guard:
             return []
         return await asyncio.shield(asyncio.create_task(self._end(self._opening)))
 
-    def _open(self) -> tuple[Repository, frozenset[bytes]]:
+    def _open(self) -> tuple[WorkspaceRepository, frozenset[bytes]]:
         before = frozenset(one.digest for one in find(repositories(self._workspace)))
-        return Repository.open(self._workspace), before
+        return WorkspaceRepository.open(self._workspace), before
 
-    async def _end(self, opening: asyncio.Task[tuple[Repository, frozenset[bytes]]]) -> list[str]:
+    async def _end(self, opening: asyncio.Task[tuple[WorkspaceRepository, frozenset[bytes]]]) -> list[str]:
         await asyncio.wait([opening])
         if opening.exception() is not None:
             return []
         return await asyncio.to_thread(self._settle, *opening.result())
 
-    def _settle(self, repository: Repository, before: frozenset[bytes]) -> list[str]:
+    def _settle(self, repository: WorkspaceRepository, before: frozenset[bytes]) -> list[str]:
         try:
             refused = repository.keep()
         except (ToolError, OSError) as error:

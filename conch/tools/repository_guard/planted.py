@@ -24,7 +24,7 @@ _CODE = frozenset({"config", "config.worktree", "commondir", "gitdir", "git-reba
 
 
 @dataclass(frozen=True)
-class Found:
+class PlantedRepository:
     """A repository beneath the workspace that makes git run something, or read settings from elsewhere."""
 
     marker: Path
@@ -43,12 +43,12 @@ def repositories(workspace: Path) -> list[tuple[Path, Path]]:
     return [(marker, repository) for marker, repository in _walk(workspace) if os.path.lexists(marker)]
 
 
-def find(nested: list[tuple[Path, Path]]) -> list[Found]:
+def find(nested: list[tuple[Path, Path]]) -> list[PlantedRepository]:
     """Those that make git run something."""
     found = []
     for marker, repository in nested:
         if names := ["a link"] if marker.is_symlink() else _orders(repository):
-            found.append(Found(marker, ", ".join(names), _digest(marker, repository, names)))
+            found.append(PlantedRepository(marker, ", ".join(names), _digest(marker, repository, names)))
     return found
 
 

@@ -32,7 +32,7 @@ _OBJECT = re.compile(r"(?:[0-9a-f]{2}/[0-9a-f]{38}|pack/pack-[0-9a-f]{40}\.(?:pa
 
 
 @dataclass(frozen=True)
-class Repository:
+class WorkspaceRepository:
     """What is mounted over `.git` while a program runs, so that git's config and hooks never are what it made of them.
 
     The program works on a copy of what git keeps for data (HEAD, index, refs, logs), with the objects and everything

@@ -13,7 +13,7 @@ from bus.publish import SUBJECT
 from bus.raw import Span
 from bus.server import Server
 from bus.stream import STREAM, Stream, opened
-from conch.bus import feeding
+from conch.bus import shared_subscription
 
 DURABLE = consume.DURABLE
 
@@ -50,12 +50,12 @@ async def conch_reader(stream: Stream, data: bytes, count: int) -> Span:
 async def conch_tap(stream: Stream, data: bytes, count: int) -> Span:
     """As the consumers of a run read: live, from their process's feed."""
     seen: list[int] = []
-    async with feeding(stream.bus) as feed:
-        first = feed.seq + 1
-        async with feed.tap(None, after=feed.seq) as tap:
+    async with shared_subscription(stream.bus) as shared_events:
+        first = shared_events.seq + 1
+        async with shared_events.subscribe(None, after=shared_events.seq) as subscription:
             publishing = asyncio.create_task(publish.conch_many(stream, data, count))
             while len(seen) < count:
-                seen += [arrived.seq for arrived in await tap.get(consume.BATCH)]
+                seen += [arrived.seq for arrived in await subscription.get(consume.BATCH)]
             ended = time.perf_counter()
             began, _ = await publishing
     consume.in_order(seen, first, count)

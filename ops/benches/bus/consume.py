@@ -16,7 +16,7 @@ from bus.publish import SUBJECT
 from bus.raw import Span
 from bus.server import Server
 from bus.stream import STREAM, Stream, opened
-from conch.bus import feeding
+from conch.bus import shared_subscription
 from conch_schemas import STREAM_SUBJECTS
 
 DURABLE = "bench"
@@ -67,11 +67,11 @@ async def conch_reader(stream: Stream, first: int, count: int) -> Span:
 async def conch_tap(stream: Stream, first: int, count: int) -> Span:
     """What a consumer reads that has been away: its place is its own, nothing is acknowledged."""
     seen: list[int] = []
-    async with feeding(stream.bus) as feed:
+    async with shared_subscription(stream.bus) as shared_events:
         began = time.perf_counter()
-        async with feed.tap(None, after=first - 1) as tap:
+        async with shared_events.subscribe(None, after=first - 1) as subscription:
             while len(seen) < count:
-                seen += [arrived.seq for arrived in await tap.get(BATCH)]
+                seen += [arrived.seq for arrived in await subscription.get(BATCH)]
         ended = time.perf_counter()
     in_order(seen, first, count)
     return began, ended

@@ -17,7 +17,7 @@ from bus.figures import Delay, Figures
 from bus.pipeline import AGENTS, conch_consumers
 from bus.server import Server
 from bus.stream import opened
-from conch.bus import Message
+from conch.bus import OutgoingMessage
 
 OFFERED = {1: 60.0, 10: 60.0, 100: 60.0, 1000: 15.0}
 """Cycles a second -> seconds."""
@@ -31,7 +31,7 @@ async def measure(figures: Figures, *, times: int, share: float) -> None:
         server = stack.enter_context(Server(strict=True))
         home = stack.enter_context(tempfile.TemporaryDirectory(prefix="conch-bench-home-"))
         async with opened(server) as stream:
-            await stream.bus.publish_many([Message(*each) for each in rendered(weights(AGENTS))])
+            await stream.bus.publish_many([OutgoingMessage(*each) for each in rendered(weights(AGENTS))])
             stack.enter_context(conch_consumers(server, home))
             pace = stack.enter_context(started("bus.pace", server.url))
             for offered, seconds in OFFERED.items():

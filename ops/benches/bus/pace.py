@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from bus.events import acts, rendered
 from bus.pipeline import AGENTS
-from conch.bus import Access, Message
+from conch.bus import Access, OutgoingMessage
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.protocol import Reader
 from conch.processes.child import run_loop
@@ -30,11 +30,11 @@ async def main(url: str) -> None:
         bus.follow(["conch.v1.*.reward.assigned"], after=0) as reader,
     ):
         reading = asyncio.create_task(read(reader, arrived))
-        await delays(bus, arrived, [Message(*each) for each in rendered(itertools.islice(life, WARM))], 1000)
+        await delays(bus, arrived, [OutgoingMessage(*each) for each in rendered(itertools.islice(life, WARM))], 1000)
         print("ready", flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             offered, count = map(int, line.split())
-            messages = [Message(*each) for each in rendered(itertools.islice(life, count))]
+            messages = [OutgoingMessage(*each) for each in rendered(itertools.islice(life, count))]
             print(json.dumps(await delays(bus, arrived, messages, offered)), flush=True)
         reading.cancel()
 
@@ -48,7 +48,9 @@ async def read(reader: Reader, arrived: dict[str, int]) -> None:
             arrived.setdefault(json.loads(delivery.data)["causationid"], now)
 
 
-async def delays(bus: JetStreamBus, arrived: dict[str, int], messages: Sequence[Message], offered: int) -> list[float]:
+async def delays(
+    bus: JetStreamBus, arrived: dict[str, int], messages: Sequence[OutgoingMessage], offered: int
+) -> list[float]:
     """Milliseconds from just before each is published until its reward came."""
     before = len(arrived)
     sent = await pace(bus, messages, offered)
@@ -58,7 +60,7 @@ async def delays(bus: JetStreamBus, arrived: dict[str, int], messages: Sequence[
     return [round((arrived[id] - at) / 1e6, 4) for id, at in sent.items()]
 
 
-async def pace(bus: JetStreamBus, messages: Sequence[Message], offered: int) -> dict[str, int]:
+async def pace(bus: JetStreamBus, messages: Sequence[OutgoingMessage], offered: int) -> dict[str, int]:
     """Publish `offered` a second, whatever comes back; when each was published, by its id."""
     sent: dict[str, int] = {}
     loop = asyncio.get_running_loop()

@@ -21,7 +21,7 @@ from bus.figures import Figures
 from bus.server import Server, cpu_seconds
 from bus.stage import Passed, unstalled
 from bus.stream import Stream, opened, whole
-from conch.bus import Message
+from conch.bus import OutgoingMessage
 from conch.config import BusSettings, Settings
 
 AGENTS = 16
@@ -90,7 +90,7 @@ async def once(mode: Mode, strict: bool, cycles: int, *, watch: Callable[[int], 
         server = stack.enter_context(Server(strict=strict))
         home = stack.enter_context(tempfile.TemporaryDirectory(prefix="conch-bench-home-"))
         async with opened(server) as stream:
-            await stream.bus.publish_many([Message(*each) for each in rendered(weights(AGENTS))])
+            await stream.bus.publish_many([OutgoingMessage(*each) for each in rendered(weights(AGENTS))])
             with ExitStack() as running:
                 consumers = begin(mode, server, home, running)
                 await _publish(stream, _messages(WARM, first=1))
@@ -134,11 +134,11 @@ def conch_consumers(server: Server, home: str, *, metrics: bool = False) -> Abst
     return started("conch.consumer.process", spec=json.dumps(spec))
 
 
-def _messages(cycles: int, *, first: int) -> list[Message]:
-    return [Message(*each) for each in rendered(acts(AGENTS, cycles, first=first))]
+def _messages(cycles: int, *, first: int) -> list[OutgoingMessage]:
+    return [OutgoingMessage(*each) for each in rendered(acts(AGENTS, cycles, first=first))]
 
 
-async def _publish(stream: Stream, messages: Sequence[Message]) -> None:
+async def _publish(stream: Stream, messages: Sequence[OutgoingMessage]) -> None:
     for at in range(0, len(messages), AT_ONCE):
         await stream.bus.publish_many(messages[at : at + AT_ONCE])
 

@@ -13,7 +13,7 @@ from bus.figures import Figures
 from bus.raw import Span
 from bus.server import Server
 from bus.stream import Stream, opened
-from conch.bus import Message
+from conch.bus import OutgoingMessage
 
 SUBJECT = "conch.v1.bench.action.taken"
 WINDOW = 1000
@@ -49,9 +49,9 @@ async def _each_mode(figures: Figures, stream: Stream, size: int, share: float) 
         figures.add(f"durable publish, {size} B", name, count / (ended - began), goal=goal, ours=publish is conch_many)
 
 
-def messages(data: bytes, count: int) -> list[Message]:
+def messages(data: bytes, count: int) -> list[OutgoingMessage]:
     """`count` events with ids of their own."""
-    return [Message(SUBJECT, data, f"bench-{next(_ids)}") for _ in range(count)]
+    return [OutgoingMessage(SUBJECT, data, f"bench-{next(_ids)}") for _ in range(count)]
 
 
 async def conch_many(stream: Stream, data: bytes, count: int) -> Span:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from bus.joy import joy
 from bus.lifetime import until_told
-from conch.bus import Access, feeding
+from conch.bus import Access, shared_subscription
 from conch.bus.jetstream import JetStreamBus
 from conch.consumer.runtime.loop import ConsumerRuntime
 from conch.consumer.spec import ConsumerSpec
@@ -22,8 +22,8 @@ BATCH = replace(EACH, handle=lambda actions: [joy(action) for action in actions]
 async def main(mode: str, url: str) -> None:
     """Until the input ends; then what is in hand is finished."""
     stop = asyncio.Event()
-    async with JetStreamBus(Access(url), name="stage") as bus, feeding(bus, EACH.kinds) as feed:
-        running = asyncio.create_task(ConsumerRuntime(feed, BATCH if mode == "batch" else EACH).run(stop))
+    async with JetStreamBus(Access(url), name="stage") as bus, shared_subscription(bus, EACH.kinds) as shared_events:
+        running = asyncio.create_task(ConsumerRuntime(shared_events, BATCH if mode == "batch" else EACH).run(stop))
         await until_told()
         stop.set()
         await running

@@ -12,7 +12,7 @@ from typing import Any
 from runs import fresh_home
 
 import conch_services.store.consumer as store_module
-from conch.bus import feeding
+from conch.bus import shared_subscription
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer
@@ -42,8 +42,8 @@ async def clock_jumps(times: int) -> Row:
             await server.start()
             async with (
                 JetStreamBus(Access(server.url, token=TOKEN), strict=True) as bus,
-                feeding(bus) as feed,
-                consuming(feed, own, [*SCORERS, "store"]),
+                shared_subscription(bus) as shared_events,
+                consuming(shared_events, own, [*SCORERS, "store"]),
             ):
                 await bus.publish(*ready(weights(own))[:2], id="weights")
                 for cycle in range(times):

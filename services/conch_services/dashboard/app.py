@@ -11,24 +11,24 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from conch_services.dashboard.api import PREFIX, make_api
-from conch_services.dashboard.checking import Checks
+from conch_services.dashboard.checking import ChainChecks
 from conch_services.dashboard.errors import HANDLERS
 from conch_services.dashboard.hub import LIVE
-from conch_services.dashboard.live import Live
+from conch_services.dashboard.live import LiveStream
 from conch_services.dashboard.pages import ROUTES
-from conch_services.dashboard.world import World
+from conch_services.dashboard.world import DashboardContext
 
 HERE = Path(__file__).parent
 
 
-def make_app(world: World) -> Starlette:
+def make_app(world: DashboardContext) -> Starlette:
     """The dashboard over `world`, as an ASGI application."""
-    checks = Checks(world)
+    checks = ChainChecks(world)
     app = Starlette(
         routes=[
             *ROUTES,
             Mount(PREFIX, make_api(world, checks)),
-            Route("/live", Live(world.hub).stream),
+            Route("/live", LiveStream(world.hub).stream),
             Route("/healthz", _healthz),
             Route("/readyz", _readyz),
             Mount("/static", StaticFiles(directory=HERE / "static")),

@@ -18,7 +18,7 @@ MOST_KEPT = 64
 """Answers that are kept of one question, the oldest forgotten first."""
 
 
-class Asked(NamedTuple, Generic[T]):
+class QueryResult(NamedTuple, Generic[T]):
     """An answer, or why there is none: no run, no store yet, a store that is locked."""
 
     found: T | None
@@ -28,16 +28,16 @@ class Asked(NamedTuple, Generic[T]):
     """There is a history, and it cannot be read: damaged, locked, of a newer Conch."""
 
 
-async def asked(answer: Awaitable[T]) -> Asked[T]:
+async def asked(answer: Awaitable[T]) -> QueryResult[T]:
     """The answer, with what it raises as a sentence. Cancelled: so is the asking."""
     try:
-        return Asked(await answer)
+        return QueryResult(await answer)
     except ConchError as error:
         broken = isinstance(error, StoreError | CheckError) and not isinstance(error, NoStoreError)
-        return Asked(None, safe_text(str(error), one_line=True), broken)
+        return QueryResult(None, safe_text(str(error), one_line=True), broken)
 
 
-class Kept(Generic[T]):
+class AnswerCache(Generic[T]):
     """Answers by their key, each made once for everybody who asks within `seconds` of when it was begun.
 
     What raised is not kept. Whoever goes away while an answer is made leaves it to the others.
@@ -59,12 +59,12 @@ class Kept(Generic[T]):
         return await asyncio.shield(task)
 
 
-def kept(request: Request, name: str, seconds: float) -> Kept[Any]:
+def kept(request: Request, name: str, seconds: float) -> AnswerCache[Any]:
     """The answers of this name that the dashboard keeps."""
-    there: dict[str, Kept[Any]] | None = getattr(request.app.state, "kept", None)
+    there: dict[str, AnswerCache[Any]] | None = getattr(request.app.state, "kept", None)
     if there is None:
         there = request.app.state.kept = {}
-    return there.setdefault(name, Kept(seconds))
+    return there.setdefault(name, AnswerCache(seconds))
 
 
 def _failed(task: asyncio.Task[Any]) -> bool:

@@ -12,9 +12,9 @@ from conch.errors import BusError, CheckError, ConchError
 from conch.experience import ExperienceReader, Removal
 from conch.text import safe_text
 from conch.views.verification import chain_start, unmarked_yet
-from conch.witness import Problem, Verification
+from conch.witness import MarkProblem, Verification
 from conch_schemas import Mark
-from conch_services.dashboard.world import World
+from conch_services.dashboard.world import DashboardContext
 
 PIECE = 500
 """Marks that are read and hashed at a time: some 40 ms in which a page may wait for a thread."""
@@ -25,7 +25,7 @@ MOST_AGENTS = 64
 
 
 @dataclass
-class Check:
+class ChainCheck:
     """One verification of one agent's chain, under way or over."""
 
     agent: str
@@ -38,7 +38,7 @@ class Check:
     """Acts whose mark is still to come."""
     unknown: int = 0
     """Acts without a mark of which is not known whether one is to come: the bus could not be asked."""
-    problems: Sequence[Problem] = ()
+    problems: Sequence[MarkProblem] = ()
     why: str = ""
     """Why it could not be done, in a sentence."""
     removals: Sequence[Removal] = ()
@@ -57,28 +57,28 @@ class Check:
         return min(1.0, self.marks / (self.last + 1))
 
 
-class Checks:
+class ChainChecks:
     """The last verification of each agent."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: DashboardContext) -> None:
         self._world = world
-        self._last: dict[str, Check] = {}
+        self._last: dict[str, ChainCheck] = {}
         self._one = asyncio.Semaphore(1)
 
-    def of(self, agent: str) -> Check | None:
+    def of(self, agent: str) -> ChainCheck | None:
         """The last one, or the one under way."""
         return self._last.get(agent)
 
-    def upto(self, agent: str, last: int) -> Check:
+    def upto(self, agent: str, last: int) -> ChainCheck:
         """One that takes in mark `last`, begun where the last one does not and is over; else that one."""
         known = self._last.get(agent)
         return self.begin(agent, last) if known is None or (known.last < last and not known.running) else known
 
-    def begin(self, agent: str, last: int) -> Check:
+    def begin(self, agent: str, last: int) -> ChainCheck:
         """Look at the chain up to mark `last`; the one under way where there is one."""
         known = self._last.pop(agent, None)
         if known is None or not known.running:
-            known = Check(agent, last)
+            known = ChainCheck(agent, last)
             known.task = asyncio.create_task(self._made(known), name="conch.dashboard.verify")
         self._last[agent] = known
         idle = [name for name, one in self._last.items() if not one.running]
@@ -86,21 +86,21 @@ class Checks:
             del self._last[name]
         return known
 
-    async def _made(self, check: Check) -> None:
+    async def _made(self, check: ChainCheck) -> None:
         async with self._one:
             began = time.monotonic()
             try:
                 async with asyncio.timeout(LONGEST):
                     await self._look(check)
             except CheckError as error:
-                check.problems = (Problem("changed", check.agent, None, safe_text(str(error), one_line=True)),)
+                check.problems = (MarkProblem("changed", check.agent, None, safe_text(str(error), one_line=True)),)
             except ConchError as error:
                 check.why = safe_text(str(error), one_line=True)
             except TimeoutError:
                 check.why = f"it was given up after {LONGEST:g} s: conch mark verify takes as long as it needs"
             check.seconds = time.monotonic() - began
 
-    async def _look(self, check: Check) -> None:
+    async def _look(self, check: ChainCheck) -> None:
         position, epoch, acts, scored = await self._world.read(lambda reader: _asked_for(reader, check.agent))
         chain, start = Verification(check.agent), 0
         while start <= check.last:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from conch.experience import Point
+from conch.experience import ExperiencePoint
 from conch.rewards.agreement import agreement
 from conch.rewards.watch import amounts, variance_shares
 
@@ -18,7 +18,7 @@ WIDTH, HEIGHT = 120.0, 24.0
 
 
 @dataclass(frozen=True)
-class Strip:
+class ValueStrip:
     """How a component's values are spread over its range, to be drawn."""
 
     bars: tuple[tuple[float, float, float, float], ...]
@@ -29,10 +29,10 @@ class Strip:
     """The same in words."""
 
 
-def strip(values: Sequence[float], limits: Sequence[float] | None) -> Strip:
+def strip(values: Sequence[float], limits: Sequence[float] | None) -> ValueStrip:
     """The values over their range, else from the least to the greatest; the fullest bin is as high as the strip."""
     if not values:
-        return Strip((), None, "no values")
+        return ValueStrip((), None, "no values")
     low, high = limits if limits is not None and limits[1] > limits[0] else (min(values), max(values))
     wide = (high - low) or 1.0
     counts = Counter(min(BINS - 1, max(0, int((value - low) / wide * BINS))) for value in values)
@@ -45,10 +45,10 @@ def strip(values: Sequence[float], limits: Sequence[float] | None) -> Strip:
     fullest = max(counts, key=lambda place: (counts[place], -place))
     at = [low + wide * (fullest + end) / BINS for end in (0, 1)]
     words = f"{len(values)} values from {min(values):g} to {max(values):g}, most between {at[0]:g} and {at[1]:g}"
-    return Strip(tuple(bars), zero, words)
+    return ValueStrip(tuple(bars), zero, words)
 
 
-def shares(points: Sequence[Point]) -> dict[str, float]:
+def shares(points: Sequence[ExperiencePoint]) -> dict[str, float]:
     """Cov(part, total) ÷ Var(total) of each part and each further step of the total; they add up to 1.
 
     Empty for fewer than two cycles, and for a total that never changes.
@@ -67,7 +67,7 @@ def share_of(component: str, role: str, found: Mapping[str, float]) -> float | N
     return found.get(f"gate:{component}" if role == "gate" else component)
 
 
-def bites(points: Iterable[Point]) -> Counter[str]:
+def bites(points: Iterable[ExperiencePoint]) -> Counter[str]:
     """Component -> in how many cycles it was capped, doubled what it boosts, took something off, or closed as a gate.
 
     What held the whole cycle to −1..1 is called `cycle`.
@@ -80,7 +80,7 @@ def bites(points: Iterable[Point]) -> Counter[str]:
 
 
 @dataclass(frozen=True)
-class Voice:
+class ScorerValues:
     """What one scorer said of a component in one version: by act."""
 
     scorer: str
@@ -94,8 +94,8 @@ class Disagreement:
     """Two who judged one component, over the acts that both have scored."""
 
     component: str
-    first: Voice
-    second: Voice
+    first: ScorerValues
+    second: ScorerValues
     count: int
     apart: float | None
     """Mean absolute difference; None without any."""
@@ -105,7 +105,7 @@ class Disagreement:
     """Why there is none; empty where there is one."""
 
 
-def disagreement(component: str, first: Voice, second: Voice) -> Disagreement:
+def disagreement(component: str, first: ScorerValues, second: ScorerValues) -> Disagreement:
     """How far the two are apart."""
     both = sorted(first.values.keys() & second.values.keys())
     one, other = ([voice.values[act] for act in both] for voice in (first, second))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from conch.experience import Point
+from conch.experience import ExperiencePoint
 from conch.views.line import fixed, signed
 
 EXECUTED = ("success", "error", "timeout", "blocked")
@@ -19,7 +19,7 @@ TREND = 25
 """Cycles that the trend of the needs is taken over."""
 
 
-class Figure(NamedTuple):
+class KeyFigure(NamedTuple):
     """One key figure."""
 
     name: str
@@ -28,7 +28,7 @@ class Figure(NamedTuple):
     note: str
 
 
-def row(point: Point) -> dict[str, Any]:
+def row(point: ExperiencePoint) -> dict[str, Any]:
     """What the page's scripts know of a cycle, as JSON; `figures.js` makes the same of a live fact."""
     return {
         "cycle": point.cycle,
@@ -43,18 +43,18 @@ def row(point: Point) -> dict[str, Any]:
     }
 
 
-def key_figures(points: Sequence[Point]) -> list[Figure]:
+def key_figures(points: Sequence[ExperiencePoint]) -> list[KeyFigure]:
     """Of these cycles, the oldest first: reward, format, tools, needs, exploration, coverage; a dash where none say."""
     executed = [point for point in points if point.outcome in EXECUTED]
     trend = needs_trend([point.needs_after for point in points[-TREND:] if point.needs_after])
     late = sum(not point.complete for point in points)
     return [
-        Figure("reward", "Mean reward", signed(fmean(p.total for p in points)) if points else "–", "per cycle"),
-        Figure("format", "Format compliance", _share([p.valid for p in points]), "of replies are valid"),
-        Figure("tools", "Tool success", _share([p.outcome == "success" for p in executed]), "of tool calls"),
-        Figure("needs", "Needs trend", "–" if trend is None else signed(trend, 4), f"a cycle, the last {TREND}"),
-        Figure("exploration", "Exploration", str(len({tool_of(p.skill) for p in executed})), "distinct tools"),
-        Figure(
+        KeyFigure("reward", "Mean reward", signed(fmean(p.total for p in points)) if points else "–", "per cycle"),
+        KeyFigure("format", "Format compliance", _share([p.valid for p in points]), "of replies are valid"),
+        KeyFigure("tools", "Tool success", _share([p.outcome == "success" for p in executed]), "of tool calls"),
+        KeyFigure("needs", "Needs trend", "–" if trend is None else signed(trend, 4), f"a cycle, the last {TREND}"),
+        KeyFigure("exploration", "Exploration", str(len({tool_of(p.skill) for p in executed})), "distinct tools"),
+        KeyFigure(
             "coverage",
             "Coverage",
             _percent(fmean(p.coverage for p in points)) if points else "–",
@@ -70,7 +70,7 @@ def needs_trend(levels: Sequence[Mapping[str, float]]) -> float | None:
     return (fmean(levels[-1].values()) - fmean(levels[0].values())) / (len(levels) - 1)
 
 
-def actions(points: Sequence[Point]) -> list[tuple[str, float]]:
+def actions(points: Sequence[ExperiencePoint]) -> list[tuple[str, float]]:
     """(tool or kind, its share), the most frequent first, of equals by name; at most MOST_ACTIONS and the rest."""
     counts = Counter(tool_of(point.skill) for point in points)
     ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from conch.bus import Feed
+from conch.bus import SharedSubscription
 from conch.bus.subscription import decoded
 from conch_schemas import ContractViolationError, subject_filter
 from conch_services.dashboard.frames import SHOWN, frame
@@ -35,7 +35,7 @@ LOOK_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
-class News:
+class PageUpdate:
     """What a page is told next."""
 
     after: int
@@ -48,7 +48,7 @@ class News:
     """The stream is another one than the page knew: it begins again from what is there now."""
 
 
-class Hub:
+class LiveHub:
     """The ring, and who fills it. While no bus is attached pages wait; `state` says why."""
 
     def __init__(self) -> None:
@@ -61,12 +61,12 @@ class Hub:
         self._epoch = ""
         self._ring: deque[tuple[int, str, bytes]] = deque()
         """(place, agent, frame), in the order of the stream."""
-        self._feed: Feed | None = None
+        self._shared_events: SharedSubscription | None = None
         self._filled = asyncio.Event()
         """Set when something came that pages have not been woken for."""
         self._tick = asyncio.Event()
         """Set, and another one made, when pages are woken."""
-        self._made: dict[tuple[int, str | None], News] = {}
+        self._made: dict[tuple[int, str | None], PageUpdate] = {}
         """Of this tick, what pages at one place are told: most are at the same."""
         self.closed = False
         self.pages = 0
@@ -74,39 +74,39 @@ class Hub:
 
     # -- filling -----------------------------------------------------------------------------------------------------
 
-    async def follow(self, feed: Feed) -> None:
+    async def follow(self, shared_events: SharedSubscription) -> None:
         """Take facts from the bus, for ever: from where the last one was left, or of another stream from its end.
 
         Raises BusError where the bus refuses the reading.
         """
-        await self._begin(feed)
-        self._feed = feed
+        await self._begin(shared_events)
+        self._shared_events = shared_events
         async with asyncio.TaskGroup() as group:
             try:
-                group.create_task(self._look_after(feed), name="conch.dashboard.look")
+                group.create_task(self._look_after(shared_events), name="conch.dashboard.look")
                 group.create_task(self._keep_ticking(), name="conch.dashboard.tick")
-                async with feed.tap(SHOWN, after=self.last) as tap:
+                async with shared_events.subscribe(SHOWN, after=self.last) as subscription:
                     while True:
-                        for arrived in await tap.get(BATCH):
+                        for arrived in await subscription.get(BATCH):
                             with contextlib.suppress(ContractViolationError):  # its consumers make the dead letters
                                 self._add(arrived.seq, arrived.agent, frame(arrived.event, arrived.seq))
                             self.last = arrived.seq
                         await asyncio.sleep(0)
             finally:
-                self._feed = None
+                self._shared_events = None
 
-    async def _begin(self, feed: Feed) -> None:
-        epoch = (await feed.bus.state()).epoch
-        if epoch != self._epoch or feed.seq - self.last > MOST_READ:
-            self._epoch, self.last, self._floor = epoch, feed.seq, feed.seq
+    async def _begin(self, shared_events: SharedSubscription) -> None:
+        epoch = (await shared_events.bus.state()).epoch
+        if epoch != self._epoch or shared_events.seq - self.last > MOST_READ:
+            self._epoch, self.last, self._floor = epoch, shared_events.seq, shared_events.seq
             self._ring.clear()
             self._wake()
         self.say(LIVE)
 
-    async def _look_after(self, feed: Feed) -> None:
+    async def _look_after(self, shared_events: SharedSubscription) -> None:
         while True:
-            away = feed.bus.refusal or "the bus does not answer; it is asked again and again"
-            self.say(LIVE if feed.bus.connected else away)
+            away = shared_events.bus.refusal or "the bus does not answer; it is asked again and again"
+            self.say(LIVE if shared_events.bus.connected else away)
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _keep_ticking(self) -> None:
@@ -143,7 +143,7 @@ class Hub:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    async def news(self, after: int, agent: str | None = None) -> AsyncIterator[News]:
+    async def news(self, after: int, agent: str | None = None) -> AsyncIterator[PageUpdate]:
         """What comes behind the place `after`, of one agent or of all, as it comes; until the hub is closed.
 
         Each frame once, in the order of the stream. Something comes also when only `state` has changed.
@@ -153,7 +153,7 @@ class Hub:
             tick = self._tick
             if self._epoch and (after > self.last or self._epoch != (epoch or self._epoch)):
                 after = self.last
-                yield News(after, anew=True)
+                yield PageUpdate(after, anew=True)
             epoch = self._epoch
             if after < self._floor:
                 fresh = await self._read_back(after, agent)
@@ -169,7 +169,7 @@ class Hub:
             elif after >= self._floor:
                 await tick.wait()
 
-    def _fresh(self, after: int, agent: str | None) -> News:
+    def _fresh(self, after: int, agent: str | None) -> PageUpdate:
         """Out of the ring."""
         found = []
         for seq, whose, made in reversed(self._ring):
@@ -179,14 +179,14 @@ class Hub:
                 found.append(made)
         return _newest(found[::-1], self.last)
 
-    async def _read_back(self, after: int, agent: str | None) -> News:
+    async def _read_back(self, after: int, agent: str | None) -> PageUpdate:
         """What the ring has no more, out of the stream: the newest MOST_READ events up to where the ring begins."""
-        floor, feed = self._floor, self._feed
-        if feed is None or floor - after > MOST_READ:
-            return News(floor, missed=floor - after)
+        floor, shared_events = self._floor, self._shared_events
+        if shared_events is None or floor - after > MOST_READ:
+            return PageUpdate(floor, missed=floor - after)
         found = []
         filters = [subject_filter(kind, agent or "*") for kind in SHOWN]
-        async for delivery in feed.bus.read(filters, after=after):
+        async for delivery in shared_events.bus.read(filters, after=after):
             if delivery.seq > floor:
                 break
             with contextlib.suppress(ContractViolationError):
@@ -195,5 +195,5 @@ class Hub:
         return _newest(found, floor)
 
 
-def _newest(found: list[bytes], after: int) -> News:
-    return News(after, b"".join(found[-MOST_AT_ONCE:]), missed=max(0, len(found) - MOST_AT_ONCE))
+def _newest(found: list[bytes], after: int) -> PageUpdate:
+    return PageUpdate(after, b"".join(found[-MOST_AT_ONCE:]), missed=max(0, len(found) - MOST_AT_ONCE))

@@ -46,25 +46,25 @@ _NAMES: Final = {f"conch.v1.{kind.TYPE}": name for kind, name in _BY.items()}
 _SCORES: Final = f"conch.v1.{RewardAssigned.TYPE}"
 
 
-class _Data(msgspec.Struct):
+class _StampedData(msgspec.Struct):
     scorer: str = ""
     revision: int = 1
 
 
-class _Fact(msgspec.Struct):
+class _TimedEvent(msgspec.Struct):
     """What is read of an event."""
 
     id: str
     type: str
     causationid: str | None = None
-    data: _Data = msgspec.field(default_factory=_Data)
+    data: _StampedData = msgspec.field(default_factory=_StampedData)
 
 
-_fact = msgspec.json.Decoder(_Fact).decode
+_fact = msgspec.json.Decoder(_TimedEvent).decode
 
 
 @dataclass(frozen=True)
-class Latency:
+class ConsumerLatency:
     """Of one consumer, in milliseconds."""
 
     count: int
@@ -72,7 +72,7 @@ class Latency:
     p95: float
 
 
-class Latencies:
+class LatencyTracker:
     """The newest latencies of every consumer; asked again, only what is new is read."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Latencies:
         """Id of a fact -> when the stream stored it, seconds since the epoch; the oldest first."""
         self._took: dict[str, deque[float]] = {}
 
-    async def look(self, bus: Bus) -> dict[str, Latency]:
+    async def look(self, bus: Bus) -> dict[str, ConsumerLatency]:
         """By consumer, of a scorer by its name. Raises BusError."""
         stream = await bus.state()
         if stream.epoch != self._epoch:
@@ -113,7 +113,7 @@ class Latencies:
             self._took.setdefault(name, deque(maxlen=NEWEST)).append(max(0.0, delivery.time - begun))
 
 
-def _latency(took: Iterable[float]) -> Latency:
+def _latency(took: Iterable[float]) -> ConsumerLatency:
     ordered = sorted(took)
     at = [ordered[max(0, -(-percent * len(ordered) // 100) - 1)] * 1000.0 for percent in (50, 95)]
-    return Latency(len(ordered), at[0], at[1])
+    return ConsumerLatency(len(ordered), at[0], at[1])

@@ -22,7 +22,7 @@ Acted = tuple[int, str | None, float]
 
 
 @dataclass(frozen=True)
-class Slope:
+class RewardSlope:
     """How much the total rises in 100 cycles."""
 
     value: float
@@ -32,7 +32,7 @@ class Slope:
     cycles: int
 
 
-def slope(acted: Sequence[Acted]) -> Slope | None:
+def slope(acted: Sequence[Acted]) -> RewardSlope | None:
     """Of the last 200 cycles, by least squares; None for fewer than 20. Takes the cycles for independent, so that the
     interval is too narrow where they are not."""
     rows = acted[-SLOPE_OVER:]
@@ -47,11 +47,11 @@ def slope(acted: Sequence[Acted]) -> Slope | None:
     rise = math.fsum((a - x) * (b - y) for a, b in zip(xs, ys, strict=True)) / wide
     left = math.fsum((b - y - rise * (a - x)) ** 2 for a, b in zip(xs, ys, strict=True))
     error = SURE * math.sqrt(left / (n - 2) / wide)
-    return Slope(rise, rise - error, rise + error, n)
+    return RewardSlope(rise, rise - error, rise + error, n)
 
 
 @dataclass(frozen=True)
-class Earned:
+class PolicyReward:
     """What acted under one policy."""
 
     policy: str | None
@@ -61,13 +61,13 @@ class Earned:
     mean: float
 
 
-def by_policy(acted: Sequence[Acted]) -> list[Earned]:
+def by_policy(acted: Sequence[Acted]) -> list[PolicyReward]:
     """The policies of these cycles, the one that acted last first."""
     found: dict[str | None, list[tuple[int, float]]] = {}
     for cycle, policy, total in acted:
         found.setdefault(policy, []).append((cycle, total))
     made = [
-        Earned(policy, rows[0][0], rows[-1][0], len(rows), fmean(total for _, total in rows))
+        PolicyReward(policy, rows[0][0], rows[-1][0], len(rows), fmean(total for _, total in rows))
         for policy, rows in found.items()
     ]
     return sorted(made, key=lambda one: -one.last)

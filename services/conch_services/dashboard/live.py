@@ -9,7 +9,7 @@ from sse_starlette import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import Response
 
-from conch_services.dashboard.hub import Hub
+from conch_services.dashboard.hub import LiveHub
 from conch_services.dashboard.security.refusals import TOO_MANY_PAGES, problem
 
 MOST_PAGES = 1000
@@ -25,7 +25,7 @@ AGAIN_MS = 1000
 _encode = msgspec.json.Encoder().encode
 
 
-class Live:
+class LiveStream:
     """`GET /live?after=SEQ&agent=NAME`: every frame behind that place, then as they come; the header Last-Event-ID,
     which a browser sends when it comes again, goes before `after`.
 
@@ -33,7 +33,7 @@ class Live:
     history) and `anew` (the stream is another one: draw the page again).
     """
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: LiveHub) -> None:
         self._hub = hub
 
     async def stream(self, request: Request) -> Response:

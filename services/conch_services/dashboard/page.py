@@ -15,12 +15,12 @@ from starlette.responses import HTMLResponse, Response
 from conch.rewards.watch import MEANINGS, bounds
 from conch.text import safe_text
 from conch.views.line import action_words, fixed, needed, scored_of, signed, total_ms
-from conch_services.dashboard.asking import Asked, asked
-from conch_services.dashboard.world import World
+from conch_services.dashboard.asking import QueryResult, asked
+from conch_services.dashboard.world import DashboardContext
 
 
 @dataclass(frozen=True)
-class Entry:
+class MenuEntry:
     """A page in the menu."""
 
     path: str
@@ -31,22 +31,22 @@ class Entry:
 
 _CHARTS = "In a chart the arrow keys go from cycle to cycle, and Enter opens one."
 MENU = (
-    Entry(
+    MenuEntry(
         "/", "Overview", f"How the agent fares over its last cycles: its reward, its needs, what it does now. {_CHARTS}"
     ),
-    Entry(
+    MenuEntry(
         "/cycles",
         "Cycles",
         "Every cycle, the newest first: one thought, one act, and the reward it got. A cycle's own page tells it from "
         "the thought to the scores and the marks of the witness.",
     ),
-    Entry("/rewards", "Rewards", f"What each part of the reward pays and how much it says. {_CHARTS}"),
-    Entry("/needs", "Needs & drives", f"How satisfied each need is, what moved it, and the goals. {_CHARTS}"),
-    Entry("/training", "Training", f"The policies the agent has had, and how each fared. {_CHARTS}"),
-    Entry("/review", "Review", "Cycles that stand out, one at a time: your word on each is a score of its own."),
-    Entry("/bus", "Bus", "The stream of facts, how far each consumer has read it, and what none could handle."),
-    Entry("/witness", "Witness", "The chain of marks, one for every act and score set; a change of any breaks it."),
-    Entry("/settings", "Settings", "Every setting in force, with where it comes from, and checks of this machine."),
+    MenuEntry("/rewards", "Rewards", f"What each part of the reward pays and how much it says. {_CHARTS}"),
+    MenuEntry("/needs", "Needs & drives", f"How satisfied each need is, what moved it, and the goals. {_CHARTS}"),
+    MenuEntry("/training", "Training", f"The policies the agent has had, and how each fared. {_CHARTS}"),
+    MenuEntry("/review", "Review", "Cycles that stand out, one at a time: your word on each is a score of its own."),
+    MenuEntry("/bus", "Bus", "The stream of facts, how far each consumer has read it, and what none could handle."),
+    MenuEntry("/witness", "Witness", "The chain of marks, one for every act and score set; a change of any breaks it."),
+    MenuEntry("/settings", "Settings", "Every setting in force, with where it comes from, and checks of this machine."),
 )
 
 TEMPLATES = Environment(
@@ -89,8 +89,8 @@ async def page(request: Request, template: str, found: Mapping[str, Any], status
 
 async def surroundings(request: Request) -> dict[str, Any]:
     """What stands around every page, as its templates name it."""
-    world: World = request.app.state.world
-    looked: Asked[tuple[str, ...]] = await asked(_acted(world))
+    world: DashboardContext = request.app.state.world
+    looked: QueryResult[tuple[str, ...]] = await asked(_acted(world))
     agents = looked.found or (world.settings.agent,)
     agent = chosen(request, agents, world.settings.agent)
     path = request.url.path
@@ -109,18 +109,18 @@ async def surroundings(request: Request) -> dict[str, Any]:
     }
 
 
-async def agents_of(world: World) -> tuple[str, ...]:
+async def agents_of(world: DashboardContext) -> tuple[str, ...]:
     """Names of the agents that have acted; of a home without history, the one of the settings."""
     return (await asked(_acted(world))).found or (world.settings.agent,)
 
 
-async def _acted(world: World) -> tuple[str, ...]:
+async def _acted(world: DashboardContext) -> tuple[str, ...]:
     return await world.read(lambda reader: reader.agents())
 
 
 async def agent_of(request: Request) -> str:
     """The agent that a request is about, by the history's agents."""
-    world: World = request.app.state.world
+    world: DashboardContext = request.app.state.world
     return chosen(request, await agents_of(world), world.settings.agent)
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev
 from typing import Final
 
-from conch.experience import Point
+from conch.experience import ExperiencePoint
 from conch.needs.fold import HUMAN_SCORER
 from conch.requests.human_score import APPROVAL
-from conch.rewards.watch import Active
+from conch.rewards.watch import ActiveAlarm
 from conch.views.line import signed
 
 EXTREME: Final = 2.0
@@ -23,7 +23,7 @@ MOST_OF_ONE: Final = 20
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ReviewCandidate:
     """A cycle that is worth a look."""
 
     cycle: int
@@ -34,8 +34,8 @@ class Candidate:
 
 
 def candidates(
-    points: Sequence[Point], alarms: Iterable[Active], limits: Mapping[str, Sequence[float]]
-) -> list[Candidate]:
+    points: Sequence[ExperiencePoint], alarms: Iterable[ActiveAlarm], limits: Mapping[str, Sequence[float]]
+) -> list[ReviewCandidate]:
     """The cycles to look at, the weightiest first, of equals the newest; none that a person has judged.
 
     An alarm that began at it weighs 4; a disagreement 2 and its share of the component's range (`limits`: by
@@ -55,7 +55,7 @@ def candidates(
     made = []
     for cycle, reasons in found.items():
         reasons.sort(key=lambda one: -one[0])
-        made.append(Candidate(cycle, tuple(words for _, words in reasons), sum(weight for weight, _ in reasons)))
+        made.append(ReviewCandidate(cycle, tuple(words for _, words in reasons), sum(weight for weight, _ in reasons)))
     return sorted(made, key=lambda one: (-one.weight, -one.cycle))
 
 
@@ -63,7 +63,7 @@ Found = tuple[int, float, str]
 """(cycle, weight, words)."""
 
 
-def _judged(point: Point) -> bool:
+def _judged(point: ExperiencePoint) -> bool:
     """Where a part of the weight set waits for a person, an act bears a score of him that says nothing."""
     mine = [score for score in point.scores if (score.component, score.scorer) == (APPROVAL, HUMAN_SCORER)]
     return any(score.value is not None for score in mine)
@@ -73,11 +73,11 @@ def _most(found: Iterable[Found]) -> list[Found]:
     return sorted(found, key=lambda one: (-one[1], -one[0]))[:MOST_OF_ONE]
 
 
-def _alarmed(alarms: Iterable[Active]) -> list[Found]:
+def _alarmed(alarms: Iterable[ActiveAlarm]) -> list[Found]:
     return [(one.cycle, 4.0, f"alarm: {one.alarm.replace('_', ' ')}") for one in alarms if one.cycle is not None]
 
 
-def _apart(points: Sequence[Point], limits: Mapping[str, Sequence[float]]) -> Iterable[Found]:
+def _apart(points: Sequence[ExperiencePoint], limits: Mapping[str, Sequence[float]]) -> Iterable[Found]:
     for point in points:
         said: dict[str, list[float]] = defaultdict(list)
         for score in point.scores:
@@ -90,7 +90,7 @@ def _apart(points: Sequence[Point], limits: Mapping[str, Sequence[float]]) -> It
                 yield point.cycle, 2.0 + share, f"scorers disagree on {component} by {max(values) - min(values):.2f}"
 
 
-def _extreme(points: Sequence[Point]) -> Iterable[Found]:
+def _extreme(points: Sequence[ExperiencePoint]) -> Iterable[Found]:
     totals = [point.total for point in points]
     spread = pstdev(totals) if len(totals) > 1 else 0.0
     if spread <= 1e-9:
@@ -107,7 +107,7 @@ def _extreme(points: Sequence[Point]) -> Iterable[Found]:
             )
 
 
-def _incomplete(points: Sequence[Point]) -> Iterable[Found]:
+def _incomplete(points: Sequence[ExperiencePoint]) -> Iterable[Found]:
     for point in points:
         if point.complete:
             continue

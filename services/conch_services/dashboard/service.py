@@ -10,19 +10,19 @@ from contextlib import asynccontextmanager, closing, contextmanager
 import structlog
 import uvicorn
 
-from conch.auth import Passes, called
-from conch.bus import Feed
+from conch.auth import LoginTokens, called
+from conch.bus import SharedSubscription
 from conch.config import UiSettings
 from conch.config.model import UI_PORT
 from conch.consumer import ServiceContext
-from conch.consumer.runtime.output import Tally
+from conch.consumer.runtime.output import ConsumerCounts
 from conch.errors import ConchError
 from conch.home import Home
 from conch.processes.child import innermost
 from conch_services.dashboard.app import make_app
 from conch_services.dashboard.page import compile_templates
-from conch_services.dashboard.security import MOST_HEAD, Guard, Impatient
-from conch_services.dashboard.world import World
+from conch_services.dashboard.security import MOST_HEAD, RequestGuard, TimedHttpProtocol
+from conch_services.dashboard.world import DashboardContext
 
 log = structlog.get_logger(__name__)
 
@@ -42,10 +42,10 @@ class DashboardService:
     name = "dashboard"
 
     def __init__(self, context: ServiceContext) -> None:
-        self.tally = Tally()
+        self.tally = ConsumerCounts()
         self._settings = context.settings.ui
         self._report = context.report
-        self._world = World(context.settings, Home(context.home))
+        self._world = DashboardContext(context.settings, Home(context.home))
         self.address: str | None = None
         """`http://host:port`, while it serves."""
 
@@ -59,22 +59,22 @@ class DashboardService:
         """Never: nothing here waits for its time."""
         return False
 
-    async def run(self, feed: Feed, stop: asyncio.Event) -> None:
+    async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then close every connection. Cancelled: the same.
 
         Raises ConchError when the named port cannot be had.
         """
         async with self.serving():
             self._report(ui=self.address)
-            await self.show(feed, stop)
+            await self.show(shared_events, stop)
 
-    async def show(self, feed: Feed, stop: asyncio.Event) -> None:
+    async def show(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
         """Have the pages follow this bus until `stop` is set; they wait for another one then. Cancelled: the same.
 
         Raises BusError when the bus refuses the reading.
         """
-        self._world.feed = feed
-        following = asyncio.create_task(self._world.hub.follow(feed), name="conch.dashboard.follow")
+        self._world.shared_events = shared_events
+        following = asyncio.create_task(self._world.hub.follow(shared_events), name="conch.dashboard.follow")
         stopping = asyncio.create_task(stop.wait(), name="conch.dashboard.stop")
         try:
             await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -83,7 +83,7 @@ class DashboardService:
         except ExceptionGroup as failed:
             raise innermost(failed) from None
         finally:
-            self._world.feed = None
+            self._world.shared_events = None
             self._world.hub.say(ALONE)
             for task in (following, stopping):
                 task.cancel()
@@ -100,14 +100,14 @@ class DashboardService:
         Raises ConchError when the named port cannot be had, HomeError where nobody could be let in.
         """
         self.say(ALONE)
-        passes = Passes(self._world.home)
+        login_tokens = LoginTokens(self._world.home)
         await asyncio.to_thread(compile_templates)  # before anybody can ask: a first page would wait for it
         with closing(listen(self._settings)) as listening:
             host, port = listening.getsockname()[:2]
             self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
             config = uvicorn.Config(
-                Guard(make_app(self._world), self._settings, passes, port),
-                http=Impatient,
+                RequestGuard(make_app(self._world), self._settings, login_tokens, port),
+                http=TimedHttpProtocol,
                 h11_max_incomplete_event_size=MOST_HEAD,
                 ws="none",
                 lifespan="off",
@@ -120,7 +120,7 @@ class DashboardService:
             serving = asyncio.create_task(server.serve(sockets=[listening]), name="conch.dashboard.serve")
             log.info("dashboard.serving", address=self.address)
             try:
-                with passes.shown_at(called(self._settings, self.address)):
+                with login_tokens.shown_at(called(self._settings, self.address)):
                     yield
             finally:
                 self._world.hub.close()

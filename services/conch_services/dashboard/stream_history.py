@@ -30,7 +30,7 @@ MOST_AGENTS: Final = 32
 """Agents whose drives are remembered."""
 
 
-class Recalled:
+class StreamHistory:
     """The drives of the agents that somebody looked at; asked again, only what is new is read."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ def _last(found: Sequence[tuple[int, Drives]]) -> int:
 
 
 @dataclass(frozen=True)
-class GoalStory:
+class GoalHistory:
     """A goal, from when it was set."""
 
     id: str
@@ -75,20 +75,20 @@ class GoalStory:
     why: str = ""
 
 
-async def goals(bus: Bus, agent: str) -> dict[str, GoalStory]:
+async def goals(bus: Bus, agent: str) -> dict[str, GoalHistory]:
     """Every goal of which the stream still has a word, by id, in the order of being set. Raises BusError."""
-    found: dict[str, GoalStory] = {}
+    found: dict[str, GoalHistory] = {}
     kinds = [subject_filter(kind, agent) for kind in (GoalSet, GoalReached, GoalDropped)]
     async for event in _events(bus, kinds, 0):
         match event:
             case GoalSet(goal=goal, by=by, time=time):
                 told = (goal.statement, check_words(goal.check), goal.priority, by, time)
-                found[goal.id] = GoalStory(goal.id, *told)
+                found[goal.id] = GoalHistory(goal.id, *told)
             case GoalReached(goal=name, time=time):
-                known = found.get(name) or GoalStory(name, event.statement, "", 0.0, "", None)
+                known = found.get(name) or GoalHistory(name, event.statement, "", 0.0, "", None)
                 found[name] = replace(known, state="reached", ended=time)
             case GoalDropped(goal=name, why=why, time=time):
-                known = found.get(name) or GoalStory(name, "", "", 0.0, "", None)
+                known = found.get(name) or GoalHistory(name, "", "", 0.0, "", None)
                 found[name] = replace(known, state="dropped", ended=time, why=why)
     return found
 

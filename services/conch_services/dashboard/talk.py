@@ -23,7 +23,7 @@ PATIENCE = 0.5
 
 
 @dataclass(frozen=True)
-class Said:
+class TalkMessage:
     """A message."""
 
     by: str
@@ -33,19 +33,19 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Talk:
+class Conversation:
     """The last messages, the oldest first."""
 
     upto: int = 0
     """Every message up to this place of the stream is in it, or older; 0: there is none."""
-    said: Sequence[Said] = ()
+    said: Sequence[TalkMessage] = ()
 
 
-async def talk_of(bus: Bus, agent: str) -> Talk:
+async def talk_of(bus: Bus, agent: str) -> Conversation:
     """The last MOST_SAID messages of the agent. Raises BusError; cancelled, nothing is left behind."""
     subjects = [subject_filter(kind, agent) for kind in (MessageReceived, MessageSent)]
     newest = max((one.seq for one in await asyncio.gather(*map(bus.last, subjects)) if one is not None), default=0)
-    found = Talk(newest)
+    found = Conversation(newest)
     span, looked = BACK, newest == 0
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE):
@@ -57,13 +57,13 @@ async def talk_of(bus: Bus, agent: str) -> Talk:
     return found
 
 
-async def _behind(bus: Bus, subjects: Sequence[str], after: int) -> Talk:
-    said: deque[Said] = deque(maxlen=MOST_SAID)
+async def _behind(bus: Bus, subjects: Sequence[str], after: int) -> Conversation:
+    said: deque[TalkMessage] = deque(maxlen=MOST_SAID)
     upto = after
     async for delivery in bus.read(subjects, after=after):
         upto = delivery.seq
         with contextlib.suppress(ContractViolationError):
             event = decoded(delivery.subject, delivery.data)
             if (words := told(event)) is not None:
-                said.append(Said("me" if isinstance(event, MessageReceived) else "it", words["text"]))
-    return Talk(upto, tuple(said))
+                said.append(TalkMessage("me" if isinstance(event, MessageReceived) else "it", words["text"]))
+    return Conversation(upto, tuple(said))

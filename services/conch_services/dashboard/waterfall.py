@@ -17,7 +17,7 @@ LEAST_WIDTH = 1.5
 
 
 @dataclass(frozen=True)
-class Bar:
+class WaterfallBar:
     """One line of the breakdown, or the total."""
 
     name: str
@@ -40,7 +40,7 @@ class Waterfall:
 
     zero: float
     """Where 0 stands, 0 to WIDTH."""
-    bars: tuple[Bar, ...]
+    bars: tuple[WaterfallBar, ...]
 
 
 def waterfall(experience: ExperienceRecorded) -> Waterfall:
@@ -57,11 +57,11 @@ def waterfall(experience: ExperienceRecorded) -> Waterfall:
     zero = -low * scale
     end = (experience.total - low) * scale
     said = signed(experience.total)
-    bars.append(Bar("total", "", said, "", "total", min(zero, end), max(abs(end - zero), LEAST_WIDTH), end))
+    bars.append(WaterfallBar("total", "", said, "", "total", min(zero, end), max(abs(end - zero), LEAST_WIDTH), end))
     return Waterfall(zero, tuple(bars))
 
 
-def _steps(experience: ExperienceRecorded) -> Iterator[tuple[Bar, float | None]]:
+def _steps(experience: ExperienceRecorded) -> Iterator[tuple[WaterfallBar, float | None]]:
     """(what is said of the line, its amount; None where a part was not scored)."""
     lines = {line.step: line for line in experience.breakdown}
     for score in experience.scores:
@@ -70,27 +70,29 @@ def _steps(experience: ExperienceRecorded) -> Iterator[tuple[Bar, float | None]]
         paid = lines.pop(f"part:{score.component}", None)
         yield _part(score, None if paid is None else paid.amount)
         if (cap := lines.pop(f"cap:{score.component}", None)) is not None:
-            yield Bar("cap", "", signed(cap.amount), cap.why, ""), cap.amount
+            yield WaterfallBar("cap", "", signed(cap.amount), cap.why, ""), cap.amount
     for step, line in lines.items():
-        yield Bar(step.replace(":", " "), "", signed(line.amount), line.why, ""), line.amount
+        yield WaterfallBar(step.replace(":", " "), "", signed(line.amount), line.why, ""), line.amount
 
 
-def _part(score: ScoredPart, amount: float | None) -> tuple[Bar, float | None]:
+def _part(score: ScoredPart, amount: float | None) -> tuple[WaterfallBar, float | None]:
     if amount is None or score.value is None:
-        return Bar(score.component, "", score.status.replace("_", " "), score.explanation, "none"), None
+        return WaterfallBar(score.component, "", score.status.replace("_", " "), score.explanation, "none"), None
     formula = f"{signed(score.value, 2)} × {score.weight:.2f}"
-    return Bar(score.component, formula, signed(amount), score.explanation, ""), amount
+    return WaterfallBar(score.component, formula, signed(amount), score.explanation, ""), amount
 
 
-def _drawn(bar: Bar, amount: float | None, begin: float, end: float) -> Bar:
+def _drawn(bar: WaterfallBar, amount: float | None, begin: float, end: float) -> WaterfallBar:
     if amount is None:
-        return Bar(bar.name, bar.formula, bar.said, bar.why, "none", end=end)
+        return WaterfallBar(bar.name, bar.formula, bar.said, bar.why, "none", end=end)
     kind = "bad" if amount < 0 else "good"
-    return Bar(bar.name, bar.formula, bar.said, bar.why, kind, min(begin, end), max(abs(end - begin), LEAST_WIDTH), end)
+    return WaterfallBar(
+        bar.name, bar.formula, bar.said, bar.why, kind, min(begin, end), max(abs(end - begin), LEAST_WIDTH), end
+    )
 
 
 @dataclass(frozen=True)
-class Unweighted:
+class UnweightedScore:
     """A score without a weight."""
 
     score: ScoredPart
@@ -101,7 +103,7 @@ class Unweighted:
 _DOES = {"boost": "boost", "penalty": "penalty", "gate": "gate", "held_out": "watched, held out"}
 
 
-def unweighted(experience: ExperienceRecorded) -> Sequence[Unweighted]:
+def unweighted(experience: ExperienceRecorded) -> Sequence[UnweightedScore]:
     """The scores without a weight: what bears on the whole total before what is only watched."""
-    found = [Unweighted(one, _DOES.get(one.role, "watched")) for one in experience.scores if one.weight <= 0]
+    found = [UnweightedScore(one, _DOES.get(one.role, "watched")) for one in experience.scores if one.weight <= 0]
     return sorted(found, key=lambda one: one.score.role not in BEARING)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from conch.bus import Bus, Feed
+from conch.bus import Bus, SharedSubscription
 from conch.config import Settings
 from conch.errors import BusUnreachableError, NoStoreError, StoreError
 from conch.experience import ExperienceReader, SqliteReader, store_path
 from conch.home import Home
-from conch_services.dashboard.hub import Hub
+from conch_services.dashboard.hub import LiveHub
 
 T = TypeVar("T")
 
@@ -24,13 +24,13 @@ READERS = 2
 
 
 @dataclass
-class World:
+class DashboardContext:
     """One dashboard's view of one home: made with the app, given to every request."""
 
     settings: Settings
     home: Home
-    hub: Hub = field(default_factory=Hub)
-    feed: Feed | None = None
+    hub: LiveHub = field(default_factory=LiveHub)
+    shared_events: SharedSubscription | None = None
     """The bus, while there is one."""
 
     def __post_init__(self) -> None:
@@ -41,9 +41,9 @@ class World:
     @property
     def bus(self) -> Bus:
         """The bus. Raises BusUnreachableError while there is none."""
-        if self.feed is None or not self.feed.bus.connected:
+        if self.shared_events is None or not self.shared_events.bus.connected:
             raise BusUnreachableError(f"the bus is away: {self.hub.state}")
-        return self.feed.bus
+        return self.shared_events.bus
 
     @property
     def store(self) -> Path:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
 from conch.config import BUILTIN_WEIGHTS, Settings
-from conch.consumer.group.lag import Standing
-from conch.consumer.operations.retention import Held
+from conch.consumer.group.lag import ReaderLag
+from conch.consumer.operations.retention import RetentionBlocker
 from conch.rewards.watch import WatchState, look
 from conch_schemas import (
     ActionDecided,
@@ -29,7 +29,7 @@ from conch_schemas import (
     ThoughtGrounded,
 )
 from conch_services.metrics.instruments import Instruments
-from conch_services.metrics.labels import OTHER, Names, exemplar_of
+from conch_services.metrics.labels import OTHER, BoundedLabels, exemplar_of
 from conch_services.metrics.series import show
 
 MOST_COMPONENTS = 50
@@ -54,7 +54,7 @@ def _told() -> Told:
 
 
 @dataclass(frozen=True)
-class Seen:
+class WatchedFigures:
     """What the watchers know of all agents."""
 
     active: Told = field(default_factory=_told)
@@ -64,17 +64,17 @@ class Seen:
     gap: Told = field(default_factory=_told)
 
 
-class Counting:
+class EventCounter:
     """Counts facts. Labels stay few: beyond the bounds above and `metrics.max_agents`, names are `other`."""
 
     def __init__(self, settings: Settings, instruments: Instruments) -> None:
         self._to = instruments
-        self._agents = Names(settings.metrics.max_agents, [settings.agent])
-        self._components = Names(MOST_COMPONENTS, BUILTIN_WEIGHTS)
-        self._consumers = Names(MOST_CONSUMERS)
-        self._models = Names(MOST_MODELS)
-        self._needs = Names(MOST_NEEDS)
-        self._tools = Names(MOST_TOOLS)
+        self._agents = BoundedLabels(settings.metrics.max_agents, [settings.agent])
+        self._components = BoundedLabels(MOST_COMPONENTS, BUILTIN_WEIGHTS)
+        self._consumers = BoundedLabels(MOST_CONSUMERS)
+        self._models = BoundedLabels(MOST_MODELS)
+        self._needs = BoundedLabels(MOST_NEEDS)
+        self._tools = BoundedLabels(MOST_TOOLS)
         self._watch, self._diversity = settings.watch, settings.rewards.diversity
         self._newest: dict[str, int] = {}
         """Agent's label -> place of the newest act that was recorded."""
@@ -93,7 +93,7 @@ class Counting:
         if (count := _COUNTS.get(type(event))) is not None:
             count(self, event, at)
 
-    def set_standings(self, standings: Sequence[Standing]) -> None:
+    def set_standings(self, standings: Sequence[ReaderLag]) -> None:
         """Take how far the consumers are; those that are gone are no longer shown."""
         waiting = _told()
         for standing in standings:
@@ -102,7 +102,7 @@ class Counting:
             self._to.letters(consumer)  # there at 0: a rate misses a first letter that comes with its series
         show(self._to.pending, waiting)
 
-    def set_held(self, held: Sequence[Held], stream_bytes: int) -> None:
+    def set_held(self, held: Sequence[RetentionBlocker], stream_bytes: int) -> None:
         """Take who holds up the trimming of the stream, and how large that is."""
         self._to.stream_bytes().set(stream_bytes)
         blocked = _told()
@@ -114,7 +114,7 @@ class Counting:
         """Whether the agent has labels of its own."""
         return self._agents(agent) != OTHER
 
-    def set_watched(self, seen: Seen) -> None:
+    def set_watched(self, seen: WatchedFigures) -> None:
         """Take what the watchers know, as `seen` has it; of whom that says nothing, nothing is shown."""
         show(self._to.alarms_active, seen.active)
         show(self._to.share, seen.share)
@@ -122,7 +122,7 @@ class Counting:
         show(self._to.length, seen.length)
         show(self._to.gap, seen.gap)
 
-    def see(self, name: str, state: WatchState, seen: Seen) -> None:
+    def see(self, name: str, state: WatchState, seen: WatchedFigures) -> None:
         """Put what the watchers know of one agent into `seen`: a quarter of a millisecond's work."""
         agent = self._agents(name)
         for alarm in get_args(AlarmKind):
@@ -267,17 +267,17 @@ class Counting:
         self._to.letters(self._consumers(event.consumer)).inc()
 
 
-_COUNTS: Final[dict[type[Event], Callable[[Counting, Any, float], None]]] = {
-    ThoughtFormed: Counting._thought,
-    ThoughtGrounded: Counting._grounded,
-    ActionDecided: Counting._decided,
-    ActionTaken: Counting._taken,
-    CycleReflected: Counting._reflected,
-    GoalReached: Counting._reached,
-    MarkWitnessed: Counting._marked,
-    ExperienceRecorded: Counting._recorded,
-    NeedsChanged: Counting._needed,
-    NoveltyMeasured: Counting._measured,
-    ConsumerFailed: Counting._failed,
-    AlarmRaised: Counting._alarmed,
+_COUNTS: Final[dict[type[Event], Callable[[EventCounter, Any, float], None]]] = {
+    ThoughtFormed: EventCounter._thought,
+    ThoughtGrounded: EventCounter._grounded,
+    ActionDecided: EventCounter._decided,
+    ActionTaken: EventCounter._taken,
+    CycleReflected: EventCounter._reflected,
+    GoalReached: EventCounter._reached,
+    MarkWitnessed: EventCounter._marked,
+    ExperienceRecorded: EventCounter._recorded,
+    NeedsChanged: EventCounter._needed,
+    NoveltyMeasured: EventCounter._measured,
+    ConsumerFailed: EventCounter._failed,
+    AlarmRaised: EventCounter._alarmed,
 }

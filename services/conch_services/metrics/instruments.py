@@ -7,14 +7,14 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any, TypeVar
 
-from conch.consumer.runtime.output import Tally
-from conch_services.metrics.series import Distribution, Family, Figure
+from conch.consumer.runtime.output import ConsumerCounts
+from conch_services.metrics.series import Distribution, MetricFamily, Sample
 
 PHASE_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 LATENCY_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 SCORES = (-1.0, -0.5, -0.3, -0.1, 0.0, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
 
-F = TypeVar("F", bound=Family[Any])
+F = TypeVar("F", bound=MetricFamily[Any])
 
 
 class Instruments:
@@ -24,16 +24,16 @@ class Instruments:
     """
 
     def __init__(self) -> None:
-        self._families: list[Family[Any]] = []
+        self._families: list[MetricFamily[Any]] = []
 
-        def counter(name: str, words: str, *labels: str) -> Family[Figure]:
-            return self._with(Family(name, words, "counter", labels, Figure))
+        def counter(name: str, words: str, *labels: str) -> MetricFamily[Sample]:
+            return self._with(MetricFamily(name, words, "counter", labels, Sample))
 
-        def gauge(name: str, words: str, *labels: str) -> Family[Figure]:
-            return self._with(Family(name, words, "gauge", labels, Figure))
+        def gauge(name: str, words: str, *labels: str) -> MetricFamily[Sample]:
+            return self._with(MetricFamily(name, words, "gauge", labels, Sample))
 
-        def histogram(name: str, words: str, bounds: Sequence[float], *labels: str) -> Family[Distribution]:
-            return self._with(Family(name, words, "histogram", labels, partial(Distribution, bounds=bounds)))
+        def histogram(name: str, words: str, bounds: Sequence[float], *labels: str) -> MetricFamily[Distribution]:
+            return self._with(MetricFamily(name, words, "histogram", labels, partial(Distribution, bounds=bounds)))
 
         # What the agents do.
         self.events = counter("conch_events_total", "Facts read from the bus.", "type")
@@ -101,14 +101,14 @@ class Instruments:
         self.letters = counter("conch_dead_letters_total", "Events that a consumer could not handle.", "consumer")
         duplicates = "Events and consequences met a second time; they were not applied again."
         self.duplicates = counter("conch_duplicates_total", duplicates, "consumer")
-        build = self._with(Family("conch_build_info", "The version that runs.", "info", ["version"], Figure))
+        build = self._with(MetricFamily("conch_build_info", "The version that runs.", "info", ["version"], Sample))
         build(version("conch-agent")).set(1.0)
 
     def _with(self, family: F) -> F:
         self._families.append(family)
         return family
 
-    def text(self, tallies: Mapping[str, Tally], *, openmetrics: bool) -> bytes:
+    def text(self, tallies: Mapping[str, ConsumerCounts], *, openmetrics: bool) -> bytes:
         """All of it for a scrape; `tallies` is what the consumers counted themselves, by name."""
         for consumer, tally in tallies.items():
             self.duplicates(consumer).set(tally.duplicates)

@@ -16,7 +16,7 @@ LONGEST = 64
 _ACTION = re.compile(r"[0-9A-Za-z-]{1,36}")
 
 
-class Names:
+class BoundedLabels:
     """At most `most` distinct names, first come first kept; `known` ones are there from the start."""
 
     def __init__(self, most: int, known: Iterable[str] = ()) -> None:

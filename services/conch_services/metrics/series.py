@@ -34,7 +34,7 @@ class Series(Protocol):
 S = TypeVar("S", bound=Series)
 
 
-class Figure:
+class Sample:
     """One number, of a counter or a gauge."""
 
     __slots__ = ("_exemplar", "_head", "open", "plain", "value")
@@ -101,7 +101,7 @@ class Distribution:
         self.open = "".join(f"{line}{mark}\n" for line, mark in zip(lines, marks, strict=True)) + end
 
 
-class Family(Generic[S]):
+class MetricFamily(Generic[S]):
     """One metric: a series for each set of label values, made when it is first asked for; without labels at once."""
 
     def __init__(self, name: str, words: str, kind: Kind, labels: Sequence[str], make: Callable[[str, str], S]) -> None:
@@ -136,7 +136,7 @@ class Family(Generic[S]):
             yield series.open if openmetrics else series.plain
 
 
-def show(family: Family[Figure], told: Mapping[tuple[str, ...], float]) -> None:
+def show(family: MetricFamily[Sample], told: Mapping[tuple[str, ...], float]) -> None:
     """Let a metric say these figures, by label values, and no others."""
     family.keep(told)
     for values, figure in told.items():

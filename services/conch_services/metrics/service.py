@@ -8,17 +8,17 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 
-from conch.bus import Arrived, Bus, Feed
+from conch.bus import Bus, ReceivedEvent, SharedSubscription
 from conch.config.model import METRICS_PORT
 from conch.consumer import ServiceContext
 from conch.consumer.group.lag import standings
 from conch.consumer.operations.alarms import watched, watched_agents
-from conch.consumer.operations.export import Once, keep_taking
-from conch.consumer.operations.http import Endpoint, Request, Response, health_of, listen
+from conch.consumer.operations.export import FirstSightFilter, keep_taking
+from conch.consumer.operations.http import HttpRequest, HttpResponse, HttpServer, health_of, listen
 from conch.consumer.operations.retention import KEEP_SECONDS, look
-from conch.consumer.runtime.output import Tally
+from conch.consumer.runtime.output import ConsumerCounts
 from conch.errors import BusError, ConchError
-from conch_services.metrics.counting import Counting, Seen
+from conch_services.metrics.counting import EventCounter, WatchedFigures
 from conch_services.metrics.instruments import Instruments
 
 log = structlog.get_logger(__name__)
@@ -51,18 +51,18 @@ class MetricsService:
     name = "metrics"
 
     def __init__(self, context: ServiceContext) -> None:
-        self.tally = Tally()
-        self.tallies: Callable[[], Mapping[str, Tally]] = dict
+        self.tally = ConsumerCounts()
+        self.tallies: Callable[[], Mapping[str, ConsumerCounts]] = dict
         """What the consumers of this process counted, by name; their host sets it. Asked at every scrape."""
         self.started = asyncio.Event()
         """Set while facts are counted and served."""
         self._host, self._port = context.settings.metrics.host, context.settings.metrics.port
         self._keep, self._since = context.settings.bus.keep, context.since
         self._instruments = Instruments()
-        self._counting = Counting(context.settings, self._instruments)
-        self._once = Once(self.tally)
+        self._counting = EventCounter(context.settings, self._instruments)
+        self._once = FirstSightFilter(self.tally)
         self._bus: Bus | None = None
-        self._endpoint: Endpoint | None = None
+        self._endpoint: HttpServer | None = None
 
     @property
     def address(self) -> str | None:
@@ -79,16 +79,16 @@ class MetricsService:
         """Never: nothing here waits for its time."""
         return False
 
-    async def run(self, feed: Feed, stop: asyncio.Event) -> None:
+    async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
         """Count and serve until `stop` is set; then close every connection and the port. Cancelled: the same.
 
         Raises ConchError when the named port cannot be had, BusError when the bus refuses the reading.
         """
-        async with Endpoint(self._listen(), self._answer, named=self._host) as self._endpoint:
-            self._bus = feed.bus
+        async with HttpServer(self._listen(), self._answer, named=self._host) as self._endpoint:
+            self._bus = shared_events.bus
             log.info("metrics.serving", address=self.address)
             try:
-                await self._run(feed, stop)
+                await self._run(shared_events, stop)
             except* ConchError as failed:
                 raise failed.exceptions[0] from None
             finally:
@@ -103,17 +103,19 @@ class MetricsService:
             log.warning("metrics.port_taken", error=str(error))
             return listen(self._host, 0, ADVICE)
 
-    async def _run(self, feed: Feed, stop: asyncio.Event) -> None:
-        bus = feed.bus
+    async def _run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
+        bus = shared_events.bus
         async with (
-            feed.tap(None, after=feed.seq if self._since is None else self._since) as tap,
+            shared_events.subscribe(
+                None, after=shared_events.seq if self._since is None else self._since
+            ) as subscription,
             asyncio.TaskGroup() as group,
         ):
             await self._look_at_consumers(bus)
             await self._look_at_trimming(bus)
             await self._look_at_watchers(bus)
             tasks = [
-                group.create_task(keep_taking(tap, self._take), name="conch.metrics.read"),
+                group.create_task(keep_taking(subscription, self._take), name="conch.metrics.read"),
                 group.create_task(_again(self._look_at_consumers, bus, POLL_SECONDS), name="conch.metrics.lag"),
                 group.create_task(_again(self._look_at_trimming, bus, KEEP_SECONDS), name="conch.metrics.keep"),
                 group.create_task(_again(self._look_at_watchers, bus, POLL_SECONDS), name="conch.metrics.watch"),
@@ -131,14 +133,14 @@ class MetricsService:
 
     async def _look_at_watchers(self, bus: Bus) -> None:
         shown = [agent for agent in await watched_agents(bus) if self._counting.is_shown(agent)]
-        seen = Seen()
+        seen = WatchedFigures()
         for start in range(0, len(shown), AT_ONCE):
             for agent, state in (await watched(bus, shown[start : start + AT_ONCE])).items():
                 self._counting.see(agent, state, seen)
             await asyncio.sleep(0)
         self._counting.set_watched(seen)
 
-    def _take(self, delivery: Arrived) -> None:
+    def _take(self, delivery: ReceivedEvent) -> None:
         """Count one event; passes over what is none, what stands on another's subject, and what was counted already."""
         event = self._once.take(delivery)
         if event is None:
@@ -146,13 +148,13 @@ class MetricsService:
         self._counting.count(event, delivery.time)
         log.debug("metrics.counted", fact=event.TYPE, seq=delivery.seq, agent_id=event.agent, action_id=event.action_id)
 
-    def _answer(self, request: Request) -> Response:
+    def _answer(self, request: HttpRequest) -> HttpResponse:
         if request.path == "/metrics":
             is_open = "application/openmetrics-text" in request.accept
             text = self._instruments.text({self.name: self.tally, **self.tallies()}, openmetrics=is_open)
-            return Response(text, type=OPENMETRICS if is_open else PLAIN)
+            return HttpResponse(text, type=OPENMETRICS if is_open else PLAIN)
         ready = self.started.is_set() and self._bus is not None and self._bus.connected
-        return health_of(request.path, ready) or Response(b"there are /metrics, /healthz and /readyz\n", 404)
+        return health_of(request.path, ready) or HttpResponse(b"there are /metrics, /healthz and /readyz\n", 404)
 
 
 async def _again(look: Callable[[Bus], Awaitable[None]], bus: Bus, seconds: float) -> None:

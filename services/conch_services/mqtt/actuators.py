@@ -13,7 +13,7 @@ import structlog
 from conch.config.model import ActuatorSettings
 from conch.errors import ToolError
 from conch.tools.device import payload_of
-from conch_services.mqtt.wire import LostError, RefusedError, Wire
+from conch_services.mqtt.wire import BrokerConnection, BrokerLostError, BrokerRefusalError
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +30,7 @@ class Actuators:
 
     def __init__(self, settings: Mapping[str, ActuatorSettings]) -> None:
         self._settings = settings
-        self._wire: Wire | None = None
+        self._wire: BrokerConnection | None = None
         self._over = asyncio.Event()
         self.trouble = ""
         """Why there is no connection, where that is known."""
@@ -40,12 +40,12 @@ class Actuators:
         """Whether a command can be sent now."""
         return self._wire is not None
 
-    async def command(self, wire: Wire) -> None:
+    async def command(self, wire: BrokerConnection) -> None:
         """Send by this connection, until cancelled. Raises LostError once it is of no use."""
         self._wire, self._over = wire, asyncio.Event()
         try:
             await self._over.wait()
-            raise LostError("the MQTT broker has not acknowledged a command: the connection is made anew")
+            raise BrokerLostError("the MQTT broker has not acknowledged a command: the connection is made anew")
         finally:
             self._wire = None
             self._over.set()
@@ -54,7 +54,7 @@ class Actuators:
         """The reply to a request. Never raises but for cancellation."""
         try:
             reply = await self._told(*_asked(data))
-        except (ToolError, RefusedError, LostError) as error:
+        except (ToolError, BrokerRefusalError, BrokerLostError) as error:
             reply = {"error": str(error)}
         return json.dumps(reply).encode()
 
@@ -71,7 +71,7 @@ class Actuators:
         why = f"the MQTT broker has not acknowledged it: nobody knows whether {device} was told"
         return {"error": why, "timeout": True}
 
-    async def _sent(self, wire: Wire, actuator: ActuatorSettings, payload: str, seconds: float) -> bool:
+    async def _sent(self, wire: BrokerConnection, actuator: ActuatorSettings, payload: str, seconds: float) -> bool:
         """Whether the broker acknowledged it in time, and before the connection ended."""
         expires = None if actuator.retain else seconds  # a device that sleeps is not told long after
         publishing = asyncio.ensure_future(

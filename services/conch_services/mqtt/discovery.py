@@ -21,14 +21,14 @@ NAME_LETTERS = 60
 """Of a need's name that are shown."""
 
 
-class Retained(NamedTuple):
+class RetainedMessage(NamedTuple):
     """A message that the broker keeps for who comes later."""
 
     topic: str
     payload: bytes
 
 
-def announce_agent(prefix: str, agent: str, host: str) -> Iterator[Retained]:
+def announce_agent(prefix: str, agent: str, host: str) -> Iterator[RetainedMessage]:
     """Sensors that every agent has: reward, cycle, and whether it is there.
 
     `host`: the agent whose status the last will changes; the others are there as long as that one is.
@@ -45,7 +45,7 @@ def announce_agent(prefix: str, agent: str, host: str) -> Iterator[Retained]:
     yield _config(prefix, "binary_sensor", agent, "status", "Status", about)
 
 
-def announce_need(prefix: str, agent: str, host: str, need: str) -> Retained:
+def announce_need(prefix: str, agent: str, host: str, need: str) -> RetainedMessage:
     """The sensor of one need, from 0 starved to 1 satisfied; its name may be any text."""
     changed = f"conch/{agent}/{NeedsChanged.TYPE.replace('.', '/')}"
     template = f"{{{{ value_json.data.after[{_literal(need)}] }}}}"
@@ -57,7 +57,7 @@ def announce_need(prefix: str, agent: str, host: str, need: str) -> Retained:
 
 def _sensor(
     prefix: str, agent: str, host: str, object: str, name: str, topic: str, template: str, state_class: str
-) -> Retained:
+) -> RetainedMessage:
     about = {"state_topic": topic, "value_template": template, "state_class": state_class}
     return _config(prefix, "sensor", agent, object, name, about | _availability(host))
 
@@ -70,7 +70,7 @@ def _availability(host: str) -> dict[str, Any]:
     }
 
 
-def _config(prefix: str, component: str, agent: str, object: str, name: str, about: dict[str, Any]) -> Retained:
+def _config(prefix: str, component: str, agent: str, object: str, name: str, about: dict[str, Any]) -> RetainedMessage:
     unique = f"conch_{agent}_{object}"
     config = {
         "name": name,
@@ -86,7 +86,7 @@ def _config(prefix: str, component: str, agent: str, object: str, name: str, abo
         },
         "origin": {"name": "Conch", "sw_version": version("conch-agent")},
     }
-    return Retained(f"{prefix}/{component}/{unique}/config", json.dumps(config).encode())
+    return RetainedMessage(f"{prefix}/{component}/{unique}/config", json.dumps(config).encode())
 
 
 def _literal(text: str) -> str:

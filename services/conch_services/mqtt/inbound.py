@@ -12,28 +12,28 @@ from datetime import UTC, datetime
 
 import structlog
 
-from conch.bus import Bus, Feed, Message
+from conch.bus import Bus, OutgoingMessage, SharedSubscription
 from conch.consumer import ServiceContext
-from conch.consumer.runtime.output import Tally
+from conch.consumer.runtime.output import ConsumerCounts
 from conch.errors import UsageError
 from conch.home import Home
 from conch.tools.device import ACTUATE
 from conch_schemas import PolicySet, SenseMeasured, decode, encode, subject_filter, subject_of
 from conch_services.mqtt.actuators import Actuators
-from conch_services.mqtt.link import Link
-from conch_services.mqtt.sensors import Measurement, Senses, fact
+from conch_services.mqtt.link import BrokerLink
+from conch_services.mqtt.sensors import Measurement, SensorInbox, fact
 from conch_services.mqtt.topics import status_topic
-from conch_services.mqtt.wire import RefusedError, Wire
+from conch_services.mqtt.wire import BrokerConnection, BrokerRefusalError
 
 log = structlog.get_logger(__name__)
 
 
-def inward_service(context: ServiceContext) -> InwardService:
+def inward_service(context: ServiceContext) -> InboundService:
     """The senses and devices of this home. Raises UsageError where `edge.bridge` names no broker."""
-    return InwardService(context)
+    return InboundService(context)
 
 
-class InwardService:
+class InboundService:
     """See `conch.consumer.service.Service`. It reads no facts, and nobody need wait for it."""
 
     name = "devices"
@@ -45,10 +45,10 @@ class InwardService:
         self._edge, self._report = context.settings.edge, context.report
         if self._edge.bridge is None:
             raise UsageError("edge.bridge names no MQTT broker: set it to mqtt://host in conch.yaml")
-        self.tally = Tally()
+        self.tally = ConsumerCounts()
         self._home, self._host = Home(context.home), context.settings.agent
-        self._senses, self._actuators = Senses(self._edge.senses), Actuators(self._edge.actuators)
-        self._link = Link(self._edge, "devices", heard=self._hear, report=self._troubled)
+        self._senses, self._actuators = SensorInbox(self._edge.senses), Actuators(self._edge.actuators)
+        self._link = BrokerLink(self._edge, "devices", heard=self._hear, report=self._troubled)
         self._news = asyncio.Event()
         self._agents: dict[str, str] = {}
         """UUIDs of the home's agents as last looked at, by name."""
@@ -58,12 +58,12 @@ class InwardService:
         """Whether sensors are heard and devices can be told now."""
         return self._actuators.ready
 
-    async def run(self, feed: Feed, stop: asyncio.Event) -> None:
+    async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
         """Until `stop`. What a sensor said and is not yet a fact is left: it came too soon after the one before."""
         async with AsyncExitStack() as stack:
             if self._edge.actuators:
-                await stack.enter_async_context(feed.bus.serve(ACTUATE, self._actuators.answer))
-            saying = asyncio.create_task(self._say(feed.bus), name="conch.devices.say")
+                await stack.enter_async_context(shared_events.bus.serve(ACTUATE, self._actuators.answer))
+            saying = asyncio.create_task(self._say(shared_events.bus), name="conch.devices.say")
             linked = asyncio.create_task(self._link.keep(self._live), name="conch.devices.link")
             stopped = asyncio.create_task(stop.wait(), name="conch.devices.stop")
             try:
@@ -77,12 +77,12 @@ class InwardService:
         refused = {f"{sense}/{reason}": count for (sense, reason), count in self._senses.refused.items()}
         log.info("devices.stopped", refused=refused, **vars(self.tally))
 
-    async def _live(self, wire: Wire) -> None:
+    async def _live(self, wire: BrokerConnection) -> None:
         """Hear and command by this connection, until it is lost or a command was not acknowledged."""
         for filter in self._senses.filters or (status_topic(self._host),):  # a broker that answers at all is there
             try:
                 await wire.subscribe(filter)
-            except RefusedError as error:
+            except BrokerRefusalError as error:
                 log.warning("sense.not_heard", filter=filter, why=str(error))
                 self._report(consumer=self.name, waits=str(error))
         await self._actuators.command(wire)
@@ -113,11 +113,11 @@ class InwardService:
             except TimeoutError:
                 continue
 
-    async def _messages(self, bus: Bus, measurement: Measurement) -> list[Message]:
+    async def _messages(self, bus: Bus, measurement: Measurement) -> list[OutgoingMessage]:
         settings = self._edge.senses[measurement.sense]
         hearing = await self._who_hears(bus, settings.agent)
         facts = [fact(measurement, settings, agent, agentuid) for agent, agentuid in hearing.items()]
-        return [Message(subject_of(event), encode(event), event.id) for event in facts]
+        return [OutgoingMessage(subject_of(event), encode(event), event.id) for event in facts]
 
     async def _who_hears(self, bus: Bus, agent: str | None) -> dict[str, str]:
         """The UUIDs of the agents that hear a sense, by name. None is made here: on another machine than its home's an

@@ -21,7 +21,7 @@ import structlog
 from aiomqtt.exceptions import MqttConnectError
 
 from conch.config.model import EdgeSettings
-from conch_services.mqtt.wire import ANSWER_SECONDS, Client, Heard, LostError, Wire, words
+from conch_services.mqtt.wire import ANSWER_SECONDS, BrokerClient, BrokerConnection, BrokerLostError, Heard, words
 
 log = structlog.get_logger(__name__)
 
@@ -41,7 +41,7 @@ _quiet.addHandler(logging.NullHandler())
 _quiet.propagate = False  # what matters of it is said here, in one sentence
 
 
-class Link:
+class BrokerLink:
     """Keeps a connection to the broker."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Link:
     def _secure(self) -> bool:
         return self._url.scheme == "mqtts"
 
-    async def keep(self, live: Callable[[Wire], Awaitable[None]]) -> None:
+    async def keep(self, live: Callable[[BrokerConnection], Awaitable[None]]) -> None:
         """Connect and `live` with the connection; whenever it is lost `live` is cancelled, and called with the next.
 
         Returns when `live` does, with the connection closed in order: no last will. Raises what `live` raises, less
@@ -95,7 +95,7 @@ class Link:
             try:
                 await self._once(live)
                 return
-            except LostError as lost:
+            except BrokerLostError as lost:
                 self._troubled(str(lost))
             finally:
                 self.connected = False
@@ -104,19 +104,19 @@ class Link:
             await asyncio.sleep(rest * random.uniform(0.5, 1.5))  # noqa: S311 - spreads tries, hides nothing
             tries += 1
 
-    async def _once(self, live: Callable[[Wire], Awaitable[None]]) -> None:
+    async def _once(self, live: Callable[[BrokerConnection], Awaitable[None]]) -> None:
         client = await self._connect()
-        living = asyncio.ensure_future(live(Wire(client, self._proven)))
+        living = asyncio.ensure_future(live(BrokerConnection(client, self._proven)))
         losing = asyncio.ensure_future(client.lost())
         try:
             await asyncio.wait([living, losing], return_when=asyncio.FIRST_COMPLETED)
             if living.done():
                 living.result()
             else:
-                raise LostError(self._lost(losing.result()))
+                raise BrokerLostError(self._lost(losing.result()))
             await client.leave()
         except aiomqtt.MqttError as error:
-            raise LostError(self._lost(error)) from None
+            raise BrokerLostError(self._lost(error)) from None
         finally:
             for task in (living, losing):
                 task.cancel()
@@ -144,17 +144,19 @@ class Link:
             if self._report is not None:
                 self._report(why)
 
-    async def _connect(self) -> Client:
+    async def _connect(self) -> BrokerClient:
         try:
-            client = Client(self._heard, **await asyncio.to_thread(self._arguments))
+            client = BrokerClient(self._heard, **await asyncio.to_thread(self._arguments))
         except (OSError, ValueError) as error:  # SSLError is an OSError
-            raise LostError(f"edge.tls of the MQTT broker {self.address} cannot be used: {words(error)}") from None
+            raise BrokerLostError(
+                f"edge.tls of the MQTT broker {self.address} cannot be used: {words(error)}"
+            ) from None
         entering = asyncio.ensure_future(client.__aenter__())
         try:
             await asyncio.shield(entering)
         except aiomqtt.MqttError as error:
             await client.drop()
-            raise LostError(self._why(error, answered=client.answered)) from None
+            raise BrokerLostError(self._why(error, answered=client.answered)) from None
         except asyncio.CancelledError:
             await asyncio.wait([entering])  # paho connects in a thread that nothing interrupts
             await client.drop()

@@ -26,7 +26,7 @@ class NoReadingError(Exception):
 
 
 @dataclass(frozen=True)
-class Reading:
+class ParsedReading:
     """What a payload says."""
 
     value: SenseValue
@@ -34,7 +34,7 @@ class Reading:
     """Of a CloudEvent: its source and id, the same whenever it comes again."""
 
 
-def read(payload: bytes, path: str | None) -> Reading:
+def read(payload: bytes, path: str | None) -> ParsedReading:
     """The value at `path` of a JSON payload, or all of it: a number, a truth or a text, as JSON or plain.
 
     Raises NoReadingError for any other; never anything else, and takes no longer than MOST_BYTES of JSON do.
@@ -52,8 +52,8 @@ def read(payload: bytes, path: str | None) -> Reading:
     except (ValueError, RecursionError):
         if path is not None:
             _refuse("not_json", f"the payload is not JSON, so nothing stands at {path}")
-        return Reading(_plain(text.strip()))
-    return Reading(_value(document if path is None else _at(document, path)), _event_id(document))
+        return ParsedReading(_plain(text.strip()))
+    return ParsedReading(_value(document if path is None else _at(document, path)), _event_id(document))
 
 
 def _plain(text: str) -> SenseValue:

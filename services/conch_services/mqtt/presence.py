@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from conch.bus import Arrived, Bus
+from conch.bus import Bus, ReceivedEvent
 from conch_schemas import ContractViolationError, Event, ExperienceRecorded, NeedsChanged, decode, subject_filter
-from conch_services.mqtt.discovery import Retained, announce_agent, announce_need
+from conch_services.mqtt.discovery import RetainedMessage, announce_agent, announce_need
 from conch_services.mqtt.topics import status_topic
 
 AGENTS, NEEDS = 10_000, 64
@@ -19,7 +19,7 @@ _TELLING = (ExperienceRecorded.TYPE, NeedsChanged.TYPE)
 
 
 @dataclass
-class _Known:
+class _KnownAgent:
     """What is known of one agent."""
 
     cycle: int | None = None
@@ -28,13 +28,13 @@ class _Known:
     needs: dict[str, None] = field(default_factory=dict)
 
 
-class Presence:
+class AgentPresence:
     """Who is there, as seen in the facts. It makes messages and sends none."""
 
     def __init__(self, host: str, discovery: str | None) -> None:
         """`host`: the agent that the home is named for. `discovery`: Home Assistant's prefix; None: nothing for it."""
         self._host, self._discovery = host, discovery
-        self._agents: dict[str, _Known] = {}
+        self._agents: dict[str, _KnownAgent] = {}
         self._changed: set[str] = {host}
 
     async def remember(self, bus: Bus) -> None:
@@ -46,7 +46,7 @@ class Presence:
                 except ContractViolationError:
                     continue  # somebody else's bytes: it is passed over as a fact, too
 
-    def learn(self, arrived: Arrived) -> list[Retained]:
+    def learn(self, arrived: ReceivedEvent) -> list[RetainedMessage]:
         """Take a fact in; what it makes known for the first time."""
         agent = arrived.agent
         telling = arrived.subject.removeprefix(f"conch.v1.{agent}.") in _TELLING
@@ -54,13 +54,13 @@ class Presence:
             return []
         return self._learn(agent, arrived.event if telling else None)
 
-    def _learn(self, agent: str, event: Event | None) -> list[Retained]:
-        news: list[Retained] = []
+    def _learn(self, agent: str, event: Event | None) -> list[RetainedMessage]:
+        news: list[RetainedMessage] = []
         known = self._agents.get(agent)
         if known is None:
             if len(self._agents) >= AGENTS:
                 return []
-            known = self._agents[agent] = _Known()
+            known = self._agents[agent] = _KnownAgent()
             self._changed.add(agent)
             if self._discovery is not None:
                 news += announce_agent(self._discovery, agent, self._host)
@@ -74,7 +74,7 @@ class Presence:
                 news += [announce_need(self._discovery, agent, self._host, need) for need in new]
         return news
 
-    def everything(self) -> Iterator[Retained]:
+    def everything(self) -> Iterator[RetainedMessage]:
         """All that a broker must know which may have forgotten it: the statuses first."""
         yield from self.statuses({self._host, *self._agents})
         if self._discovery is None:
@@ -83,24 +83,24 @@ class Presence:
             yield from announce_agent(self._discovery, agent, self._host)
             yield from (announce_need(self._discovery, agent, self._host, need) for need in known.needs)
 
-    def changed(self) -> list[Retained]:
+    def changed(self) -> list[RetainedMessage]:
         """The statuses that changed since they were asked for."""
         changed, self._changed = self._changed, set()
         return list(self.statuses(changed))
 
-    def farewell(self) -> Iterator[Retained]:
+    def farewell(self) -> Iterator[RetainedMessage]:
         """All statuses as they are when we leave in order; the host's last, which the others hang on."""
         yield from self.statuses(set(self._agents) - {self._host}, "offline")
         yield from self.statuses({self._host}, "offline")
 
-    def statuses(self, agents: set[str], state: str = "online") -> Iterator[Retained]:
+    def statuses(self, agents: set[str], state: str = "online") -> Iterator[RetainedMessage]:
         """The retained status of each."""
         for agent in sorted(agents):
-            yield Retained(status_topic(agent), status(agent, state, self._agents.get(agent)))
+            yield RetainedMessage(status_topic(agent), status(agent, state, self._agents.get(agent)))
 
 
-def status(agent: str, state: str, known: _Known | None = None) -> bytes:
+def status(agent: str, state: str, known: _KnownAgent | None = None) -> bytes:
     """`state`: online, offline. Beside it the last recorded cycle, its reward and time; null where there is none."""
-    last = known or _Known()
+    last = known or _KnownAgent()
     said: dict[str, Any] = {"agent": agent, "state": state}
     return json.dumps(said | {"cycle": last.cycle, "reward": last.reward, "time": last.time}).encode()

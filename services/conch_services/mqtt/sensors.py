@@ -43,7 +43,7 @@ class Measurement:
 
 
 @dataclass
-class _Sense:
+class _SensorState:
     """One sense, as it stands."""
 
     settings: SenseSettings
@@ -59,12 +59,12 @@ class _Sense:
     """When the next log line may be written, by the clock."""
 
 
-class Senses:
+class SensorInbox:
     """What came in and waits to be said: one measurement a sense at most."""
 
     def __init__(self, settings: Mapping[str, SenseSettings], clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._senses = {name: _Sense(sense, aiomqtt.Wildcard(sense.topic)) for name, sense in settings.items()}
+        self._senses = {name: _SensorState(sense, aiomqtt.Wildcard(sense.topic)) for name, sense in settings.items()}
         self.refused: Counter[tuple[str, str]] = Counter()
         """Payloads that said nothing, by sense and reason."""
 
@@ -84,10 +84,10 @@ class Senses:
         heard = [self._take(name, one, topic, payload, kept, received) for name, one in self._matching(named)]
         return any(heard)
 
-    def _matching(self, topic: aiomqtt.Topic) -> list[tuple[str, _Sense]]:
+    def _matching(self, topic: aiomqtt.Topic) -> list[tuple[str, _SensorState]]:
         return [(name, one) for name, one in self._senses.items() if topic.matches(one.filter)]
 
-    def _take(self, name: str, one: _Sense, topic: str, payload: bytes, kept: bool, received: datetime) -> bool:
+    def _take(self, name: str, one: _SensorState, topic: str, payload: bytes, kept: bool, received: datetime) -> bool:
         digest = hashlib.sha256(payload).digest()
         again = one.payloads.pop(topic, None) == digest
         one.payloads[topic] = digest
@@ -104,7 +104,7 @@ class Senses:
         one.waiting = Measurement(name, reading.value, topic, received, kept, key)
         return True
 
-    def _refuse(self, name: str, one: _Sense, topic: str, error: NoReadingError) -> None:
+    def _refuse(self, name: str, one: _SensorState, topic: str, error: NoReadingError) -> None:
         self.refused[name, error.reason] += 1
         one.refused += 1
         if (now := self._clock()) >= one.loud:

@@ -18,18 +18,18 @@ from typing import Any
 import aiomqtt
 import structlog
 
-from conch.bus import Arrived, Bus, Feed, Tap
+from conch.bus import Bus, ReceivedEvent, SharedSubscription, Subscription
 from conch.consumer import ServiceContext
-from conch.consumer.group.position import take_place
-from conch.consumer.runtime.output import Tally
+from conch.consumer.group.position import take_position
+from conch.consumer.runtime.output import ConsumerCounts
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, UsageError
 from conch_schemas import EVENTS, ContractViolationError
-from conch_services.mqtt.discovery import Retained
-from conch_services.mqtt.link import Link
-from conch_services.mqtt.presence import Presence, status
+from conch_services.mqtt.discovery import RetainedMessage
+from conch_services.mqtt.link import BrokerLink
+from conch_services.mqtt.presence import AgentPresence, status
 from conch_services.mqtt.topics import fact_topic, status_topic
-from conch_services.mqtt.wire import RefusedError, Wire
+from conch_services.mqtt.wire import BrokerConnection, BrokerRefusalError
 
 log = structlog.get_logger(__name__)
 
@@ -62,19 +62,19 @@ def mqtt_service(context: ServiceContext) -> MqttService:
 
 
 @dataclass(eq=False)
-class _Fact:
+class _OutgoingFact:
     """A fact on its way."""
 
-    arrived: Arrived
+    arrived: ReceivedEvent
     topic: str | None
     """None: it is none, and is passed over."""
 
 
 @dataclass
-class _Handed:
+class _InFlightFact:
     """A fact, as far as the broker has to do with it."""
 
-    fact: _Fact
+    fact: _OutgoingFact
     answer: asyncio.Future[None] | None
     """None: nothing was sent."""
 
@@ -88,14 +88,16 @@ class MqttService:
         edge, host = context.settings.edge, context.settings.agent
         if edge.bridge is None:
             raise UsageError("edge.bridge names no MQTT broker: set it to mqtt://host in conch.yaml")
-        self.tally = Tally()
+        self.tally = ConsumerCounts()
         self._report = context.report
         will = aiomqtt.Will(status_topic(host), status(host, "offline"), qos=1, retain=True)
-        self._link = Link(edge, "bridge", will=will, report=lambda why: self._report(consumer=self.name, waits=why))
-        self._presence = Presence(host, edge.discovery)
+        self._link = BrokerLink(
+            edge, "bridge", will=will, report=lambda why: self._report(consumer=self.name, waits=why)
+        )
+        self._presence = AgentPresence(host, edge.discovery)
         self._stop = asyncio.Event()
-        self._tap: Tap | None = None
-        self._waiting: deque[_Fact] = deque()
+        self._subscription: Subscription | None = None
+        self._waiting: deque[_OutgoingFact] = deque()
         """Taken from the stream and not yet the broker's, in order."""
         self._taken = self._done = 0
         """The last that was taken; everything up to `_done` is the broker's, or was passed over."""
@@ -117,31 +119,31 @@ class MqttService:
         stuck = self._waiting and now - self._moved > PATIENCE_SECONDS
         if gone or stuck or now - self._asked > END_SECONDS:
             return None
-        if self._tap is None or self._waiting or self._tap.given > self._taken:
+        if self._subscription is None or self._waiting or self._subscription.given > self._taken:
             return self._done
-        return self._tap.seen
+        return self._subscription.seen
 
     @property
     def busy(self) -> bool:
         """Never: nothing here waits for its time."""
         return False
 
-    async def run(self, feed: Feed, stop: asyncio.Event) -> None:
+    async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
         """Until `stop`: then what is in hand is finished as far as the broker is there, and the place written.
 
         Raises FencedError when another bridge of this stream took over. Cancelled, it lets go at once.
         """
         self._stop = stop
-        self._place = await take_place(feed.bus, SPEC)
+        self._place = await take_position(shared_events.bus, SPEC)
         self._taken = self._done = self._place.seq
-        await self._presence.remember(feed.bus)
-        async with feed.tap(None, after=self._done) as self._tap:
+        await self._presence.remember(shared_events.bus)
+        async with shared_events.subscribe(None, after=self._done) as self._subscription:
             log.info("mqtt.started", broker=self._link.address, after=self._done)
             try:
-                await self._bridge(feed.bus)
+                await self._bridge(shared_events.bus)
             except* ConchError as failed:
                 raise failed.exceptions[0] from None
-        await self._say_what_waits(feed.bus)
+        await self._report_what_waits(shared_events.bus)
 
     async def _bridge(self, bus: Bus) -> None:
         over = asyncio.Event()
@@ -157,7 +159,7 @@ class MqttService:
 
     # -- while there is a connection ---------------------------------------------------------------------------------
 
-    async def _live(self, wire: Wire) -> None:
+    async def _live(self, wire: BrokerConnection) -> None:
         """Hand over what waits, then what comes, until told to stop. Cancelled when the connection is lost."""
         self._forbidden.clear()
         for retained in self._presence.everything():
@@ -166,7 +168,7 @@ class MqttService:
             self._skip(self._waiting[0], f"{BREAKS} times the broker hung up at it: it may be too large for it")
             self._settled(self._waiting[0])
         first, begun = next(iter(self._waiting), None), time.monotonic()
-        handed: asyncio.Queue[_Handed] = asyncio.Queue()
+        handed: asyncio.Queue[_InFlightFact] = asyncio.Queue()
         tasks: list[asyncio.Task[Any]] = [
             asyncio.create_task(self._hand(wire, handed), name="conch.mqtt.hand"),
             asyncio.create_task(self._settle(handed), name="conch.mqtt.settle"),
@@ -192,8 +194,8 @@ class MqttService:
                 task.cancel()
             await asyncio.wait([*tasks, stopped])
 
-    async def _hand(self, wire: Wire, handed: asyncio.Queue[_Handed]) -> None:
-        assert self._tap is not None
+    async def _hand(self, wire: BrokerConnection, handed: asyncio.Queue[_InFlightFact]) -> None:
+        assert self._subscription is not None
         again = tuple(self._waiting)  # what the connection before this one left
         while True:
             for fact in again:
@@ -202,29 +204,29 @@ class MqttService:
                     await handed.join()  # one at a time: which is it that the broker hangs up at?
             if len(again) < BATCH:
                 await asyncio.sleep(REST_SECONDS)
-            again = tuple(self._take(arrived) for arrived in await self._tap.get(BATCH))
+            again = tuple(self._take(arrived) for arrived in await self._subscription.get(BATCH))
 
-    def _take(self, arrived: Arrived) -> _Fact:
+    def _take(self, arrived: ReceivedEvent) -> _OutgoingFact:
         if self._taken and arrived.seq > self._taken + 1:
             lost = arrived.seq - self._taken - 1
             self.tally.failures += lost
             log.error("mqtt.given_up", facts=lost, why="bus.keep holds no more of what the MQTT broker has not had")
         self._taken = arrived.seq
-        fact = _Fact(arrived, fact_topic(arrived.subject) if _is_fact(arrived) else None)
+        fact = _OutgoingFact(arrived, fact_topic(arrived.subject) if _is_fact(arrived) else None)
         if not self._waiting:
             self._moved = time.monotonic()
         self._waiting.append(fact)
         return fact
 
-    async def _send(self, wire: Wire, fact: _Fact, handed: asyncio.Queue[_Handed]) -> None:
+    async def _send(self, wire: BrokerConnection, fact: _OutgoingFact, handed: asyncio.Queue[_InFlightFact]) -> None:
         if fact.topic is None:
-            handed.put_nowait(_Handed(fact, None))
+            handed.put_nowait(_InFlightFact(fact, None))
             return
         for retained in self._presence.learn(fact.arrived):
             await self._keep(wire, retained)
-        handed.put_nowait(_Handed(fact, await wire.send(fact.topic, fact.arrived.data)))
+        handed.put_nowait(_InFlightFact(fact, await wire.send(fact.topic, fact.arrived.data)))
 
-    async def _settle(self, handed: asyncio.Queue[_Handed]) -> None:
+    async def _settle(self, handed: asyncio.Queue[_InFlightFact]) -> None:
         while True:
             one = await handed.get()
             if one.answer is None:
@@ -235,17 +237,17 @@ class MqttService:
                     await one.answer
                     self.tally.handled += 1
                     log.debug("mqtt.sent", seq=one.fact.arrived.seq, action_id=_action_of(one.fact.arrived))
-                except RefusedError as error:
+                except BrokerRefusalError as error:
                     self._refused(one.fact, error)
             self._settled(one.fact)
             handed.task_done()
 
-    def _settled(self, fact: _Fact) -> None:
+    def _settled(self, fact: _OutgoingFact) -> None:
         assert self._waiting[0] is fact
         self._waiting.popleft()
         self._done, self._moved, self._breaks = fact.arrived.seq, time.monotonic(), 0
 
-    def _refused(self, fact: _Fact, error: RefusedError) -> None:
+    def _refused(self, fact: _OutgoingFact, error: BrokerRefusalError) -> None:
         kind = fact.arrived.subject.split(".", 3)[3]
         if kind not in self._forbidden:
             self._skip(fact, str(error))
@@ -254,21 +256,21 @@ class MqttService:
         if error.forbidden:
             self._forbidden.add(kind)
 
-    def _skip(self, fact: _Fact, why: str) -> None:
+    def _skip(self, fact: _OutgoingFact, why: str) -> None:
         self.tally.failures += 1
         arrived = fact.arrived
         log.error("mqtt.skipped", seq=arrived.seq, topic=fact.topic, bytes=len(arrived.data), why=why)
 
-    async def _statuses(self, wire: Wire) -> None:
+    async def _statuses(self, wire: BrokerConnection) -> None:
         while True:
             await asyncio.sleep(STATUS_SECONDS)
             for retained in self._presence.changed():
                 await self._keep(wire, retained)
 
-    async def _keep(self, wire: Wire, retained: Retained) -> asyncio.Future[None]:
+    async def _keep(self, wire: BrokerConnection, retained: RetainedMessage) -> asyncio.Future[None]:
         """Send a retained message; one that is refused is not missed by the facts."""
         answer = await wire.send(retained.topic, retained.payload, retain=True)
-        answer.add_done_callback(lambda answer: _say_refused(retained.topic, answer))
+        answer.add_done_callback(lambda answer: _report_refused(retained.topic, answer))
         return answer
 
     # -- the place ---------------------------------------------------------------------------------------------------
@@ -282,7 +284,7 @@ class MqttService:
             if (done := self._done) > self._place.seq:
                 await self._place.save(done)
 
-    async def _say_what_waits(self, bus: Bus) -> None:
+    async def _report_what_waits(self, bus: Bus) -> None:
         left = (await bus.state()).last - self._done
         if left > 0:
             why = self._link.trouble or f"the MQTT broker {self._link.address} is slow"
@@ -291,7 +293,7 @@ class MqttService:
         log.info("mqtt.stopped", at=self._done, **vars(self.tally))
 
 
-def _is_fact(arrived: Arrived) -> bool:
+def _is_fact(arrived: ReceivedEvent) -> bool:
     """Whether it is an event that stands on its own subject; of a kind that we do not know, by its envelope."""
     kind = arrived.subject.removeprefix(f"conch.v1.{arrived.agent}.")
     try:
@@ -310,10 +312,10 @@ def _is_fact(arrived: Arrived) -> bool:
         return False
 
 
-def _action_of(arrived: Arrived) -> str | None:
+def _action_of(arrived: ReceivedEvent) -> str | None:
     return arrived.event.action_id if arrived.is_event else None
 
 
-def _say_refused(topic: str, answer: asyncio.Future[None]) -> None:
+def _report_refused(topic: str, answer: asyncio.Future[None]) -> None:
     if not answer.cancelled() and (error := answer.exception()) is not None:
         log.warning("mqtt.not_kept", topic=topic, why=str(error))

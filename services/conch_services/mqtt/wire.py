@@ -29,7 +29,7 @@ Heard = Callable[[str, bytes, bool], None]
 """(topic, payload, retained): what to do with a message, at once."""
 
 
-class RefusedError(Exception):
+class BrokerRefusalError(Exception):
     """The broker refuses this one message or subscription; the others go on. The message is one sentence."""
 
     def __init__(self, message: str, *, forbidden: bool = False) -> None:
@@ -38,14 +38,14 @@ class RefusedError(Exception):
         self.forbidden = forbidden
 
 
-class LostError(Exception):
+class BrokerLostError(Exception):
     """The connection is gone, or of no use now. The message is one sentence."""
 
 
-class Wire:
-    """A connection as long as it lasts; made by `conch_services.mqtt.link.Link`."""
+class BrokerConnection:
+    """A connection as long as it lasts; made by `conch_services.mqtt.link.BrokerLink`."""
 
-    def __init__(self, client: Client, proven: Callable[[], None]) -> None:
+    def __init__(self, client: BrokerClient, proven: Callable[[], None]) -> None:
         """`proven`: told at each message that the broker takes or refuses."""
         self._client, self._proven = client, proven
         self._room = asyncio.Semaphore(client.window)
@@ -68,7 +68,7 @@ class Wire:
 
     def _settled(self, handed: asyncio.Future[None]) -> None:
         self._room.release()
-        if not handed.cancelled() and not isinstance(handed.exception(), LostError):
+        if not handed.cancelled() and not isinstance(handed.exception(), BrokerLostError):
             self._proven()
 
     async def publish(self, topic: str, payload: bytes, *, retain: bool = False, expires: float | None = None) -> None:
@@ -80,14 +80,14 @@ class Wire:
         try:
             [granted] = await self._client.subscribe(filter, qos=1)
         except ValueError as error:
-            raise RefusedError(f"{filter!r} is no topic filter") from error
+            raise BrokerRefusalError(f"{filter!r} is no topic filter") from error
         code = granted if isinstance(granted, int) else granted.value
         if code >= 128:
-            raise RefusedError(f"the broker does not let us hear {filter!r}: {words(granted)}")
+            raise BrokerRefusalError(f"the broker does not let us hear {filter!r}: {words(granted)}")
         self._proven()
 
 
-class Client(aiomqtt.Client):
+class BrokerClient(aiomqtt.Client):
     """aiomqtt's client, less its queue of what came in, and with what the broker says of each message.
 
     aiomqtt has a task for each publish, does not say that the broker refused one, and does not close the socket of a
@@ -109,16 +109,16 @@ class Client(aiomqtt.Client):
         self._client.max_inflight_messages_set(WINDOW)
 
     def hand_over(self, topic: str, payload: bytes, retain: bool, expires: float | None = None) -> asyncio.Future[None]:
-        """See `Wire.send`."""
+        """See `BrokerConnection.send`."""
         handed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         size = len(topic.encode()) + len(payload) + ENVELOPE
         if self._room_for is not None and size > self._room_for:
-            handed.set_exception(RefusedError(f"it has {size} bytes, the broker takes {self._room_for}"))
+            handed.set_exception(BrokerRefusalError(f"it has {size} bytes, the broker takes {self._room_for}"))
             return handed
         try:
             info = self._client.publish(topic, payload, qos=1, retain=retain, properties=self._expiring(expires))
         except ValueError as error:
-            handed.set_exception(RefusedError(words(error)))
+            handed.set_exception(BrokerRefusalError(words(error)))
             return handed
         self._handed[info.mid] = handed
         return handed
@@ -170,10 +170,10 @@ class Client(aiomqtt.Client):
         if handed is None or handed.done():
             return
         if reason_code.value in _NOT_NOW:
-            handed.set_exception(LostError(f"the MQTT broker takes nothing now: {words(reason_code)}"))
+            handed.set_exception(BrokerLostError(f"the MQTT broker takes nothing now: {words(reason_code)}"))
         elif reason_code.is_failure:
             refused = f"the broker does not take it: {words(reason_code)}"
-            handed.set_exception(RefusedError(refused, forbidden=reason_code.value == _FORBIDDEN))
+            handed.set_exception(BrokerRefusalError(refused, forbidden=reason_code.value == _FORBIDDEN))
         else:
             handed.set_result(None)
 

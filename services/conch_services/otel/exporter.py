@@ -31,7 +31,7 @@ from opentelemetry.trace import (
 )
 
 from conch.config.mask import masked
-from conch_services.otel.spans import Evaluation, Span
+from conch_services.otel.spans import CycleSpan, ScoreEvent
 
 EVENT = "gen_ai.evaluation.result"
 _RESOURCE = Resource({"service.name": "conch", "service.version": version("conch-agent")})
@@ -43,15 +43,15 @@ _PASSING = frozenset({408, 429, 500, 502, 503, 504})
 """Answers of an endpoint that may take the same a while later."""
 
 
-class UnreachableError(Exception):
+class EndpointUnreachableError(Exception):
     """Nobody answers at the endpoint, or it asks to be left alone for a while. The same may be sent again."""
 
 
-class RefusedError(Exception):
+class ExportRefusedError(Exception):
     """The endpoint does not take what it was sent, and never will; or it cannot be written as OTLP."""
 
 
-class _Session(requests.Session):
+class _RecordingSession(requests.Session):
     """Remembers what became of its last request."""
 
     asked = False
@@ -79,11 +79,11 @@ class _Session(requests.Session):
 
 
 @dataclass(frozen=True)
-class _Way:
+class _SignalExporter:
     """To one kind of signal."""
 
     url: str
-    session: _Session
+    session: _RecordingSession
     export: Callable[[Sequence[Any]], Any]
     shutdown: Callable[[], None]
 
@@ -93,14 +93,14 @@ class _Way:
         if self.export(batch).name == "SUCCESS" and not self.session.moved:
             return
         if not self.session.asked:
-            raise RefusedError("it cannot be written as OTLP")
+            raise ExportRefusedError("it cannot be written as OTLP")
         if (answer := self.session.answer) is None:
-            raise UnreachableError(f"no answer from {self.url} ({self.session.trouble})")
+            raise EndpointUnreachableError(f"no answer from {self.url} ({self.session.trouble})")
         said = f"{self.url} answers {answer.status_code} {answer.reason}".rstrip()
-        raise UnreachableError(said) if answer.status_code in _PASSING else RefusedError(said)
+        raise EndpointUnreachableError(said) if answer.status_code in _PASSING else ExportRefusedError(said)
 
 
-class Exporter:
+class OtlpExporter:
     """Entered, it sends; left, it sends no more, and what is under way ends by itself."""
 
     def __init__(self, endpoint: str, headers: Mapping[str, str]) -> None:
@@ -110,13 +110,13 @@ class Exporter:
         self.address = masked(base)
         """As it may be shown."""
         own = dict(headers) or None
-        sessions = _Session(), _Session()
+        sessions = _RecordingSession(), _RecordingSession()
         traces = OTLPSpanExporter(f"{base}/v1/traces", headers=own, session=sessions[0])
         logs = OTLPLogExporter(f"{base}/v1/logs", headers=own, session=sessions[1])
-        self._traces = _Way(f"{self.address}/v1/traces", sessions[0], traces.export, traces.shutdown)
-        self._logs = _Way(f"{self.address}/v1/logs", sessions[1], logs.export, logs.shutdown)
+        self._traces = _SignalExporter(f"{self.address}/v1/traces", sessions[0], traces.export, traces.shutdown)
+        self._logs = _SignalExporter(f"{self.address}/v1/logs", sessions[1], logs.export, logs.shutdown)
 
-    def __enter__(self) -> Exporter:
+    def __enter__(self) -> OtlpExporter:
         for logger in _LOGGERS:
             logger.disabled = True  # what they would say of every try is said here once, and in our lines
         return self
@@ -132,16 +132,16 @@ class Exporter:
         """Whether the last request had no answer, though it may be tried again."""
         return bool(self._traces.session.trouble or self._logs.session.trouble)
 
-    async def send_spans(self, spans: Sequence[Span]) -> None:
+    async def send_spans(self, spans: Sequence[CycleSpan]) -> None:
         """Until the endpoint has them. Raises UnreachableError and RefusedError. Cancelled, they may arrive or not."""
         await _in_thread(partial(self._traces.send, [readable(one) for one in spans]))
 
-    async def send_evaluations(self, evaluations: Sequence[Evaluation]) -> None:
+    async def send_evaluations(self, evaluations: Sequence[ScoreEvent]) -> None:
         """The same of evaluations."""
         await _in_thread(partial(self._logs.send, [_record(one) for one in evaluations]))
 
 
-def readable(one: Span) -> ReadableSpan:
+def readable(one: CycleSpan) -> ReadableSpan:
     """A span as the exporter takes it."""
     return ReadableSpan(
         name=one.name,
@@ -157,7 +157,7 @@ def readable(one: Span) -> ReadableSpan:
     )
 
 
-def _record(one: Evaluation) -> ReadableLogRecord:
+def _record(one: ScoreEvent) -> ReadableLogRecord:
     record = LogRecord(
         timestamp=one.time,
         observed_timestamp=one.time,

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 
 import structlog
 
-from conch.bus import Arrived, Feed, Tap
+from conch.bus import ReceivedEvent, SharedSubscription, Subscription
 from conch.config import Settings
 from conch.consumer import ServiceContext
-from conch.consumer.operations.export import Once, keep_taking
-from conch.consumer.runtime.output import Tally
+from conch.consumer.operations.export import FirstSightFilter, keep_taking
+from conch.consumer.runtime.output import ConsumerCounts
 from conch.errors import ConchError, UsageError
-from conch_services.otel.exporter import Exporter, RefusedError, UnreachableError
-from conch_services.otel.spans import FACTS, Evaluation, Span, Traces
+from conch_services.otel.exporter import EndpointUnreachableError, ExportRefusedError, OtlpExporter
+from conch_services.otel.spans import FACTS, CycleSpan, ScoreEvent, TraceBuilder
 
 log = structlog.get_logger(__name__)
 
@@ -40,17 +40,17 @@ def otel_service(context: ServiceContext) -> OtelService:
     return OtelService(context)
 
 
-class Waiting:
+class ExportQueue:
     """What is to be sent, the oldest first, within bounds."""
 
     def __init__(self) -> None:
-        self._queue: deque[tuple[Span | Evaluation, int]] = deque()
+        self._queue: deque[tuple[CycleSpan | ScoreEvent, int]] = deque()
         self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._queue)
 
-    def put(self, told: Sequence[Span | Evaluation]) -> int:
+    def put(self, told: Sequence[CycleSpan | ScoreEvent]) -> int:
         """Behind the others; what is too much then is dropped from the front: how many."""
         for one in told:
             size = len(json.dumps(dict(one.attributes)))
@@ -62,17 +62,17 @@ class Waiting:
             dropped += 1
         return dropped
 
-    def first(self) -> list[Span | Evaluation]:
+    def first(self) -> list[CycleSpan | ScoreEvent]:
         """As many as go into one request, all of one kind; they stay."""
         kind = type(self._queue[0][0])
-        found: list[Span | Evaluation] = []
+        found: list[CycleSpan | ScoreEvent] = []
         for one, _ in self._queue:
             if type(one) is not kind or len(found) == BATCH:
                 break
             found.append(one)
         return found
 
-    def done(self, batch: Sequence[Span | Evaluation]) -> None:
+    def done(self, batch: Sequence[CycleSpan | ScoreEvent]) -> None:
         """Done with these, which were `first`, as far as they were not dropped meanwhile."""
         which = set(map(id, batch))
         while self._queue and id(self._queue[0][0]) in which:
@@ -94,15 +94,15 @@ class OtelService:
         if settings.otel.endpoint is None:
             raise UsageError("otel.endpoint names no OTLP endpoint: set it to http://host:4318 in conch.yaml")
         headers = {name: value.get_secret_value() for name, value in settings.otel.headers.items()}
-        self.tally = Tally()
+        self.tally = ConsumerCounts()
         self.started = asyncio.Event()
         """Set while facts are read."""
         self._report, self._since = context.report, context.since
-        self._exporter = Exporter(settings.otel.endpoint, headers)
+        self._exporter = OtlpExporter(settings.otel.endpoint, headers)
         provider = "openai" if settings.mind.kind == "openai" else "conch"
-        self._traces = Traces(provider, settings.otel.content)
-        self._waiting = Waiting()
-        self._once = Once(self.tally)
+        self._traces = TraceBuilder(provider, settings.otel.content)
+        self._waiting = ExportQueue()
+        self._once = FirstSightFilter(self.tally)
         self._ending = asyncio.Event()
         self._trouble = ""
         self._dropped = 0
@@ -119,7 +119,7 @@ class OtelService:
         """Never: nothing here waits for its time."""
         return False
 
-    async def run(self, feed: Feed, stop: asyncio.Event) -> None:
+    async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
         """Until `stop`; then what is there is sent, within LAST_SECONDS. Cancelled, it lets go at once.
 
         Raises BusError when the bus refuses the reading.
@@ -128,36 +128,38 @@ class OtelService:
             log.info("otel.started", endpoint=self._exporter.address)
             try:
                 async with (
-                    feed.tap(FACTS, after=feed.seq if self._since is None else self._since) as tap,
+                    shared_events.subscribe(
+                        FACTS, after=shared_events.seq if self._since is None else self._since
+                    ) as subscription,
                     asyncio.TaskGroup() as group,
                 ):
-                    reading = group.create_task(keep_taking(tap, self._take), name="conch.otel.read")
+                    reading = group.create_task(keep_taking(subscription, self._take), name="conch.otel.read")
                     sending = group.create_task(self._send(), name="conch.otel.send")
                     self.started.set()
                     await stop.wait()
                     reading.cancel()
                     await asyncio.wait([reading])
-                    await self._read_rest(tap)
+                    await self._read_rest(subscription)
                     await self._finish(sending)
             except* ConchError as failed:
                 raise failed.exceptions[0] from None
             finally:
                 self.started.clear()
 
-    def _take(self, arrived: Arrived) -> None:
+    def _take(self, arrived: ReceivedEvent) -> None:
         event = self._once.take(arrived)
         if event is None:
             return
         self._put(self._traces.take(event))
         log.debug("otel.taken", fact=event.TYPE, seq=arrived.seq, agent_id=event.agent, action_id=event.action_id)
 
-    def _put(self, told: Sequence[Span | Evaluation]) -> None:
+    def _put(self, told: Sequence[CycleSpan | ScoreEvent]) -> None:
         dropped, before = self._waiting.put(told), self._dropped
         self._dropped += dropped
         self.tally.failures += dropped
         if dropped and not before:
             log.error("otel.drops", why=self._trouble or "more comes than the endpoint takes")
-            self._say_trouble()
+            self._report_trouble()
 
     async def _send(self) -> None:
         """What waits, again and again; told to end, once more."""
@@ -165,7 +167,7 @@ class OtelService:
             await self._rest(SEND_SECONDS)
             try:
                 await self._send_all()
-            except UnreachableError as error:
+            except EndpointUnreachableError as error:
                 self._in_trouble(str(error))
                 await self._rest(AGAIN_SECONDS)
 
@@ -181,22 +183,22 @@ class OtelService:
             first = self._waiting.first()
             try:
                 await self._send_one(first)
-            except RefusedError as error:
+            except ExportRefusedError as error:
                 self._is_refused(str(error), len(first))
             else:
                 self._out_of_trouble()
             self._waiting.done(first)
 
-    async def _send_one(self, batch: Sequence[Span | Evaluation]) -> None:
-        if isinstance(batch[0], Span):
-            await self._exporter.send_spans([one for one in batch if isinstance(one, Span)])
+    async def _send_one(self, batch: Sequence[CycleSpan | ScoreEvent]) -> None:
+        if isinstance(batch[0], CycleSpan):
+            await self._exporter.send_spans([one for one in batch if isinstance(one, CycleSpan)])
         else:
-            await self._exporter.send_evaluations([one for one in batch if isinstance(one, Evaluation)])
+            await self._exporter.send_evaluations([one for one in batch if isinstance(one, ScoreEvent)])
 
-    async def _read_rest(self, tap: Tap) -> None:
+    async def _read_rest(self, subscription: Subscription) -> None:
         """What the bus has brought already, and the cycles that have acted, as far as they are known."""
-        while not tap.level:
-            for one in await tap.get(BATCH):
+        while not subscription.level:
+            for one in await subscription.get(BATCH):
                 self._take(one)
         self._put(self._traces.rest())
 
@@ -219,9 +221,9 @@ class OtelService:
             log.warning("otel.unreachable", endpoint=self._exporter.address, why=why)
         if why != self._trouble or self._dropped:
             self._trouble = why
-            self._say_trouble()
+            self._report_trouble()
 
-    def _say_trouble(self) -> None:
+    def _report_trouble(self) -> None:
         lost = f"; {self._dropped} spans and scores dropped" if self._dropped else ""
         self._report(consumer=self.name, waits=f"{self._trouble or self._exporter.address + ' is slow'}{lost}")
 

@@ -51,7 +51,7 @@ Attributes = Mapping[str, str | int | float | Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Span:
+class CycleSpan:
     """One operation of a cycle."""
 
     name: str
@@ -71,7 +71,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class ScoreEvent:
     """One score, as an event on the cycle's span."""
 
     trace: str
@@ -82,28 +82,28 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class _Cycle:
+class _OpenCycle:
     """One agent's cycle that goes on."""
 
     action: str
     start: int
     """Nanoseconds since the epoch."""
     model: str
-    root: Span | None = None
+    root: CycleSpan | None = None
     """The whole of it, once it has acted."""
 
 
 @dataclass
-class Traces:
+class TraceBuilder:
     """Makes spans of facts. It remembers each agent's open cycle, and nothing else."""
 
     provider: str
     """Who answers a mind's questions: `gen_ai.provider.name`."""
     content: bool
     """Whether prompts, replies, arguments, outputs and the scorers' words are told."""
-    _open: OrderedDict[str, _Cycle] = field(default_factory=OrderedDict)
+    _open: OrderedDict[str, _OpenCycle] = field(default_factory=OrderedDict)
 
-    def take(self, event: Event) -> list[Span | Evaluation]:
+    def take(self, event: Event) -> list[CycleSpan | ScoreEvent]:
         """What this fact brings to its trace; nothing for a fact of no action, or one whose ids or times make no
         trace."""
         try:
@@ -111,7 +111,7 @@ class Traces:
         except (ValueError, OverflowError):
             return []
 
-    def _found(self, event: Event, whole: str) -> list[Span | Evaluation]:
+    def _found(self, event: Event, whole: str) -> list[CycleSpan | ScoreEvent]:
         if isinstance(event, ThoughtFormed):
             return self._thought(event, whole)
         if isinstance(event, ActionDecided):
@@ -126,23 +126,23 @@ class Traces:
             return [self._evaluation(event, event.score, 0, whole)]
         return []
 
-    def rest(self) -> list[Span | Evaluation]:
+    def rest(self) -> list[CycleSpan | ScoreEvent]:
         """The cycles that have acted and are not over, as far as they are known. They are forgotten."""
-        roots: list[Span | Evaluation] = [cycle.root for cycle in self._open.values() if cycle.root is not None]
+        roots: list[CycleSpan | ScoreEvent] = [cycle.root for cycle in self._open.values() if cycle.root is not None]
         self._open.clear()
         return roots
 
-    def _thought(self, event: ThoughtFormed, whole: str) -> list[Span | Evaluation]:
+    def _thought(self, event: ThoughtFormed, whole: str) -> list[CycleSpan | ScoreEvent]:
         left = self._open.pop(event.agent, None)
         while len(self._open) >= OPEN_CYCLES:
             left = self._open.popitem(last=False)[1]
-        self._open[event.agent] = _Cycle(str(event.action_id), _began(event), event.model)
+        self._open[event.agent] = _OpenCycle(str(event.action_id), _began(event), event.model)
         asked = self._chat(event, whole, "think", event.model, event.usage)
         if self.content:
             asked = replace(asked, attributes={**asked.attributes, **_said(event.thought.text)})
         return [asked] if left is None or left.root is None else [left.root, asked]
 
-    def _decided(self, event: ActionDecided, whole: str) -> Span:
+    def _decided(self, event: ActionDecided, whole: str) -> CycleSpan:
         asked = self._chat(event, whole, "decide", event.model, event.usage)
         more: dict[str, str | Sequence[str]] = {"gen_ai.response.finish_reasons": (event.finish_reason,)}
         if self.content:
@@ -150,12 +150,12 @@ class Traces:
             more |= {"gen_ai.input.messages": _json(messages)} | _said(event.raw)
         return replace(asked, attributes={**asked.attributes, **more})
 
-    def _taken(self, event: ActionTaken, whole: str) -> list[Span | Evaluation]:
+    def _taken(self, event: ActionTaken, whole: str) -> list[CycleSpan | ScoreEvent]:
         cycle = self._open.get(event.agent)
         if cycle is None or cycle.action != event.action_id:  # its beginning was not heard
-            cycle = _Cycle(str(event.action_id), _before(_ns(event.time), sum(event.ms.values())), event.model)
+            cycle = _OpenCycle(str(event.action_id), _before(_ns(event.time), sum(event.ms.values())), event.model)
         end = _ns(event.time)
-        root = Span(
+        root = CycleSpan(
             name=f"invoke_agent {event.agent}",
             trace=_trace(event),
             span=whole,
@@ -173,7 +173,7 @@ class Traces:
         self._open[event.agent] = replace(cycle, root=root, model=event.model)
         return [self._executed(event, root)] if event.action.kind == "TOOL" and event.action.valid else []
 
-    def _executed(self, event: ActionTaken, root: Span) -> Span:
+    def _executed(self, event: ActionTaken, root: CycleSpan) -> CycleSpan:
         tool, outcome = event.action.tool or "", event.outcome
         told: dict[str, str | int] = {
             "gen_ai.tool.name": tool,
@@ -186,7 +186,7 @@ class Traces:
         if self.content:
             told["gen_ai.tool.call.arguments"] = _json(event.action.args)
             told["gen_ai.tool.call.result"] = outcome.output.text
-        return Span(
+        return CycleSpan(
             name=f"execute_tool {tool}",
             trace=root.trace,
             span=_span(traceparent_of(str(event.action_id), str(uuid5(UUID(event.id), "execute_tool")))),
@@ -197,14 +197,14 @@ class Traces:
             error=failed,
         )
 
-    def _reflected(self, event: CycleReflected, whole: str) -> list[Span | Evaluation]:
+    def _reflected(self, event: CycleReflected, whole: str) -> list[CycleSpan | ScoreEvent]:
         """The cycle is over: all of it, and before that its reflection where it had one."""
         cycle = self._open.get(event.agent)
         if cycle is None or cycle.action != event.action_id:
-            cycle = _Cycle(str(event.action_id), 0, "")
+            cycle = _OpenCycle(str(event.action_id), 0, "")
         else:
             del self._open[event.agent]
-        said: list[Span | Evaluation] = []
+        said: list[CycleSpan | ScoreEvent] = []
         root = cycle.root
         if event.reflection:
             asked = self._chat(event, whole, "reflect", cycle.model, event.usage)
@@ -218,9 +218,9 @@ class Traces:
 
     def _chat(
         self, event: ThoughtFormed | ActionDecided | CycleReflected, whole: str, phase: str, model: str, usage: Usage
-    ) -> Span:
+    ) -> CycleSpan:
         asked = {"gen_ai.request.model": model} if model else {}
-        return Span(
+        return CycleSpan(
             name=f"chat {model}".rstrip(),
             trace=_trace(event),
             span=_own(event),
@@ -235,7 +235,7 @@ class Traces:
         of = {"gen_ai.provider.name": self.provider} if operation != "execute_tool" else {}
         return {"gen_ai.operation.name": operation, **of, **_who(event)}
 
-    def _evaluation(self, event: Event, score: Score, place: int, whole: str) -> Evaluation:
+    def _evaluation(self, event: Event, score: Score, place: int, whole: str) -> ScoreEvent:
         told: dict[str, str | int | float | Sequence[str]] = {
             "gen_ai.evaluation.name": score.component,
             "gen_ai.evaluation.score.label": _label(score),
@@ -249,7 +249,7 @@ class Traces:
             told["error.type"] = score.status
         if self.content and score.explanation:
             told["gen_ai.evaluation.explanation"] = score.explanation
-        return Evaluation(_trace(event), whole, _ns(event.time), told | _who(event))
+        return ScoreEvent(_trace(event), whole, _ns(event.time), told | _who(event))
 
 
 def _who(event: Event) -> dict[str, str | int]:

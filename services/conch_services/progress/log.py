@@ -20,7 +20,7 @@ from typing import Any, Final
 import structlog
 
 from conch.home import Home
-from conch.rewards.progress import SCORER, Row
+from conch.rewards.progress import SCORER, EpisodeLogRow
 
 log = structlog.get_logger(__name__)
 
@@ -49,7 +49,7 @@ class EpisodeLogs:
         """Directory -> the last step that stands in its log; −1: none."""
         self._troubled: set[Path] = set()
 
-    def write(self, agent: str, row: Row) -> None:
+    def write(self, agent: str, row: EpisodeLogRow) -> None:
         """Append `row` to its episode's log, unless that step or a later one stands there. Never raises OSError."""
         directory = self._home.agent_dir(agent) / "episodes" / _directory(row.episode)
         try:
@@ -92,7 +92,7 @@ def _directory(episode: str) -> str:
     return hashlib.sha256(episode.encode(errors="replace")).hexdigest()[:32]
 
 
-def _table(row: Row) -> dict[str, Any]:
+def _table(row: EpisodeLogRow) -> dict[str, Any]:
     tokens = row.delta_tokens
     table: dict[str, Any] = {
         "step": row.step,

@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 
 import structlog
 
-from conch.bus import Arrived, Bus, Delivery, Feed, Message, Tap
+from conch.bus import Bus, Delivery, OutgoingMessage, ReceivedEvent, SharedSubscription, Subscription
 from conch.bus.subscription import decoded
-from conch.consumer.group.lag import say_place
-from conch.consumer.runtime.dead_letters import answer_retry, dead_letter, publish_letter
-from conch.consumer.runtime.output import Tally
+from conch.consumer.group.lag import report_position
+from conch.consumer.runtime.dead_letters import answer_retry, dead_letter, publish_dead_letter
+from conch.consumer.runtime.output import ConsumerCounts
 from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ContractError
@@ -35,7 +35,7 @@ from conch_schemas import (
     subject_filter,
     subject_of,
 )
-from conch_services.store.pruning import Pruning
+from conch_services.store.pruning import PruningSchedule
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -65,33 +65,33 @@ class StoreService:
     def __init__(self, context: ServiceContext) -> None:
         self._path = store_path(context.settings.store.url, context.home)
         self._report = context.report
-        self._pruning = Pruning(context.settings, context.home)
-        self.tally = Tally()
+        self._pruning = PruningSchedule(context.settings, context.home)
+        self.tally = ConsumerCounts()
         self._waiting = self._handled = self._told = 0
         self._told_at = 0.0
         self._due: datetime | None = None
         self._said: list[str] = []
         self._saying: asyncio.Task[None] | None = None
         self._working = asyncio.Lock()
-        self._tap: Tap | None = None
+        self._subscription: Subscription | None = None
         self._is_level = asyncio.Event()
         """Set once what stood on the stream at the start is joined: from then on, acts are recorded as they come."""
 
     @property
     def handled(self) -> int:
         """Everything up to this sequence is joined, and what was recorded is said."""
-        if self._tap is None or self._tap.given > self._handled:
+        if self._subscription is None or self._subscription.given > self._handled:
             return self._handled
-        return self._tap.seen
+        return self._subscription.seen
 
     @property
     def busy(self) -> bool:
         """Whether acts wait for their scores."""
         return self._waiting > 0
 
-    async def run(self, feed: Feed, stop: asyncio.Event) -> None:
+    async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
         """Until `stop`. Raises StoreError when the file cannot be used."""
-        self._bus = bus = feed.bus
+        self._bus = bus = shared_events.bus
         self._store = await asyncio.to_thread(SqliteStore, self._path)
         try:
             stream = await bus.state()
@@ -99,19 +99,19 @@ class StoreService:
             if self._store.position() > stream.last:  # the stream was restored: what comes now is not what was read
                 log.error("store.taken_back", position=self._store.position(), last=stream.last)
                 await self._in_thread(self._store.set_position, stream.last)
-            await self._say_the_unsaid()
+            await self._report_the_unsaid()
             async with bus.serve(f"conch.ctl._consumer.{self.name}.>", self._asked_to_retry):
                 await self._catch_up(stream.last, stop)
                 after = self._store.position()
                 if self._saying is None:
                     self._handled = after
-                async with feed.tap(FACTS, after=after) as self._tap:
+                async with shared_events.subscribe(FACTS, after=after) as self._subscription:
                     self._is_level.set()
                     await self._in_thread(self._look)
                     await self._in_thread(self._pruning.step, self._store)
                     log.info("store.started", after=after, waiting=self._waiting)
                     await self._tell()
-                    await self._take(self._tap, stop)
+                    await self._take(self._subscription, stop)
                     await self._settle()
                     await self._tell()
         finally:
@@ -125,7 +125,7 @@ class StoreService:
             stream = await bus.state()
             await self._in_thread(self._store.set_epoch, stream.epoch)
             await self._catch_up(stream.last, asyncio.Event())
-            await self._say_on(())
+            await self._report_on(())
             await self._retry(seq)
             await self._settle()
         finally:
@@ -142,21 +142,21 @@ class StoreService:
         event = decoded(delivery.subject, delivery.data)
         await self._say(await self._in_thread(self._applied, [(seq, event)], 0))
 
-    async def _take(self, tap: Tap, stop: asyncio.Event) -> None:
+    async def _take(self, subscription: Subscription, stop: asyncio.Event) -> None:
         stopped = asyncio.ensure_future(stop.wait())
-        getting: asyncio.Future[Sequence[Arrived]] | None = None
+        getting: asyncio.Future[Sequence[ReceivedEvent]] | None = None
         try:
             while not stop.is_set():
-                getting = getting or asyncio.ensure_future(tap.get(BATCH))
+                getting = getting or asyncio.ensure_future(subscription.get(BATCH))
                 waiting: set[asyncio.Future[Any]] = {getting, stopped}
                 if self._saying is not None:
                     waiting.add(self._saying)
                 await asyncio.wait(waiting, timeout=self._patience(), return_when=asyncio.FIRST_COMPLETED)
                 if self._saying is not None and self._saying.done():
-                    await self._say_on(())
+                    await self._report_on(())
                 if getting.done():
                     deliveries, getting = getting.result(), None
-                    await self._say_on(await self._join(deliveries, self._applied), deliveries[-1].seq)
+                    await self._report_on(await self._join(deliveries, self._applied), deliveries[-1].seq)
                 elif self._saying is None:
                     await self._expire()
                     await self._settle()
@@ -164,7 +164,7 @@ class StoreService:
                     await self._in_thread(self._pruning.step, self._store)
                 if time.monotonic() - self._told_at > SETTLE_SECONDS:
                     await self._tell()
-            await self._say_on(())
+            await self._report_on(())
         finally:
             left = [task for task in (stopped, getting, self._saying) if task is not None]
             for task in left:
@@ -190,11 +190,11 @@ class StoreService:
         kinds: tuple[type[Event], ...] = (*FACTS, ExperienceRecorded)
         filters = [subject_filter(kind) for kind in kinds]
         unread = await self._bus.count(filters, after=after)
-        batch: list[Arrived] = []
+        batch: list[ReceivedEvent] = []
         async with aclosing(self._bus.read(filters, after=after)) as deliveries:  # type: ignore[type-var]
             async for delivery in deliveries:
                 unread -= 1
-                batch.append(Arrived(delivery, agent_of(delivery.subject) or ""))
+                batch.append(ReceivedEvent(delivery, agent_of(delivery.subject) or ""))
                 if len(batch) >= BATCH:
                     await self._join(batch, self._caught_up)
                     batch = []
@@ -208,13 +208,13 @@ class StoreService:
             self._report(consumer=self.name, notes=sentence)
         await self._in_thread(self._look)
         while self._due is not None and self._due <= datetime.now(UTC) and not stop.is_set():
-            await self._say_on(await self._in_thread(self._expired), self._store.position())
+            await self._report_on(await self._in_thread(self._expired), self._store.position())
 
     def _caught_up(self, facts: list[tuple[int, Event]], upto: int) -> tuple[ExperienceRecorded, ...]:
         self._store.catch_up(facts, upto=upto, now=datetime.now(UTC))
         return ()
 
-    async def _join(self, deliveries: Sequence[Arrived], put: Put) -> Sequence[ExperienceRecorded]:
+    async def _join(self, deliveries: Sequence[ReceivedEvent], put: Put) -> Sequence[ExperienceRecorded]:
         facts: list[tuple[int, Event]] = []
         for delivery in deliveries:
             try:
@@ -253,18 +253,18 @@ class StoreService:
         self.tally.letters += 1
         letter = dead_letter(SPEC, delivery, reason, 0)
         log.error("consumer.failed", consumer=self.name, seq=delivery.seq, reason=letter.reason)
-        await publish_letter(self._bus, letter)
+        await publish_dead_letter(self._bus, letter)
 
     async def _expire(self) -> None:
         if self._due is not None and self._due <= datetime.now(UTC):
-            await self._say_on(await self._in_thread(self._expired))
+            await self._report_on(await self._in_thread(self._expired))
 
     def _expired(self) -> tuple[ExperienceRecorded, ...]:
         recorded = self._store.expire(datetime.now(UTC))
         self._look()
         return recorded
 
-    async def _say_on(self, recorded: Sequence[ExperienceRecorded], upto: int | None = None) -> None:
+    async def _report_on(self, recorded: Sequence[ExperienceRecorded], upto: int | None = None) -> None:
         """Say these behind what is being said, and do not wait for it; up to `upto` all is handled then.
 
         Waits for what is being said: so at most two transactions are ahead of the stream. Raises what saying it raised.
@@ -278,7 +278,7 @@ class StoreService:
             self._handled = upto
 
     async def _say(self, recorded: Sequence[ExperienceRecorded], upto: int | None = None) -> None:
-        await self._bus.publish_many([Message(subject_of(one), encode(one), one.id) for one in recorded])
+        await self._bus.publish_many([OutgoingMessage(subject_of(one), encode(one), one.id) for one in recorded])
         self._said += [experience.id for experience in recorded]
         if upto is not None:
             self._handled = upto
@@ -291,9 +291,9 @@ class StoreService:
     async def _tell(self) -> None:
         """Let others see on the bus how far it is. What counts for itself is the place beside its rows."""
         self._told, self._told_at = self.handled, time.monotonic()
-        await say_place(self._bus, self.name, FACTS, self._told)
+        await report_position(self._bus, self.name, FACTS, self._told)
 
-    async def _say_the_unsaid(self) -> None:
+    async def _report_the_unsaid(self) -> None:
         """The outbox of the run before; what stands on the stream already is not said twice."""
         while unsaid := await self._in_thread(self._store.unpublished):
             there = await self._on_stream({experience.id for experience in unsaid})

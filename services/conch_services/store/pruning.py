@@ -10,7 +10,7 @@ import structlog
 
 from conch.config import Settings
 from conch.disk import DiskWatch, disk_use
-from conch.experience import ExperienceStore, Retention
+from conch.experience import ExperienceStore, RetentionLimits
 
 log = structlog.get_logger(__name__)
 
@@ -24,19 +24,19 @@ DISK_SECONDS = 60.0
 """Time between two looks at the disk."""
 
 
-def retention(settings: Settings) -> Retention | None:
+def retention(settings: Settings) -> RetentionLimits | None:
     """What `store.keep` says; None: everything is kept."""
     keep = settings.store.keep
     if keep.days is None and keep.gib is None:
         return None
-    return Retention(
+    return RetentionLimits(
         seconds=None if keep.days is None else keep.days * 86_400.0,
         bytes=None if keep.gib is None else int(keep.gib * 2**30),
         grace=settings.rewards.longest_deadline,
     )
 
 
-class Pruning:
+class PruningSchedule:
     """Rounds of pruning, a step at a time, between joins."""
 
     def __init__(self, settings: Settings, home: Path) -> None:

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from conch.auth import Passes
+from conch.auth import LoginTokens
 from tests.dashboard.conftest import Dashboard
 
 
@@ -21,9 +21,9 @@ async def stranger(dashboard: Dashboard) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 @pytest.fixture
-def passes(dashboard: Dashboard) -> Passes:
+def passes(dashboard: Dashboard) -> LoginTokens:
     """Those of the dashboard's home."""
-    return Passes(dashboard.seeded.home)
+    return LoginTokens(dashboard.seeded.home)
 
 
 async def raw(dashboard: Dashboard, request: bytes) -> bytes:

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, ExitStack
 
 import pytest
 
-from conch_services.dashboard.security import Impatient, connection, guard
+from conch_services.dashboard.security import TimedHttpProtocol, connection, guard
 from conch_services.dashboard.security.guard import MOST_BODY, MOST_HEAD
 from tests.dashboard.conftest import Dashboard
 from tests.dashboard.guard.conftest import get, raw
@@ -59,14 +59,14 @@ async def test_who_reads_no_answer_is_hung_up_on(
     dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch, until: Callable[..., Awaitable[None]]
 ) -> None:
     """However much was asked for; others are served meanwhile."""
-    lost: list[Impatient] = []
-    hear = Impatient.connection_lost
+    lost: list[TimedHttpProtocol] = []
+    hear = TimedHttpProtocol.connection_lost
 
-    def told(connection: Impatient, error: Exception | None) -> None:
+    def told(connection: TimedHttpProtocol, error: Exception | None) -> None:
         lost.append(connection)
         hear(connection, error)
 
-    monkeypatch.setattr(Impatient, "connection_lost", told)
+    monkeypatch.setattr(TimedHttpProtocol, "connection_lost", told)
     monkeypatch.setattr(connection, "UNREAD_SECONDS", 1.0)
     asked = get("/static/vendor/uPlot.esm.js", dashboard).replace(b"Connection: close\r\n", b"") * 100
     address = ("127.0.0.1", int(dashboard.address.rpartition(":")[2]))

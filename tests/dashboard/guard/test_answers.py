@@ -12,7 +12,7 @@ import structlog
 from starlette.routing import Route
 
 from conch import auth as passes_module
-from conch.auth import Passes, signed_session
+from conch.auth import LoginTokens, signed_session
 from conch_services.dashboard.pages import ROUTES
 from conch_services.dashboard.security.guard import CONTENT_POLICY, HEADERS, MOST_BODY
 from tests.dashboard.conftest import Dashboard
@@ -122,7 +122,7 @@ async def test_files_lead_nowhere_else(dashboard: Dashboard) -> None:
 
 
 async def test_no_token_stands_in_a_log_an_answer_or_a_referer(
-    dashboard: Dashboard, stranger: httpx2.AsyncClient, passes: Passes, caplog: pytest.LogCaptureFixture
+    dashboard: Dashboard, stranger: httpx2.AsyncClient, passes: LoginTokens, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Neither the ones that let in nor the ones that do not, in whatever way they are shown."""
     secrets = [passes.token(), passes.link(time.time()), "a-wrong-token-of-somebody", "B" * 43]

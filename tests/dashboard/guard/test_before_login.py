@@ -7,7 +7,7 @@ from importlib.metadata import version
 import httpx2
 import pytest
 
-from conch.auth import Passes
+from conch.auth import LoginTokens
 from conch_services.dashboard.security.guard import MOST_BODY, MOST_HEAD
 from tests.dashboard.conftest import Dashboard
 from tests.dashboard.guard.conftest import get, raw
@@ -84,14 +84,14 @@ async def test_no_refusal_tells_anything(dashboard: Dashboard, stranger: httpx2.
 
 
 async def test_no_error_of_ours_tells_anything(
-    dashboard: Dashboard, stranger: httpx2.AsyncClient, passes: Passes, monkeypatch: pytest.MonkeyPatch
+    dashboard: Dashboard, stranger: httpx2.AsyncClient, passes: LoginTokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A home that cannot be used, of which who is in is told where it lies; a bug."""
     links = dashboard.seeded.home.path / "ui" / "links"
     links.write_text("in the way")
     asked = {"token": "A" * 43}
     unusable = await stranger.get("/", params=asked)
-    monkeypatch.setattr(Passes, "redeem", broken)
+    monkeypatch.setattr(LoginTokens, "redeem", broken)
     bug = await stranger.get("/", params=asked)
 
     assert (unusable.status_code, bug.status_code) == (503, 500)

@@ -7,7 +7,7 @@ import time
 import httpx2
 import pytest
 
-from conch.auth import SESSION_SECONDS, Passes, session_audience, signed_session
+from conch.auth import SESSION_SECONDS, LoginTokens, session_audience, signed_session
 from conch_services.dashboard.security.rate_limit import MOST_WRONG
 from tests.dashboard.conftest import Dashboard
 from tests.dashboard.guard.conftest import get, raw
@@ -39,7 +39,7 @@ async def test_health_is_told_to_everybody_and_nothing_else_with_it(stranger: ht
     assert (await stranger.get("/healthz", headers={"host": "evil.example"})).status_code == 421
 
 
-async def test_a_link_lets_in_once(stranger: httpx2.AsyncClient, passes: Passes, dashboard: Dashboard) -> None:
+async def test_a_link_lets_in_once(stranger: httpx2.AsyncClient, passes: LoginTokens, dashboard: Dashboard) -> None:
     """A 303 to the page without the token, and a cookie that scripts and other pages do not get; then it is spent."""
     token = passes.link(time.time())
     port = dashboard.address.rpartition(":")[2]
@@ -64,7 +64,7 @@ async def test_a_link_lets_in_once(stranger: httpx2.AsyncClient, passes: Passes,
 
 
 async def test_who_is_in_and_shows_a_spent_link_again_goes_on(
-    stranger: httpx2.AsyncClient, passes: Passes, dashboard: Dashboard
+    stranger: httpx2.AsyncClient, passes: LoginTokens, dashboard: Dashboard
 ) -> None:
     """To the page without the token, with the session as it was; who is not in is refused as before."""
     token = passes.link(time.time())
@@ -79,7 +79,7 @@ async def test_who_is_in_and_shows_a_spent_link_again_goes_on(
         assert (await other.get("/needs", params={"token": token})).status_code == 401
 
 
-async def test_a_browser_that_guesses_does_not_use_a_link_up(stranger: httpx2.AsyncClient, passes: Passes) -> None:
+async def test_a_browser_that_guesses_does_not_use_a_link_up(stranger: httpx2.AsyncClient, passes: LoginTokens) -> None:
     """What is fetched ahead of a click is refused, and the click lets in."""
     token = passes.link(time.time())
 
@@ -89,7 +89,7 @@ async def test_a_browser_that_guesses_does_not_use_a_link_up(stranger: httpx2.As
     assert (await stranger.get("/", params={"token": token})).status_code == 303
 
 
-async def test_only_a_look_at_a_page_uses_a_link(stranger: httpx2.AsyncClient, passes: Passes) -> None:
+async def test_only_a_look_at_a_page_uses_a_link(stranger: httpx2.AsyncClient, passes: LoginTokens) -> None:
     """Neither a HEAD, nor the API, nor a file."""
     token = passes.link(time.time())
 
@@ -99,7 +99,7 @@ async def test_only_a_look_at_a_page_uses_a_link(stranger: httpx2.AsyncClient, p
     assert (await stranger.get("/", params={"token": token})).status_code == 303
 
 
-async def test_a_link_leads_nowhere_else(dashboard: Dashboard, passes: Passes) -> None:
+async def test_a_link_leads_nowhere_else(dashboard: Dashboard, passes: LoginTokens) -> None:
     """Whatever path it was sent with, the browser stays."""
     for path in ("//evil.example/x", "/\\evil.example", "/%5C%5Cevil.example", "/%2F%2Fevil.example", "/%0d%0aX:%20y"):
         said = await raw(dashboard, get(f"{path}?token={passes.link(time.time())}", dashboard))
@@ -112,7 +112,7 @@ async def test_forged_expired_cut_and_foreign_sessions_are_none(dashboard: Dashb
     """Nor does one of another page on this machine, nor one that was signed for the cookie alone, as they were once."""
     name, good = next(iter(dashboard.cookies.items()))
     port = int(dashboard.address.rpartition(":")[2])
-    key, now = Passes(dashboard.seeded.home).key(), time.time()
+    key, now = LoginTokens(dashboard.seeded.home).key(), time.time()
     audience, another = session_audience(key, port), session_audience(key, 1)
     other = signed_session(key, another, now)
     until, nonce, signature = good.split(".")
@@ -135,7 +135,7 @@ async def test_forged_expired_cut_and_foreign_sessions_are_none(dashboard: Dashb
         assert shadowed.status_code == 200
 
 
-async def test_a_program_shows_the_token(stranger: httpx2.AsyncClient, passes: Passes) -> None:
+async def test_a_program_shows_the_token(stranger: httpx2.AsyncClient, passes: LoginTokens) -> None:
     """To pages and API; without it, or with another, it is told how."""
     bearer = {"authorization": f"Bearer {passes.token()}"}
 
@@ -152,7 +152,9 @@ async def test_a_wrong_token_outweighs_a_session(dashboard: Dashboard) -> None:
     assert answer.status_code == 401
 
 
-async def test_a_person_types_the_token(stranger: httpx2.AsyncClient, dashboard: Dashboard, passes: Passes) -> None:
+async def test_a_person_types_the_token(
+    stranger: httpx2.AsyncClient, dashboard: Dashboard, passes: LoginTokens
+) -> None:
     """And goes on to where he wanted to go, never elsewhere; a wrong one brings the form again."""
     wrong = await stranger.post("/login", data={"token": "wrong", "next": "/needs?agent=echo"})
     right = await stranger.post("/login", data={"token": passes.token(), "next": "/needs?agent=echo"})
@@ -165,7 +167,9 @@ async def test_a_person_types_the_token(stranger: httpx2.AsyncClient, dashboard:
     assert (await stranger.get(f"{dashboard.prefix}/")).status_code == 200
 
 
-async def test_guessing_is_over_after_ten(stranger: httpx2.AsyncClient, dashboard: Dashboard, passes: Passes) -> None:
+async def test_guessing_is_over_after_ten(
+    stranger: httpx2.AsyncClient, dashboard: Dashboard, passes: LoginTokens
+) -> None:
     """In whatever way. Whoever has the right one is let in meanwhile: nobody can lock him out."""
     token, bearer = passes.link(time.time()), {"authorization": f"Bearer {passes.token()}"}
     ways = (
@@ -191,7 +195,7 @@ async def test_guessing_is_over_after_ten(stranger: httpx2.AsyncClient, dashboar
     assert (await dashboard.client.get("/")).status_code == 200
 
 
-async def test_pictures_of_another_page_try_nothing(stranger: httpx2.AsyncClient, passes: Passes) -> None:
+async def test_pictures_of_another_page_try_nothing(stranger: httpx2.AsyncClient, passes: LoginTokens) -> None:
     """What a page elsewhere has its browser fetch is refused, uses no link up, and is not counted; a click is."""
     token = passes.link(time.time())
     for site in ("cross-site", "same-site"):

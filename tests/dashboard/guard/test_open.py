@@ -8,7 +8,7 @@ import httpx2
 import pytest
 from pydantic import SecretStr
 
-from conch.auth import Passes
+from conch.auth import LoginTokens
 from conch.config import Settings, UiSettings
 from conch.home import Home
 from conch_services.dashboard.security import guard
@@ -21,7 +21,7 @@ def make(home: Path, **settings: object) -> httpx2.AsyncClient:
         await send({"type": "http.response.start", "status": 200, "headers": []})  # type: ignore[operator]
         await send({"type": "http.response.body", "body": b"in"})  # type: ignore[operator]
 
-    stands = guard.Guard(everything, UiSettings.model_validate(settings), Passes(Home(home)), 26624)
+    stands = guard.RequestGuard(everything, UiSettings.model_validate(settings), LoginTokens(Home(home)), 26624)
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(stands), base_url="http://localhost:26624")
 
 
@@ -41,7 +41,7 @@ async def test_behind_a_proxy_with_tls_the_cookie_travels_by_tls_alone(tmp_path:
 
 
 def token_of(home: Path) -> str:
-    return Passes(Home(home)).token()
+    return LoginTokens(Home(home)).token()
 
 
 async def test_a_session_outlives_the_process_but_not_its_home(tmp_path: Path) -> None:

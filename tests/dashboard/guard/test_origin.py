@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx2
 import pytest
 
-from conch.auth import Passes
+from conch.auth import LoginTokens
 from tests.dashboard.conftest import Dashboard
 from tests.dashboard.guard.conftest import get, raw
 
@@ -37,7 +37,7 @@ async def test_a_request_without_a_host_is_refused(dashboard: Dashboard) -> None
     ],
 )
 async def test_of_two_headers_that_let_in_neither_counts(
-    dashboard: Dashboard, passes: Passes, name: str, values: tuple[str, str]
+    dashboard: Dashboard, passes: LoginTokens, name: str, values: tuple[str, str]
 ) -> None:
     """Whichever stands first; a cookie may stand there twice."""
     own = dashboard.address[7:]
@@ -89,14 +89,14 @@ async def test_another_page_has_nothing_done_also_with_our_cookie(dashboard: Das
             assert ("problem+json" in answer.headers["content-type"]) is path.startswith("/api")
 
 
-async def test_another_pages_form_does_not_log_anybody_in(stranger: httpx2.AsyncClient, passes: Passes) -> None:
+async def test_another_pages_form_does_not_log_anybody_in(stranger: httpx2.AsyncClient, passes: LoginTokens) -> None:
     """Not even with the right token."""
     answer = await stranger.post("/login", data={"token": passes.token()}, headers={"sec-fetch-site": "cross-site"})
 
     assert (answer.status_code, "set-cookie" in answer.headers) == (403, False)
 
 
-async def test_our_own_page_and_programs_are_heard(dashboard: Dashboard, passes: Passes) -> None:
+async def test_our_own_page_and_programs_are_heard(dashboard: Dashboard, passes: LoginTokens) -> None:
     """By cookie from our page or from a program that says nothing of where it is, by token from anywhere."""
     ours = {"sec-fetch-site": "same-origin", "origin": dashboard.address}
     bearer = {"authorization": f"Bearer {passes.token()}"}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conch.bus import Bus, MemoryBus, feeding
+from conch.bus import Bus, MemoryBus, shared_subscription
 from conch.config import Settings
 from conch.consumer import ServiceContext
 from conch_schemas import Action, Event, ExperienceRecorded, NeedsChanged, encode, subject_of
@@ -52,8 +52,8 @@ def bridging(bus: MemoryBus, tmp_path: Path, reports: list[dict[str, Any]]) -> B
         settings = Settings.model_validate({"agent": agent, "edge": {"bridge": url, **edge}})
         service = mqtt_service(ServiceContext(settings, tmp_path, lambda **line: reports.append(line)))
         stop = asyncio.Event()
-        async with feeding(bus) as feed:
-            running = asyncio.create_task(service.run(feed, stop))
+        async with shared_subscription(bus) as shared_events:
+            running = asyncio.create_task(service.run(shared_events, stop))
             try:
                 yield service
                 stop.set()

@@ -52,10 +52,10 @@ async def test_a_second_bridge_takes_over(
     """Of two bridges on one stream the later one goes on, though only the elder has a broker, and the elder stops."""
     elder, younger = bridging(broker.url), bridging("mqtt://127.0.0.1:1")
     first = await elder.__aenter__()
-    await until(lambda: first._tap is not None)
+    await until(lambda: first._subscription is not None)
 
     async with younger as second:
-        await until(lambda: second._tap is not None)
+        await until(lambda: second._subscription is not None)
         await put(bus, act(1))
         await until(lambda: first._done == 1)
         with pytest.raises(FencedError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from conch.rewards.progress import ProgressState, Row, Told, fold
+from conch.rewards.progress import EpisodeLogRow, ProgressState, ProgressUpdate, fold
 from conch_schemas import Score, TaskProgressed
 
 
@@ -15,7 +15,7 @@ def fact(number: int, episode: str = "e", *, act: bool = True, **data: Any) -> T
     return TaskProgressed(id=f"p{number}", source="conch/echo/x", agent="echo", episode=episode, **about, **data)
 
 
-def folded(facts: Iterable[Any], state: ProgressState | None = None) -> tuple[ProgressState, list[Told]]:
+def folded(facts: Iterable[Any], state: ProgressState | None = None) -> tuple[ProgressState, list[ProgressUpdate]]:
     """The state after these facts, and what was said of each."""
     state, told = state or ProgressState(weighed=True), []
     for said in facts:
@@ -24,11 +24,11 @@ def folded(facts: Iterable[Any], state: ProgressState | None = None) -> tuple[Pr
     return state, told
 
 
-def scores_of(told: Iterable[Told]) -> list[Score]:
+def scores_of(told: Iterable[ProgressUpdate]) -> list[Score]:
     """Those that were said, in order."""
     return [one.score for one in told if one.score is not None]
 
 
-def rows_of(told: Iterable[Told]) -> list[Row]:
+def rows_of(told: Iterable[ProgressUpdate]) -> list[EpisodeLogRow]:
     """Those that were said, in order."""
     return [one.row for one in told if one.row is not None]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from conch.config import BUILTIN_WEIGHTS, RewardSettings
 from conch.experience.assemble import latest
 from conch.rewards import weight_set
-from conch.rewards.progress import PHASES, ProgressState, Told
+from conch.rewards.progress import PHASES, ProgressState, ProgressUpdate
 from conch.rewards.progress.fold import EPISODES, HEARD
 from conch_schemas import ActionTaken, TaskProgressed, WeightsSet
 from tests.rules.progress.conftest import fact, folded, rows_of, scores_of
@@ -168,7 +168,7 @@ def test_an_act_without_a_task_is_kept_waiting_for_nothing(act: Act) -> None:
     _, unweighed = folded([_weights(), act(0)])
     _, told = folded([weighed, act(1), act(1), of_task, act(3), _weights(), act(4)])
 
-    assert unweighed == [Told(), Told()]
+    assert unweighed == [ProgressUpdate(), ProgressUpdate()]
     assert [one.score.status if one.score else None for one in told] == [
         None, "not_applicable", None, None, "not_applicable", None, None,
     ]  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 
 from conch.config import Settings
 from conch.consumer import ServiceContext
-from conch.rewards.progress import ProgressState, Row
+from conch.rewards.progress import EpisodeLogRow, ProgressState
 from conch_schemas import RewardAssigned, TaskProgressed, decode, encode
 from conch_services.progress.consumer import progress_consumer
 from conch_services.progress.log import MOST_BYTES, MOST_EPISODES, EpisodeLogs
@@ -157,7 +157,7 @@ def test_an_episodes_name_leads_nowhere_else(home: _Home) -> None:
 def test_a_long_log_makes_way_and_its_steps_go_on(home: _Home) -> None:
     """The file before is kept once; what stands in either is not written again."""
     logs = EpisodeLogs(home.path, lambda **_: None)
-    row = Row("e", 0, 0.0, 0.0, False, False, 0.0, False, None, 0.0)
+    row = EpisodeLogRow("e", 0, 0.0, 0.0, False, False, 0.0, False, None, 0.0)
     logs.write("echo", row)
     with home.file().open("r+b") as stream:
         stream.truncate(0)
@@ -173,7 +173,7 @@ def test_a_long_log_makes_way_and_its_steps_go_on(home: _Home) -> None:
 
 def test_a_log_that_just_made_way_still_knows_its_last_step(home: _Home) -> None:
     """A crash between the two leaves no log but the one before: its rows are not written again."""
-    row = Row("e", 0, 0.0, 0.0, False, False, 0.0, False, None, 0.0)
+    row = EpisodeLogRow("e", 0, 0.0, 0.0, False, False, 0.0, False, None, 0.0)
     EpisodeLogs(home.path, lambda **_: None).write("echo", row)
     home.file().rename(home.file(name="rewards.1.jsonl"))
     anew = EpisodeLogs(home.path, lambda **_: None)
@@ -185,7 +185,7 @@ def test_a_log_that_just_made_way_still_knows_its_last_step(home: _Home) -> None
 
 def test_half_a_line_is_not_left_before_the_next(home: _Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk with room for half of it: that is said and cut off, and the next line stands by itself."""
-    row = Row("e", 0, 0.0, 0.0, False, False, 0.0, False, None, 0.0)
+    row = EpisodeLogRow("e", 0, 0.0, 0.0, False, False, 0.0, False, None, 0.0)
     logs = EpisodeLogs(home.path, lambda **said: home.reports.append(said["waits"]))
     whole = os.write
     with monkeypatch.context() as full:

@@ -11,12 +11,12 @@ from conch_schemas import ExperienceRecorded, consequence_id
 from tests.store.contract.conftest import TOTAL
 
 
-def test_a_cycle_is_recorded_with_its_last_part(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_a_cycle_is_recorded_with_its_last_part(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """An experience is recorded at revision 1 when every part of its weight set has come, not before."""
     *most, last = facts.judged(1)
 
-    before = feed(store, facts.weights(), *most)
-    (experience,) = feed(store, last)
+    before = shared_events(store, facts.weights(), *most)
+    (experience,) = shared_events(store, last)
 
     assert before == ()
     assert experience.total == pytest.approx(TOTAL)
@@ -30,9 +30,9 @@ def test_a_cycle_is_recorded_with_its_last_part(store: ExperienceStore, facts: A
     ]
 
 
-def test_an_experience_says_what_its_act_said(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_an_experience_says_what_its_act_said(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """Everything known of the act is joined in; the id follows from the act and the revision."""
-    (experience,) = feed(store, facts.weights(), *facts.cycle(3))
+    (experience,) = shared_events(store, facts.weights(), *facts.cycle(3))
     act = facts.act(3)
 
     assert experience.id == consequence_id(act.id, "store", "1", ExperienceRecorded)
@@ -45,19 +45,19 @@ def test_an_experience_says_what_its_act_said(store: ExperienceStore, facts: Any
     assert (experience.acted_at, experience.time, experience.weights) == (act.time, facts.now, "w1")
 
 
-def test_scores_may_come_before_their_act(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_scores_may_come_before_their_act(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """A score whose act is not known yet waits for it."""
     act, *scores = facts.judged(1)
 
-    assert feed(store, facts.weights(), *scores) == ()
-    assert feed(store, act)[0].complete
+    assert shared_events(store, facts.weights(), *scores) == ()
+    assert shared_events(store, act)[0].complete
 
 
-def test_a_late_reflection_is_read_and_revises_nothing(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_a_late_reflection_is_read_and_revises_nothing(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """Context that comes after the verdict is joined in by the reads; the revision stays."""
-    feed(store, facts.weights(), *facts.judged(1))
+    shared_events(store, facts.weights(), *facts.judged(1))
 
-    late = feed(store, facts.reflected(1), facts.thought(1), facts.decided(1))
+    late = shared_events(store, facts.reflected(1), facts.thought(1), facts.decided(1))
     experience = store.cycle("echo", 1)
 
     assert late == ()

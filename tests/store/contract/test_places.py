@@ -14,14 +14,16 @@ from conch_schemas import (
 )
 
 
-def test_repetition_changes_nothing_and_is_counted(store: ExperienceStore, facts: Any, feed: Any, placed: Any) -> None:
+def test_repetition_changes_nothing_and_is_counted(
+    store: ExperienceStore, facts: Any, shared_events: Any, placed: Any
+) -> None:
     """The same facts again, at the same places or at later ones, give no row, no revision, only a count."""
     events = [facts.weights(), *facts.cycle(1)]
-    feed(store, *events)
+    shared_events(store, *events)
     recorded = store.cycle("echo", 1)
 
     again = store.apply(placed(*events), upto=len(events), now=facts.noon)
-    published_twice = feed(store, *events[1:])
+    published_twice = shared_events(store, *events[1:])
 
     assert (again, published_twice) == ((), ())
     assert store.duplicates == 2 * len(events) - 1
@@ -70,16 +72,16 @@ def test_a_fact_without_a_place_stops_its_batch(
     assert (store.position(), store.agents()) == (0, ())
 
 
-def test_another_stream_starts_behind_all_there_is(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_another_stream_starts_behind_all_there_is(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """A new stream's sequence numbers start again; its facts still come after the old ones, in order and in force."""
     store.set_epoch("first")
-    feed(store, facts.weights(), *facts.judged(1))
+    shared_events(store, facts.weights(), *facts.judged(1))
     store.set_epoch("first")
     old = store.position()
 
     store.set_epoch("second")
     new = store.position()
-    feed(store, facts.weights(facts.parts, "w2"), *facts.judged(2))
+    shared_events(store, facts.weights(facts.parts, "w2"), *facts.judged(2))
 
     one, two = store.cycles("echo", 2)
     assert (old, new, store.epoch()) == (5, 0, "second")
@@ -88,13 +90,15 @@ def test_another_stream_starts_behind_all_there_is(store: ExperienceStore, facts
     assert one.revision == 1
 
 
-def test_a_rewound_store_still_places_a_new_stream_behind(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_a_rewound_store_still_places_a_new_stream_behind(
+    store: ExperienceStore, facts: Any, shared_events: Any
+) -> None:
     """Rewinding the position forgets no place that was taken."""
-    feed(store, facts.weights(), *facts.judged(1))
+    shared_events(store, facts.weights(), *facts.judged(1))
     store.set_epoch("first")
     store.set_position(0)
 
     store.set_epoch("second")
-    feed(store, facts.weights(facts.parts, "w2"), *facts.judged(2))
+    shared_events(store, facts.weights(facts.parts, "w2"), *facts.judged(2))
 
     assert [experience.weights for experience in store.cycles("echo", 2)] == ["w1", "w2"]

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conch.experience import ExperienceStore, MemoryStore, Retention, Since, prune, removal_of
+from conch.experience import ExperienceStore, MemoryStore, RetentionLimits, ScoredSince, prune, removal_of
 from conch.views.verification import chain_start
 from conch.witness import ChainState, seal, verify
 from conch_schemas import ActionTaken, Event, MarkWitnessed, RewardAssigned
 
-EVERYTHING = Retention(seconds=1.0)
+EVERYTHING = RetentionLimits(seconds=1.0)
 """Nothing is young enough hours later."""
 
 
@@ -41,7 +41,7 @@ def life(facts: Any, cycles: int, agent: str = "echo") -> list[Event]:
     return events
 
 
-def pruned(store: ExperienceStore, keep: Retention, now: Any) -> int:
+def pruned(store: ExperienceStore, keep: RetentionLimits, now: Any) -> int:
     """Prune until nothing is left to do; how many acts were removed."""
     acts = 0
     while found := store.prune(keep, now).acts:
@@ -57,19 +57,19 @@ def problems(store: ExperienceStore, agent: str = "echo") -> list[str]:
     return [one.kind for one in verify(store.marks(agent), acts, scored, starts)]
 
 
-def test_without_bounds_nothing_is_removed(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_without_bounds_nothing_is_removed(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """The default keeps everything."""
-    feed(store, *life(facts, 8))
+    shared_events(store, *life(facts, 8))
 
-    assert pruned(store, Retention(), facts.now + timedelta(days=9999)) == 0
+    assert pruned(store, RetentionLimits(), facts.now + timedelta(days=9999)) == 0
     assert len(store.cycles("echo", 99)) == 8
 
 
-def test_the_oldest_cycles_go_and_the_newest_stay(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_the_oldest_cycles_go_and_the_newest_stay(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """By age: whole cycles from the first one on, but never the newest ones of an agent; it is recorded."""
-    feed(store, *life(facts, 8))
+    shared_events(store, *life(facts, 8))
 
-    removed = pruned(store, Retention(seconds=60.0), facts.at(6, 60.5))
+    removed = pruned(store, RetentionLimits(seconds=60.0), facts.at(6, 60.5))
     rest = pruned(store, EVERYTHING, facts.now)
 
     assert (removed, rest) == (5, 0)
@@ -86,42 +86,44 @@ def test_the_oldest_cycles_go_and_the_newest_stay(store: ExperienceStore, facts:
 
 
 def test_a_step_removes_something_however_slow_the_machine(
-    store: ExperienceStore, facts: Any, feed: Any, monkeypatch: pytest.MonkeyPatch
+    store: ExperienceStore, facts: Any, shared_events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No time at all is left: a step still removes a few cycles, so that zero means that nothing is due."""
     monkeypatch.setattr("conch.experience.sqlite.PRUNE_SECONDS", -1.0)
     monkeypatch.setattr(prune, "_PORTION", 2)
-    feed(store, *life(facts, 8))
+    shared_events(store, *life(facts, 8))
 
     assert [store.prune(EVERYTHING, facts.now).acts for _ in range(4)] == [2, 2, 1, 0]
 
 
-def test_of_several_agents_each_keeps_its_newest(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_of_several_agents_each_keeps_its_newest(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """An agent that is quiet loses nothing to one that is busy: the oldest act goes first, but no agent's newest."""
-    feed(store, *life(facts, 2, "quiet"), *life(facts, 9))
+    shared_events(store, *life(facts, 2, "quiet"), *life(facts, 9))
 
-    pruned(store, Retention(bytes=1), facts.now)
+    pruned(store, RetentionLimits(bytes=1), facts.now)
 
     assert [one.cycle for one in store.cycles("quiet", 99)] == [1, 2]
     assert [one.cycle for one in store.cycles("echo", 99)] == [7, 8, 9]
 
 
-def test_what_waits_for_scores_stays_with_all_behind_it(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_what_waits_for_scores_stays_with_all_behind_it(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """An act that is not recorded yet, and one whose scores may still come, are not removed; nor is what follows."""
     incomplete = [one for one in life(facts, 8) if not (isinstance(one, RewardAssigned) and one.cycle == 3)]
-    feed(store, *incomplete, now=facts.at(8))
+    shared_events(store, *incomplete, now=facts.at(8))
 
-    removed = pruned(store, Retention(bytes=1), facts.at(9))
+    removed = pruned(store, RetentionLimits(bytes=1), facts.at(9))
     store.expire(facts.at(60))
-    graced = pruned(store, Retention(bytes=1, grace=300.0), facts.at(5, 300.5))
+    graced = pruned(store, RetentionLimits(bytes=1, grace=300.0), facts.at(5, 300.5))
 
     assert (removed, graced) == (2, 3)
     assert store.cycles("echo", 99)[0].cycle == 6
 
 
-def test_marks_go_with_their_acts_and_the_chain_still_verifies(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_marks_go_with_their_acts_and_the_chain_still_verifies(
+    store: ExperienceStore, facts: Any, shared_events: Any
+) -> None:
     """The last removed mark's hash is kept, and the first kept mark must follow it."""
-    feed(store, *life(facts, 8))
+    shared_events(store, *life(facts, 8))
 
     pruned(store, EVERYTHING, facts.now)
 
@@ -143,9 +145,11 @@ def test_marks_go_with_their_acts_and_the_chain_still_verifies(store: Experience
         ("UPDATE removals SET first_mark = 1", "missing"),
     ],
 )
-def test_tampering_after_pruning_is_found(store: ExperienceStore, facts: Any, feed: Any, sql: str, kind: str) -> None:
+def test_tampering_after_pruning_is_found(
+    store: ExperienceStore, facts: Any, shared_events: Any, sql: str, kind: str
+) -> None:
     """Kept marks that were cut out, and a record of removals that does not fit them."""
-    feed(store, *life(facts, 8))
+    shared_events(store, *life(facts, 8))
     pruned(store, EVERYTHING, facts.now)
 
     store._db.execute(sql)  # type: ignore[attr-defined]
@@ -162,9 +166,11 @@ def test_tampering_after_pruning_is_found(store: ExperienceStore, facts: Any, fe
         "INSERT INTO marks SELECT agent, sequence, 'twin', hash, seq, act, body FROM marks WHERE sequence = 4",
     ],
 )
-def test_marks_that_were_tampered_with_are_not_removed(store: ExperienceStore, facts: Any, feed: Any, sql: str) -> None:
+def test_marks_that_were_tampered_with_are_not_removed(
+    store: ExperienceStore, facts: Any, shared_events: Any, sql: str
+) -> None:
     """The cycles go, the evidence stays, and the agent is named."""
-    feed(store, *life(facts, 8))
+    shared_events(store, *life(facts, 8))
     store._db.execute(sql)  # type: ignore[attr-defined]
     before = store._db.execute("SELECT count(*) FROM marks").fetchone()  # type: ignore[attr-defined]
 
@@ -174,14 +180,14 @@ def test_marks_that_were_tampered_with_are_not_removed(store: ExperienceStore, f
     assert store._db.execute("SELECT count(*) FROM marks").fetchone() == before  # type: ignore[attr-defined]
 
 
-def test_late_facts_of_a_removed_act_change_nothing(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_late_facts_of_a_removed_act_change_nothing(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """A score, the act itself again, its marks: counted; the position goes on, and nothing comes back."""
     events = life(facts, 8)
-    feed(store, *events)
+    shared_events(store, *events)
     pruned(store, EVERYTHING, facts.now)
     rows = store._db.execute("SELECT count(*) FROM actions").fetchone()  # type: ignore[attr-defined]
 
-    recorded = feed(store, facts.reward(2, facts.score("joy", 1.0, "human"), scorer="human"), *facts.cycle(1))
+    recorded = shared_events(store, facts.reward(2, facts.score("joy", 1.0, "human"), scorer="human"), *facts.cycle(1))
     again = store.apply(list(enumerate(events[1:19], start=2)), upto=19, now=facts.now)
 
     assert (recorded, again) == ((), ())
@@ -192,18 +198,20 @@ def test_late_facts_of_a_removed_act_change_nothing(store: ExperienceStore, fact
     assert problems(store) == []
 
 
-def test_a_late_score_of_a_kept_act_counts(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_a_late_score_of_a_kept_act_counts(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """Also where it names a cycle that was removed: it is the act that counts."""
-    feed(store, *life(facts, 8))
+    shared_events(store, *life(facts, 8))
     pruned(store, EVERYTHING, facts.now)
     late = facts.reward(7, facts.score("joy", 1.0, "human"), scorer="human")
 
-    (experience,) = feed(store, late.model_copy(update={"cycle": 1}))
+    (experience,) = shared_events(store, late.model_copy(update={"cycle": 1}))
 
     assert (experience.cycle, experience.revision, store.came_late()) == (7, 2, 0)
 
 
-def test_a_mark_about_a_removed_act_belongs_to_the_chain(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_a_mark_about_a_removed_act_belongs_to_the_chain(
+    store: ExperienceStore, facts: Any, shared_events: Any
+) -> None:
     """A score that comes late gets its mark from the witness; it is kept, and the chain verifies with it."""
     events, state = life(facts, 8), ChainState()
     for event in events:
@@ -211,22 +219,22 @@ def test_a_mark_about_a_removed_act_belongs_to_the_chain(store: ExperienceStore,
             state, _ = seal(state, event)
     late = facts.reward(2, facts.score("joy", 1.0, "human"), scorer="human")
     _, mark = seal(state, late)
-    feed(store, *events)
+    shared_events(store, *events)
     pruned(store, EVERYTHING, facts.now)
 
-    feed(store, late, facts.mark(2).model_copy(update={"id": "late", "mark": mark}))
+    shared_events(store, late, facts.mark(2).model_copy(update={"id": "late", "mark": mark}))
 
     assert list(store.marks("echo"))[-1] == mark
     assert problems(store) == []
 
 
-def test_a_backfill_counts_what_was_removed(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_a_backfill_counts_what_was_removed(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """Acts that are gone are told apart from acts that were never there; where none was meant, none is counted."""
-    feed(store, *life(facts, 8))
+    shared_events(store, *life(facts, 8))
     pruned(store, EVERYTHING, facts.now)
 
-    of_all = store.unscored("echo", "joy", "1", Since())
-    of_some = store.unscored("echo", "joy", "1", Since(cycle=6))
+    of_all = store.unscored("echo", "joy", "1", ScoredSince())
+    of_some = store.unscored("echo", "joy", "1", ScoredSince(cycle=6))
 
     assert (of_all.acts, of_all.missing, of_all.removed) == (3, 3, 5)
     assert (of_some.acts, of_some.removed) == (3, 0)
@@ -267,7 +275,7 @@ def test_figures_over_everything_do_not_depend_on_what_was_removed(facts: Any, d
             store.apply(stream, upto=len(stream), now=facts.now)
             store.expire(facts.now)
         for cycle in cuts:
-            pruned(cut, Retention(seconds=60.0), facts.at(cycle, 60.5))
+            pruned(cut, RetentionLimits(seconds=60.0), facts.at(cycle, 60.5))
 
         gone = len(whole.cycles("echo", 99)) - len(cut.cycles("echo", 99))
         assert gone == min(max([0, *(cycle - 94 for cycle in cuts)]), len(values) - 3) or not cuts
@@ -276,9 +284,11 @@ def test_figures_over_everything_do_not_depend_on_what_was_removed(facts: Any, d
         assert means == pytest.approx(whole_means)
 
 
-def test_a_window_takes_whole_blocks_of_what_was_removed(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_a_window_takes_whole_blocks_of_what_was_removed(
+    store: ExperienceStore, facts: Any, shared_events: Any
+) -> None:
     """The last N: kept ones, then sums of removed ones as far as they fit, and the count says how many those are."""
-    feed(store, facts.weights(), *(fact for cycle in range(96, 108) for fact in facts.judged(cycle)))
+    shared_events(store, facts.weights(), *(fact for cycle in range(96, 108) for fact in facts.judged(cycle)))
 
     pruned(store, EVERYTHING, facts.now)
 

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from conch.experience import ExperienceStore
-from conch.experience.store import Awaited
+from conch.experience.store import PendingActs
 from tests.store.contract.conftest import TOTAL
 
 
-def test_cycles_are_the_last_ones_oldest_first(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_cycles_are_the_last_ones_oldest_first(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """`limit` takes from the end, `before` pages back; an agent or all of them."""
-    feed(store, facts.weights(), facts.weights(agent="delta"))
+    shared_events(store, facts.weights(), facts.weights(agent="delta"))
     for n in (1, 2, 3):
-        feed(store, *facts.judged(n))
-    feed(store, *facts.judged(9, agent="delta"))
+        shared_events(store, *facts.judged(n))
+    shared_events(store, *facts.judged(9, agent="delta"))
 
     def numbers(*query: Any) -> list[int | None]:
         return [experience.cycle for experience in store.cycles(*query)]
@@ -29,9 +29,9 @@ def test_cycles_are_the_last_ones_oldest_first(store: ExperienceStore, facts: An
     assert store.agents() == ("delta", "echo")
 
 
-def test_reads_tell_the_recorded_from_the_pending(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_reads_tell_the_recorded_from_the_pending(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """An act is pending until it is recorded; it has no experience before, and counts as the last cycle at once."""
-    feed(store, facts.weights(), *facts.judged(1), facts.act(2))
+    shared_events(store, facts.weights(), *facts.judged(1), facts.act(2))
 
     assert (store.pending("echo"), store.pending(), store.pending("delta")) == (1, 1, 0)
     assert (store.last_cycle("echo"), store.last_cycle("delta")) == (2, None)
@@ -39,34 +39,34 @@ def test_reads_tell_the_recorded_from_the_pending(store: ExperienceStore, facts:
     assert list(store.acts("echo")) == [(facts.act(n).action_id, n) for n in (1, 2)]
 
 
-def test_what_acts_wait_for_is_told(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_what_acts_wait_for_is_told(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """How many acts of a moment and before wait, and for which parts, whoever else has scored them."""
-    feed(store, facts.weights(), *facts.judged(1), facts.act(2), facts.reward(2), facts.needs(2), facts.act(3))
+    shared_events(store, facts.weights(), *facts.judged(1), facts.act(2), facts.reward(2), facts.needs(2), facts.act(3))
 
-    assert store.awaited(facts.at(1)) == Awaited(0, ())
-    assert store.awaited(facts.at(2)) == Awaited(1, ("exploration",))
-    assert store.awaited(facts.at(3)) == Awaited(2, ("format", "execution", "needs", "goal", "exploration"))
-    feed(store, facts.act(4, agent="delta"))
+    assert store.awaited(facts.at(1)) == PendingActs(0, ())
+    assert store.awaited(facts.at(2)) == PendingActs(1, ("exploration",))
+    assert store.awaited(facts.at(3)) == PendingActs(2, ("format", "execution", "needs", "goal", "exploration"))
+    shared_events(store, facts.act(4, agent="delta"))
     assert store.awaited(facts.at(4)).acts == 3
 
 
-def test_needs_have_a_history(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_needs_have_a_history(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """Changes of needs are kept whole, also those that belong to no action."""
     outside = facts.needs(3).model_copy(update={"id": "n", "action_id": None, "cycle": None, "score": None})
     changes = [facts.needs(1), facts.needs(2), outside]
 
-    feed(store, *changes)
+    shared_events(store, *changes)
 
     assert store.needs_history("echo", 2) == changes[1:]
 
 
-def test_components_have_figures(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_components_have_figures(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """Per component and scorer: how often, mean, percentiles, errors, coverage over the last experiences."""
-    feed(store, facts.weights())
+    shared_events(store, facts.weights())
     for n, value in enumerate((0.5, 0.25, None, 0.0), start=1):
         scored = facts.score("format", value, status="scored" if value is not None else "error")
         rest = (facts.score("execution", 0.2), facts.score("goal", None))
-        feed(store, facts.act(n), facts.reward(n, scored, *rest), facts.needs(n), facts.novelty(n))
+        shared_events(store, facts.act(n), facts.reward(n, scored, *rest), facts.needs(n), facts.novelty(n))
 
     stats = {one.component: one for one in store.component_stats("echo")}
 
@@ -79,10 +79,10 @@ def test_components_have_figures(store: ExperienceStore, facts: Any, feed: Any) 
     assert store.component_stats("echo", last=1)[0].mean == 0.0
 
 
-def test_a_status_has_simple_figures(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_a_status_has_simple_figures(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """Mean total, coverage, incomplete ones and outcomes of the last experiences; None where there are none."""
     empty = store.figures("echo")
-    feed(store, facts.weights(), *facts.judged(1), *facts.judged(2), facts.act(3))
+    shared_events(store, facts.weights(), *facts.judged(1), *facts.judged(2), facts.act(3))
     store.expire(facts.at(99))
 
     figures = store.figures("echo", last=2)

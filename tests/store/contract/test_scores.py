@@ -30,16 +30,16 @@ def test_the_weight_set_before_the_act_is_the_acts(store: ExperienceStore, facts
     assert {part.weight for part in second.scores[1:]} == {0.0}
 
 
-def test_an_agents_weights_are_its_own(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_an_agents_weights_are_its_own(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """A weight set of one agent says nothing of another's acts."""
-    feed(store, facts.weights(), *facts.judged(1, agent="delta"))
+    shared_events(store, facts.weights(), *facts.judged(1, agent="delta"))
 
     assert store.pending("delta") == 1
 
 
-def test_an_act_without_weights_is_recorded_unpaid(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_an_act_without_weights_is_recorded_unpaid(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """Where no weight set was ever set, an act waits 30 s for one and is recorded incomplete: total 0, coverage 0."""
-    feed(store, *facts.judged(1), now=facts.at(1))
+    shared_events(store, *facts.judged(1), now=facts.at(1))
     assert store.expire(facts.at(1, 29.0)) == ()
 
     (experience,) = store.expire(facts.at(1, 30.0))
@@ -48,14 +48,14 @@ def test_an_act_without_weights_is_recorded_unpaid(store: ExperienceStore, facts
     assert {part.weight for part in experience.scores} == {0.0}
 
 
-def test_the_latest_version_of_a_scorer_counts(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_the_latest_version_of_a_scorer_counts(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """A later version of a score takes the place of the earlier, whichever comes last; an older one changes nothing."""
-    feed(store, facts.weights(), *facts.judged(1))
+    shared_events(store, facts.weights(), *facts.judged(1))
     newer = facts.reward(1, facts.score("format", -1.0, version="10"), version="10")
     older = facts.reward(1, facts.score("format", 0.25, version="9"), version="9")
 
-    (revised,) = feed(store, newer)
-    ignored = feed(store, older)
+    (revised,) = shared_events(store, newer)
+    ignored = shared_events(store, older)
 
     assert (revised.revision, revised.scores[0].value, revised.scores[0].version) == (2, -1.0, "10")
     assert revised.total == pytest.approx(TOTAL - 0.45)
@@ -63,13 +63,15 @@ def test_the_latest_version_of_a_scorer_counts(store: ExperienceStore, facts: An
     assert len(revised.scores) == 5
 
 
-def test_scores_nobody_waits_for_stand_beside_with_weight_0(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_scores_nobody_waits_for_stand_beside_with_weight_0(
+    store: ExperienceStore, facts: Any, shared_events: Any
+) -> None:
     """A component outside the weight set, or another scorer's claim on a part, is shown and pays nothing."""
     beside = (facts.score("joy", 1.0, "joy"), facts.score("needs", 1.0, "joy"))
     act, rules, _, novelty = facts.judged(1)
 
-    waiting = feed(store, facts.weights(), act, rules, novelty, facts.reward(1, *beside, scorer="joy"))
-    (experience,) = feed(store, facts.needs(1))
+    waiting = shared_events(store, facts.weights(), act, rules, novelty, facts.reward(1, *beside, scorer="joy"))
+    (experience,) = shared_events(store, facts.needs(1))
 
     assert waiting == ()
     assert experience.total == pytest.approx(TOTAL)
@@ -79,23 +81,23 @@ def test_scores_nobody_waits_for_stand_beside_with_weight_0(store: ExperienceSto
     ]
 
 
-def test_a_score_beside_that_comes_later_is_a_revision(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_a_score_beside_that_comes_later_is_a_revision(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """A backfilled score changes what is said of an act, not its total."""
-    feed(store, facts.weights(), *facts.judged(1))
+    shared_events(store, facts.weights(), *facts.judged(1))
 
-    (experience,) = feed(store, facts.reward(1, facts.score("joy", 1.0, "joy"), scorer="joy"))
+    (experience,) = shared_events(store, facts.reward(1, facts.score("joy", 1.0, "joy"), scorer="joy"))
 
     assert (experience.revision, experience.total) == (2, pytest.approx(TOTAL))
 
 
-def test_a_value_outside_its_parts_range_is_an_error(store: ExperienceStore, facts: Any, feed: Any) -> None:
+def test_a_value_outside_its_parts_range_is_an_error(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """A scorer cannot pay more than its part's range by stating a wider one."""
     act, _, needs, novelty = facts.judged(1)
     greedy = facts.reward(
         1, facts.score("format", 1e9, range=(0.0, 1e9)), facts.score("execution", 0.2), facts.score("goal", None)
     )
 
-    (experience,) = feed(store, facts.weights(), act, greedy, needs, novelty)
+    (experience,) = shared_events(store, facts.weights(), act, greedy, needs, novelty)
 
     assert (experience.scores[0].status, experience.scores[0].value, experience.complete) == ("error", None, True)
     assert experience.total == pytest.approx(TOTAL - 0.15)

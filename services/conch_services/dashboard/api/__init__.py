@@ -13,13 +13,13 @@ from conch_services.dashboard.api import actions, exports, history, live
 from conch_services.dashboard.api.asked import clear_query, document
 from conch_services.dashboard.api.problems import API_HANDLERS
 from conch_services.dashboard.api.shapes import Problem
-from conch_services.dashboard.checking import Checks
-from conch_services.dashboard.world import World
+from conch_services.dashboard.checking import ChainChecks
+from conch_services.dashboard.world import DashboardContext
 
 PREFIX = "/api/v1"
 
 
-def make_api(world: World, checks: Checks) -> FastAPI:
+def make_api(world: DashboardContext, checks: ChainChecks) -> FastAPI:
     """The API over `world`, to be mounted at PREFIX. Its document is at PREFIX/openapi.json, for those let in alone."""
     api = _routed()
     described = _described(api)

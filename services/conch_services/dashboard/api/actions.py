@@ -29,7 +29,7 @@ from conch_services.dashboard.api import shapes
 from conch_services.dashboard.api.asked import AgentPath, AgentQuery, CycleNumber, TheWorld, document, the_agent
 from conch_services.dashboard.api.history import unknown
 from conch_services.dashboard.api.problems import responses
-from conch_services.dashboard.world import World
+from conch_services.dashboard.world import DashboardContext
 
 router = APIRouter()
 
@@ -38,17 +38,17 @@ Command = Annotated[str, StringConstraints(min_length=1, max_length=4000, patter
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST, pattern=r"\S")]
 
 
-class _Body(BaseModel):
+class _RequestBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Message(_Body):
+class MessageRequest(_RequestBody):
     """What the agent is told."""
 
     text: Words
 
 
-class CommandChecked(_Body):
+class CommandChecked(_RequestBody):
     """Reached when the command exits with the status."""
 
     kind: Literal["command"]
@@ -56,7 +56,7 @@ class CommandChecked(_Body):
     exit_status: int = Field(default=0, ge=0, le=255)
 
 
-class FileChecked(_Body):
+class FileChecked(_RequestBody):
     """Reached when the file is there and holds each of these texts, or exactly that one."""
 
     kind: Literal["file"]
@@ -69,14 +69,14 @@ class FileChecked(_Body):
     model_config = ConfigDict(extra="forbid", regex_engine="python-re")
 
 
-class TestsChecked(_Body):
+class TestsChecked(_RequestBody):
     """Reached when all tests that the command runs pass."""
 
     kind: Literal["tests"]
     command: Command = "python3 -m unittest"
 
 
-class NewGoal(_Body):
+class NewGoal(_RequestBody):
     """A goal with the check that decides it."""
 
     statement: Annotated[str, StringConstraints(min_length=1, max_length=2000, pattern=r"\S")]
@@ -84,19 +84,19 @@ class NewGoal(_Body):
     priority: float = Field(default=0.5, ge=0, le=1)
 
 
-class DroppedGoal(_Body):
+class DroppedGoal(_RequestBody):
     """The goal to give up."""
 
     goal: Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
-class Approved(_Body):
+class Approved(_RequestBody):
     """Why it was right, if anything is to be said."""
 
     reason: Annotated[str, StringConstraints(max_length=LONGEST)] = ""
 
 
-class Rejected(_Body):
+class Rejected(_RequestBody):
     """Why it was wrong."""
 
     reason: Reason
@@ -117,7 +117,7 @@ async def resume(world: TheWorld, agent: AgentPath) -> Response:
 
 
 @router.post("/agents/{agent}/tell", response_model=shapes.Told, responses=responses(404, 409))
-async def tell(world: TheWorld, agent: AgentPath, message: Message) -> Response:
+async def tell(world: TheWorld, agent: AgentPath, message: MessageRequest) -> Response:
     """Tell the agent something; it reads it in its next cycle, or when it runs again."""
     key, words = str(uuid.uuid4()), cut(well_formed(message.text)).text
     made: list[Event] = []
@@ -172,7 +172,7 @@ async def drop_goal(world: TheWorld, agent: AgentPath, dropped: DroppedGoal) -> 
 
 
 async def _handed(
-    world: World,
+    world: DashboardContext,
     agent: str,
     verb: str,
     body: dict[str, Any],
@@ -202,7 +202,7 @@ async def reject(world: TheWorld, cycle: CycleNumber, said: Rejected, agent: Age
     return await _scored(world, agent, cycle, -1.0, said.reason.strip())
 
 
-async def _scored(world: World, agent: str | None, cycle: int, value: float, why: str) -> Response:
+async def _scored(world: DashboardContext, agent: str | None, cycle: int, value: float, why: str) -> Response:
     name, why = await the_agent(world, agent), well_formed(why)
     act, whole = await world.read(lambda reader: (reader.act(name, cycle), reader.cycle(name, cycle)))
     if act is None:

@@ -11,10 +11,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from conch.errors import StoreError
-from conch.experience import Filters
+from conch.experience import CycleFilter
 from conch_schemas.action import ActionKind, OutcomeStatus
 from conch_schemas.envelope import AGENT_PATTERN
-from conch_services.dashboard.world import World
+from conch_services.dashboard.world import DashboardContext
 
 LARGEST: Final = 2**63 - 1
 _NAMED = Query(pattern=AGENT_PATTERN, description="The agent; where there is one alone it need not be named.")
@@ -30,13 +30,13 @@ Total = Annotated[float | None, Query(allow_inf_nan=False)]
 Number = Annotated[int | None, Query(ge=0, le=LARGEST)]
 
 
-def world_of(request: Request) -> World:
+def world_of(request: Request) -> DashboardContext:
     """The dashboard's view of the home."""
-    world: World = request.app.state.world
+    world: DashboardContext = request.app.state.world
     return world
 
 
-TheWorld = Annotated[World, Depends(world_of)]
+TheWorld = Annotated[DashboardContext, Depends(world_of)]
 
 
 def _filters(
@@ -51,11 +51,11 @@ def _filters(
     first: Number = None,
     last: Number = None,
     text: Text = None,
-) -> Filters:
-    return Filters(outcome, kind, tool, skill, need, complete, least, most, first, last, text)
+) -> CycleFilter:
+    return CycleFilter(outcome, kind, tool, skill, need, complete, least, most, first, last, text)
 
 
-TheFilters = Annotated[Filters, Depends(_filters)]
+TheFilters = Annotated[CycleFilter, Depends(_filters)]
 
 
 def clear_query(request: Request) -> None:
@@ -75,7 +75,7 @@ def document(shown: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(shown), status, media_type="application/json")
 
 
-async def known_agents(world: World) -> tuple[str, ...]:
+async def known_agents(world: DashboardContext) -> tuple[str, ...]:
     """Names of those that act or have acted, sorted; of a new home, the one of the settings."""
     run = world.home.running() or {}
     try:
@@ -88,7 +88,7 @@ async def known_agents(world: World) -> tuple[str, ...]:
     return tuple(sorted(names)) or (world.settings.agent,)
 
 
-async def the_agent(world: World, named: str | None) -> str:
+async def the_agent(world: DashboardContext, named: str | None) -> str:
     """The agent that is named, or the only one, or that of the settings where it is among several.
 
     Answers 404 for one that is not there, 422 where one of several must be named.
@@ -101,7 +101,7 @@ async def the_agent(world: World, named: str | None) -> str:
     return named
 
 
-async def _usual(world: World, there: tuple[str, ...]) -> str:
+async def _usual(world: DashboardContext, there: tuple[str, ...]) -> str:
     if len(there) > 1 and world.settings.agent not in there:
         raise HTTPException(422, f"There are {len(there)} agents: name one with ?agent=.")
     return world.settings.agent if world.settings.agent in there else there[0]

@@ -12,14 +12,14 @@ import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response, StreamingResponse
 
-from conch.experience import ExperienceReader, Filters, cycle_row
+from conch.experience import CycleFilter, ExperienceReader, cycle_row
 from conch.experience.queries.rows import BUILTIN_SCORERS
 from conch.text import safe_text
 from conch.views.line import action_words, scored_of, total_ms, urgent_need
 from conch_schemas import ExperienceRecorded
 from conch_services.dashboard.api.asked import AgentQuery, TheFilters, TheWorld, the_agent
 from conch_services.dashboard.api.problems import responses
-from conch_services.dashboard.world import World
+from conch_services.dashboard.world import DashboardContext
 
 router = APIRouter()
 
@@ -53,9 +53,9 @@ async def lines(world: TheWorld, filters: TheFilters, agent: AgentQuery = None) 
 
 
 async def _sent(
-    world: World,
+    world: DashboardContext,
     agent: str,
-    filters: Filters,
+    filters: CycleFilter,
     made: Callable[[Sequence[ExperienceRecorded]], bytes],
     kind: str,
     name: str,
@@ -76,7 +76,7 @@ async def _sent(
     return StreamingResponse(pages(), media_type=kind, headers=headers)
 
 
-def _page(agent: str, filters: Filters, before: int | None, reader: ExperienceReader) -> list[ExperienceRecorded]:
+def _page(agent: str, filters: CycleFilter, before: int | None, reader: ExperienceReader) -> list[ExperienceRecorded]:
     return reader.find(agent, filters, PAGE, before)
 
 

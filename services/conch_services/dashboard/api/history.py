@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from conch.config.load import read
 from conch.errors import BusError, StoreError
-from conch.experience import ExperienceReader, Filters, removed_words
+from conch.experience import CycleFilter, ExperienceReader, removed_words
 from conch.views.config import config_in_force
 from conch.views.consumers import standings
 from conch.views.cycles import cycles_shown, whole_row
@@ -32,8 +32,8 @@ from conch_services.dashboard.api.asked import (
     the_agent,
 )
 from conch_services.dashboard.api.problems import responses
-from conch_services.dashboard.checking import Checks
-from conch_services.dashboard.world import World
+from conch_services.dashboard.checking import ChainChecks
+from conch_services.dashboard.world import DashboardContext
 
 router = APIRouter()
 
@@ -62,7 +62,7 @@ async def cycles(
 ) -> Response:
     """The last cycles that the filters let through, oldest first; of all agents where none is named, there are several
     and nothing else is asked."""
-    if agent is None and before is None and filters == Filters() and len(await known_agents(world)) > 1:
+    if agent is None and before is None and filters == CycleFilter() and len(await known_agents(world)) > 1:
         return document(cycles_shown(await world.read(lambda reader: reader.cycles(None, limit))))
     name = await the_agent(world, agent)
     found = await world.read(lambda reader: reader.find(name, filters, limit, before))
@@ -100,7 +100,7 @@ async def rewards(world: TheWorld, agent: AgentQuery = None, limit: Limit = 1000
     return document(rewards_shown(rows, (world.home.running() or {}).get("set_aside", [])))
 
 
-async def _lags(world: World) -> dict[str, int]:
+async def _lags(world: DashboardContext) -> dict[str, int]:
     try:
         return {one.name: one.lag for one in (await standings(world.bus))[1]}
     except BusError:
@@ -140,7 +140,7 @@ async def verify(request: Request, world: TheWorld, agent: AgentQuery = None) ->
     minute. One that is being verified already is waited for."""
     name = await the_agent(world, agent)
     last = await world.read(lambda reader: reader.last_mark(name))
-    checks: Checks = request.app.state.checks
+    checks: ChainChecks = request.app.state.checks
     check = checks.begin(name, -1 if last is None else last)
     if check.task is not None:
         await asyncio.shield(check.task)  # whoever goes away leaves it to the others

@@ -12,20 +12,20 @@ from starlette.responses import Response
 
 from conch.bus import Bus
 from conch.bus.jetstream import JetStreamBus
-from conch.consumer.runtime.dead_letters import open_letters, settle
+from conch.consumer.runtime.dead_letters import open_dead_letters, settle
 from conch.errors import BusUnreachableError
 from conch.requests.dead_letters import retried
 from conch.requests.goals import active_goals
 from conch.views.bus import survey
 from conch.views.consumers import consumers_shown, lag_shown, standings
-from conch.views.dead_letters import letters_shown
+from conch.views.dead_letters import dead_letters_shown
 from conch.views.goals import goals_shown
 from conch.views.status import gather
 from conch_schemas import ConsumerFailed
 from conch_services.dashboard.api import shapes
 from conch_services.dashboard.api.asked import AgentQuery, Limit, TheWorld, document, the_agent
 from conch_services.dashboard.api.problems import responses
-from conch_services.dashboard.world import World
+from conch_services.dashboard.world import DashboardContext
 
 router = APIRouter()
 
@@ -83,7 +83,7 @@ async def metrics(world: TheWorld) -> Response:
 @router.get("/dlq", response_model=shapes.Letters, responses=responses())
 async def letters(world: TheWorld, limit: Limit = 50) -> Response:
     """The dead letters that nobody has retried with success or dropped yet."""
-    return document(letters_shown([letter async for letter in open_letters(world.bus)][-limit:]))
+    return document(dead_letters_shown([letter async for letter in open_dead_letters(world.bus)][-limit:]))
 
 
 @router.post("/dlq/{letter}/retry", response_model=shapes.LetterSettled, responses=responses(404, 409))
@@ -100,13 +100,13 @@ async def drop(world: TheWorld, letter: Letter) -> Response:
     return await _settled(world, await _letter(world, letter), "dropped")
 
 
-async def _letter(world: World, name: str) -> ConsumerFailed:
-    async for letter in open_letters(world.bus):
+async def _letter(world: DashboardContext, name: str) -> ConsumerFailed:
+    async for letter in open_dead_letters(world.bus):
         if letter.id == name:
             return letter
     raise HTTPException(404, "There is no open dead letter of this id: /api/v1/dlq has those that there are.")
 
 
-async def _settled(world: World, letter: ConsumerFailed, how: str) -> Response:
+async def _settled(world: DashboardContext, letter: ConsumerFailed, how: str) -> Response:
     await settle(world.bus, letter, how)
     return document({"schema": "conch.v1.letter_settled", "id": letter.id, "settled": how})

@@ -18,15 +18,15 @@ from conch.bus.access import access_to
 from conch.bus.jetstream.connection import Connection
 from conch.consumer.group.lag import standings
 from conch.consumer.operations.retention import look
-from conch.consumer.runtime.dead_letters import open_letters
+from conch.consumer.runtime.dead_letters import open_dead_letters
 from conch.disk import disk_use
 from conch.errors import BusUnreachableError
 from conch.views.bus import survey
-from conch.views.dead_letters import letter_row
+from conch.views.dead_letters import dead_letter_row
 from conch_services.dashboard.asking import asked, kept
-from conch_services.dashboard.latency import Latencies, Latency
+from conch_services.dashboard.latency import ConsumerLatency, LatencyTracker
 from conch_services.dashboard.page import page
-from conch_services.dashboard.world import World
+from conch_services.dashboard.world import DashboardContext
 
 FRESH_SECONDS = 2.0
 """For so long what was found is shown to whoever asks."""
@@ -34,12 +34,12 @@ PATIENCE = 4.0
 """Seconds that the bus may take to answer all that is asked here."""
 RATE_SECONDS = 60.0
 """Time that the rate of events is taken over."""
-MOST_LETTERS = 50
+MAX_DEAD_LETTERS = 50
 """Dead letters that are listed, the newest."""
 
 
 @dataclass(frozen=True)
-class Row:
+class ConsumerLine:
     """A consumer."""
 
     name: str
@@ -49,14 +49,14 @@ class Row:
     redelivered: int | None
     """None: the consumer keeps its place itself, so that nothing is handed to it twice but by itself."""
     letters: int
-    latency: Latency | None
+    latency: ConsumerLatency | None
 
 
-class Watching:
+class BusWatch:
     """What is remembered of the bus between two looks."""
 
     def __init__(self) -> None:
-        self.latencies = Latencies()
+        self.latencies = LatencyTracker()
         self._ends: deque[tuple[float, int]] = deque()
 
     def rate(self, last: int) -> float | None:
@@ -73,23 +73,23 @@ class Watching:
 
 async def bus(request: Request) -> Response:
     """What the bus says of itself, drawn again every two seconds."""
-    world: World = request.app.state.world
+    world: DashboardContext = request.app.state.world
     found = await asked(kept(request, "bus", FRESH_SECONDS).get("bus", lambda: _found(world, _watching(request))))
     template = "bus_now.html" if "hx-request" in request.headers else "bus.html"
     shown = found.found or {"stream": None, "consumers": (), "letters": (), "letter_count": 0}
     return await page(
-        request, template, shown | {"why": found.why, "most_letters": MOST_LETTERS, "after": world.hub.last}
+        request, template, shown | {"why": found.why, "most_letters": MAX_DEAD_LETTERS, "after": world.hub.last}
     )
 
 
-def _watching(request: Request) -> Watching:
-    there: Watching | None = getattr(request.app.state, "watching", None)
+def _watching(request: Request) -> BusWatch:
+    there: BusWatch | None = getattr(request.app.state, "watching", None)
     if there is None:
-        there = request.app.state.watching = Watching()
+        there = request.app.state.watching = BusWatch()
     return there
 
 
-async def _found(world: World, watching: Watching) -> dict[str, Any]:
+async def _found(world: DashboardContext, watching: BusWatch) -> dict[str, Any]:
     """Raises BusError, also where the bus takes too long."""
     try:
         async with asyncio.timeout(PATIENCE):
@@ -98,13 +98,13 @@ async def _found(world: World, watching: Watching) -> dict[str, Any]:
         raise BusUnreachableError(f"the bus has not answered within {PATIENCE:g} s; it is asked again") from None
 
 
-async def _asked(world: World, bus: Bus, watching: Watching) -> dict[str, Any]:
+async def _asked(world: DashboardContext, bus: Bus, watching: BusWatch) -> dict[str, Any]:
     about = await _about(world, bus)
     latencies = await watching.latencies.look(bus)
-    letters = [letter async for letter in open_letters(bus)]
+    letters = [letter async for letter in open_dead_letters(bus)]
     again = {one.name: one.redelivered for one in await bus.readers()}
     rows = [
-        Row(
+        ConsumerLine(
             name=one["name"],
             seq=one["seq"],
             lag=one["lag"],
@@ -119,13 +119,13 @@ async def _asked(world: World, bus: Bus, watching: Watching) -> dict[str, Any]:
         "warnings": [*about["warnings"], *([f"{filling[0].upper()}{filling[1:]}."] if filling else [])],
         "consumers": rows,
         "rate": watching.rate(about["stream"]["last"]),
-        "letters": [letter_row(letter) for letter in letters[-MOST_LETTERS:]][::-1],
+        "letters": [dead_letter_row(letter) for letter in letters[-MAX_DEAD_LETTERS:]][::-1],
         "letter_count": len(letters),
         "keep": world.settings.bus.keep,
     }
 
 
-async def _about(world: World, bus: Bus) -> dict[str, Any]:
+async def _about(world: DashboardContext, bus: Bus) -> dict[str, Any]:
     """`conch bus info`; of a bus without a server what it knows itself."""
     access = access_to(world.home, world.settings)
     if access is not None:
@@ -155,7 +155,7 @@ async def _about(world: World, bus: Bus) -> dict[str, Any]:
     }
 
 
-def _of(consumer: str, latencies: Mapping[str, Latency]) -> Latency | None:
+def _of(consumer: str, latencies: Mapping[str, ConsumerLatency]) -> ConsumerLatency | None:
     """A rule's or judge's consumer is named after its scorer."""
     names = (consumer, consumer.removeprefix("rule-"), consumer.removeprefix("judge-"))
     return next((latencies[name] for name in names if name in latencies), None)

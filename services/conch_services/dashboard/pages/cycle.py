@@ -19,7 +19,7 @@ from conch.text import safe_text, without_escapes
 from conch.views.cycles import whole_row
 from conch.views.line import scored_of
 from conch.views.principles import principles
-from conch.witness import Problem, Verification
+from conch.witness import MarkProblem, Verification
 from conch_schemas import (
     ActionTaken,
     ContractViolationError,
@@ -33,7 +33,7 @@ from conch_schemas import (
 from conch_services.dashboard.asking import asked
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.waterfall import BEARING, unweighted, waterfall
-from conch_services.dashboard.world import World
+from conch_services.dashboard.world import DashboardContext
 
 LARGEST = 2**63 - 1
 """A number beyond is no cycle's."""
@@ -45,7 +45,7 @@ NEAR = 2000
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownText:
     """A text as the page shows it."""
 
     text: str
@@ -53,13 +53,13 @@ class Shown:
     """Characters that are not shown."""
 
 
-def shown(text: str, most: int = SHOWN) -> Shown:
+def shown(text: str, most: int = SHOWN) -> ShownText:
     """The head of a hostile text, harmless, without a terminal's escape sequences."""
-    return Shown(safe_text(without_escapes(text[: 2 * most]))[:most], max(0, len(text) - most))
+    return ShownText(safe_text(without_escapes(text[: 2 * most]))[:most], max(0, len(text) - most))
 
 
 @dataclass(frozen=True)
-class Found:
+class CycleHistory:
     """What the history knows of a cycle."""
 
     place: int
@@ -74,11 +74,11 @@ class Found:
     removed: str = ""
     """A sentence, where it was removed."""
     marks: Sequence[Mark] = ()
-    problems: Sequence[Problem] = ()
+    problems: Sequence[MarkProblem] = ()
     """Of these marks and their links to the ones before."""
 
 
-def look(reader: ExperienceReader, agent: str, number: int) -> Found:
+def look(reader: ExperienceReader, agent: str, number: int) -> CycleHistory:
     """The cycle, as far as it is known."""
     place, last = reader.position(), reader.last_cycle(agent)
     before, behind = reader.neighbours(agent, number)
@@ -87,10 +87,12 @@ def look(reader: ExperienceReader, agent: str, number: int) -> Found:
     acted = experience or act
     marks = [] if acted is None else reader.marks_of(agent, str(acted.action_id))
     removed = "" if acted is not None else removed_words(reader.removals(agent), agent, number)
-    return Found(place, last, before, behind, experience, act, removed, marks, list(broken(reader, agent, marks)))
+    return CycleHistory(
+        place, last, before, behind, experience, act, removed, marks, list(broken(reader, agent, marks))
+    )
 
 
-def broken(reader: ExperienceReader, agent: str, marks: Sequence[Mark]) -> Iterator[Problem]:
+def broken(reader: ExperienceReader, agent: str, marks: Sequence[Mark]) -> Iterator[MarkProblem]:
     """What does not hold of these marks: their hashes, their links, and what each says of the mark before it."""
     own = {mark.sequence for mark in marks}
     chain = Verification(agent)
@@ -117,7 +119,7 @@ async def cycle(request: Request) -> Response:
 
     Raises StoreError where the history cannot be read: nobody knows then whether there is such a cycle.
     """
-    world: World = request.app.state.world
+    world: DashboardContext = request.app.state.world
     agent, number = await agent_of(request), request.path_params["number"]
     if number > LARGEST:
         return await _unknown(request, number, "")
@@ -135,12 +137,12 @@ async def cycle(request: Request) -> Response:
     return await page(request, "cycle.html", {"number": number, "found": found} | story(found))
 
 
-async def _unknown(request: Request, number: int, why: str, found: Found | None = None) -> Response:
+async def _unknown(request: Request, number: int, why: str, found: CycleHistory | None = None) -> Response:
     last = None if found is None else found.last
     return await page(request, "no_cycle.html", {"number": number, "why": why, "last": last}, status=404)
 
 
-def story(found: Found) -> dict[str, Any]:
+def story(found: CycleHistory) -> dict[str, Any]:
     """What the template tells, of an experience or of an act that waits for its scores."""
     experience = found.experience
     told = experience or found.act
@@ -174,7 +176,7 @@ TEXTS = ("raw", "output", "thought", "reflection", "json")
 
 async def text(request: Request) -> Response:
     """One text of the cycle, whole, as a file: as it came."""
-    world: World = request.app.state.world
+    world: DashboardContext = request.app.state.world
     agent, number, what = await agent_of(request), request.path_params["number"], request.path_params["what"]
     if number > LARGEST or what not in TEXTS:
         raise HTTPException(404, f"A cycle has these texts: {', '.join(TEXTS)}.")
@@ -197,14 +199,14 @@ def _whole(told: ExperienceRecorded | ActionTaken, what: str, marks: Sequence[Ma
 
 async def policy(request: Request) -> Response:
     """What the policy of `?digest=` stands for, as a piece of the page: mind, model, and its system prompt."""
-    world: World = request.app.state.world
+    world: DashboardContext = request.app.state.world
     agent, digest = await agent_of(request), request.query_params.get("digest", "")
     found = await asked(policy_set(world, agent, digest))
     words = found.why or f"The stream has no policy {digest} of {agent} any more."
     return await page(request, "policy.html", {"policy": found.found, "why": words, "shown": shown})
 
 
-async def policy_set(world: World, agent: str, digest: str) -> PolicySet | None:
+async def policy_set(world: DashboardContext, agent: str, digest: str) -> PolicySet | None:
     """The fact that says what a policy's digest stands for; None where the stream has it no more. Raises BusError."""
     subject = subject_filter(PolicySet, agent)
     newest = await world.bus.last(subject)

@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from conch.experience import ExperienceReader, Filters
+from conch.experience import CycleFilter, ExperienceReader
 from conch_schemas import ExperienceRecorded
 from conch_schemas.action import ActionKind, OutcomeStatus
 from conch_services.dashboard.asking import asked
 from conch_services.dashboard.page import agent_of, page
-from conch_services.dashboard.world import World
+from conch_services.dashboard.world import DashboardContext
 
 ROWS = 50
 """Cycles of one page."""
@@ -37,7 +37,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True)
-class Listed:
+class CyclePage:
     """A page of the list."""
 
     place: int
@@ -49,12 +49,12 @@ class Listed:
 
 async def cycles(request: Request) -> Response:
     """A page of the cycles that the query lets through; what in the query cannot be is said, and left out."""
-    world: World = request.app.state.world
+    world: DashboardContext = request.app.state.world
     agent = await agent_of(request)
     filters, given, wrong = filters_of(request.query_params)
     before, trail = _place(request.query_params)
     looked = await asked(world.read(lambda reader: look(reader, agent, filters, before)))
-    listed = looked.found or Listed(0, (), ())
+    listed = looked.found or CyclePage(0, (), ())
     rows = listed.found[:ROWS]
     more = {"agent": agent} if request.query_params.get("agent") else {}
     found: dict[str, Any] = {
@@ -78,19 +78,19 @@ async def cycles(request: Request) -> Response:
     return await page(request, "cycles.html", found)
 
 
-def look(reader: ExperienceReader, agent: str, filters: Filters, before: int | None) -> Listed:
+def look(reader: ExperienceReader, agent: str, filters: CycleFilter, before: int | None) -> CyclePage:
     """The page, and the tools that there were."""
     place = reader.position()
     tools = sorted({tally.tool for tally in reader.tallies(agent, TOOLS_OF) if tally.tool})
-    return Listed(place, reader.find(agent, filters, ROWS + 1, before), tools)
+    return CyclePage(place, reader.find(agent, filters, ROWS + 1, before), tools)
 
 
-def filters_of(query: Mapping[str, str]) -> tuple[Filters, dict[str, str], list[str]]:
+def filters_of(query: Mapping[str, str]) -> tuple[CycleFilter, dict[str, str], list[str]]:
     """(the filters of a query, what of it they were made from, sentences on what in it cannot be)."""
     given: dict[str, str] = {}
     made: dict[str, Any] = {}
     wrong: list[str] = []
-    for name in Filters.__dataclass_fields__:
+    for name in CycleFilter.__dataclass_fields__:
         text = query.get(name, "").strip()
         if not text:
             continue
@@ -99,7 +99,7 @@ def filters_of(query: Mapping[str, str]) -> tuple[Filters, dict[str, str], list[
             given[name] = text
         except ValueError:
             wrong.append(f"{_WORDS.get(name, name).capitalize()} cannot be “{text[:40]}”: {_wanted(name)}.")
-    return Filters(**made), given, wrong
+    return CycleFilter(**made), given, wrong
 
 
 def _value(name: str, text: str) -> Any:

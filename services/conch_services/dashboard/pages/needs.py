@@ -14,10 +14,10 @@ from starlette.routing import Route
 from conch.experience import ExperienceReader, ShownCheck
 from conch.views.needs import needs_shown
 from conch_schemas import Drives, NeedsChanged
-from conch_services.dashboard.asking import Asked, after, asked, kept
+from conch_services.dashboard.asking import QueryResult, after, asked, kept
 from conch_services.dashboard.page import agent_of, page
-from conch_services.dashboard.stream_history import GoalStory, Recalled, goals
-from conch_services.dashboard.world import World
+from conch_services.dashboard.stream_history import GoalHistory, StreamHistory, goals
+from conch_services.dashboard.world import DashboardContext
 
 LAST = 400
 """Cycles that are drawn."""
@@ -33,7 +33,7 @@ DRIVES = tuple(Drives.model_fields)
 
 
 @dataclass(frozen=True)
-class Needs:
+class NeedsHistory:
     """What the history says."""
 
     rows: tuple[dict[str, Any], ...]
@@ -54,7 +54,7 @@ async def needs(request: Request) -> Response:
     memory = _recalled(request)
     drives = await asked(recalled.get(("drives", agent), lambda: _drives(world, memory, agent)))
     told = await asked(recalled.get(("goals", agent), lambda: _goals(world, agent)))
-    shown: Needs | None = found.found
+    shown: NeedsHistory | None = found.found
     checks = shown.checks if shown is not None else ()
     template = "needs_now.html" if "hx-request" in request.headers else "needs.html"
     return await page(
@@ -76,28 +76,28 @@ async def needs(request: Request) -> Response:
     )
 
 
-def _recalled(request: Request) -> Recalled:
-    there: Recalled | None = getattr(request.app.state, "recalled", None)
+def _recalled(request: Request) -> StreamHistory:
+    there: StreamHistory | None = getattr(request.app.state, "recalled", None)
     if there is None:
-        there = request.app.state.recalled = Recalled()
+        there = request.app.state.recalled = StreamHistory()
     return there
 
 
-async def _looked(world: World, agent: str) -> Needs:
+async def _looked(world: DashboardContext, agent: str) -> NeedsHistory:
     return await world.read(lambda reader: _needs(reader, world, agent))
 
 
-async def _drives(world: World, memory: Recalled, agent: str) -> Sequence[tuple[int, Drives]]:
+async def _drives(world: DashboardContext, memory: StreamHistory, agent: str) -> Sequence[tuple[int, Drives]]:
     return await memory.drives(world.bus, agent)
 
 
-async def _goals(world: World, agent: str) -> dict[str, GoalStory]:
+async def _goals(world: DashboardContext, agent: str) -> dict[str, GoalHistory]:
     return await goals(world.bus, agent)
 
 
-def _needs(reader: ExperienceReader, world: World, agent: str) -> Needs:
+def _needs(reader: ExperienceReader, world: DashboardContext, agent: str) -> NeedsHistory:
     position, history = reader.position(), reader.needs_history(agent, LAST)
-    return Needs(
+    return NeedsHistory(
         rows=tuple(needs_shown(world.settings.needs, history[-1] if history else None)["needs"]),
         history=tuple(history),
         moved=_moved(history),
@@ -124,18 +124,18 @@ def _largest(causes: Mapping[str, float]) -> list[tuple[str, float]]:
     return sorted(causes.items(), key=lambda one: (-abs(one[1]), one[0]))[:CAUSES]
 
 
-async def active_goals(request: Request, agent: str) -> Asked[list[dict[str, Any]]]:
+async def active_goals(request: Request, agent: str) -> QueryResult[list[dict[str, Any]]]:
     """The goals that are neither reached nor dropped, as `/needs` lists them; or why they are not known."""
     world = request.app.state.world
     told = await asked(kept(request, "recalled", FRESH_SECONDS).get(("goals", agent), lambda: _goals(world, agent)))
     if told.found is None:
-        return Asked(None, told.why)
+        return QueryResult(None, told.why)
     checks = await asked(world.read(lambda reader: tuple(reader.goal_checks(agent, LAST))))
-    return Asked([goal for goal in _listed(told, checks.found or ()) if goal["state"] == "active"])
+    return QueryResult([goal for goal in _listed(told, checks.found or ()) if goal["state"] == "active"])
 
 
 def _listed(
-    told: Asked[dict[str, GoalStory]], checks: Sequence[tuple[int, Sequence[ShownCheck]]]
+    told: QueryResult[dict[str, GoalHistory]], checks: Sequence[tuple[int, Sequence[ShownCheck]]]
 ) -> list[dict[str, Any]]:
     """The goals, the newest first, with the best that their checks have measured in these cycles."""
     best: dict[str, float] = {}
@@ -145,13 +145,13 @@ def _listed(
             if one.outcome != "error":
                 best[one.goal] = max(best.get(one.goal, 0.0), one.best, one.measure)
             state = "reached" if one.outcome == "achieved" else "active"
-            known.setdefault(one.goal, GoalStory(one.goal, one.statement, "", 0.0, "", None, state))
+            known.setdefault(one.goal, GoalHistory(one.goal, one.statement, "", 0.0, "", None, state))
     rows = [vars(story) | {"best": best.get(name)} for name, story in known.items()]
     return rows[::-1][:LISTED_GOALS]
 
 
 def _data(
-    shown: Needs | None, drives: Sequence[tuple[int, Drives]], checks: Sequence[tuple[int, Sequence[ShownCheck]]]
+    shown: NeedsHistory | None, drives: Sequence[tuple[int, Drives]], checks: Sequence[tuple[int, Sequence[ShownCheck]]]
 ) -> dict[str, Any]:
     """The three charts over one axis of cycles: `{"cycles": […], "needs": {name: […]}, "drives": …, "goals": …}`."""
     history = shown.history if shown is not None else ()

@@ -12,16 +12,16 @@ from starlette.routing import Route
 
 from conch.consumer.operations.alarms import watched
 from conch.errors import BusError
-from conch.experience import ExperienceReader, Point
-from conch.rewards.watch.state import Active
+from conch.experience import ExperiencePoint, ExperienceReader
+from conch.rewards.watch.state import ActiveAlarm
 from conch_schemas import ActionTaken, ExperienceRecorded
-from conch_services.dashboard.asking import Asked, asked
+from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.figures import actions, key_figures, row
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.needs import active_goals
 from conch_services.dashboard.pages.state import state_of
-from conch_services.dashboard.talk import Talk, talk_of
-from conch_services.dashboard.world import World
+from conch_services.dashboard.talk import Conversation, talk_of
+from conch_services.dashboard.world import DashboardContext
 
 SHOWN = 400
 """Cycles that the figures and charts are of; a browser keeps no more of them."""
@@ -34,12 +34,12 @@ GOALS = 5
 
 
 @dataclass(frozen=True)
-class Past:
+class OverviewHistory:
     """What the history says."""
 
     place: int = 0
     """Of the stream, at least which is in all that follows: the page goes on live behind it."""
-    points: Sequence[Point] = ()
+    points: Sequence[ExperiencePoint] = ()
     """Oldest first."""
     last: Sequence[ExperienceRecorded | ActionTaken] = ()
     """The last cycles, the newest first; an act where its scores have not come."""
@@ -47,12 +47,12 @@ class Past:
 
 async def overview(request: Request) -> Response:
     """The figures of the last cycles, then live."""
-    world: World = request.app.state.world
+    world: DashboardContext = request.app.state.world
     agent = await agent_of(request)
-    looked: Asked[Past] = await asked(world.read(lambda reader: look(reader, agent)))
-    past = looked.found or Past()
+    looked: QueryResult[OverviewHistory] = await asked(world.read(lambda reader: look(reader, agent)))
+    past = looked.found or OverviewHistory()
     rows = [row(point) for point in past.points]
-    said: Asked[Talk] = await asked(_talk(world, agent))
+    said: QueryResult[Conversation] = await asked(_talk(world, agent))
     found: dict[str, Any] = {
         "why": looked.why,
         "broken": looked.broken,
@@ -62,7 +62,7 @@ async def overview(request: Request) -> Response:
         "actions": actions(past.points[-DISTRIBUTION:]),
         "alarms": await alarms(world, agent),
         "state": (await state_of(world, agent))[0],
-        "talk": said.found or Talk(),
+        "talk": said.found or Conversation(),
         "talk_why": said.why,
         "given": {
             "place": past.place,
@@ -85,21 +85,21 @@ async def _goals(request: Request, agent: str) -> dict[str, Any]:
     return {"goals": told.found or (), "goals_why": told.why, "most_goals": GOALS}
 
 
-def look(reader: ExperienceReader, agent: str) -> Past:
+def look(reader: ExperienceReader, agent: str) -> OverviewHistory:
     """The last cycles of the agent, with those whose scores have not come."""
     place = reader.position()  # first: what is stored meanwhile comes once more, and changes nothing
     last = reader.last_cycle(agent) or 0
     recorded = {one.cycle: one for one in reader.cycles(agent, ROWS)}
     numbers = range(last, max(last - ROWS, -1), -1)
     found = (recorded.get(number) or reader.act(agent, number) for number in numbers)
-    return Past(place, reader.points(agent, SHOWN), [one for one in found if one is not None])
+    return OverviewHistory(place, reader.points(agent, SHOWN), [one for one in found if one is not None])
 
 
-async def _talk(world: World, agent: str) -> Talk:
+async def _talk(world: DashboardContext, agent: str) -> Conversation:
     return await talk_of(world.bus, agent)
 
 
-async def alarms(world: World, agent: str) -> list[Active] | None:
+async def alarms(world: DashboardContext, agent: str) -> list[ActiveAlarm] | None:
     """The alarms of the agent that go on; None while the bus is away: then nobody knows."""
     try:
         states = await watched(world.bus, [agent])

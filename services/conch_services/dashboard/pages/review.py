@@ -13,15 +13,15 @@ from conch.consumer.operations.alarms import watched
 from conch.experience import ExperienceReader
 from conch.needs.fold import HUMAN_SCORER
 from conch.requests.human_score import APPROVAL
-from conch.rewards.watch import Active
+from conch.rewards.watch import ActiveAlarm
 from conch.views.line import scored_of
 from conch_schemas import ExperienceRecorded, ScoredPart
 from conch_services.dashboard.asking import asked, kept
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.cycle import shown
-from conch_services.dashboard.reviewing import Candidate, candidates
+from conch_services.dashboard.reviewing import ReviewCandidate, candidates
 from conch_services.dashboard.waterfall import waterfall
-from conch_services.dashboard.world import World
+from conch_services.dashboard.world import DashboardContext
 
 LAST = 400
 """Cycles that are looked through."""
@@ -49,17 +49,17 @@ async def review(request: Request) -> Response:
     return await page(request, template, told | _drawn(card))
 
 
-async def _candidates(world: World, agent: str) -> list[Candidate]:
+async def _candidates(world: DashboardContext, agent: str) -> list[ReviewCandidate]:
     alarms = (await asked(_alarms(world, agent))).found or ()
     return await world.read(lambda reader: _looked(reader, agent, alarms))
 
 
-async def _alarms(world: World, agent: str) -> Sequence[Active]:
+async def _alarms(world: DashboardContext, agent: str) -> Sequence[ActiveAlarm]:
     states = await watched(world.bus, [agent])
     return states[agent].active if agent in states else ()
 
 
-def _looked(reader: ExperienceReader, agent: str, alarms: Sequence[Active]) -> list[Candidate]:
+def _looked(reader: ExperienceReader, agent: str, alarms: Sequence[ActiveAlarm]) -> list[ReviewCandidate]:
     sets = reader.weight_sets(agent)
     limits = {part.component: part.range for part in (sets[-1].parts if sets else ())}
     return candidates(reader.points(agent, LAST), alarms, limits)

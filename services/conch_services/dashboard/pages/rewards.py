@@ -15,15 +15,15 @@ from starlette.routing import Route
 
 from conch.consumer.group.lag import standings
 from conch.consumer.operations.alarms import watched
-from conch.experience import ExperienceReader, Point, Since
-from conch.rewards.watch import Active
+from conch.experience import ExperiencePoint, ExperienceReader, ScoredSince
+from conch.rewards.watch import ActiveAlarm
 from conch.views.rewards import reward_rows
 from conch.views.words import role_words, share_words
 from conch_schemas import WeightsSet
 from conch_services.dashboard.asking import after, asked, kept
-from conch_services.dashboard.components import Disagreement, Voice, bites, disagreement, share_of, shares, strip
+from conch_services.dashboard.components import Disagreement, ScorerValues, bites, disagreement, share_of, shares, strip
 from conch_services.dashboard.page import agent_of, page
-from conch_services.dashboard.world import World
+from conch_services.dashboard.world import DashboardContext
 
 CHOICES = (50, 400, 1000)
 """Numbers of cycles that the figures may be over."""
@@ -38,7 +38,7 @@ SETS = 10
 
 
 @dataclass(frozen=True)
-class Rewards:
+class RewardsHistory:
     """What the page shows of the history."""
 
     rows: tuple[dict[str, Any], ...]
@@ -65,7 +65,7 @@ async def rewards(request: Request) -> Response:
     found = await asked(told.get((agent, last), lambda: _asked(world, agent, last)))
     shown, alarms, alarms_why = found.found or (None, None, found.why)
     place = after(request, shown.position if shown is not None else 0)
-    of_component: dict[str | None, list[Active]] = defaultdict(list)
+    of_component: dict[str | None, list[ActiveAlarm]] = defaultdict(list)
     for one in alarms or ():
         of_component[one.component].append(one)
     template = "rewards_now.html" if "hx-request" in request.headers else "rewards.html"
@@ -96,7 +96,9 @@ async def lags(request: Request) -> Response:
     return JSONResponse(told.found or {})
 
 
-async def _asked(world: World, agent: str, last: int) -> tuple[Rewards, Sequence[Active] | None, str]:
+async def _asked(
+    world: DashboardContext, agent: str, last: int
+) -> tuple[RewardsHistory, Sequence[ActiveAlarm] | None, str]:
     """(the figures, the alarms that are active, or why they are not known)."""
     waiting = await asked(_lags(world))
     alarms = await asked(_alarms(world, agent))
@@ -104,11 +106,11 @@ async def _asked(world: World, agent: str, last: int) -> tuple[Rewards, Sequence
     return shown, alarms.found, alarms.why
 
 
-async def _lags(world: World) -> dict[str, int]:
+async def _lags(world: DashboardContext) -> dict[str, int]:
     return {one.name: one.lag for one in await standings(world.bus)}
 
 
-async def _alarms(world: World, agent: str) -> Sequence[Active]:
+async def _alarms(world: DashboardContext, agent: str) -> Sequence[ActiveAlarm]:
     states = await watched(world.bus, [agent])
     return states[agent].active if agent in states else ()
 
@@ -117,7 +119,7 @@ def _chosen(told: str | None) -> int:
     return next((choice for choice in CHOICES if str(choice) == told), USUAL)
 
 
-def _rewards(reader: ExperienceReader, agent: str, last: int, waiting: Mapping[str, int]) -> Rewards:
+def _rewards(reader: ExperienceReader, agent: str, last: int, waiting: Mapping[str, int]) -> RewardsHistory:
     position, points = reader.position(), reader.points(agent, last)
     found, bit = shares(points), bites(points)
     values: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -135,7 +137,7 @@ def _rewards(reader: ExperienceReader, agent: str, last: int, waiting: Mapping[s
         for row in reward_rows(reader, agent, last, waiting)
     ]
     totals = [point.total for point in points]
-    return Rewards(
+    return RewardsHistory(
         rows=tuple(rows),
         count=len(points),
         mean=fmean(totals) if totals else None,
@@ -149,7 +151,7 @@ def _rewards(reader: ExperienceReader, agent: str, last: int, waiting: Mapping[s
     )
 
 
-def _apart(reader: ExperienceReader, agent: str, points: Sequence[Point]) -> list[Disagreement]:
+def _apart(reader: ExperienceReader, agent: str, points: Sequence[ExperiencePoint]) -> list[Disagreement]:
     """Who judged the same in these cycles, two by two; the furthest apart first."""
     if not points:
         return []
@@ -159,14 +161,14 @@ def _apart(reader: ExperienceReader, agent: str, points: Sequence[Point]) -> lis
         spoken[one.component].append(one)
     several = {component: voices[-MOST_VOICES:] for component, voices in spoken.items() if len(voices) > 1}
     pairs = [(component, *pair) for component, voices in several.items() for pair in combinations(voices, 2)]
-    heard: dict[tuple[str, str, str], Voice] = {}
+    heard: dict[tuple[str, str, str], ScorerValues] = {}
     for component, *pair in pairs[:MOST_PAIRS]:
         for one in pair:
             key = (component, one.scorer, one.version)
             if key not in heard:
-                said = reader.said(agent, component, one.scorer, one.version, Since(cycle=since))
+                said = reader.said(agent, component, one.scorer, one.version, ScoredSince(cycle=since))
                 by_act = {each.act: each.value for each in said if each.value is not None}
-                heard[key] = Voice(one.scorer, one.version, by_act, one.range)
+                heard[key] = ScorerValues(one.scorer, one.version, by_act, one.range)
     compared = [
         disagreement(component, *(heard[component, one.scorer, one.version] for one in pair))
         for component, *pair in pairs[:MOST_PAIRS]

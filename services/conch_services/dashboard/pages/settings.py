@@ -22,12 +22,12 @@ from conch.config.load import read
 from conch.config.mask import masked
 from conch.config.source import KeyPath, dotted, leaves
 from conch.errors import ConchError
-from conch.views.checks import Finding, everything, python
+from conch.views.checks import DoctorFinding, everything, python
 from conch.views.config import about, config_in_force
 from conch.views.goals import check_words
 from conch_services.dashboard.asking import asked, kept
 from conch_services.dashboard.page import page
-from conch_services.dashboard.world import World
+from conch_services.dashboard.world import DashboardContext
 
 LIBRARIES = ("pydantic", "nats-py", "msgspec", "numpy", "starlette", "uvicorn", "sse-starlette", "jinja2", "structlog")
 """Distributions whose version is shown."""
@@ -41,7 +41,7 @@ AGAIN_SECONDS = 5.0
 
 async def settings(request: Request) -> Response:
     """Every setting with where it came from, the versions, the processes and plug-ins of the run."""
-    world: World = request.app.state.world
+    world: DashboardContext = request.app.state.world
     run = await asyncio.to_thread(world.home.running) or {}
     found = await asked(asyncio.to_thread(_in_force, world, run))
     versions = await kept(request, "versions", 3600.0).get("all", _versions)
@@ -64,12 +64,12 @@ async def settings(request: Request) -> Response:
 
 async def doctor(request: Request) -> Response:
     """Everything that `conch doctor` looks at, looked at now."""
-    world: World = request.app.state.world
+    world: DashboardContext = request.app.state.world
     found = await asked(kept(request, "doctor", AGAIN_SECONDS).get("all", lambda: _checked(world)))
     return await page(request, "doctor.html", {"findings": found.found or (), "why": found.why})
 
 
-def _in_force(world: World, run: Mapping[str, Any]) -> dict[str, Any]:
+def _in_force(world: DashboardContext, run: Mapping[str, Any]) -> dict[str, Any]:
     """Raises ConfigError, where what stands in the file now cannot be."""
     file = run.get("config")
     return config_in_force(world.settings, read(Path(file) if file else None, world.home, {}))
@@ -131,7 +131,7 @@ def _version(name: str) -> str:
         return "not installed"
 
 
-async def _checked(world: World) -> list[Finding]:
+async def _checked(world: DashboardContext) -> list[DoctorFinding]:
     """Raises ConchError where the checks take too long."""
     try:
         async with asyncio.timeout(CHECK_SECONDS):

@@ -13,7 +13,7 @@ from conch.text import safe_text
 from conch_schemas import control_subject
 from conch_services.dashboard.asking import kept
 from conch_services.dashboard.page import agent_of
-from conch_services.dashboard.world import World
+from conch_services.dashboard.world import DashboardContext
 
 ASK_SECONDS = 0.5
 """Time that the agent has to say how it is; a page does not wait longer."""
@@ -21,7 +21,7 @@ STATE_SECONDS = 1.0
 """For so long what the agent said of its state is told to every page that is open."""
 
 
-async def state_of(world: World, agent: str) -> tuple[str, str]:
+async def state_of(world: DashboardContext, agent: str) -> tuple[str, str]:
     """(`running`, `paused` and so on, why) as the agent says it; `silent` where it does not answer."""
     try:
         answer = await world.bus.request(control_subject(agent, "status"), b"{}", timeout=ASK_SECONDS)

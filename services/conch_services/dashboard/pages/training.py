@@ -12,13 +12,13 @@ from starlette.routing import Route
 
 from conch.bus import Bus
 from conch.experience import ExperienceReader
-from conch.minds.memory import Learnt, learnt
+from conch.minds.memory import LearningProgress, learnt
 from conch_schemas import ContractViolationError, PolicySet, decode, subject_filter
 from conch_services.dashboard.asking import after, asked, kept
 from conch_services.dashboard.learning import Acted, by_policy, curves, slope
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.cycle import shown
-from conch_services.dashboard.world import World
+from conch_services.dashboard.world import DashboardContext
 
 LAST = 1000
 """Cycles that are looked at."""
@@ -62,7 +62,7 @@ async def training(request: Request) -> Response:
     )
 
 
-async def _acted(world: World, agent: str) -> tuple[int, list[Acted]]:
+async def _acted(world: DashboardContext, agent: str) -> tuple[int, list[Acted]]:
     """(the store's place, what acted)."""
 
     def read(reader: ExperienceReader) -> tuple[int, list[Acted]]:
@@ -71,7 +71,7 @@ async def _acted(world: World, agent: str) -> tuple[int, list[Acted]]:
     return await world.read(read)
 
 
-async def _policies(world: World, agent: str) -> dict[str, PolicySet]:
+async def _policies(world: DashboardContext, agent: str) -> dict[str, PolicySet]:
     return await policies_of(world.bus, agent)
 
 
@@ -89,7 +89,7 @@ async def policies_of(bus: Bus, agent: str) -> dict[str, PolicySet]:
     return found
 
 
-async def _learnt(world: World, agent: str) -> Learnt | None:
+async def _learnt(world: DashboardContext, agent: str) -> LearningProgress | None:
     return await asyncio.to_thread(learnt, world.home.agent_dir(agent) / MEMORY)
 
 

@@ -14,7 +14,7 @@ from conch.experience import ExperienceReader
 from conch.views.verification import removed_marks_words
 from conch_schemas import Mark
 from conch_services.dashboard.asking import after, asked
-from conch_services.dashboard.checking import Check
+from conch_services.dashboard.checking import ChainCheck
 from conch_services.dashboard.page import agent_of, page
 
 MARKS = 50
@@ -29,7 +29,7 @@ FIELDS = ("stimulus", "response", "reasoning", "evidence", "values", "event", "c
 
 
 @dataclass(frozen=True)
-class Marks:
+class MarksPage:
     """A page of the chain, the newest mark first."""
 
     rows: tuple[Mark, ...]
@@ -66,7 +66,7 @@ async def verdict(request: Request) -> Response:
     check = request.app.state.checks.of(agent)
     if request.method == "POST" and found.found is not None:
         check = request.app.state.checks.begin(agent, found.found)
-    marks = Marks((), found.found, 0)
+    marks = MarksPage((), found.found, 0)
     return await page(request, "witness_check.html", {"why": found.why, "marks": marks} | _shown(check, marks))
 
 
@@ -80,7 +80,7 @@ async def mark(request: Request) -> Response:
     return await page(request, "mark.html", told, 503 if found.broken else 200 if there["twins"] else 404)
 
 
-def _shown(check: Check | None, marks: Marks | None) -> dict[str, Any]:
+def _shown(check: ChainCheck | None, marks: MarksPage | None) -> dict[str, Any]:
     newer = 0 if check is None or marks is None or marks.last is None else max(0, marks.last - check.last)
     problems = () if check is None else tuple(check.problems[:MOST_PROBLEMS])
     broken = frozenset(one.sequence for one in problems)
@@ -89,14 +89,14 @@ def _shown(check: Check | None, marks: Marks | None) -> dict[str, Any]:
     return {"check": check, "newer": newer, "problems": problems, "broken": broken, "removed": words}
 
 
-def _marks(reader: ExperienceReader, agent: str, before: int | None) -> Marks:
+def _marks(reader: ExperienceReader, agent: str, before: int | None) -> MarksPage:
     position, last = reader.position(), reader.last_mark(agent)
     if last is None:
-        return Marks((), None, position)
+        return MarksPage((), None, position)
     end = last + 1 if before is None else min(before, last + 1)
     read = reader.marks(agent, max(0, end - MARKS))
     rows = [one for one in islice(read, 2 * MARKS) if one.sequence < end]
-    return Marks(tuple(reversed(rows)), last, position)
+    return MarksPage(tuple(reversed(rows)), last, position)
 
 
 def _mark(reader: ExperienceReader, agent: str, sequence: int) -> dict[str, Any]:

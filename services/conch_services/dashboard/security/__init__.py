@@ -1,6 +1,6 @@
 """Who may come in, from where, and with how much: what stands between the port and the application."""
 
-from conch_services.dashboard.security.connection import Impatient
-from conch_services.dashboard.security.guard import MOST_HEAD, Guard
+from conch_services.dashboard.security.connection import TimedHttpProtocol
+from conch_services.dashboard.security.guard import MOST_HEAD, RequestGuard
 
-__all__ = ["MOST_HEAD", "Guard", "Impatient"]
+__all__ = ["MOST_HEAD", "RequestGuard", "TimedHttpProtocol"]

@@ -18,7 +18,7 @@ UNREAD_SECONDS = 30.0
 """For so long nothing of what was answered is taken; then the connection is cut."""
 
 
-class Impatient(H11Protocol):
+class TimedHttpProtocol(H11Protocol):
     """HTTP/1.1 whose requests have to come and whose answers have to be read: a connection on which a request stays
     half said, or an answer unread, is hung up on. Meanwhile it holds up nobody."""
 

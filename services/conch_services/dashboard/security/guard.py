@@ -12,12 +12,12 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from conch.auth import SESSION_SECONDS, Passes, same, session_audience, signed_session
+from conch.auth import SESSION_SECONDS, LoginTokens, same, session_audience, signed_session
 from conch.config import UiSettings
 from conch.errors import ConchError
 from conch_services.dashboard.security import refusals
-from conch_services.dashboard.security.places import CHANGES, Places, is_part_of_another, named_by
-from conch_services.dashboard.security.rate_limit import Tries
+from conch_services.dashboard.security.places import CHANGES, PageNames, is_part_of_another, named_by
+from conch_services.dashboard.security.rate_limit import LoginRateLimit
 from conch_services.dashboard.security.refusals import is_for_programs, refusal
 from conch_services.dashboard.security.sessions import Sessions, is_let_in, prefix_of
 
@@ -52,20 +52,20 @@ HEADERS = {
 """On every answer."""
 
 
-class Guard:
+class RequestGuard:
     """Lets through what comes from our own pages and from programs that know the token, and nothing else."""
 
-    def __init__(self, app: ASGIApp, settings: UiSettings, passes: Passes, port: int) -> None:
+    def __init__(self, app: ASGIApp, settings: UiSettings, login_tokens: LoginTokens, port: int) -> None:
         """`port`: where the page listens. Raises HomeError where the home's key cannot be read or made."""
-        self._app, self._passes = app, passes
+        self._app, self._login_tokens = app, login_tokens
         self._open = settings.unsafe_allow_unauthenticated
-        self._places = Places.of(settings, port)
-        self._key = passes.key()
+        self._places = PageNames.of(settings, port)
+        self._key = login_tokens.key()
         own = settings.token
-        self._token = passes.token() if own is None else own.get_secret_value()
+        self._token = login_tokens.token() if own is None else own.get_secret_value()
         self._audience = session_audience(self._key, port)
-        self._sessions = Sessions(passes, self._key, port)
-        self._tries = Tries()
+        self._sessions = Sessions(login_tokens, self._key, port)
+        self._tries = LoginRateLimit()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """An ASGI application."""
@@ -92,7 +92,7 @@ class Guard:
             await (answer or self._app)(scope, receive, guarded)
             if begun and not ended:  # a stream whose session was ended
                 await guarded({"type": "http.response.body"})
-        except _RefusedError as refused:
+        except _RequestRefusedError as refused:
             await refusal(path, refused.status, str(refused), headers=refused.headers)(scope, receive, guarded)
         except Exception as error:
             log.exception("dashboard.broke", path=path)
@@ -111,21 +111,21 @@ class Guard:
         """The answer to whoever is not let through to the application; None: he is."""
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
         if len(scope["raw_path"]) + len(scope["query_string"]) + sum(map(len, sum(headers.raw, ()))) > MOST_HEAD:
-            raise _RefusedError(431, refusals.LONG_HEAD)
+            raise _RequestRefusedError(431, refusals.LONG_HEAD)
         if any(len(headers.getlist(name)) > 1 for name in ONCE):
-            raise _RefusedError(400, refusals.TWICE)
+            raise _RequestRefusedError(400, refusals.TWICE)
         if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may believe the other one
-            raise _RefusedError(400, refusals.TWO_LENGTHS, {"Connection": "close"})
+            raise _RequestRefusedError(400, refusals.TWO_LENGTHS, {"Connection": "close"})
         host = headers.get("host", "")
         if not host:
-            raise _RefusedError(400, refusals.NO_HOST)
+            raise _RequestRefusedError(400, refusals.NO_HOST)
         if not self._places.knows(host, harmless=path in HEALTH):
-            raise _RefusedError(421, refusals.FOREIGN_HOST)
+            raise _RequestRefusedError(421, refusals.FOREIGN_HOST)
         target = scope["raw_path"].decode("latin-1")
         if not target.startswith("/") and not self._places.knows(named_by(target)):
-            raise _RefusedError(421, refusals.FOREIGN_HOST)
+            raise _RequestRefusedError(421, refusals.FOREIGN_HOST)
         if method in CHANGES and not self._places.comes_from_us(host, headers):
-            raise _RefusedError(403, refusals.CROSS_SITE)
+            raise _RequestRefusedError(403, refusals.CROSS_SITE)
         if path in HEALTH or path.startswith("/static/") or _is_login(scope):
             return None
         shown = _shown(scope)
@@ -157,23 +157,23 @@ class Guard:
         address, now = (scope.get("client") or ("",))[0], time.monotonic()
         wait = self._tries.wait(address, now)
         if wait:
-            raise _RefusedError(429, refusals.TOO_OFTEN, {"Retry-After": str(int(wait) + 1)})
+            raise _RequestRefusedError(429, refusals.TOO_OFTEN, {"Retry-After": str(int(wait) + 1)})
         self._tries.note(address, now)
 
     async def _by_link(self, scope: Scope, token: str) -> Response:
         headers = Headers(scope=scope)
         if "prefetch" in headers.get("sec-purpose", ""):  # a browser guesses where its person will go
-            raise _RefusedError(503, refusals.NOT_AHEAD)
+            raise _RequestRefusedError(503, refusals.NOT_AHEAD)
         if is_part_of_another(headers):
-            raise _RefusedError(403, refusals.CROSS_SITE)
-        if await asyncio.to_thread(self._passes.redeem, token, time.time()):
+            raise _RequestRefusedError(403, refusals.CROSS_SITE)
+        if await asyncio.to_thread(self._login_tokens.redeem, token, time.time()):
             return self._admitted(headers, _onward(scope))
         if self._open or self._sessions.shown(scope) is not None:
             return RedirectResponse(prefix_of(scope) + _onward(scope), 303)
-        refused = _RefusedError(401, refusals.SPENT)
+        refused = _RequestRefusedError(401, refusals.SPENT)
         try:
             self._note_wrong(scope)
-        except _RefusedError as wait:
+        except _RequestRefusedError as wait:
             refused = wait
         # One's own link, clicked again, comes without the session: the page that is answered leads on to it.
         form, way = _onward(scope), _way(scope)
@@ -218,7 +218,7 @@ class Guard:
         return answer
 
 
-class _RefusedError(Exception):
+class _RequestRefusedError(Exception):
     def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(detail)
         self.status, self.headers = status, headers
@@ -267,7 +267,7 @@ async def _body(scope: Scope, receive: Receive) -> bytes | None:
     if length == "0" and "transfer-encoding" not in headers:
         return None
     if int(length) > MOST_BODY:
-        raise _RefusedError(413, refusals.TOO_LARGE)
+        raise _RequestRefusedError(413, refusals.TOO_LARGE)
     body, more = b"", True
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -278,9 +278,9 @@ async def _body(scope: Scope, receive: Receive) -> bytes | None:
                 body += message.get("body", b"")
                 more = message.get("more_body", False)
                 if len(body) > MOST_BODY:
-                    raise _RefusedError(413, refusals.TOO_LARGE)
+                    raise _RequestRefusedError(413, refusals.TOO_LARGE)
     except TimeoutError:
-        raise _RefusedError(408, refusals.TOO_SLOW, {"Connection": "close"}) from None
+        raise _RequestRefusedError(408, refusals.TOO_SLOW, {"Connection": "close"}) from None
     return body
 
 

@@ -24,7 +24,7 @@ _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::\d{1,5})?")
 
 
 @dataclass(frozen=True)
-class Places:
+class PageNames:
     """What the page that listens at one port is called."""
 
     hosts: frozenset[str]
@@ -37,7 +37,7 @@ class Places:
     """Whether any address in numbers is ours: where everybody is let in, nobody has said by which names."""
 
     @classmethod
-    def of(cls, settings: UiSettings, port: int) -> Places:
+    def of(cls, settings: UiSettings, port: int) -> PageNames:
         """Of a page that listens at this port."""
         own = ["127.0.0.1", "localhost", "[::1]"]
         if is_loopback(settings.host):

@@ -12,7 +12,7 @@ MOST_PLACES = 1024
 """Places that are remembered; the one that was wrong longest ago is forgotten first."""
 
 
-class Tries:
+class LoginRateLimit:
     """Counts wrong tokens by where they come from. Times are of a clock that never goes back."""
 
     def __init__(self) -> None:

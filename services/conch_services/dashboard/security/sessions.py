@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope
 
-from conch.auth import Passes, admits, same, session_audience, session_cookie, session_prefix
+from conch.auth import LoginTokens, admits, same, session_audience, session_cookie, session_prefix
 
 STREAM = "/live"
 """The answer that goes on for as long as its page is open."""
@@ -23,8 +23,8 @@ class Sessions:
     another server on this machine may have received, lets nobody in.
     """
 
-    def __init__(self, passes: Passes, key: bytes, port: int) -> None:
-        self._passes, self._key = passes, key
+    def __init__(self, login_tokens: LoginTokens, key: bytes, port: int) -> None:
+        self._login_tokens, self._key = login_tokens, key
         self._audience = session_audience(key, port)
         self.cookie, self.prefix = session_cookie(port), session_prefix(key, port)
         self._streams: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
@@ -47,14 +47,14 @@ class Sessions:
         return next((one for one in _cookies(Headers(scope=scope), self.cookie) if self._admits(one, now)), None)
 
     def _admits(self, session: str, now: float) -> bool:
-        return admits(self._key, self._audience, session, now) and not self._passes.is_ended(session)
+        return admits(self._key, self._audience, session, now) and not self._login_tokens.is_ended(session)
 
     async def end(self, session: str) -> None:
         """Have it let nobody in any more, and hang up on the streams that it has open.
 
         Raises HomeError where it cannot be written down: then it goes on.
         """
-        await asyncio.to_thread(self._passes.end, session, time.time())
+        await asyncio.to_thread(self._login_tokens.end, session, time.time())
         if (over := self._streams.get(session)) is not None:
             over.set()
 

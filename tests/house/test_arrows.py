@@ -18,7 +18,11 @@ MAY_IMPORT = {
 FLOORS = [
     {"disk", "errors", "text", "config", "files", "home", "actions", "python_child", "telemetry", "uptime"},
     {
+        "auth",
         "bus",
+        "folds",
+        "judge",
+        "processes",
         "minds",
         "tools",
         "rewards",
@@ -26,18 +30,11 @@ FLOORS = [
         "curiosity",
         "witness",
         "experience",
-        "leftovers",
-        "order",
-        "process",
-        "models",
-        "passes",
-        "seen",
-        "silence",
         "trusted",
         "values",
         "workspace",
     },
-    {"consumer", "cycle", "metrics", "offline", "people", "supervisor", "trl", "verifiers", "views"},
+    {"consumer", "cycle", "metrics", "offline", "requests", "trl", "verifiers", "views"},
     {"cli"},
 ]
 """Of conch, lowest first: a folder or module imports its own floor and those below."""

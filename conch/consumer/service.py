@@ -43,7 +43,10 @@ class Service(Protocol):
         ...
 
     async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
-        """Read `shared_events` until `stop` is set: then finish what is in hand and write it down. Cancelled: let go at once."""
+        """Read `shared_events` until `stop` is set; then finish the events in hand and store the position.
+
+        Cancelled: return at once; unfinished events are delivered again.
+        """
         ...
 
     @property

@@ -138,7 +138,7 @@ class ExperienceReader(Protocol):
     def find(self, agent: str, filters: CycleFilter, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
         """The last `limit` experiences that the filters let through, the newest first: a page of a list.
 
-        The next page is the one `before` the last cycle of this one. All but `CycleFilter.text` is answered from an index.
+        The next page is the one `before` the last cycle of this one. Every filter but `CycleFilter.text` has an index.
         """
         ...
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from conch.bus import Bus
-from conch.consumer.group import lag as standing
+from conch.consumer.group import lag as reader_lag
 from conch.consumer.runtime.dead_letters import open_dead_letters
 
 
@@ -27,7 +27,7 @@ class ConsumerLag:
 
 async def standings(bus: Bus) -> tuple[int, list[ConsumerLag]]:
     """(the stream's last sequence, every consumer that has a place on this bus, whether it runs or not)."""
-    found, last = await standing.standings(bus), (await bus.state()).last
+    found, last = await reader_lag.standings(bus), (await bus.state()).last
     letters = Counter([letter.consumer async for letter in open_dead_letters(bus)])
     return last, [ConsumerLag(one.name, one.seq, one.lag, letters[one.name]) for one in found]
 

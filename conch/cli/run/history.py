@@ -53,7 +53,8 @@ async def _numbered(bus: Bus, identity: AgentIdentity, begun: int, warn: Callabl
     beyond = UNCOUNTED if begun == UNCOUNTED else begun + 2 * ON_DISK_EVERY
     what = "it has learnt" if begun == UNCOUNTED else f"{begun} cycles"
     sentence = (
-        f"agent {identity.name} has acted before ({what}), but neither the stream nor the store knows of it: its history "
+        f"agent {identity.name} has acted before ({what}), but neither the stream nor the store knows of it: "
+        "its history "
         f"is gone, and it goes on with cycle {beyond}, so that no number stands for two; a copy of bus/ or of the "
         "store that is put back before the next run brings the history back"
     )

@@ -380,7 +380,7 @@ def _describe(spec: RuleSpec | ConsumerSpec, origin: str, text: str | None) -> D
 
 
 def _main() -> None:
-    """`python -m conch.consumer.plugins.discover ORIGIN`: one JSON line on stdout; what the plug-in prints goes to stderr."""
+    """`python -m conch.consumer.plugins.discover ORIGIN`: one JSON line on stdout; the plug-in prints to stderr."""
     from conch.consumer.plugins.discover import load as loaded  # not `__main__`'s: plug-ins meet the one module
 
     answers = os.fdopen(os.dup(1), "w")

@@ -69,7 +69,10 @@ class _InFlightBatch:
 
 
 class ConsumerRuntime:
-    """Runs one consumer on a feed, where its place says; `consumer_position` None: of all agents, taken from whoever holds it."""
+    """Runs one consumer on a shared subscription, from its position.
+
+    `consumer_position` None: the position of all agents, taken over from its owner.
+    """
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ async def test_a_message_waits_is_answered_once_and_the_oldest_first(life: Any, 
 async def test_a_reply_answers_the_message_that_was_decided_on(life: Any, start: Any, until: Any) -> None:
     """A message that comes between decision and act is not answered by words that were not meant for it."""
     running = await start()
-    tell = running.agent.people.tell
+    tell = running.agent.people_inbox.tell
     usual = life.mind.complete
 
     async def complete(prompt: Any) -> Any:
@@ -74,9 +74,9 @@ async def test_a_flood_of_messages_is_refused_at_a_bound(life: Any) -> None:
     async with MemoryBus(life.journal) as bus:
         agent = await life.agent(bus)
         for number in range(MOST_WAITING):
-            await agent.people.tell(f"message {number}", "user", str(number))
+            await agent.people_inbox.tell(f"message {number}", "user", str(number))
         with pytest.raises(UsageError, match="1000 messages wait for an answer already"):
-            await agent.people.tell("one more", "user", "more")
+            await agent.people_inbox.tell("one more", "user", "more")
         await life.save(bus)
         assert agent.memory == (await life.agent(bus)).memory
 
@@ -88,9 +88,9 @@ async def test_large_messages_are_cut_and_bounded_together(life: Any) -> None:
     async with MemoryBus(life.journal) as bus:
         agent = await life.agent(bus)
         while agent.memory.has_room(cut("\x01" * 1_000_000).text):
-            await agent.people.tell("\x01" * 1_000_000, "user", str(len(agent.memory.waiting)))
+            await agent.people_inbox.tell("\x01" * 1_000_000, "user", str(len(agent.memory.waiting)))
         with pytest.raises(UsageError, match="wait for an answer already"):
-            await agent.people.tell("\x01" * 1_000_000, "user", "more")
+            await agent.people_inbox.tell("\x01" * 1_000_000, "user", "more")
         await life.save(bus)
         written = AgentMemory.model_validate(json.loads(life.journal.bucket["agent/echo"].value)["memory"])
 
@@ -132,11 +132,11 @@ async def test_active_goals_are_bounded(life: Any) -> None:
         agent = await life.agent(bus)
         for number in range(MOST_GOALS):
             goal = Goal(id=str(number), statement="\x01" * 1000, check=FileCheck(path="x"))
-            await agent.people.set_goal(goal, by="user")
+            await agent.people_inbox.set_goal(goal, by="user")
         with pytest.raises(UsageError, match="50 goals are active already"):
-            await agent.people.set_goal(Goal(id="more", statement="More.", check=FileCheck(path="x")), by="user")
+            await agent.people_inbox.set_goal(Goal(id="more", statement="More.", check=FileCheck(path="x")), by="user")
         with pytest.raises(UsageError, match="at most 8192 are allowed"):
-            await agent.people.set_goal(
+            await agent.people_inbox.set_goal(
                 Goal(id="book", statement="A book.", check=FileCheck(path="x", equals="x" * 9000)), by="user"
             )
         await agent.run(1)

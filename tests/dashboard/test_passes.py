@@ -64,8 +64,8 @@ def test_of_two_processes_one_is_let_in(home: Home) -> None:
     """The same between processes, which share nothing but the home."""
     token = LoginTokens(home).link(NOW)
     code = (
-        "import sys; from pathlib import Path; from conch.home import Home; from conch.auth import Passes\n"
-        "sys.stdin.readline(); print(Passes(Home(Path(sys.argv[1]))).redeem(sys.argv[2], float(sys.argv[3])))"
+        "import sys; from pathlib import Path; from conch.home import Home; from conch.auth import LoginTokens\n"
+        "sys.stdin.readline(); print(LoginTokens(Home(Path(sys.argv[1]))).redeem(sys.argv[2], float(sys.argv[3])))"
     )
     command = [sys.executable, "-c", code, str(home.path), token, str(NOW)]
     both = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]

@@ -53,7 +53,7 @@ async def open_(tmp_path: Path, clock: Clock) -> AsyncIterator[Callable[..., Jud
 
 
 async def test_what_was_answered_is_there_after_a_restart(open_: Callable[..., JudgeCache]) -> None:
-    """Answers and prompts; the same answer twice is one."""
+    """JudgeCache and prompts; the same answer twice is one."""
     first = open_()
     await first.put("k", CALM)
     await first.put("k", Judgement(0.1, "Another."))
@@ -240,10 +240,10 @@ PAID = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from conch.judge.answer import Judgement
-from conch.judge.answers import Answers
+from conch.judge.answers import JudgeCache
 
 async def main():
-    answers = Answers(Path(sys.argv[1]), 1000)
+    answers = JudgeCache(Path(sys.argv[1]), 1000)
     for number in range(50):
         await answers.count(50)
         await answers.put(str(number), Judgement(0.5, "paid"))

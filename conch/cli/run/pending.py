@@ -59,8 +59,8 @@ class PendingScores:
 def sentence(found: PendingActs) -> str:
     """`waiting for tone, kind: 12 acts unscored`.
 
-    >>> from conch.experience.store import Awaited
-    >>> sentence(Awaited(1, ("tone",)))
+    >>> from conch.experience.store import PendingActs
+    >>> sentence(PendingActs(1, ("tone",)))
     'waiting for tone: 1 act unscored'
     """
     more = f" and {len(found.parts) - NAMED} more" if len(found.parts) > NAMED else ""

@@ -243,7 +243,8 @@ def test_every_order_gives_the_same_total(
 
     assert total(parts, _scored(dict(shuffled))) == result
     assert math.fsum(lines) == result.total
-    assert -1.0 + bearing.get("repetition", 0.0) <= result.total <= 1.0
+    assert -1.0 + bearing.get("repetition", 0.0) <= result.total + 1e-12  # the last bit of a rounded line
+    assert result.total <= 1.0
     assert result.total <= 0.0 or bearing.get("ethical", 1.0) >= 0.6
     assert 0.0 <= result.coverage <= 1.0
     assert math.copysign(1.0, result.total) == 1.0 or result.total < 0.0

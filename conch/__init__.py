@@ -3,6 +3,12 @@
 import os
 import sys
 
+if sys.platform == "win32":  # before anything is imported that Windows lacks
+    _PROGRAM = os.path.splitext(os.path.basename((sys.argv or [""])[0]))[0].removesuffix("-script")
+    raise (SystemExit if _PROGRAM in ("conch", "conch-agent", "-m") else ImportError)(
+        "conch: Windows is not supported: install Conch in WSL, the Windows Subsystem for Linux"
+    )
+
 if sys.argv[:1] == ["-m"] and any(word.removeprefix("-m").startswith("conch.") for word in sys.orig_argv):
     # `python -m conch.cli.main` looks into the current directory first, where an agent may have left a json.py.
     sys.path[:] = sys.path if sys.flags.safe_path else sys.path[1:]

@@ -6,14 +6,14 @@ import json
 import logging
 import logging.handlers
 import sys
-from collections.abc import Callable
 from contextvars import ContextVar
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import structlog
+from structlog.stdlib import ProcessorFormatter
+from structlog.typing import Processor
 
 from conch.config.model import LogSettings
 from conch_schemas import Event, trace_id
@@ -21,93 +21,55 @@ from conch_schemas import Event, trace_id
 BACKUPS = 3
 """Old files that are kept."""
 
+OWN = "conch"
+"""The logger that takes our lines."""
+
 handling: ContextVar[Event | None] = ContextVar("conch_handling", default=None)
 """The event that is being handled: a line that is logged meanwhile, by whomever, tells whose act it is about. To bind
 the three values by structlog's own means takes as long as many an event."""
 
 
-class _RotatingLogFile(logging.handlers.RotatingFileHandler):
-    """Takes lines as they are, beside records: a record and its way to a file cost three times what a line does."""
-
-    _size = 0
-
-    def write(self, line: str) -> None:
-        """A line, at once. Never raises: a full disk under the log ends no run."""
-        try:
-            self._write(line)
-        except OSError:
-            self._size = 0
-
-    def _write(self, line: str) -> None:
-        if 0 < self.maxBytes < self._size + len(line):
-            self.doRollover()
-        if self.stream is None:
-            self.stream = self._open()
-            self._size = self.stream.tell()
-        self.stream.write(line + "\n")
-        self.stream.flush()
-        self._size += len(line) + 1
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """What others log by Python's own means."""
-        self.write(self.format(record))
-
-
-class _ConsoleHandler(logging.StreamHandler[Any]):
-    def write(self, line: str) -> None:
-        """A line on stderr."""
-        print(line, file=sys.stderr, flush=True)
-
-
-class _StandardLibraryLogs(logging.Formatter):
-    """What others log by Python's own means, as a line like ours."""
-
-    def __init__(self, line: Callable[[Any, str, Any], Any]) -> None:
-        super().__init__()
-        self._line_of = line
+class _Formatter(ProcessorFormatter):
+    """For the lines of others. Ours are whole when they come: the rotating handler formats each record twice."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, a traceback in it too."""
-        event = {"event": record.getMessage(), "logger": record.name, "level": record.levelname.lower()}
-        event = about(None, "", event | structlog.contextvars.get_contextvars())
-        event["timestamp"] = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")
-        if record.exc_info:
-            event["exception"] = self.formatException(record.exc_info)
-        return str(self._line_of(None, "", event))
-
-
-class _Logger:
-    """What structlog hands its lines to."""
-
-    def __init__(self, to: _RotatingLogFile | _ConsoleHandler) -> None:
-        self.msg = self.debug = self.info = self.warning = self.error = self.critical = self.exception = to.write
+        return str(record.msg) if record.name == OWN else super().format(record)
 
 
 def configure(settings: LogSettings, file: Path | None, *, process: str) -> None:
-    """Send every line of this process to `file` (stderr without one), rotated by size. Call once, at the start."""
+    """Send every line of this process to `file` (stderr without one), rotated by size. Call once, at the start.
+
+    Lines of others, by Python's own logging, come out like ours, from the level warning on. A line that cannot be
+    written is left out: a full disk under the log ends no run.
+    """
     size = int(settings.megabytes * 1_000_000)
-    handler: _RotatingLogFile | _ConsoleHandler = (
-        _RotatingLogFile(file, maxBytes=size, backupCount=BACKUPS, encoding="utf-8", delay=True)
+    handler: logging.Handler = (
+        logging.handlers.RotatingFileHandler(file, maxBytes=size, backupCount=BACKUPS, encoding="utf-8", delay=True)
         if file is not None
-        else _ConsoleHandler(sys.stderr)
+        else logging.StreamHandler(sys.stderr)
     )
+    finished: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        about,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
     line = _line if settings.format == "json" else structlog.dev.ConsoleRenderer(colors=False)
-    handler.setFormatter(_StandardLibraryLogs(line))
-    root = logging.getLogger()
+    others = [structlog.stdlib.add_logger_name, *finished]
+    handler.setFormatter(
+        _Formatter(processors=[ProcessorFormatter.remove_processors_meta, line], foreign_pre_chain=others)
+    )
+    root, own = logging.getLogger(), logging.getLogger(OWN)
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
+    own.setLevel(settings.level.upper())
     logging.getLogger("nats").setLevel(logging.CRITICAL)  # it prints tracebacks of what it survives
     logging.raiseExceptions = False
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            about,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            line,
-        ],
-        logger_factory=lambda *_: _Logger(handler),
+        processors=[*finished, line],
+        logger_factory=lambda *_: own,
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(settings.level.upper())),
         cache_logger_on_first_use=True,
     )

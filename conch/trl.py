@@ -8,16 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import structlog
-
 from conch.consumer.declare import spec_of
 from conch.consumer.spec import RuleSpec
 from conch.errors import ContractError
+from conch.log import get_logger
 from conch.offline import act_of, asking, name_of, trajectory_of
 from conch.rewards.compose import Batch, Rule, Trajectory, WeightedRewardConfig, score_batch
 from conch_schemas import ActionTaken
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 RewardFunc = Callable[..., list[float | None]]
 _BY_ITSELF = WeightedRewardConfig({"rule": 1.0})

@@ -49,7 +49,7 @@ def refuse_writable(home: Home, settings: Settings, config: Path | None, rules: 
                 f"{what} {path} lies in the workspace {workspace}, where the agent may change it: put it elsewhere, "
                 "or name another --workspace"
             )
-    for what, path in _code():
+    for what, path in _code(settings):
         if _holds(root, path):
             raise UsageError(
                 f"the workspace {workspace} holds {path} ({what}): the agent could change code that runs outside of "
@@ -87,6 +87,7 @@ def _files(home: Home, settings: Settings, config: Path | None, rules: Sequence[
     named = {
         "mind.script": settings.mind.script,
         "values.file": settings.values.file,
+        "bus.server": bus.server if bus.server is not None and os.sep in bus.server else None,
         "bus.nkey": bus.nkey,
         "bus.credentials": bus.credentials,
         **{f"bus.tls.{name}": getattr(bus.tls, name) for name in ("ca", "certificate", "key")},
@@ -106,7 +107,7 @@ def keys_directory() -> Path:
     return Path(config if os.path.isabs(config) else os.path.expanduser("~/.config")) / "conch"
 
 
-def _code() -> Iterator[tuple[str, Path]]:
+def _code(settings: Settings) -> Iterator[tuple[str, Path]]:
     """What is run."""
     for prefix in (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, sys.executable):
         yield "the Python that conch runs on", Path(prefix)
@@ -116,7 +117,7 @@ def _code() -> Iterator[tuple[str, Path]]:
         yield "packages that conch imports", directory
     if sys.pycache_prefix is not None:
         yield "PYTHONPYCACHEPREFIX", Path(sys.pycache_prefix)
-    for program in (shutil.which("bwrap"), _server()):
+    for program in (shutil.which("bwrap"), _server(settings)):
         if program is not None:
             yield "a program that conch starts", Path(program)
 
@@ -134,9 +135,9 @@ def _libraries() -> list[Path]:
     return list(dict.fromkeys([*own, *others, *_packages()]))
 
 
-def _server() -> str | None:
+def _server(settings: Settings) -> str | None:
     try:
-        return find_binary()
+        return find_binary(settings.bus.server)
     except BusUnreachableError:
         return None
 

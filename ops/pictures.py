@@ -1,6 +1,6 @@
 """Make the README's pictures of real, seeded runs on fresh homes: a run and its status, `conch watch`, the dashboard.
 
-python ops/pictures.py [CYCLES]: of the run whose pages are shown, else 300. Needs the extras `ui`, `tui` and `dev`;
+python ops/pictures.py [CYCLES]: of the run whose pages are shown, else 300. Needs the extra `dev`;
 Chromium is the system's.
 """
 

@@ -2,7 +2,7 @@
 
 python ops/prepare.py [DIRECTORY], which is ops/deployment where none is named. What stands there already stays. The
 directory is its owner's alone; in it files are readable to all, because a container has a user of its own and is given
-single files. Needs the extra `edge`, as the bridge has a key too.
+single files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conch.config.environment import is_installed, to_install
 from conch.home import write_whole
 
 CONCH = Path(sys.executable).with_name("conch")
@@ -65,9 +64,6 @@ def _conch(*command: str, **environment: str) -> str:
 
 
 if __name__ == "__main__":
-    if not is_installed("aiomqtt"):
-        print(f"conch: the bridge's key needs the package aiomqtt: {to_install('edge')}", file=sys.stderr)
-        sys.exit(2)
     try:
         prepare(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "deployment")
     except subprocess.CalledProcessError as refused:  # it has said why

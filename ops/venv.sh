@@ -1,4 +1,4 @@
-# Sourced by ops/run and ops/test: makes .venv in the project's root and installs Conch into it. `extras` names the extras.
+# Sourced by ops/run and ops/test: makes .venv in the project's root and installs Conch into it. `extras` names the extras; it may be empty.
 # Needs only python3 >= 3.11. Done again only when pyproject.toml or the lock changed.
 
 python=
@@ -53,10 +53,10 @@ if [ ! -e "$venv/.conch-$wanted" ]; then
     quiet=--quiet
     if [ -t 2 ]; then quiet=; fi # somebody looks: pip shows what it is at
     installed() {
-        set_up install $quiet --disable-pip-version-check --only-binary uvloop -c "$root/requirements.lock" -e "$root[$1]" >&2
+        set_up install $quiet --disable-pip-version-check --only-binary uvloop -c "$root/requirements.lock" -e "$root${1:+[$1]}" >&2
     }
     # The extra `fast` where it has a wheel: without it everything runs, and no compiler is asked for.
-    installed "$extras,fast" || installed "$extras"
+    installed "${extras:+$extras,}fast" || installed "$extras"
     # An editable install is compiled when first imported, which a first start would wait for.
     "$venv/bin/python" -m compileall -q "$root/conch" "$root/services" "$root/schemas" >/dev/null || true
     for old in "$venv"/.conch-*; do # of another pyproject.toml; what other extras installed stays

@@ -45,12 +45,10 @@ class MemoryJournal:
 
 @dataclass
 class MemoryDurableReader:
-    """A durable reader's place."""
+    """A durable of another program: what it reads, and how far it is."""
 
     filters: tuple[str, ...]
     acknowledged: int
-    delivered: int
-    holder: object
 
 
 class MemoryBus:
@@ -111,18 +109,9 @@ class MemoryBus:
         self.journal.ids.clear()
 
     @asynccontextmanager
-    async def consume(self, name: str, filters: Sequence[str], *, after: int) -> AsyncIterator[Reader]:
-        """The durable reader `name`; see the protocol."""
-        reader = _MemoryReader(self, name, tuple(filters), after)
-        self.journal.durables[name] = MemoryDurableReader(tuple(filters), after, after, reader)
-        async with self._changed:
-            self._changed.notify_all()
-        yield reader
-
-    @asynccontextmanager
     async def follow(self, filters: Sequence[str], *, after: int) -> AsyncIterator[Reader]:
-        """A reader without a name; see the protocol."""
-        yield _MemoryReader(self, "", tuple(filters), after)
+        """A reader; see the protocol."""
+        yield _MemoryReader(self, tuple(filters), after)
 
     async def read(self, filters: Sequence[str], *, after: int = 0) -> AsyncIterator[Delivery]:
         """What the journal holds behind `after`, up to its end as of now."""
@@ -150,24 +139,16 @@ class MemoryBus:
         return StreamState(journal.first, journal.last, len(journal.events), size, journal.epoch)
 
     async def readers(self) -> Sequence[ReaderState]:
-        """All durable readers, by name."""
-        return [
-            ReaderState(
-                name,
-                durable.acknowledged,
-                await self.count(durable.filters, after=durable.acknowledged),
-                durable.delivered,
-                await self.count(durable.filters, after=durable.delivered),
-                redelivered=0,  # nothing is lost on the way here
-            )
-            for name, durable in sorted(self.journal.durables.items())
-        ]
+        """The durables of other programs, by name; nothing is delivered to them here."""
+        found = []
+        for name, durable in sorted(self.journal.durables.items()):
+            place, left = durable.acknowledged, await self.count(durable.filters, after=durable.acknowledged)
+            found.append(ReaderState(name, place, left, place, left, redelivered=0))
+        return found
 
     async def forget(self, name: str) -> None:
-        """Remove a durable reader."""
-        async with self._changed:
-            self.journal.durables.pop(name, None)
-            self._changed.notify_all()
+        """Remove a durable."""
+        self.journal.durables.pop(name, None)
 
     async def trim(self, before: int) -> None:
         """Drop the events before sequence `before`."""
@@ -222,31 +203,18 @@ class MemoryBus:
 
 
 class _MemoryReader:
-    def __init__(self, bus: MemoryBus, name: str, filters: tuple[str, ...], after: int) -> None:
-        self._bus, self._name, self._filters, self._last = bus, name, filters, after
+    def __init__(self, bus: MemoryBus, filters: tuple[str, ...], after: int) -> None:
+        self._bus, self._filters, self._last = bus, filters, after
 
     async def get(self, most: int = 256) -> Sequence[Delivery]:
         changed = self._bus._changed
         while True:
             async with changed:
-                self._check()
                 found = self._next(most)
                 if found:
                     self._last = found[-1].seq
-                    if self._name:
-                        self._bus.journal.durables[self._name].delivered = self._last
                     return found
                 await changed.wait()
-
-    async def ack(self, seq: int) -> None:
-        durable = self._bus.journal.durables.get(self._name)
-        if durable is not None and durable.holder is self:
-            durable.acknowledged = max(durable.acknowledged, seq)
-
-    def _check(self) -> None:
-        durable = self._bus.journal.durables.get(self._name)
-        if self._name and (durable is None or durable.holder is not self):
-            raise FencedError(f"another copy of the consumer {self._name} reads now; this one stops")
 
     def _next(self, most: int) -> list[Delivery]:
         journal, found = self._bus.journal, []

@@ -1,4 +1,4 @@
-"""The bus: a stream of facts, durable readers, a key-value bucket with compare-and-set, requests beside it.
+"""The bus: a stream of facts, readers, a key-value bucket with compare-and-set, requests beside it.
 
 Every implementation passes one contract suite (tests/bus). All times are seconds.
 """
@@ -59,7 +59,7 @@ class StreamState:
 
 @dataclass(frozen=True, slots=True)
 class ReaderState:
-    """How far a durable reader is."""
+    """How far a durable of another program is. Conch makes none: its consumers keep their positions in the bucket."""
 
     name: str
     acknowledged: int
@@ -84,14 +84,10 @@ class KeyValue:
 
 
 class Reader(Protocol):
-    """A durable reader's end."""
+    """A reader's end."""
 
     async def get(self, most: int = 256) -> Sequence[Delivery]:
         """The next events in stream order: at least one, at most `most`. Waits for it, through reconnects."""
-        ...
-
-    async def ack(self, seq: int) -> None:
-        """Everything up to `seq` is done. Lazy: after a crash, some of it may be delivered again."""
         ...
 
 
@@ -120,16 +116,11 @@ class Bus(Protocol):
         """
         ...
 
-    def consume(self, name: str, filters: Sequence[str], *, after: int) -> AbstractAsyncContextManager[Reader]:
-        """The durable reader `name` of subjects matching any filter, from the first event behind sequence `after`.
-
-        Entered: what is published from now on will be seen. Each event once a reader, in stream order; a second
-        reader of the same name takes the name over.
-        """
-        ...
-
     def follow(self, filters: Sequence[str], *, after: int) -> AbstractAsyncContextManager[Reader]:
-        """A reader without a name: in stream order, live, from behind `after`. It holds up no trimming."""
+        """A reader of subjects matching any filter, from the first event behind sequence `after`.
+
+        Entered: what is published from now on will be seen. Each event once, in stream order. It holds up no trimming.
+        """
         ...
 
     def read(self, filters: Sequence[str], *, after: int = 0) -> AsyncIterator[Delivery]:
@@ -153,11 +144,11 @@ class Bus(Protocol):
         ...
 
     async def readers(self) -> Sequence[ReaderState]:
-        """All durable readers, by name."""
+        """The durables that other programs have made on the stream, by name."""
         ...
 
     async def forget(self, name: str) -> None:
-        """Remove a durable reader. Twice is once."""
+        """Remove a durable. Twice is once."""
         ...
 
     async def trim(self, before: int) -> None:

@@ -8,12 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
-
 from conch.bus.protocol import Bus, StreamState
 from conch.errors import FencedError
+from conch.log import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 KEPT = ("position/", "state/", "agent/")
 """Keys of the bucket whose values name a place in the stream."""

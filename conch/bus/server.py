@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -19,18 +20,21 @@ import sys
 from pathlib import Path
 
 import psutil
-import structlog
 
 from conch.bus.access import Access
 from conch.bus.mqtt_listener import OWNER, MqttListener, quoted
 from conch.bus.server_end import ServerEnd, cannot_run, server_end
 from conch.errors import BusUnreachableError, HomeError, ServerDiedError
+from conch.log import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 START_SECONDS = 20.0
 """A store of gigabytes takes a while to be read."""
 STOP_SECONDS = 10.0
+OLDEST = (2, 11)
+"""The first nats-server that tells which settings it knows."""
+_VERSION = re.compile(r"v(\d+)\.(\d+)\.")
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None  # here: a forked child must not load libraries
 
@@ -41,8 +45,16 @@ def die_with_parent(sig: signal.Signals) -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, sig)
 
 
-def find_binary() -> str:
-    """The nats-server of this environment, else of PATH. Raises BusUnreachableError when there is none."""
+def find_binary(named: str | None = None) -> str:
+    """The nats-server that `bus.server` names, by its path or by its name on PATH; without one the nats-server of this
+    environment, else of PATH. Raises BusUnreachableError when there is none."""
+    if named is not None:
+        if (found := shutil.which(named)) is not None:
+            return found
+        missing = "is no file that can be run" if os.sep in named else "is not on PATH"
+        raise BusUnreachableError(
+            f"bus.server: {named} {missing}: name a nats-server that is there, or leave bus.server out"
+        )
     beside = Path(sys.executable).with_name("nats-server")
     found = str(beside) if beside.exists() else shutil.which("nats-server")
     if found is None:
@@ -60,16 +72,40 @@ def version_of(binary: str) -> str:
     return said.strip().rpartition(" ")[2]
 
 
+def check_named(binary: str) -> None:
+    """That an executable of the user's own is a nats-server of OLDEST or newer, before it opens a store: an older one
+    ignores settings that it does not know. Raises BusUnreachableError."""
+    try:
+        version = version_of(binary)
+    except (subprocess.SubprocessError, UnicodeDecodeError):
+        version = ""
+    if (numbers := _VERSION.match(version)) is None:
+        raise BusUnreachableError(f"bus.server: {binary} is no nats-server (nats-server --version tells its version)")
+    if (int(numbers[1]), int(numbers[2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise BusUnreachableError(
+            f"bus.server: {binary} is nats-server {version}, which is too old: Conch needs {oldest} or newer, for "
+            "bus.durability: strict 2.15 or newer"
+        )
+
+
 class EmbeddedServer:
     """One nats-server. `start` returns when it takes connections; `stop` when it is gone. Started again after it died
     it keeps its port and token, so that clients come back by themselves."""
 
     def __init__(
-        self, directory: Path, *, token: str, strict: bool, max_bytes: int, listener: MqttListener | None = None
+        self,
+        directory: Path,
+        *,
+        token: str,
+        strict: bool,
+        max_bytes: int,
+        listener: MqttListener | None = None,
+        named: str | None = None,
     ) -> None:
-        """`listener`: for MQTT clients, beside."""
+        """`listener`: for MQTT clients, beside. `named`: the executable, where it is the user's own."""
         self.directory, self.token, self.listener = directory.absolute(), token, listener
-        self._strict, self._max_bytes = strict, max_bytes
+        self._strict, self._max_bytes, self._named = strict, max_bytes, named
         self._process: asyncio.subprocess.Process | None = None
         self._port = -1
         self._said = 0
@@ -95,7 +131,9 @@ class EmbeddedServer:
     async def start(self) -> None:
         """Start it, ending a stale one first. Raises BusUnreachableError with its reason when it says that it cannot
         start, ServerDiedError when it died without one, ConchError when the listener's port cannot be had."""
-        binary = find_binary()
+        binary = find_binary(self._named)
+        if self._named is not None:
+            await asyncio.to_thread(check_named, binary)
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             await end_stale(self.directory)

@@ -14,9 +14,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
 
-import structlog
-
 from conch.bus.protocol import Bus, Delivery, Reader
+from conch.log import get_logger
 from conch_schemas import (
     MAX_EVENT_BYTES,
     STREAM_SUBJECTS,
@@ -29,7 +28,7 @@ from conch_schemas import (
     verify_ids,
 )
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 BATCH = 512
 """Events taken from the stream at a time."""

@@ -125,7 +125,7 @@ def quiet(*, least: str = "error") -> None:
             return event
         raise structlog.DropEvent
 
-    if not structlog.is_configured():  # unset, structlog writes everything to stdout
+    if not structlog.is_configured():
         structlog.configure(
             processors=[loud_only, *structlog.get_config()["processors"]],
             logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
@@ -143,6 +143,7 @@ def embedded_server(home: Home, settings: Settings, *, listens: bool = False) ->
         strict=settings.bus.durability == "strict",
         max_bytes=stream_bytes(settings),
         listener=MqttListener.of(settings.edge) if listens else None,
+        named=settings.bus.server,
     )
 
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "metrics": ("conch.cli.metrics:app", "Metrics: rules, dashboards, serve."),
     "values": ("conch.cli.values:app", "Values and guardrails: show, new, sign."),
     "config": ("conch.cli.config:app", "Settings: show, validate, schema."),
+    "completion": ("conch.cli.completion:app", "Completion by the shell: install, show."),
 }
 """Name -> where its function or group stands, and its line in the help (nothing is imported for that)."""
 

@@ -83,7 +83,10 @@ def _anchored(settings: Settings, file: Path) -> Settings:
         "workspace": _absolute(settings.workspace),
         "mind": _with_absolute(settings.mind, "script"),
         "bus": _with_absolute(settings.bus, "nkey", "credentials").model_copy(
-            update={"tls": _with_absolute(settings.bus.tls, "ca", "certificate", "key")}
+            update={
+                "tls": _with_absolute(settings.bus.tls, "ca", "certificate", "key"),
+                "server": _program(settings.bus.server),
+            }
         ),
         "edge": settings.edge.model_copy(update={"tls": _with_absolute(settings.edge.tls, "ca", "certificate", "key")}),
     }
@@ -104,6 +107,11 @@ def _with_absolute(section: SettingsSection, *names: str) -> Any:
 
 def _absolute(named: str | None) -> str | None:
     return None if named is None else str(Path(os.path.expanduser(named)).absolute())
+
+
+def _program(named: str | None) -> str | None:
+    """A name without a directory is looked for on PATH."""
+    return _absolute(named) if named is not None and (os.sep in named or named.startswith("~")) else named
 
 
 def chosen_file(file: Path | None, home: Home) -> Path | None:

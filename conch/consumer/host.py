@@ -8,15 +8,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
-
 from conch.bus import SharedSubscription
 from conch.consumer.plugins.rule_process import RuleWorker
 from conch.consumer.service import Service
 from conch.errors import ConchError, ConfigError, ContractError, FencedError
+from conch.log import get_logger
 from conch.processes.child import innermost
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 BACKOFF = (0.1, 0.5, 2.0, 5.0)
 """Seconds before a consumer that broke is started again."""

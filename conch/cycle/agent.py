@@ -35,6 +35,7 @@ from conch.cycle.state.memory import AgentMemory, TaskEpisode, measured
 from conch.cycle.state.recover import RecoveredAgent
 from conch.cycle.think import ThoughtResult, think
 from conch.errors import ModelError
+from conch.log import get_logger
 from conch.minds import Mind, Situation
 from conch.text import cut
 from conch_schemas import (
@@ -53,7 +54,7 @@ from conch_schemas import (
     trace_of,
 )
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 T = TypeVar("T")
 
 EXPERIENCE = f".{ExperienceRecorded.TYPE}"

@@ -10,15 +10,14 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, TypeVar
 
-import structlog
-
 from conch.cycle.control import Control, StoppedError
 from conch.cycle.state.memory import HOUR, AgentMemory
 from conch.errors import ModelError
+from conch.log import get_logger
 
 T = TypeVar("T")
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 MOST_BACKOFF = 60.0
 """Longest wait, in seconds, for a mind that failed, unless it asked for longer."""

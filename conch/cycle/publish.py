@@ -6,14 +6,13 @@ from collections import deque
 from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
-import structlog
-
 from conch.bus import ReceivedEvent, SharedSubscription
 from conch.cycle.control import Control
 from conch.cycle.hosting.publish_watch import PublishWatch
 from conch.cycle.state.memory import CYCLE_KINDS, OWN_KINDS, remember
 from conch.cycle.state.recover import RecoveredAgent, refuse_stranger, take
 from conch.errors import BusError, FencedError
+from conch.log import get_logger
 from conch_schemas import (
     ContractViolationError,
     Event,
@@ -27,7 +26,7 @@ from conch_schemas import (
     traceparent_of,
 )
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 E = TypeVar("E", bound=Event)
 
 RETURNED = 100

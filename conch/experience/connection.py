@@ -11,11 +11,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-import msgspec
-
 from conch.errors import NoStoreError, StoreError
-from conch.experience.schema import SCHEMA_VERSION, TABLES, bring_up
-from conch_schemas import ContractViolationError
+from conch.experience.schema import MIGRATED_BY, SCHEMA_VERSION, TABLES
 
 APPLICATION_ID: Final = 0x434E4358
 """`CNCX` in the file's header: an experience store of ours, not anybody's database."""
@@ -37,8 +34,8 @@ _ROOM: Final = 256 * 1024
 def open_writer(path: Path | str, timeout: float) -> _Connection:
     """The store at `path` (or MEMORY), made where there is none; every commit is on disk before it returns.
 
-    An older one is brought up. `timeout`: seconds to wait for another writer. Raises StoreError; a file that is no
-    store of ours is left as it is.
+    `timeout`: seconds to wait for another writer. Raises StoreError; a file that is no store of this schema is left as
+    it is.
     """
     with told(path):
         if path != MEMORY and _cannot_index(Path(path)):
@@ -53,7 +50,7 @@ def open_writer(path: Path | str, timeout: float) -> _Connection:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
             connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_LIMIT}")
-            _create(connection, path)
+            _create(connection)
             if path != MEMORY:
                 connection.hold_room(Path(path))
         except BaseException:
@@ -63,7 +60,7 @@ def open_writer(path: Path | str, timeout: float) -> _Connection:
 
 
 def open_reader(path: Path | str, timeout: float) -> sqlite3.Connection:
-    """The store at `path`, for reading beside a writer; an older one is brought up first.
+    """The store at `path`, for reading beside a writer.
 
     Raises StoreError, also where there is none yet.
     """
@@ -72,17 +69,8 @@ def open_reader(path: Path | str, timeout: float) -> sqlite3.Connection:
     with told(path):
         connection = _connect_reader(Path(path), timeout)
         try:
-            version = _refuse_strangers(connection, path)
-            if version == 0:
+            if _refuse_strangers(connection, path) == 0:
                 raise NoStoreError(f"The experience store {path} holds nothing yet: start a run first.")
-            if version < SCHEMA_VERSION:
-                if not os.access(Path(path).parent, os.W_OK):
-                    raise StoreError(
-                        f"The experience store {path} was written by an older Conch (schema {version}) and is brought "
-                        "up where it is first opened, but its directory cannot be written: make it writable, or read a "
-                        "copy."
-                    )
-                open_writer(path, timeout).close()
         except BaseException:
             connection.close()
             raise
@@ -113,9 +101,10 @@ def _connect_reader(path: Path, timeout: float) -> _Connection:
     connection = _connect(path, "ro", timeout)
     try:
         connection.execute("PRAGMA user_version").fetchone()
-    except sqlite3.OperationalError:
+    except sqlite3.Error as error:
         connection.close()
-        if os.access(path.parent, os.W_OK) or not os.access(path, os.R_OK):
+        is_unable = isinstance(error, sqlite3.OperationalError)
+        if not is_unable or os.access(path.parent, os.W_OK) or not os.access(path, os.R_OK):
             raise
         return _connect_alone(path, timeout)
     return connection
@@ -178,7 +167,7 @@ class _Connection(sqlite3.Connection):
 
 
 def _refuse_strangers(connection: sqlite3.Connection, path: Path | str) -> int:
-    """The file's schema version, 0 for an empty file."""
+    """The file's schema version: SCHEMA_VERSION, or 0 for an empty file. Raises StoreError for any other file."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
@@ -189,23 +178,22 @@ def _refuse_strangers(connection: sqlite3.Connection, path: Path | str) -> int:
             f"The experience store {path} was written by a newer Conch (schema {version}, this one knows "
             f"{SCHEMA_VERSION}): use that version."
         )
+    if 0 < version < SCHEMA_VERSION:
+        raise StoreError(
+            f"The experience store {path} was written by an older Conch (schema {version}, this one knows "
+            f"{SCHEMA_VERSION}): open it once with {MIGRATED_BY}, which migrates it."
+        )
     return version
 
 
-def _create(connection: sqlite3.Connection, path: Path | str) -> None:
-    """The tables as they are now, made or brought up: all or none, a kill in between leaves the file as it was."""
+def _create(connection: sqlite3.Connection) -> None:
+    """Make the tables in an empty file: all or none, a kill in between leaves the file empty. Twice is once."""
     with transaction(connection):
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0:
+        if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
             for table in TABLES:
                 connection.execute(table)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        elif version < SCHEMA_VERSION:
-            try:
-                bring_up(connection, version)
-            except (ContractViolationError, msgspec.DecodeError) as error:
-                raise StoreError(damaged(path, f"a row cannot be read: {type(error).__name__}")) from error
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 @contextmanager

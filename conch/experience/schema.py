@@ -1,16 +1,12 @@
-"""The tables of the store's file, and how a file with the tables of before is brought to them."""
+"""The tables of the store's file."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Sequence
-from typing import Any, Final
-
-from conch.experience.columns import act_columns, least_satisfied
-from conch.experience.queries.bodies import stored_needs, stored_verdict
-from conch_schemas import ActionTaken, ContractViolationError, decode
+from typing import Final
 
 SCHEMA_VERSION: Final = 4
+MIGRATED_BY: Final = "Conch 0.1.0 at revision d6c4a2b"
+"""The last version that opens a store of an older schema, and rewrites it as one of SCHEMA_VERSION."""
 
 # Facts are kept as they came, one narrow table a kind: a primary key makes "twice is once" the database's own rule.
 # `seq` is a fact's place: the stream's sequence, plus the meta value `base` since the stream was replaced.
@@ -80,81 +76,3 @@ TABLES: Final = (
     "CREATE TABLE outbox (place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, body BLOB NOT NULL)",
     *_REMOVAL_TABLES,
 )
-
-_MOVED: Final = ("acts", "scores", "contexts", "needs", "marks", "experiences")
-"""Tables of version 1 that named the action by its id. The others are the same."""
-
-_INDICES: Final = "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL"
-_NUMBERED: Final = """
-    INSERT INTO actions SELECT action_id, row_number() OVER (ORDER BY min(seq), action_id) FROM (
-        SELECT action_id, seq FROM old_acts UNION ALL SELECT action_id, seq FROM old_scores
-        UNION ALL SELECT action_id, seq FROM old_contexts
-        UNION ALL SELECT action_id, seq FROM old_needs WHERE action_id IS NOT NULL) GROUP BY action_id"""
-_COPIES: Final = (
-    """INSERT INTO acts SELECT act, action_id, seq, agent, cycle, started, due, body
-       FROM old_acts JOIN actions USING (action_id) ORDER BY act""",
-    """INSERT INTO scores SELECT act, scorer, version, component, seq, status, value, low, high, explanation
-       FROM old_scores JOIN actions USING (action_id) ORDER BY act""",
-    "INSERT INTO contexts SELECT act, kind, seq, body FROM old_contexts JOIN actions USING (action_id) ORDER BY act",
-    """INSERT INTO needs SELECT coalesce(act, 0), id, seq, agent, body
-       FROM old_needs LEFT JOIN actions USING (action_id) ORDER BY seq""",
-    """INSERT INTO marks SELECT agent, sequence, id, hash, seq,
-       CASE WHEN json_valid(CAST(body AS TEXT)) THEN (SELECT act FROM actions
-       WHERE action_id = json_extract(CAST(old_marks.body AS TEXT), '$.action_id')) END, body
-       FROM old_marks ORDER BY seq""",
-    "INSERT INTO meta SELECT 'numbered', coalesce(max(act), 0) FROM actions",
-)
-
-
-_BEFORE_COLUMNS: Final = """
-    SELECT a.act, e.seq, e.agent, e.cycle, a.body, e.revision, e.recorded,
-    (SELECT body FROM needs n WHERE n.act = a.act ORDER BY n.seq LIMIT 1), e.verdict FROM old_experiences e """
-_NUMBERED_BEFORE: Final = f"{_BEFORE_COLUMNS} JOIN acts a ON a.act = e.act ORDER BY e.act"
-_NAMED_BEFORE: Final = f"{_BEFORE_COLUMNS} JOIN actions USING (action_id) JOIN acts a USING (act) ORDER BY a.act"
-_EXPERIENCE: Final = "INSERT INTO experiences VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-
-
-def bring_up(connection: sqlite3.Connection, version: int) -> None:
-    """The tables as they are now with the rows of that version. Within the caller's transaction: all of it or nothing.
-
-    Raises ContractViolationError or DecodeError where a row is not what was written.
-    """
-    for statement in _REMOVAL_TABLES:
-        connection.execute(statement)
-    if version == 3:
-        return
-    moved: tuple[str, ...] = _MOVED if version == 1 else ("experiences",)
-    _renamed(connection, moved)
-    if version == 1:
-        for statement in (_ACTIONS, _NUMBERED, *_COPIES):
-            connection.execute(statement)
-    _spell_out(connection, _NAMED_BEFORE if version == 1 else _NUMBERED_BEFORE)
-    for name in moved:
-        connection.execute(f"DROP TABLE old_{name}")
-
-
-def _renamed(connection: sqlite3.Connection, names: Sequence[str]) -> None:
-    """Put these tables aside, and make those there are now in their place."""
-    for name in names:
-        for (index,) in connection.execute(_INDICES, (name,)).fetchall():
-            connection.execute(f"DROP INDEX {index}")
-        connection.execute(f"ALTER TABLE {name} RENAME TO old_{name}")
-    for statement in TABLES:
-        words = statement.split()
-        if words[2 if words[1] == "TABLE" else 4] in names:
-            connection.execute(statement)
-
-
-def _spell_out(connection: sqlite3.Connection, before: str) -> None:
-    """Rows of experiences with what was only in their facts."""
-    connection.executemany(_EXPERIENCE, map(_spelled_out, connection.execute(before)))
-
-
-def _spelled_out(row: Sequence[Any]) -> tuple[Any, ...]:
-    act, seq, agent, cycle, body, revision, recorded, needs, verdict = row
-    taken, shown = decode(body), stored_verdict(verdict)
-    if not isinstance(taken, ActionTaken):
-        raise ContractViolationError(f"{taken.TYPE} where {ActionTaken.TYPE} was stored")
-    need = least_satisfied(stored_needs(needs).before) if needs else None
-    figures = (shown.total, shown.coverage, shown.complete)
-    return act, seq, agent, cycle, *act_columns(taken), revision, recorded, need, *figures, verdict

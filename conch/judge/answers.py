@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import quote
 
-import structlog
-
 from conch.errors import JudgeError
 from conch.judge.answer import Judgement
+from conch.log import get_logger
 from conch_schemas import PromptMessage
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 T = TypeVar("T")
 
 APPLICATION_ID: Final = 0x434E434A

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import structlog
 from numpy.typing import NDArray
 
 from conch.errors import HomeError
+from conch.log import get_logger
 from conch.minds.bandit import LinUCB, Sparse
 from conch.minds.features import SIZE, TemplateRecord
 from conch.minds.templates import TEMPLATES
@@ -31,7 +31,7 @@ CALLS = 4096
 LAYOUT = hashlib.sha256("\n".join([str(SIZE), *(template.name for template in TEMPLATES)]).encode()).hexdigest()[:16]
 """Of templates and features: numbers learnt for others mean nothing here."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 def _bandit() -> LinUCB:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import structlog
 from numpy.typing import NDArray
 
 from conch.actions import render
+from conch.log import get_logger
 from conch.minds.bandit import Sparse
 from conch.minds.features import CallChoice, TemplateRecord, at_hand, context, features
 from conch.minds.memory import CALLS, DECISIONS, WORDS, PendingDecision, digest, load, save, trim
@@ -39,7 +39,7 @@ HEARD_WITHIN = 100
 _WRITES = frozenset({"filesystem.write", "filesystem.delete"})
 _WRITING = re.compile(r">|\b(?:tee|mv)\b")
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class ReflexMind:

@@ -20,16 +20,15 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-import structlog
-
 from conch.bus import Bus
 from conch.bus.server import EmbeddedServer, die_with_parent
 from conch.errors import BusError, BusUnreachableError, ConchError, ServerDiedError
+from conch.log import get_logger
 from conch.processes.child import HEARTBEAT_SECONDS
 from conch.processes.silence import LOOK_SECONDS, Unresponsiveness, is_stopped
 from conch.python_child import DIRECTORY, environment, python_command
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 SERVER = "nats-server"
 """Name of the embedded server among the processes of a run."""

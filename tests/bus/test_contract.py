@@ -11,6 +11,7 @@ import pytest
 
 from conch.bus import Bus, Delivery, Reader
 from conch.errors import BusError, FencedError
+from tests.durables import durable
 
 SUBJECT = "conch.v1.echo.action.taken"
 OTHER = "conch.v1.echo.goal.set"
@@ -107,7 +108,7 @@ async def test_a_full_stream_makes_publishers_wait_and_drops_nothing(world: Any,
         stored = await bus.publish(SUBJECT, b"%d" % number + b" " * 1000, id=str(number))
         acknowledged.append(stored.seq)
 
-    async with world.bus(room=20) as bus, bus.consume("reader", [SUBJECT], after=0) as reader:
+    async with world.bus(room=20) as bus, bus.follow([SUBJECT], after=0) as reader:
         publishers = asyncio.gather(*(publish(bus, number) for number in range(60)))
         while len(seen) < 60:
             found = await take(reader, 1)
@@ -139,7 +140,7 @@ async def test_a_reader_gets_what_stands_there_and_what_comes(bus: Bus) -> None:
     """Entered, a reader has every event behind its place, in stream order, live."""
     await fill(bus, 3)
 
-    async with bus.consume("reader", [SUBJECT], after=1) as reader:
+    async with bus.follow([SUBJECT], after=1) as reader:
         before = await take(reader, 2)
         waiting = asyncio.ensure_future(take(reader, 2))
         await fill(bus, 2, start=3)
@@ -154,7 +155,7 @@ async def test_more_than_one_pull_holds_arrives_in_order(bus: Bus) -> None:
     """Thousands of events come once each, in stream order."""
     await asyncio.gather(*(bus.publish(SUBJECT, b"", id=str(n)) for n in range(3000)))
 
-    async with bus.consume("reader", [SUBJECT], after=0) as reader:
+    async with bus.follow([SUBJECT], after=0) as reader:
         found = await take(reader, 3000)
 
     assert [delivery.seq for delivery in found] == list(range(1, 3001))
@@ -166,7 +167,7 @@ async def test_a_reader_takes_only_what_its_filters_match(bus: Bus) -> None:
     await fill(bus, 1, OTHER)
     await fill(bus, 1, "conch.v1.delta.goal.set")
 
-    async with bus.consume("reader", ["conch.v1.*.goal.set"], after=0) as reader:
+    async with bus.follow(["conch.v1.*.goal.set"], after=0) as reader:
         found = await take(reader, 2)
 
     assert [delivery.subject for delivery in found] == [OTHER, "conch.v1.delta.goal.set"]
@@ -175,7 +176,7 @@ async def test_a_reader_takes_only_what_its_filters_match(bus: Bus) -> None:
 async def test_cancelling_a_wait_loses_nothing(bus: Bus) -> None:
     """The events that come after a cancelled `get` are all brought by the next one."""
     found: list[Delivery] = []
-    async with bus.consume("reader", [SUBJECT], after=0) as reader:
+    async with bus.follow([SUBJECT], after=0) as reader:
         for number in range(20):
             waiting = asyncio.ensure_future(reader.get())
             publishing = asyncio.ensure_future(bus.publish(SUBJECT, b"", id=str(number)))
@@ -189,50 +190,21 @@ async def test_cancelling_a_wait_loses_nothing(bus: Bus) -> None:
     assert [delivery.seq for delivery in found] == list(range(1, 21))
 
 
-async def test_a_durable_reader_is_known_with_what_it_has_left(bus: Bus, until: Until) -> None:
-    """`readers` says how far each is, also when nobody reads under that name now."""
+async def test_a_durable_of_another_program_is_known_with_what_it_has_left(bus: Bus) -> None:
+    """`readers` says how far it is; forgotten, it is gone, and twice is once."""
     await fill(bus, 5)
-    async with bus.consume("slow", [SUBJECT], after=1) as reader:
-        found = await take(reader, 3)
-        await reader.ack(found[1].seq)
+    await durable(bus, "theirs", [SUBJECT], after=3)
 
-        async def acknowledged() -> bool:
-            return [(state.name, state.acknowledged, state.pending) for state in await bus.readers()] == [
-                ("slow", 3, 2)
-            ]
-
-        await until(acknowledged)
-        assert [state.redelivered for state in await bus.readers()] == [0]
-
-    assert [state.name for state in await bus.readers()] == ["slow"]
-
-
-async def test_a_second_reader_takes_the_name_over(bus: Bus) -> None:
-    """The first is told that it is fenced, wherever it waits."""
-    await fill(bus, 2)
-    async with bus.consume("reader", [SUBJECT], after=0) as first:
-        await take(first, 2)
-        waiting = asyncio.ensure_future(first.get())
-        async with bus.consume("reader", [SUBJECT], after=1) as second:
-            with pytest.raises(FencedError):
-                async with asyncio.timeout(30):
-                    await waiting
-            assert [delivery.seq for delivery in await take(second, 1)] == [2]
-
-
-async def test_a_forgotten_reader_is_gone(bus: Bus) -> None:
-    """Twice is once."""
-    async with bus.consume("reader", [SUBJECT], after=0):
-        pass
-
-    await bus.forget("reader")
-    await bus.forget("reader")
-
+    assert [(one.name, one.acknowledged, one.pending, one.redelivered) for one in await bus.readers()] == [
+        ("theirs", 3, 2, 0)
+    ]
+    await bus.forget("theirs")
+    await bus.forget("theirs")
     assert list(await bus.readers()) == []
 
 
 async def test_a_follower_leaves_no_trace(bus: Bus) -> None:
-    """A reader without a name reads live and is no durable."""
+    """A reader reads live and is no durable."""
     await fill(bus, 2)
     async with bus.follow([SUBJECT], after=1) as reader:
         waiting = asyncio.ensure_future(take(reader, 2))
@@ -333,15 +305,15 @@ async def test_a_new_bus_goes_on_where_the_old_one_was(world: Any) -> None:
     async with world.bus() as bus:
         await fill(bus, 2)
         await bus.put("state/a", b"kept", revision=0)
-        async with bus.consume("reader", [SUBJECT], after=0):
-            before = await bus.state()
+        await durable(bus, "theirs", [SUBJECT], after=0)
+        before = await bus.state()
 
     async with world.bus() as bus:
         entry = await bus.get("state/a")
         assert await bus.state() == before
         assert entry is not None
         assert entry.value == b"kept"
-        assert [state.name for state in await bus.readers()] == ["reader"]
+        assert [state.name for state in await bus.readers()] == ["theirs"]
         assert (await bus.publish(SUBJECT, b"0", id=f"{SUBJECT}/0")).duplicate
 
 

@@ -221,24 +221,6 @@ class Buses(RuleBasedStateMachine):
 
         self.both(on)
 
-    @rule()
-    def take_over(self) -> None:
-        """A second reader of a name: the first is fenced where it waits, the second reads on from where it is told."""
-        name, [event] = f"reader-{self.example}-{next(self.names)}", self.new("a", 1)
-
-        async def on(side: Memory) -> bool:
-            after = (await side.bus.state()).last
-            async with side.bus.consume(name, [SAID], after=after) as first:
-                await _publish(side.bus, [event], many=False)
-                seen = [found.data for found in await first.get()]
-                waiting = asyncio.ensure_future(first.get())
-                async with side.bus.consume(name, [SAID], after=after) as second:
-                    await asyncio.wait([waiting])
-                    assert seen == [found.data for found in await second.get()] == [event.data]
-            return isinstance(waiting.exception(), FencedError)
-
-        assert self.both(on)
-
     # -- what may befall it ------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.kept)

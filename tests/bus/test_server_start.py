@@ -43,7 +43,7 @@ def binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
             f"[ $(wc -l < '{starts}') -gt {times} ] && exec '{find_binary()}' \"$@\"\n{script}\n"
         )
         file.chmod(0o755)
-        monkeypatch.setattr("conch.bus.server.find_binary", lambda: str(file))
+        monkeypatch.setattr("conch.bus.server.find_binary", lambda _: str(file))
         return starts
 
     return make
@@ -170,7 +170,7 @@ async def test_a_server_that_cannot_be_run_is_one_sentence(
     file = tmp_path / "nats-server"
     file.write_text(text)
     file.chmod(mode)
-    monkeypatch.setattr("conch.bus.server.find_binary", lambda: str(file))
+    monkeypatch.setattr("conch.bus.server.find_binary", lambda _: str(file))
 
     with pytest.raises(BusUnreachableError, match=rf"{file} cannot be run {why}"):
         await server.start()

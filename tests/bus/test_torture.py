@@ -14,10 +14,9 @@ from pydantic import BaseModel
 from conch.bus import shared_subscription
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus, connection
-from conch.bus.jetstream.wire import frame
 from conch.bus.server import EmbeddedServer
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
-from conch.errors import BusError, FencedError
+from conch.errors import BusError
 from conch_schemas import ActionTaken, CycleReflected, decode, encode, subject_filter, subject_of
 
 pytestmark = pytest.mark.torture
@@ -120,7 +119,7 @@ async def test_a_server_that_stands_still_is_waited_for(
     async with JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus:
         await bus.publish("conch.v1.echo.goal.set", b"first", id="first")
         assert nats_server.pid is not None
-        async with bus.consume("reader", ["conch.v1.>"], after=0) as reader:
+        async with bus.follow(["conch.v1.>"], after=0) as reader:
             os.kill(nats_server.pid, signal.SIGSTOP)
             publishing = asyncio.gather(
                 *(bus.publish("conch.v1.echo.goal.set", b"x" * 100_000, id=str(number)) for number in range(100))
@@ -161,35 +160,6 @@ async def test_a_request_without_a_server_ends_in_time(nats_server: EmbeddedServ
         assert (await asyncio.wait_for(state, 30)).last == 0
 
 
-async def test_a_copy_that_comes_back_does_not_take_the_name_back(
-    nats_server: EmbeddedServer, until: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its connection was gone while another took over: it finds the other's durable, and is fenced."""
-    gate = asyncio.Event()
-    async with (
-        JetStreamBus(Access(nats_server.url, token=nats_server.token)) as old,
-        JetStreamBus(Access(nats_server.url, token=nats_server.token)) as new,
-        old.consume("reader", ["conch.v1.>"], after=0) as first,
-    ):
-        client = old._connection.client
-        real = client._connect_to_server
-
-        async def later(server: Any) -> None:
-            await gate.wait()
-            await real(server)
-
-        monkeypatch.setattr(client, "_connect_to_server", later)
-        await client.force_reconnect()
-        await until(lambda: not old.connected)
-        async with new.consume("reader", ["conch.v1.>"], after=0) as second:
-            gate.set()
-            with pytest.raises(FencedError):
-                async with asyncio.timeout(30):
-                    await first.get()
-            await new.publish("conch.v1.echo.goal.set", b"", id="1")
-            assert [delivery.seq for delivery in await asyncio.wait_for(second.get(), 30)] == [1]
-
-
 async def test_a_complaint_of_the_server_is_no_end(nats_server: EmbeddedServer) -> None:
     """It says -ERR and hangs up: the client comes back."""
     async with JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus:
@@ -198,51 +168,3 @@ async def test_a_complaint_of_the_server_is_no_end(nats_server: EmbeddedServer) 
         for number in range(50):
             stored = await asyncio.wait_for(bus.publish("conch.v1.echo.goal.set", b"", id=str(number)), 30)
         assert stored.seq == 50
-
-
-async def test_what_is_not_acknowledged_stays_so_over_a_restart(nats_server: EmbeddedServer, until: Any) -> None:
-    """The durable that is made anew stands where the reader acknowledged, and hands out nothing twice."""
-    async with (
-        JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus,
-        bus.consume("reader", ["conch.v1.>"], after=0) as reader,
-    ):
-        for number in range(5):
-            await bus.publish("conch.v1.echo.goal.set", b"", id=str(number))
-        seen: list[int] = []
-        while len(seen) < 5:
-            seen += [delivery.seq for delivery in await reader.get()]
-        await reader.ack(2)
-        waiting = asyncio.ensure_future(reader.get())
-        await kill(nats_server)
-
-        async def made_anew() -> bool:
-            return [(state.acknowledged, state.pending) for state in await bus.readers()] == [(2, 3)]
-
-        await until(made_anew)
-        await bus.publish("conch.v1.echo.goal.set", b"", id="last")
-        assert [delivery.seq for delivery in await asyncio.wait_for(waiting, 30)] == [6]
-        await reader.ack(6)
-
-        async def acknowledged() -> bool:
-            return [(state.acknowledged, state.pending) for state in await bus.readers()] == [(6, 0)]
-
-        await until(acknowledged)
-
-
-async def test_what_the_server_hands_out_again_is_counted(nats_server: EmbeddedServer, until: Any) -> None:
-    """`readers` counts what is handed out a second time and still not acknowledged; then it is past."""
-    async with (
-        JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus,
-        bus.consume("reader", ["conch.v1.>"], after=0) as reader,
-    ):
-        await bus.publish("conch.v1.echo.goal.set", b"", id="one")
-        await reader.get()
-        _, reply = reader._acks[0]
-        reader._connection.write(frame(reply.decode(), b"", b"-NAK"))
-
-        async def redelivered(count: int) -> bool:
-            return [state.redelivered for state in await bus.readers()] == [count]
-
-        await until(lambda: redelivered(1))
-        await reader.ack(1)
-        await until(lambda: redelivered(0))

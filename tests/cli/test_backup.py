@@ -25,6 +25,7 @@ from conch.errors import BusError, ConchError, UsageError
 from conch.experience import SqliteStore
 from conch.home import Home
 from conch_schemas import ActionTaken
+from tests.durables import durable
 
 ACT = "conch.v1.echo.action.taken"
 Printed = Callable[[], str]
@@ -108,8 +109,8 @@ async def test_a_snapshot_during_a_run_is_of_one_moment(
         writing = asyncio.create_task(write(bus))
         while (await bus.state()).last < 200:
             await asyncio.wait({writing}, timeout=0.01)
-        async with bus.consume("theirs", [ACT], after=150):
-            await backup.snapshot(file, common=common)
+        await durable(bus, "theirs", [ACT], after=150)
+        await backup.snapshot(file, common=common)
         taken.set()
         await writing
         there, _, epoch = await everything(bus)

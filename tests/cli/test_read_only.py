@@ -78,15 +78,15 @@ def test_what_a_killed_run_left_in_the_log_counts(filled: Any, home: Home, reads
 
 
 def test_a_store_of_an_older_version_is_named(filled: Any, home: Home, reads: Reads) -> None:
-    """It would have to be brought up, which a home that cannot be written does not allow."""
+    """One sentence names the version that migrates it."""
     with closing(sqlite3.connect(home.path / "store.db")) as db:
         db.execute("PRAGMA user_version = 3")
 
     found = reads("status")
 
     assert found.returncode == 1
-    assert "was written by an older Conch (schema 3)" in found.stderr
-    assert "make it writable, or read a copy" in found.stderr
+    assert "was written by an older Conch (schema 3, this one knows 4)" in found.stderr
+    assert "which migrates it" in found.stderr
     assert found.stderr.count("\n") == 1
 
 

@@ -45,6 +45,7 @@ def refuse(place: Path, settings: Mapping[str, Any], *rules: str, config: Path |
     [
         "mind.script",
         "values.file",
+        "bus.server",
         "bus.nkey",
         "bus.credentials",
         "bus.tls.ca",

@@ -136,38 +136,3 @@ async def test_a_terminal_that_takes_nothing_holds_up_no_end(filled: Any, in_pro
         termios.tcflow(watched.slave, termios.TCOOFF)
         watched.process.send_signal(number)
         assert await watched.ended() == 0
-
-
-async def test_without_textual_there_are_lines(filled: Any, in_progress: Any, publish: Any, tmp_path: Any) -> None:
-    """And one sentence that says how to get the screen."""
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['textual'] = None\n")
-    async with in_progress() as bus, terminal(filled.home, PYTHONPATH=str(tmp_path)) as watched:
-        await watched.shows(b"no screen without the package textual: ")
-        await watched.shows(b"[tui]'")
-        assert b"\x1b[?1049h" not in watched.said
-        await _recorded(bus, publish, filled, watched)
-
-
-async def test_a_dumb_terminal_gets_lines(filled: Any, in_progress: Any, publish: Any) -> None:
-    """One that can move no cursor."""
-    async with in_progress() as bus, terminal(filled.home, TERM="dumb") as watched:
-        await _recorded(bus, publish, filled, watched)
-        assert b"\x1b[" not in watched.said
-
-
-async def _recorded(bus: Any, publish: Any, filled: Any, watched: Terminal) -> None:
-    """A cycle is recorded, and its line comes."""
-    from conch.experience import SqliteReader
-
-    with SqliteReader(filled.home.path / "store.db") as store:
-        experience = store.cycle("echo", 1)
-    assert experience is not None
-    async with asyncio.timeout(PATIENCE):
-        for revision in range(2, 10_000):  # it may not listen yet
-            again = {"revision": revision, "id": f"again-{revision}"}
-            await publish(bus, experience.model_copy(update=again))
-            watched.came.clear()
-            if b"+0.275" in watched.said:
-                return
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(watched.came.wait(), 0.1)

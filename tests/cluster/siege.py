@@ -48,7 +48,6 @@ class Aftermath:
     tally: Tally = field(default_factory=Tally)
     stored: list[int] = field(default_factory=list)
     """Where the first load's messages stand."""
-    consumed: list[int] = field(default_factory=list)
     followed: list[int] = field(default_factory=list)
     """The same, as two readers were handed them, one with a durable and one without a name."""
     entered: int = 0
@@ -131,22 +130,17 @@ async def _raising(access: Access, tally: Tally) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _reading(bus: Bus, left: Aftermath) -> AsyncIterator[None]:
-    """Two who read all the time; left, they have read all that `left.stored` tells."""
+    """A reader reads all the time; left, it has read all that `left.stored` tells."""
 
     async def read(reader: Reader, found: list[int]) -> None:
         while True:
             found += [delivery.seq for delivery in await reader.get()]
-            await reader.ack(found[-1])
 
-    async with bus.consume("reader", SAID, after=0) as durable, bus.follow(SAID, after=0) as nameless:
-        reading = [
-            asyncio.create_task(read(durable, left.consumed)),
-            asyncio.create_task(read(nameless, left.followed)),
-        ]
+    async with bus.follow(SAID, after=0) as reader:
+        reading = asyncio.create_task(read(reader, left.followed))
         yield
         async with asyncio.timeout(PATIENCE):
-            while min(len(left.consumed), len(left.followed)) < len(left.stored):
+            while len(left.followed) < len(left.stored):
                 await asyncio.sleep(0.005)
-        for task in reading:
-            task.cancel()
-        await asyncio.gather(*reading, return_exceptions=True)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)

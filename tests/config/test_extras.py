@@ -33,9 +33,9 @@ def test_a_clone_is_installed_once_more_with_the_extra(python: Path, monkeypatch
     """By the pip of its environment; by the system's where it has none; a blank in a path parts no words."""
     _installed(monkeypatch, CLONE)
 
-    assert to_install("ui") == f"pip --python {python} install -e '/home/ada/my clone[ui]'"
+    assert to_install("otel") == f"pip --python {python} install -e '/home/ada/my clone[otel]'"
     python.with_name("pip").touch()
-    assert to_install("ui") == f"{python.with_name('pip')} install -e '/home/ada/my clone[ui]'"
+    assert to_install("otel") == f"{python.with_name('pip')} install -e '/home/ada/my clone[otel]'"
 
 
 @pytest.mark.parametrize("origin", [None, {"url": "file:///home/ada/clone", "dir_info": {}}])
@@ -43,7 +43,7 @@ def test_a_package_is_named_by_its_name(origin: dict[str, Any] | None, monkeypat
     """Also one that was built of a clone and not linked to it."""
     _installed(monkeypatch, origin)
 
-    assert to_install("ui") == "pip install 'conch-agent[ui]'"
+    assert to_install("otel") == "pip install 'conch-agent[otel]'"
 
 
 def test_so_it_is_where_nothing_was_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,4 +54,4 @@ def test_so_it_is_where_nothing_was_installed(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(environment, "distribution", nothing)
 
-    assert to_install("ui") == "pip install 'conch-agent[ui]'"
+    assert to_install("otel") == "pip install 'conch-agent[otel]'"

@@ -20,6 +20,7 @@ from conch.consumer.operations import retention
 from conch.consumer.operations.retention import keep_trimmed, look, trim
 from conch.experience import SqliteStore
 from conch_schemas import ActionTaken, GoalSet
+from tests.durables import durable
 
 ACT = "conch.v1.echo.action.taken"
 GOAL = "conch.v1.echo.goal.set"
@@ -136,8 +137,7 @@ async def test_a_durable_reader_counts_as_well(bus: Bus, until: Any) -> None:
     """Whoever reads with the bus's own acknowledgements."""
     await fill(bus, 10)
     await report_position(bus, "store", [ActionTaken], 10)
-    async with bus.consume("theirs", [ACT], after=7):
-        pass
+    await durable(bus, "theirs", [ACT], after=7)
 
     assert await first_after(bus, KEEP) == 8
 
@@ -253,8 +253,7 @@ async def test_lag_is_what_concerns_a_consumer(bus: Bus) -> None:
     await report_position(bus, "goals", [GoalSet, ActionTaken], 5)
     epoch = (await bus.state()).epoch
     await bus.put("position/older", json.dumps({"seq": 1, "epoch": epoch}).encode(), revision=0)
-    async with bus.consume("theirs", [GOAL], after=6):
-        pass
+    await durable(bus, "theirs", [GOAL], after=6)
 
     found = await standings(bus)
 
@@ -294,8 +293,7 @@ async def test_nothing_is_kept_of_who_was_forgotten(bus: Bus) -> None:
         await report_position(bus, name, [ActionTaken], 1)
         for key in (f"state/{name}/echo", f"before/{name}/echo/2"):
             await bus.put(key, b'{"seq":1,"epoch":"e"}', revision=0)
-    async with bus.consume("joy", [ACT], after=0):
-        pass
+    await durable(bus, "joy", [ACT], after=0)
 
     assert await forget(bus, "joy")
     assert not await forget(bus, "joy")

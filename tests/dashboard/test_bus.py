@@ -25,6 +25,7 @@ from conch_services.dashboard.latency import MOST_CAUSES, LatencyTracker
 from tests.dashboard.conftest import Complaints, Dashboard
 from tests.dashboard.document import Element, parsed
 from tests.dashboard.life import HOSTILE, Life
+from tests.durables import durable
 
 
 async def page(dashboard: Dashboard) -> Element:
@@ -67,8 +68,8 @@ async def test_how_far_everybody_is_stands_there(dashboard: Dashboard) -> None:
 async def test_a_durable_reader_shows_what_it_was_handed_again(dashboard: Dashboard) -> None:
     """A number for it; a dash for who keeps its place itself."""
     await report_position(dashboard.bus, "reward", [ActionTaken], 0)
-    async with dashboard.bus.consume("theirs", ["conch.v1.>"], after=0):
-        rows = {row[0]: row for row in (await page(dashboard)).one("table", id="consumers").cells()}
+    await durable(dashboard.bus, "theirs", ["conch.v1.>"], after=0)
+    rows = {row[0]: row for row in (await page(dashboard)).one("table", id="consumers").cells()}
 
     assert rows["theirs"][5] == "0"
     assert rows["reward"][5] == "–"

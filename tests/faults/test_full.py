@@ -55,7 +55,7 @@ async def standing(publishing: Publishing, until: Callable[..., Any]) -> int:
 async def test_batches_wait_for_room_in_the_stream(world: Any, until: Any) -> None:
     """More than fits, in batches too: each event is acknowledged once it stands, and trimming lets the next ones in."""
     seen: list[str] = []
-    async with world.bus(room=50) as bus, bus.consume("reader", [SUBJECT], after=0) as reader:
+    async with world.bus(room=50) as bus, bus.follow([SUBJECT], after=0) as reader:
         publishing = Publishing(bus, 400)
         while len(seen) < 400:
             async with asyncio.timeout(30):

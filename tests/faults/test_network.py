@@ -73,26 +73,6 @@ async def test_a_cut_while_a_place_is_written_fences_nobody(
     assert (found.lost, found.doubled, found.astray) == (0, 0, 0)
 
 
-async def test_a_reader_whose_acknowledgement_is_cut_reads_on(proxy: Proxy, bus_at: Any, until: Any) -> None:
-    """It is handed each event once, in order, and the server learns what it acknowledged last."""
-    seen: list[int] = []
-    async with bus_at(proxy.url) as bus, bus.consume("reader", [SAID], after=0) as reader:
-        for first in range(1, 301, 60):
-            await bus.publish_many([message("echo", number) for number in range(first, first + 60)])
-            seen += await taken(reader, 60)
-            proxy.up.cut_at(b"+ACK")
-            await reader.ack(seen[-1])
-            await until(lambda: not proxy.up.armed)
-        reading = asyncio.create_task(reader.get())
-
-        async def acknowledged() -> bool:
-            return [(state.acknowledged, state.pending) for state in await bus.readers()] == [(300, 0)]
-
-        await until(acknowledged)
-        reading.cancel()
-    assert seen == list(range(1, 301))
-
-
 @pytest.mark.parametrize("ways", [("up", "down"), ("up",), ("down",)], ids=["both ways", "there", "back"])
 async def test_a_black_hole_is_found_out(
     ways: tuple[str, ...], proxy: Proxy, load_at: Any, audit: Any, until: Any
@@ -165,21 +145,3 @@ async def taken(reader: Any, count: int) -> list[int]:
         while len(found) < count:
             found += [delivery.seq for delivery in await reader.get()]
     return found
-
-
-async def test_a_reader_that_vanished_in_a_black_hole_is_replaced_at_once(
-    proxy: Proxy, nats_server: Any, bus_at: Any
-) -> None:
-    """The server still believes in the old connection; the new reader of that name need not wait for it to doubt."""
-    async with (
-        bus_at(nats_server.url) as near,
-        bus_at(proxy.url) as far,
-        far.consume("reader", [SAID], after=0) as first,
-    ):
-        await near.publish_many([message("echo", number) for number in range(1, 11)])
-        assert await taken(first, 10) == list(range(1, 11))
-        with proxy.held():
-            async with near.consume("reader", [SAID], after=4) as second:
-                await near.publish(*message("echo", 11)[:2], id="11")
-
-                assert await taken(second, 7) == list(range(5, 12))

@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "conch_services": {"conch_services", "conch", "conch_schemas"},
 }
 FLOORS = [
-    {"disk", "errors", "text", "config", "files", "home", "actions", "python_child", "telemetry", "uptime"},
+    {"disk", "errors", "log", "text", "config", "files", "home", "actions", "python_child", "telemetry", "uptime"},
     {
         "auth",
         "bus",

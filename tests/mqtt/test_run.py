@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -17,9 +16,7 @@ import pytest
 
 from conch.cli.common import open_bus
 from conch.config import Settings
-from conch.config.environment import to_install
-from conch.consumer.plugins.discover import builtin_services, wanted_builtin
-from conch.errors import UsageError
+from conch.consumer.plugins.discover import wanted_builtin
 from conch.home import Home
 
 CONCH = Path(sys.executable).with_name("conch")
@@ -147,22 +144,9 @@ def test_without_a_broker_nothing_of_mqtt_is_loaded() -> None:
     assert done.returncode == 0
 
 
-def test_a_bridge_without_its_package_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """edge.bridge without aiomqtt ends a run before its first cycle, in one sentence; so does `conch consume mqtt`."""
-    for name in [name for name in sys.modules if name.startswith("conch_services.mqtt")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "aiomqtt", None)
+def test_a_bridge_that_is_skipped_is_not_wanted() -> None:
+    """`--without mqtt --without devices` leaves both out, also where edge.bridge names a broker."""
     settings = Settings.model_validate({"edge": {"bridge": "mqtt://broker"}})
 
-    with pytest.raises(UsageError, match=re.escape(to_install("edge"))):
-        wanted_builtin(settings, ())
-    with pytest.raises(UsageError, match=re.escape(to_install("edge"))):
-        builtin_services(["mqtt"])
-
-
-def test_a_bridge_that_is_skipped_needs_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """--without mqtt runs on a machine that has no aiomqtt."""
-    monkeypatch.setitem(sys.modules, "aiomqtt", None)
-    settings = Settings.model_validate({"edge": {"bridge": "mqtt://broker"}})
-
+    assert "mqtt" in wanted_builtin(settings, ())
     assert "mqtt" not in wanted_builtin(settings, ("mqtt", "devices"))

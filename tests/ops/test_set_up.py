@@ -6,7 +6,6 @@ import os
 import pty
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -30,7 +29,7 @@ def clone(tmp_path: Path) -> Path:
 def _set_up(clone: Path, stderr: int) -> str:
     """What pip was asked to install."""
     done = subprocess.run(
-        ["sh", "-euc", 'root=$1; extras=ui; . "$2"', "sh", clone, OPS / "venv.sh"], stderr=stderr, timeout=60
+        ["sh", "-euc", 'root=$1; extras=grafana; . "$2"', "sh", clone, OPS / "venv.sh"], stderr=stderr, timeout=60
     )
     assert done.returncode == 0
     [asked] = [line for line in (clone / "asked").read_text().splitlines() if line.startswith("-m pip install")]
@@ -48,7 +47,7 @@ def test_whoever_looks_sees_what_pip_is_at(clone: Path) -> None:
         os.close(terminal)
 
     assert "--quiet" not in asked
-    assert asked.endswith(f"-e {clone}[ui,fast]")
+    assert asked.endswith(f"-e {clone}[grafana,fast]")
     assert "half a minute to two minutes" in said
 
 
@@ -62,29 +61,9 @@ def test_where_nobody_looks_pip_is_quiet(clone: Path) -> None:
 
 
 def test_what_the_first_run_sets_up_has_every_command_of_the_read_me() -> None:
-    """The page, the screen of `conch watch` and the dashboards for Grafana: all of them extras that there are."""
+    """The dashboards for Grafana are the extra that a command of the README needs; pyproject.toml declares it."""
     [line] = [line for line in (OPS / "run").read_text().splitlines() if line.startswith("extras=")]
 
     extras = set(line.removeprefix("extras=").split(","))
-    assert extras == {"ui", "tui", "grafana"}
+    assert extras == {"grafana"}
     assert extras <= set(tomllib.loads((OPS.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"])
-
-
-def test_without_the_bridges_package_nothing_is_prepared(tmp_path: Path) -> None:
-    """One sentence with the command that brings it; a deployment that is half there would be taken for one."""
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['aiomqtt'] = None\n")
-    place = tmp_path / "deployment"
-
-    done = subprocess.run(
-        [sys.executable, OPS / "prepare.py", place],
-        env=os.environ | {"PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-
-    assert done.returncode == 2
-    assert done.stderr.startswith("conch: the bridge's key needs the package aiomqtt: ")
-    assert "[edge]" in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert not place.exists()

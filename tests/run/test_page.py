@@ -14,9 +14,8 @@ import httpx2
 import pytest
 
 from conch.cli.run.output import RunOutput
-from conch.cli.run.page import report_no_page, report_page
+from conch.cli.run.page import report_page
 from conch.config import Settings, UiSettings
-from conch.config.environment import to_install
 from conch.consumer.plugins.discover import wanted_builtin
 from conch.home import Home
 
@@ -172,21 +171,6 @@ class Said(RunOutput):
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.tell = self.warn = self.lines.append  # type: ignore[method-assign]
-
-
-def test_a_run_without_the_packages_says_so_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only where a page is wanted."""
-    voice = Said()
-    report_no_page(voice, UiSettings(), frozenset())
-    assert voice.lines == []
-
-    monkeypatch.setattr("conch.cli.run.page.page_installed", lambda: False)
-    report_no_page(voice, UiSettings(enabled=False), frozenset())
-    report_no_page(voice, UiSettings(), frozenset({"dashboard"}))
-    assert voice.lines == []
-    report_no_page(voice, UiSettings(), frozenset())
-    [line] = voice.lines
-    assert to_install("ui") in line
 
 
 def test_another_port_than_the_usual_one_is_explained(tmp_path: Any) -> None:

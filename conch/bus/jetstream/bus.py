@@ -13,7 +13,6 @@ from datetime import datetime
 from math import inf
 from typing import Any, Self
 
-import structlog
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error
@@ -26,9 +25,10 @@ from conch.bus.jetstream.publisher import DEDUPE_SECONDS, FULL, Publisher
 from conch.bus.jetstream.reader import BATCH, EPOCH, PullReader
 from conch.bus.protocol import Delivery, KeyValue, OutgoingMessage, ReaderState, Responder, Stored, StreamState
 from conch.errors import BusError, BusUnreachableError, FencedError
+from conch.log import get_logger
 from conch_schemas import STREAM_SUBJECTS
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 STREAM = "CONCH"
 BUCKET = "conch"
@@ -126,20 +126,16 @@ class JetStreamBus:
                 found.setdefault(str(id), delivery.seq)
         return found
 
-    def consume(self, name: str, filters: Sequence[str], *, after: int) -> PullReader:
-        """The durable reader `name`; see the protocol."""
-        return PullReader(self._connection, STREAM, name, filters, after)
-
     def follow(self, filters: Sequence[str], *, after: int) -> PullReader:
-        """A reader without a name; see the protocol."""
-        return PullReader(self._connection, STREAM, None, filters, after)
+        """A reader; see the protocol."""
+        return PullReader(self._connection, STREAM, filters, after)
 
     async def read(self, filters: Sequence[str], *, after: int = 0) -> AsyncIterator[Delivery]:
         """What the stream holds behind `after`, up to its end as of now."""
         end = (await self.state()).last
         if after >= end:
             return
-        async with PullReader(self._connection, STREAM, None, filters, after, ends=True) as reader:
+        async with PullReader(self._connection, STREAM, filters, after, ends=True) as reader:
             while True:
                 deliveries = await reader.get(BATCH)
                 for delivery in deliveries:
@@ -207,7 +203,7 @@ class JetStreamBus:
         )
 
     async def readers(self) -> Sequence[ReaderState]:
-        """All durable readers, by name."""
+        """All durables of other programs; see the protocol."""
         found: list[ReaderState] = []
         while True:
             page = await self._connection.api(f"CONSUMER.LIST.{STREAM}", {"offset": len(found)})
@@ -217,7 +213,7 @@ class JetStreamBus:
                 return sorted((state for state in found if state.name), key=lambda state: state.name)
 
     async def forget(self, name: str) -> None:
-        """Remove a durable reader."""
+        """Remove a durable."""
         try:
             await self._connection.api(f"CONSUMER.DELETE.{STREAM}.{name}")
         except ServerRefusalError as error:

@@ -21,7 +21,6 @@ from collections.abc import Callable
 from math import inf
 from typing import Any, NamedTuple, Self
 
-import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
@@ -31,8 +30,9 @@ from conch.bus.access import Access
 from conch.bus.jetstream.refusal import UnfitServerError, refusal, unfit
 from conch.bus.jetstream.wire import Take, WireParser, frame, read_headers
 from conch.errors import BusError, BusUnreachableError, ConchError
+from conch.log import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 REPLY_TIMEOUT = 5.0
 """Seconds that a reply may take before it is asked for again."""

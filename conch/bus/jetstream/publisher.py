@@ -18,14 +18,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-import structlog
-
 from conch.bus.jetstream.connection import REPLY_TIMEOUT, Connection, LostReplyError, ServerRefusalError
 from conch.bus.jetstream.wire import frame, message_id, read_headers
 from conch.bus.protocol import OutgoingMessage, Stored
 from conch.errors import BusError
+from conch.log import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 WINDOW_EVENTS, WINDOW_BYTES = 4096, 16 * 2**20
 """Most that is on its way, unacknowledged; the rest waits here."""

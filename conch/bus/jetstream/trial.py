@@ -88,7 +88,7 @@ async def _timed(what: str, messages: Sequence[OutgoingMessage], publisher: Publ
 
 async def _read(connection: Connection, stream: str, subject: str, there: int) -> BenchmarkFigure:
     found, began = 0, time.perf_counter()
-    async with PullReader(connection, stream, None, [subject], 0, ends=True) as reader:
+    async with PullReader(connection, stream, [subject], 0, ends=True) as reader:
         while deliveries := await reader.get():
             found += len(deliveries)
     if found != there:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import structlog
 from cyclopts import Parameter
 
 from conch.cli.common import CommonOptions, warn
@@ -19,10 +18,11 @@ from conch.cli.run.agents import names_of
 from conch.cli.run.tree import ProcessTree
 from conch.config.load import chosen_file
 from conch.errors import UsageError
+from conch.log import get_logger
 from conch.telemetry import configure
 from conch.trusted import refuse_writable, without_writable_programs
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 OPEN_FILES = 48
 """Files that each process of a run has to be able to open: with 32 the sandbox cannot be made."""

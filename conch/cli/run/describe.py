@@ -7,8 +7,7 @@ from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr
-from pydantic_core import to_jsonable_python
+from pydantic import SecretStr, TypeAdapter
 
 from conch.bus.access import Access
 from conch.bus.mqtt_listener import LISTENER, MqttListener
@@ -18,6 +17,8 @@ from conch.config.mask import masked
 from conch.consumer.plugins.discover import Discovery
 from conch.home import Home
 from conch.views.checks import UNSEEN
+
+_ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 def introduce(
@@ -83,4 +84,4 @@ def for_plugins(settings: Settings) -> Settings:
 
 
 def _told(value: Any) -> Any:
-    return value.get_secret_value() if isinstance(value, SecretStr) else to_jsonable_python(value)
+    return value.get_secret_value() if isinstance(value, SecretStr) else _ANY.dump_python(value, mode="json")

@@ -7,17 +7,16 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import structlog
-
 from conch.bus import Bus
 from conch.bus.newest import newest
 from conch.cli.run.agents import AgentIdentity
 from conch.cycle.state.count import ON_DISK_EVERY, cycles_begun
 from conch.cycle.state.recover import memory_key
 from conch.home import Home
+from conch.log import get_logger
 from conch_schemas import ThoughtFormed, subject_filter
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 UNCOUNTED = 1_000_000
 """Where an agent goes on whose cycles were not counted yet: few have begun more."""

@@ -9,16 +9,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from conch.bus import Bus
 from conch.cli.common import emit, say, warn
+from conch.log import get_logger
 from conch.text import safe_text
 
 if TYPE_CHECKING:
     from conch_schemas import ExperienceRecorded
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 MOMENT = 0.3
 """Seconds in which agents that say the same are gathered."""

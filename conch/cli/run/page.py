@@ -9,23 +9,16 @@ from urllib.parse import urlsplit
 from conch.auth import LoginTokens, called, link_to
 from conch.cli.run.output import RunOutput
 from conch.config import UiSettings
-from conch.config.environment import to_install
 from conch.config.model import UI_PORT
 from conch.consumer.operations.http import listen
-from conch.consumer.plugins.discover import PAGE, page_installed
+from conch.consumer.plugins.discover import PAGE
 from conch.errors import HomeError
 from conch.home import Home
 
 
-def report_no_page(run_output: RunOutput, settings: UiSettings, skipped: Container[str]) -> None:
-    """That there is none, where one is wanted and its packages are not there."""
-    if settings.enabled and PAGE not in skipped and not page_installed():
-        run_output.tell(f"no page: it needs some packages, {to_install('ui')} (ui.enabled: false wants none)")
-
-
 def refuse_taken(settings: UiSettings, skipped: Container[str]) -> None:
     """Raises ConchError where the port that is named for the page cannot be had: whoever names one relies on it."""
-    if settings.port and settings.enabled and PAGE not in skipped and page_installed():
+    if settings.port and settings.enabled and PAGE not in skipped:
         listen(settings.host, settings.port, "the page needs it: name another (--ui-port), or none").close()
 
 

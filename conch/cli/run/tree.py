@@ -25,7 +25,7 @@ from conch.cli.run.agents import AgentIdentity, members, workspace_of
 from conch.cli.run.describe import address, for_plugins, introduce, plain, report_judges, report_plugins
 from conch.cli.run.history import with_numbers
 from conch.cli.run.output import RunOutput
-from conch.cli.run.page import refuse_taken, report_no_page, report_page
+from conch.cli.run.page import refuse_taken, report_page
 from conch.cli.run.pending import PendingScores
 from conch.cli.run.prepare import claim, found, ready, reconciled, refuse_judges, set_weights, without_strangers
 from conch.cli.run.reload import keep_reloading, taken_up
@@ -169,7 +169,6 @@ class ProcessTree:
             introduce(self._run_output, self._settings, self._home, self._agents, base, listener, embedded=embedded)
             report_judges(self._run_output, self._settings, self._skipped)
             report_plugins(self._run_output, self._settings, self._found)
-            report_no_page(self._run_output, self._settings.ui, self._skipped)
             end = (await bus.state()).last
             self._since = end
             printing = asyncio.create_task(self._run_output.cycles(bus, end), name="conch.print")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.util import find_spec
 
-from conch.cli.common import CommonOptions, warn
+from conch.cli.common import CommonOptions
 from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import agent_named, names_in
 from conch.cli.watch.lines import print_lines
-from conch.config.environment import to_install
 from conch.errors import BusUnreachableError
 
 
@@ -25,9 +23,6 @@ async def watch(*, agent: AgentName = None, common: CommonOptions = COMMON) -> N
     names = names_in(home, settings) if agent is None else [agent_named(home, settings, agent)]
     if common.json or not _on_terminal():
         await print_lines(home, settings, names, as_json=common.json or not sys.stdout.isatty())
-    elif find_spec("textual") is None:
-        warn(f"a line for each cycle, as there is no screen without the package textual: {to_install('tui')}")
-        await print_lines(home, settings, names, as_json=False)
     else:
         from conch.cli.watch.screen import show
 

@@ -46,6 +46,8 @@ class BusSettings(SettingsSection):
 
     url: str | None = None
     """Address of your own NATS server (nats://…, tls://…; several: with commas); none: Conch starts one in the home."""
+    server: str | None = None
+    """The nats-server that Conch starts: a path, or a name on PATH; none: the one that is installed with Conch."""
     token: SecretStr | None = None
     """Token for your own server, if it asks for one."""
     user: str | None = None

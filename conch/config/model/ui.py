@@ -34,7 +34,7 @@ class UiSettings(SettingsSection):
     """The dashboard."""
 
     enabled: bool = True
-    """Whether `conch run` serves the dashboard; it needs the extra `ui`."""
+    """Whether `conch run` serves the dashboard."""
     host: str = "127.0.0.1"
     """Address that it listens on; any other than this machine's own needs `token` and `origins`."""
     port: Annotated[int, Field(ge=0, le=65535)] | None = None

@@ -13,13 +13,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 
-import structlog
-
 from conch.bus import Bus, KeyValue
 from conch.consumer.group.position import EVERYTHING
 from conch.errors import BusError, FencedError
+from conch.log import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 BEAT_SECONDS = 1.0
 """Between two signs of life."""

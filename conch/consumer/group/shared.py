@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import fields
 
-import structlog
-
 from conch.bus import SharedSubscription
 from conch.consumer.group.membership import Membership
 from conch.consumer.group.position import ConsumerPosition, free, take_position
@@ -19,8 +17,9 @@ from conch.consumer.runtime.loop import ConsumerRuntime
 from conch.consumer.runtime.output import ConsumerCounts
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, FencedError
+from conch.log import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 HANDOVER_SECONDS = 0.1
 """Between two looks whether a partition's former worker has let go of it."""

@@ -16,12 +16,11 @@ from functools import partial
 from http import HTTPStatus
 from typing import Self
 
-import structlog
-
 from conch.config.model import is_loopback
 from conch.errors import ConchError
+from conch.log import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 MOST_HEAD = 16 * 1024
 """Bytes of a request's head; a longer one is refused."""

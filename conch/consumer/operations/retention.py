@@ -7,16 +7,15 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
-
 from conch.bus import Bus, StreamState
 from conch.bus.reconcile import report_trimmed
 from conch.bus.retention import beyond, older_than
 from conch.config.model import StreamRetentionSettings
 from conch.consumer.group.lag import standings
 from conch.errors import BusError, StoreError
+from conch.log import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 KEEP_SECONDS = 60.0
 """Time between two trimmings."""

@@ -37,19 +37,13 @@ from conch.python_child import DIRECTORY, environment, python_command
 BUILTIN_GROUP = "conch.builtin"
 """Entry points of the services that come with Conch: `(ServiceContext) -> ConsumerSpec | Service`."""
 EDGE = frozenset({"mqtt", "devices"})
-"""Those that run only where `edge.bridge` names a broker (devices: and there are some); they need the extra `edge`."""
+"""Services that run only where `edge.bridge` names a broker (devices: and where there are some)."""
 OTEL = "otel"
 """The one that runs only where `otel.endpoint` names an endpoint; it needs the extra of its name."""
-_NEEDS = {
-    "mqtt": ("aiomqtt", "edge", "edge.bridge"),
-    "devices": ("aiomqtt", "edge", "edge.bridge"),
-    OTEL: (OTLP_EXPORTER, "otel", "otel.endpoint"),
-}
-"""Of those that not every installation can run: the package, the extra that brings it, the setting that asks for it."""
 JUDGE = "judge"
 """The one of them that there is for each of `rewards.judges`, as `judge-NAME`: `(ServiceContext, NAME) -> …`."""
 PAGE = "dashboard"
-"""The one that shows everything to people: in `conch run` a process of its own. It needs the extra `ui`."""
+"""The service that shows everything to people: in `conch run` a process of its own."""
 PLACELESS = frozenset({"metrics", OTEL, PAGE})
 """Those that begin at the end of the stream and keep no place: several may run beside one another."""
 PLUGIN_GROUPS = ("conch.rules", "conch.consumers")
@@ -131,22 +125,11 @@ def wanted_builtin(settings: Settings, skipped: Container[str]) -> list[str]:
     if settings.otel.endpoint is None:
         idle.add(OTEL)
     wanted = [name for name in builtin_names(settings) if name not in skipped and name not in idle]
-    if PAGE in wanted and not (settings.ui.enabled and page_installed()):
+    if PAGE in wanted and not settings.ui.enabled:
         wanted.remove(PAGE)
-    for name in wanted:
-        if not _installed(name):
-            raise _not_installed(name)
+    if OTEL in wanted and not is_installed(OTLP_EXPORTER):
+        raise _no_exporter()
     return wanted
-
-
-def _installed(name: str) -> bool:
-    """Whether the package is there that a service needs which not every installation can run."""
-    return name not in _NEEDS or is_installed(_NEEDS[name][0])
-
-
-def page_installed() -> bool:
-    """Whether the packages are there that the dashboard needs."""
-    return all(map(importlib.util.find_spec, ("starlette", "sse_starlette", "uvicorn", "jinja2", "fastapi")))
 
 
 def builtin_services(names: Collection[str]) -> dict[str, Callable[..., Any]]:
@@ -164,16 +147,13 @@ def _loaded(point: EntryPoint) -> Any:
     try:
         return point.load()
     except ModuleNotFoundError:
-        if not _installed(point.name):
-            raise _not_installed(point.name) from None
-        if point.name == PAGE and not page_installed():
-            raise UsageError(f"the dashboard needs some packages: {to_install('ui')}") from None
+        if point.name == OTEL and not is_installed(OTLP_EXPORTER):
+            raise _no_exporter() from None
         raise
 
 
-def _not_installed(name: str) -> UsageError:
-    package, extra, setting = _NEEDS[name]
-    return UsageError(f"{name} needs the package {package}: {to_install(extra)}, or unset {setting}")
+def _no_exporter() -> UsageError:
+    return UsageError(f"{OTEL} needs the package {OTLP_EXPORTER}: {to_install(OTEL)}, or unset otel.endpoint")
 
 
 def _points(*groups: str) -> list[EntryPoint]:

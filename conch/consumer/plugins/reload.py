@@ -6,15 +6,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import structlog
-
 from conch.bus import Bus, SharedSubscription
 from conch.consumer.host import HostedConsumer, keep
 from conch.consumer.plugins.discover import DiscoveredPlugin
 from conch.consumer.plugins.rule_state import carried_by
+from conch.log import get_logger
 from conch_schemas import WeightsSet, subject_filter
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 LOOK_SECONDS = 0.1
 """Between two looks whether a rule that is gone has scored what was still promised of it."""

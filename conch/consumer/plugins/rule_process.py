@@ -16,10 +16,9 @@ import math
 import os
 import signal
 import uuid
-from pathlib import Path
 from typing import Any
 
-import structlog
+import psutil
 from pydantic import BaseModel
 
 from conch.bus.server import die_with_parent
@@ -29,11 +28,12 @@ from conch.consumer.plugins.namespace import exit_status, own_namespace, why_non
 from conch.consumer.plugins.rule_state import OwnRuleState, RuleWindow, after_act, at_first, carried_by
 from conch.consumer.runtime.state import UnreadableStateError
 from conch.consumer.spec import ConsumerSpec
+from conch.log import get_logger
 from conch.python_child import DIRECTORY, environment, python_command
 from conch.text import safe_text
 from conch_schemas import ActionTaken, Event, RewardAssigned, Score, encode
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 START_SECONDS = 20.0
 """Time to import a rule's file: it does not count as the rule's."""
@@ -51,6 +51,8 @@ ANSWERED = ("scored", "not_applicable")
 """Statuses of an act that is in the rule's state."""
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """numpy reserves memory for a thread per processor: on a large machine more than the rule's limit."""
+ROUNDS = 3
+"""A process that forks while it is looked for leaves a child for the next round."""
 _MARK = "RULE_PROCESS_OF_CONCH"
 """Variable by which what a rule's process started is known, wherever it went; `CONCH_…` would be a setting."""
 
@@ -257,22 +259,15 @@ class RuleWorker:
 
 def _end_marked(mark: str) -> None:
     """End what the rule's process started, in whatever session, and what that has left behind, where it has no
-    namespace of its own. What has emptied its environment is not found. Elsewhere than on Linux: nothing."""
-    wanted, rounds = f"{_MARK}={mark}".encode(), 3
-    for _ in range(rounds):  # one that forks while it is looked for leaves a child for the next round
-        found = [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if wanted in _environment(entry)]
-        for pid in found:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+    namespace of its own. What has emptied its environment is not found."""
+    for _ in range(ROUNDS):
+        processes = psutil.process_iter(["environ"])  # None: it is gone, or not ours
+        found = [one for one in processes if (one.info["environ"] or {}).get(_MARK) == mark]
+        for one in found:
+            with contextlib.suppress(psutil.Error):
+                one.kill()
         if not found:
             return
-
-
-def _environment(entry: Path) -> list[bytes]:
-    try:
-        return (entry / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return []  # it is gone, or not ours
 
 
 class NotAsPublishedError(Exception):

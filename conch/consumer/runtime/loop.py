@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
 from structlog.contextvars import bound_contextvars
 
 from conch.bus import OutgoingMessage, ReceivedEvent, SharedSubscription, Subscription
@@ -32,11 +31,12 @@ from conch.consumer.runtime.replay import StateRebuild, dead
 from conch.consumer.runtime.state import FoldState, UnreadableStateError, load_state, save_state
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import BusError, ConchError, FencedError
+from conch.log import get_logger
 from conch.telemetry import handling
 from conch.uptime import uptime
 from conch_schemas import ContractViolationError, Event, trace_id
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 RETRY_SECONDS = (0.1, 0.5, 2.0, 8.0)
 """Waits between the tries of a failing event; the last one again and again if there are more."""

@@ -7,13 +7,12 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
-
 from conch.bus import Delivery, OutgoingMessage, SharedSubscription
 from conch.consumer.runtime.dead_letters import dead_letter
 from conch.consumer.runtime.state import before_key, encode_state
 from conch.consumer.spec import ConsumerSpec, Facts
 from conch.errors import ContractError
+from conch.log import get_logger
 from conch_schemas import (
     STREAM_SUBJECTS,
     ConsumerFailed,
@@ -27,7 +26,7 @@ from conch_schemas import (
     subject_of,
 )
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass

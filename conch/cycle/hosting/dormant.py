@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import structlog
-
 from conch.bus import Bus, ReceivedEvent
 from conch.cycle.state.memory import CYCLE_KINDS
 from conch.cycle.state.recover import RecoveredAgent, save, take
+from conch.log import get_logger
 from conch_schemas import ContractViolationError
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class DormantAgent:

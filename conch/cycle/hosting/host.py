@@ -14,8 +14,6 @@ from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-import structlog
-
 from conch.bus import SharedSubscription, Subscription
 from conch.cycle.hosting.commands import AgentCommands
 from conch.cycle.hosting.dormant import DormantAgent
@@ -23,10 +21,11 @@ from conch.cycle.hosting.runner import AgentRunner, said
 from conch.cycle.state.checkpoint import CheckpointSchedule
 from conch.cycle.state.recover import LIVED_KINDS, RecoveredAgent, RecoveryStart, recover_all
 from conch.errors import ConchError
+from conch.log import get_logger
 from conch.processes.child import innermost
 from conch_schemas import control_subject
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 BATCH = 32
 """Facts that are taken at a time: between two batches everybody else has the loop."""

@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
-
 from conch.bus import Bus, ReceivedEvent
 from conch.cycle.agent import Agent
 from conch.cycle.control import Control, StoppedError
@@ -15,9 +13,10 @@ from conch.cycle.hosting.interrupt import Interrupt
 from conch.cycle.schedule import Schedule
 from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, recover, save
 from conch.errors import ConchError, UsageError
+from conch.log import get_logger
 from conch.minds import ScriptEnded
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import contextlib
 import os
 from pathlib import Path
 
-import structlog
+from conch.log import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 ON_DISK_EVERY = 500
 """Cycles between two writings that wait for the disk; a kill loses none of the others, a power cut may."""

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import structlog
 from pydantic import BaseModel, ValidationError
 
 from conch.bus import Bus, KeyValue, ReceivedEvent
 from conch.bus.admit import MAX_BYTES
 from conch.cycle.state.memory import CYCLE_KINDS, MEASURED_KINDS, NOTHING_OPEN, OWN_KINDS, AgentMemory, remember
 from conch.errors import BusError, ConchError, ContractError, FencedError
+from conch.log import get_logger
 from conch_schemas import (
     ContractViolationError,
     Event,
@@ -22,7 +22,7 @@ from conch_schemas import (
     subject_filter,
 )
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 LIVED_KINDS: tuple[type[Event], ...] = (*OWN_KINDS, *MEASURED_KINDS, ExperienceRecorded)

@@ -22,7 +22,11 @@ _MEMORY = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
 
 @dataclass(frozen=True)
 class ProcessFamily:
-    """A process, its descendants, and those of its session whose parents are gone."""
+    """A process, its descendants, and those of its session whose parents are gone.
+
+    Not by psutil, which tells no session and takes twice as long; it is read again and again while a tool runs, and its
+    `memory_info` leaves out files in memory.
+    """
 
     members: frozenset[int]
 

@@ -7,7 +7,6 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 
-import structlog
 import uvicorn
 
 from conch.auth import LoginTokens, called
@@ -18,13 +17,14 @@ from conch.consumer import ServiceContext
 from conch.consumer.runtime.output import ConsumerCounts
 from conch.errors import ConchError
 from conch.home import Home
+from conch.log import get_logger
 from conch.processes.child import innermost
 from conch_services.dashboard.app import make_app
 from conch_services.dashboard.page import compile_templates
 from conch_services.dashboard.security import MOST_HEAD, RequestGuard, TimedHttpProtocol
 from conch_services.dashboard.world import DashboardContext
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 ALONE = "no run is in progress: history is shown, and conch run is waited for"
 BACKLOG = 256

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import structlog
-
 from conch.consumer.follow import follow
 from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import JudgeError
 from conch.judge import Judge
+from conch.log import get_logger
 from conch_schemas import ActionDecided, ActionTaken, RewardAssigned
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 ROUNDS = 8
 """Events in hand for each question that may be asked at once, two of them an act's: so that whenever a question is

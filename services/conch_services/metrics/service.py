@@ -6,8 +6,6 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 
-import structlog
-
 from conch.bus import Bus, ReceivedEvent, SharedSubscription
 from conch.config.model import METRICS_PORT
 from conch.consumer import ServiceContext
@@ -18,10 +16,11 @@ from conch.consumer.operations.http import HttpRequest, HttpResponse, HttpServer
 from conch.consumer.operations.retention import KEEP_SECONDS, look
 from conch.consumer.runtime.output import ConsumerCounts
 from conch.errors import BusError, ConchError
+from conch.log import get_logger
 from conch_services.metrics.counting import EventCounter, WatchedFigures
 from conch_services.metrics.instruments import Instruments
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 AT_ONCE = 16
 """Agents whose watchers are looked at in one go: some 8 ms, in which nobody else has the loop."""

@@ -8,14 +8,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import structlog
-
 from conch.config.model import ActuatorSettings
 from conch.errors import ToolError
+from conch.log import get_logger
 from conch.tools.device import payload_of
 from conch_services.mqtt.wire import BrokerConnection, BrokerLostError, BrokerRefusalError
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 MOST_SECONDS = 60.0
 """That a command waits for the broker's acknowledgement, whatever was asked."""

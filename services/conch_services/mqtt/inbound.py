@@ -10,13 +10,12 @@ import asyncio
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
-import structlog
-
 from conch.bus import Bus, OutgoingMessage, SharedSubscription
 from conch.consumer import ServiceContext
 from conch.consumer.runtime.output import ConsumerCounts
 from conch.errors import UsageError
 from conch.home import Home
+from conch.log import get_logger
 from conch.tools.device import ACTUATE
 from conch_schemas import PolicySet, SenseMeasured, decode, encode, subject_filter, subject_of
 from conch_services.mqtt.actuators import Actuators
@@ -25,7 +24,7 @@ from conch_services.mqtt.sensors import Measurement, SensorInbox, fact
 from conch_services.mqtt.topics import status_topic
 from conch_services.mqtt.wire import BrokerConnection, BrokerRefusalError
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 def inward_service(context: ServiceContext) -> InboundService:

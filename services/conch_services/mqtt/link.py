@@ -17,13 +17,13 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import aiomqtt
-import structlog
 from aiomqtt.exceptions import MqttConnectError
 
 from conch.config.model import EdgeSettings
+from conch.log import get_logger
 from conch_services.mqtt.wire import ANSWER_SECONDS, BrokerClient, BrokerConnection, BrokerLostError, Heard, words
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 KEEPALIVE_SECONDS = 10
 """A link that is silent for longer is asked for a sign of life; without one for as long again it is given up."""

@@ -11,13 +11,13 @@ from datetime import datetime
 from uuid import UUID, uuid5
 
 import aiomqtt
-import structlog
 
 from conch.config.model import SenseSettings
+from conch.log import get_logger
 from conch_schemas import SenseMeasured, SenseValue, source_of
 from conch_services.mqtt.parse import NoReadingError, read
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 QUIET_SECONDS = 60.0
 """From one log line about a sense's bad payloads to the next."""

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import aiomqtt
-import structlog
 
 from conch.bus import Bus, ReceivedEvent, SharedSubscription, Subscription
 from conch.consumer import ServiceContext
@@ -24,6 +23,7 @@ from conch.consumer.group.position import take_position
 from conch.consumer.runtime.output import ConsumerCounts
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, UsageError
+from conch.log import get_logger
 from conch_schemas import EVENTS, ContractViolationError
 from conch_services.mqtt.discovery import RetainedMessage
 from conch_services.mqtt.link import BrokerLink
@@ -31,7 +31,7 @@ from conch_services.mqtt.presence import AgentPresence, status
 from conch_services.mqtt.topics import fact_topic, status_topic
 from conch_services.mqtt.wire import BrokerConnection, BrokerRefusalError
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 BATCH = 256
 """Facts taken from the stream at a time."""

@@ -9,18 +9,17 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-import structlog
-
 from conch.bus import ReceivedEvent, SharedSubscription, Subscription
 from conch.config import Settings
 from conch.consumer import ServiceContext
 from conch.consumer.operations.export import FirstSightFilter, keep_taking
 from conch.consumer.runtime.output import ConsumerCounts
 from conch.errors import ConchError, UsageError
+from conch.log import get_logger
 from conch_services.otel.exporter import EndpointUnreachableError, ExportRefusedError, OtlpExporter
 from conch_services.otel.spans import FACTS, CycleSpan, ScoreEvent, TraceBuilder
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 BATCH = 256
 """Spans or evaluations sent at a time, and facts taken when the run ends."""
@@ -41,7 +40,12 @@ def otel_service(context: ServiceContext) -> OtelService:
 
 
 class ExportQueue:
-    """What is to be sent, the oldest first, within bounds."""
+    """What is to be sent, the oldest first, within bounds.
+
+    Not the SDK's BatchSpanProcessor and BatchLogRecordProcessor (1.45 was looked at): they take a batch out of their
+    queue before they export it, so a batch that the endpoint did not take is lost; their queues are bounded by count,
+    not by bytes; and their shutdown waits for an endpoint that hangs.
+    """
 
     def __init__(self) -> None:
         self._queue: deque[tuple[CycleSpan | ScoreEvent, int]] = deque()

@@ -17,12 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import structlog
-
 from conch.home import Home
+from conch.log import get_logger
 from conch.rewards.progress import SCORER, EpisodeLogRow
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 FILE, BEFORE = "rewards.jsonl", "rewards.1.jsonl"
 MOST_BYTES: Final = 4 * 1024 * 1024

@@ -15,8 +15,6 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-import structlog
-
 from conch.bus import Bus, Delivery, OutgoingMessage, ReceivedEvent, SharedSubscription, Subscription
 from conch.bus.subscription import decoded
 from conch.consumer.group.lag import report_position
@@ -26,6 +24,7 @@ from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ContractError
 from conch.experience import FACTS, SqliteStore, store_path
+from conch.log import get_logger
 from conch_schemas import (
     ContractViolationError,
     Event,
@@ -37,7 +36,7 @@ from conch_schemas import (
 )
 from conch_services.store.pruning import PruningSchedule
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 T = TypeVar("T")
 Put = Callable[[list[tuple[int, Event]], int], tuple[ExperienceRecorded, ...]]
 """Puts facts into the store, with the place up to which all is in it then."""

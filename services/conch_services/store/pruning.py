@@ -6,13 +6,12 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-import structlog
-
 from conch.config import Settings
 from conch.disk import DiskWatch, disk_use
 from conch.experience import ExperienceStore, RetentionLimits
+from conch.log import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 ROUND_SECONDS = 10.0
 """Time between two looks for what is beyond the bounds."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import structlog
-
 from conch.consumer.follow import follow
 from conch.consumer.service import ServiceContext
 from conch.consumer.spec import ConsumerSpec
+from conch.log import get_logger
 from conch.rewards.watch import CONSUMER, VERSION, WatchState, fold
 from conch_schemas import AlarmRaised, ExperienceRecorded
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 LINGER = 0.03
 """Nobody waits for an alarm, which tells afterwards; what is to be scored goes first."""

@@ -44,7 +44,7 @@ async def settings(request: Request) -> Response:
     world: DashboardContext = request.app.state.world
     run = await asyncio.to_thread(world.home.running) or {}
     found = await asked(asyncio.to_thread(_in_force, world, run))
-    versions = await kept(request, "versions", 3600.0).get("all", _versions)
+    versions = await kept(request, "versions", 3600.0).get("all", lambda: _versions(world.settings))
     return await page(
         request,
         "settings.html",
@@ -106,20 +106,20 @@ def _words(value: Any) -> str:
     return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
 
-async def _versions() -> list[tuple[str, str]]:
+async def _versions(in_force: Settings) -> list[tuple[str, str]]:
     return [
         ("conch", version("conch-agent")),
         ("Python", platform.python_version()),
-        ("nats-server", await asyncio.to_thread(_server)),
+        ("nats-server", await asyncio.to_thread(_server, in_force)),
         ("SQLite", sqlite3.sqlite_version),
         *((name, _version(name)) for name in LIBRARIES),
         *VENDORED.items(),
     ]
 
 
-def _server() -> str:
+def _server(in_force: Settings) -> str:
     try:
-        return version_of(find_binary())
+        return version_of(find_binary(in_force.bus.server))
     except (ConchError, subprocess.SubprocessError) as error:
         return f"not known: {error}"
 

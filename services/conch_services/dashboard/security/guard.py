@@ -7,7 +7,6 @@ import re
 import time
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
-import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,13 +14,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from conch.auth import SESSION_SECONDS, LoginTokens, same, session_audience, signed_session
 from conch.config import UiSettings
 from conch.errors import ConchError
+from conch.log import get_logger
 from conch_services.dashboard.security import refusals
 from conch_services.dashboard.security.places import CHANGES, PageNames, is_part_of_another, named_by
 from conch_services.dashboard.security.rate_limit import LoginRateLimit
 from conch_services.dashboard.security.refusals import is_for_programs, refusal
 from conch_services.dashboard.security.sessions import Sessions, is_let_in, prefix_of
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 MOST_HEAD = 16 * 1024
 """Bytes of a request's line and headers."""

@@ -39,6 +39,7 @@ FLOORS = [
     },
     {"consumer", "cycle", "metrics", "offline", "people", "supervisor", "trl", "verifiers", "views"},
     {"cli"},
+    {"library", "testing"},
 ]
 """Of conch, lowest first: a folder or module imports its own floor and those below."""
 

@@ -1,7 +1,13 @@
-"""Who acts: the cycle, minds, tools, bus, consumer runtime, experience store, configuration, commands."""
+"""Conch as a library: declare rules and consumers, run them or a whole agent, subscribe to events, read experiences.
 
+`conch.__all__` is the public API, with `conch.testing`, `conch.rewards.compose`, `conch.trl`, `conch.verifiers` and the
+events in `conch_schemas`. What a plug-in needs is there at once; every other name is imported when it is first used.
+"""
+
+import importlib
 import os
 import sys
+from typing import TYPE_CHECKING
 
 if sys.platform == "win32":  # before anything is imported that Windows lacks
     _PROGRAM = os.path.splitext(os.path.basename((sys.argv or [""])[0]))[0].removesuffix("-script")
@@ -20,7 +26,72 @@ try:
 except Exception:  # pydantic looks for plug-ins of its own when it makes a model: no package's malformed ones stop us
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
 
+# At once, not when first used: `conch.consumer` is a package as well, and the later import of the two would win.
 from conch.consumer.declare import consumer, rule
 from conch.consumer.follow import follow
+from conch.errors import ConchError
 
-__all__ = ["consumer", "follow", "rule"]
+if TYPE_CHECKING:
+    from conch.bus import MemoryBus
+    from conch.config import Settings
+    from conch.library.buses import connect, local_bus
+    from conch.library.reading import HomeReader, open
+    from conch.library.running import consuming, running
+    from conch.library.runs import AgentRun, Run
+    from conch.library.subscription import Subscription, publish, subscribe
+    from conch.minds import Completion, Mind, Prompt
+
+__all__ = [
+    "AgentRun",
+    "Completion",
+    "ConchError",
+    "HomeReader",
+    "MemoryBus",
+    "Mind",
+    "Prompt",
+    "Run",
+    "Settings",
+    "Subscription",
+    "connect",
+    "consumer",
+    "consuming",
+    "follow",
+    "local_bus",
+    "open",
+    "publish",
+    "rule",
+    "running",
+    "subscribe",
+]
+
+_WHERE = {
+    "AgentRun": "conch.library.runs",
+    "Completion": "conch.minds",
+    "HomeReader": "conch.library.reading",
+    "MemoryBus": "conch.bus",
+    "Mind": "conch.minds",
+    "Prompt": "conch.minds",
+    "Run": "conch.library.runs",
+    "Settings": "conch.config",
+    "Subscription": "conch.library.subscription",
+    "connect": "conch.library.buses",
+    "consuming": "conch.library.running",
+    "local_bus": "conch.library.buses",
+    "open": "conch.library.reading",
+    "publish": "conch.library.subscription",
+    "running": "conch.library.running",
+    "subscribe": "conch.library.subscription",
+}
+"""The module of each name that is imported when it is first used."""
+
+if not TYPE_CHECKING:  # a type checker would take any name for there
+
+    def __getattr__(name: str) -> object:
+        if (module := _WHERE.get(name)) is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(importlib.import_module(module), name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,10 +11,11 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from conch.errors import HomeBusyError, HomeError
 
+DEFAULT_HOME = "~/.local/share/conch"
 FORMAT = 1
 """Version of the home's layout. A newer home is refused."""
 
@@ -24,6 +25,11 @@ class Home:
     """Paths of a home directory."""
 
     path: Path
+
+    @classmethod
+    def at(cls, path: Path | str | None) -> Self:
+        """The home at `path`, with `~` expanded; None: the one that CONCH_HOME names, else DEFAULT_HOME."""
+        return cls(Path(path or os.environ.get("CONCH_HOME") or DEFAULT_HOME).expanduser().absolute())
 
     @property
     def config_file(self) -> Path:

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 import conch
 import conch.rewards.compose
+import conch.testing
 import conch.trl
 import conch.verifiers
 from conch.cli.main import make_app
@@ -106,16 +107,28 @@ def metrics() -> str:
 def python() -> str:
     """The public names of the packages that programs import."""
     page = ["# Python API"]
-    for module in (conch, conch.rewards.compose, conch.trl, conch.verifiers):
+    for module in (conch, conch.testing, conch.rewards.compose, conch.trl, conch.verifiers):
         page += [f"## {module.__name__}", inspect.getdoc(module) or ""]
         for name in getattr(module, "__all__", ()):
             thing = getattr(module, name)
-            page += [f"### {name}", *_signature(name, thing), inspect.getdoc(thing) or ""]
+            page += [f"### {name}", *_signature(name, thing), inspect.getdoc(thing) or "", *_members(thing)]
     return "\n\n".join(page)
 
 
+def _members(thing: object) -> Iterator[str]:
+    """The documented public methods and properties of a class."""
+    if not inspect.isclass(thing) or issubclass(thing, BaseModel):
+        return
+    for name, member in vars(thing).items():
+        found = member.fget if isinstance(member, property) else member
+        if not name.startswith("_") and inspect.isfunction(found) and (doc := inspect.getdoc(found)):
+            yield f"#### {thing.__name__}.{name}"
+            yield from _signature(name, member)
+            yield doc
+
+
 def _signature(name: str, thing: object) -> list[str]:
-    if not callable(thing):
+    if not callable(thing) or (inspect.isclass(thing) and issubclass(thing, BaseModel)):
         return []
     try:
         return [f"```python\n{name}{inspect.signature(thing)}\n```"]

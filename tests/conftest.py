@@ -18,7 +18,8 @@ from conch.bus import Bus, MemoryBus, MemoryJournal
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer
-from conch_schemas import Action, ActionTaken, Cut, Outcome, action_id, cycle_event_id, source_of
+from conch.testing import make_action_taken
+from conch_schemas import ActionTaken
 
 TOKEN = "a-token-of-the-tests"
 NO_SKIPS = os.environ.get("CONCH_TEST_NO_SKIPS") == "1"
@@ -58,28 +59,7 @@ def until() -> Callable[..., Awaitable[None]]:
 def act() -> Callable[..., ActionTaken]:
     """Make the `action.taken` of a cycle; keywords replace its parts."""
 
-    def make(cycle: int = 1, agent: str = "echo", **parts: Any) -> ActionTaken:
-        agentuid = uuid.uuid5(uuid.NAMESPACE_URL, agent)
-        identity = action_id(agentuid, cycle)
-        plain: dict[str, Any] = {
-            "id": cycle_event_id(identity, ActionTaken),
-            "source": source_of(agent, agentuid),
-            "agent": agent,
-            "cycle": cycle,
-            "action_id": identity,
-            "subject": identity,
-            "action": Action(kind="DO_NOTHING", valid=True, text="resting"),
-            "raw": "DO_NOTHING: resting",
-            "raw_length": 19,
-            "raw_sha256": "0" * 64,
-            "outcome": Outcome(status="none", output=Cut(text="", length=0, sha256="0" * 64)),
-            "needs": {"curiosity": 0.5},
-            "model": "test",
-            "ms": {"think": 1.0},
-        }
-        return ActionTaken(**{**plain, **parts})
-
-    return make
+    return make_action_taken
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import secrets
 import sys
 from collections.abc import AsyncIterator, Collection, Mapping, MutableMapping, Sequence
@@ -31,7 +30,6 @@ MIN_WIDTH = 8
 """A column of a table is cut to no less."""
 QUOTED = "  | "
 """Begins each line of a text of minds and tools, so that none can pass for one of ours."""
-DEFAULT_HOME = "~/.local/share/conch"
 BUSY_SECONDS = 10.0
 """A home that another command owns is waited for so long: most are done in less."""
 BUSY_POLL_SECONDS = 0.05
@@ -52,7 +50,7 @@ class CommonOptions:
 
     def where(self) -> Home:
         """The home directory."""
-        return Home((self.home or Path(os.environ.get("CONCH_HOME") or DEFAULT_HOME)).expanduser().absolute())
+        return Home.at(self.home)
 
     def settings(self, overrides: Mapping[str, Any] | None = None) -> Settings:
         """File < environment < command line. Raises ConfigError."""

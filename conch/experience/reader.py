@@ -17,7 +17,7 @@ from conch.errors import CheckError
 from conch.experience.assemble import ExperienceVerdict, assemble
 from conch.experience.join_case import JoinCase
 from conch.experience.opened import stored_event
-from conch.experience.queries.backfill import PROMPT
+from conch.experience.queries.backfill import PROMPT, ScoredSince
 from conch.experience.queries.bodies import ShownScore, stored_verdict
 from conch.experience.queries.charts import LARGEST, ChartReader, CycleFilter, in_64_bits
 from conch.experience.queries.removed import RemovedComponent
@@ -42,6 +42,8 @@ _CONTEXTS: Final[dict[str, Callable[[Any], Any]]] = {
 
 _PAGE: Final = 1000
 """Rows of one read in a walk over all of them."""
+_EXPERIENCES: Final = 100
+"""Experiences of one read in a walk: each may take some 200 KiB."""
 
 _EXPERIENCE: Final = """
     SELECT e.act, e.seq, e.revision, e.recorded, e.verdict, a.body FROM experiences e JOIN acts a ON a.act = e.act """
@@ -49,6 +51,14 @@ _ONE: Final = _EXPERIENCE + "WHERE e.agent = ? AND e.cycle = ? ORDER BY e.seq DE
 _OF_ACT: Final = _EXPERIENCE + "WHERE e.act = ?"
 _LAST_OF_ONE: Final = _EXPERIENCE + "WHERE e.agent = ? AND e.cycle < ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"
 _LAST_OF_ALL: Final = _EXPERIENCE + "WHERE e.seq < ? ORDER BY e.seq DESC LIMIT ?"
+_NEXT_OF_ONE: Final = (
+    _EXPERIENCE
+    + """WHERE e.agent = ? AND e.cycle >= ? AND (e.cycle, e.seq) > (?, ?) AND e.acted >= ?
+    ORDER BY e.cycle, e.seq LIMIT ?"""
+)
+_NEXT_OF_ALL: Final = _EXPERIENCE + "WHERE e.seq > ? AND e.cycle >= ? AND e.acted >= ? ORDER BY e.seq LIMIT ?"
+_NTH_OF_ONE: Final = "SELECT cycle, seq FROM experiences WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT 1 OFFSET ?"
+_NTH_OF_ALL: Final = "SELECT 0, seq FROM experiences ORDER BY seq DESC LIMIT 1 OFFSET ?"
 _FIGURES: Final = "SELECT outcome, total, coverage, complete FROM experiences"
 _VERDICTS: Final = "SELECT verdict FROM experiences"
 _OF_ONE: Final = "WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?"
@@ -104,6 +114,24 @@ class SqliteReader(ChartReader):
             else:
                 rows = self._rows(_LAST_OF_ONE, agent, bound, limit)
             return [self._experience(row) for row in reversed(rows)]
+
+    def walk(self, agent: str | None, since: ScoredSince, last: int | None = None) -> Iterator[ExperienceRecorded]:
+        cycle, seq = -1, 0
+        if last is not None:
+            nth = (_NTH_OF_ALL, last) if agent is None else (_NTH_OF_ONE, agent, last)
+            if (row := self._row(*nth)) is not None:
+                cycle, seq = row
+        while True:
+            with self._snapshot():
+                if agent is None:
+                    rows = self._rows(_NEXT_OF_ALL, seq, since.cycle, since.stamp, _EXPERIENCES)
+                else:
+                    rows = self._rows(_NEXT_OF_ONE, agent, since.cycle, cycle, seq, since.stamp, _EXPERIENCES)
+                page = [self._experience(row) for row in rows]
+            if not page:
+                return
+            yield from page
+            cycle, seq = page[-1].cycle or 0, page[-1].seq
 
     def find(self, agent: str, filters: CycleFilter, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
         conditions, named = filters.where()

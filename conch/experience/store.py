@@ -130,6 +130,14 @@ class ExperienceReader(Protocol):
         """
         ...
 
+    def walk(self, agent: str | None, since: ScoredSince, last: int | None = None) -> Iterator[ExperienceRecorded]:
+        """Every experience from `since` on, oldest first, read in pages: memory is bounded and the writer not blocked.
+
+        Of one agent in the order of cycles; of all agents (None) in the order of `seq`. `last`: only those of the last
+        `last` experiences, counted when the walk begins. Each page is of one moment.
+        """
+        ...
+
     def points(self, agent: str, limit: int, before: int | None = None) -> list[ExperiencePoint]:
         """The last `limit` experiences of an agent as `cycles` has them, oldest first, without their words: for charts
         and figures of many. `before`: a cycle's number, that one left out."""

@@ -86,7 +86,7 @@ async def test_large_acts_do_not_pile_up(make: Any, act: Any, monkeypatch: pytes
     monkeypatch.setattr(pipeline, "AHEAD_BYTES", 150_000)
     one = make("return len(action.outcome.output.text) / 1_000_000")
     sent: list[int] = []
-    send, answer = one._send, one._judge
+    send, answer = one._send, one.judge
     most = 0
 
     def sending(action: Any) -> int:
@@ -100,7 +100,7 @@ async def test_large_acts_do_not_pile_up(make: Any, act: Any, monkeypatch: pytes
         return answer(found)
 
     monkeypatch.setattr(one, "_send", sending)
-    monkeypatch.setattr(one, "_judge", answered)
+    monkeypatch.setattr(one, "judge", answered)
     outcome = Outcome(status="success", output=Cut(text="x" * 100_000, length=100_000, sha256="0" * 64))
     scores = await all_of(one, [act(cycle, outcome=outcome) for cycle in range(20)])
     await one.close()

@@ -36,6 +36,7 @@ FLOORS = [
     },
     {"consumer", "cycle", "metrics", "offline", "requests", "trl", "verifiers", "views"},
     {"cli"},
+    {"library", "testing"},
 ]
 """Of conch, lowest first: a folder or module imports its own floor and those below."""
 

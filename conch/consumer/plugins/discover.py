@@ -337,7 +337,8 @@ def error_words(error: BaseException, file: str | None) -> str:
     return words[: 500 - len(place)] + place
 
 
-def _describe(spec: RuleSpec | ConsumerSpec, origin: str, text: str | None) -> DiscoveredPlugin:
+def described(spec: RuleSpec | ConsumerSpec, origin: str, text: str | None) -> DiscoveredPlugin:
+    """What was declared, as a value that travels between processes. `text`: of the file that `origin` names."""
     if isinstance(spec, ConsumerSpec):
         emits = [kind.TYPE for kind in emitted(spec)]
         return DiscoveredPlugin("consumer", spec.name, origin, spec.version, emits=emits, text=text)
@@ -369,7 +370,7 @@ def _main() -> None:
     answer: dict[str, Any] = {"plugins": [], "why": "", "text": None}
     try:
         text = answer["text"] = None if origin.partition(":")[0] in PLUGIN_GROUPS else text_of(origin)
-        answer["plugins"] = [asdict(_describe(spec, origin, text)) for spec in loaded(origin, text)]
+        answer["plugins"] = [asdict(described(spec, origin, text)) for spec in loaded(origin, text)]
     except BaseException as error:
         answer["why"] = error_words(error, origin)
     answers.write(json.dumps(answer))

@@ -46,14 +46,14 @@ class PipelinedRuleWorker(RuleWorker):
                 async with asyncio.timeout(self._seconds):
                     answer = await self._answer_to(action)
                 room += sent.popleft()
-                told(action, self._judge(answer))
+                told(action, self.judge(answer))
                 done += 1
                 if answer.get("anew"):
                     await self.close()
                     break
         except TimeoutError:
             await self.close()
-            told(actions[done], self._late())
+            told(actions[done], self.late())
             done += 1
         except WorkerGoneError:
             await self.close()

@@ -112,7 +112,7 @@ class RuleWorker:
                     await self.close()
             except TimeoutError:
                 await self.close()
-                answer, score = {}, self._late()
+                answer, score = {}, self.late()
             except WorkerGoneError as gone:
                 await self.close()
                 answer, score = {}, self._score("error", why=str(gone))
@@ -120,7 +120,7 @@ class RuleWorker:
                 await self.close()
                 raise
             else:
-                score = self._judge(answer)
+                score = self.judge(answer)
         if "unreadable" in answer:
             name, agent = f"rule-{self._plugin.name}", action.agent
             raise UnreadableStateError(name, self._plugin.version, agent, safe_text(str(answer["unreadable"])))
@@ -135,7 +135,8 @@ class RuleWorker:
     def _seconds(self) -> float:
         return self._plugin.timeout or self._timeout
 
-    def _judge(self, answer: dict[str, Any]) -> Score:
+    def judge(self, answer: dict[str, Any]) -> Score:
+        """The score that an answer of the rule's process is, whatever stands in it."""
         if "error" in answer:
             return self._score("error", why=str(answer["error"]))
         value = answer.get("value")
@@ -159,7 +160,8 @@ class RuleWorker:
             version=self._plugin.version,
         )
 
-    def _late(self) -> Score:
+    def late(self) -> Score:
+        """The score of an act for which no answer came in time."""
         return self._score("timeout", why=f"no value within {self._seconds:g} s")
 
     async def _start(self) -> None:

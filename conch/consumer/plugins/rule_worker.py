@@ -47,8 +47,11 @@ def _value(result: object) -> Any:
     return _value(item()) if callable(item) and type(result).__module__ == "numpy" else repr(result)[:200]
 
 
-def _answer(rule: RuleSpec, loop: asyncio.AbstractEventLoop, carried: Any, action: ActionTaken) -> dict[str, Any]:
-    """Raises whatever the rule raises."""
+def answer_of(rule: RuleSpec, loop: asyncio.AbstractEventLoop, carried: Any, action: ActionTaken) -> dict[str, Any]:
+    """What the rule answers to an act, given what it carries: of a window earlier acts, else its state, as JSON.
+
+    Raises whatever the rule raises.
+    """
     if rule.window is not None:
         given: tuple[Any, ...] = ((*(decode(act.encode()) for act in carried), action),)
     elif rule.state is not None:
@@ -114,7 +117,7 @@ def _serve(rule: RuleSpec, acts: IO[bytes], answers: IO[str]) -> None:
         event = decode(acts.readline())
         try:
             assert isinstance(event, ActionTaken)
-            answer = _answer(rule, loop, json.loads(carried), event)
+            answer = answer_of(rule, loop, json.loads(carried), event)
         except _UnreadableRuleStateError as error:
             answer = {"unreadable": str(error)[:200]}
         except BaseException as error:

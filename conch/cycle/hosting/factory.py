@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import os
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from conch.bus import SharedSubscription
 from conch.config import Settings
@@ -21,7 +21,6 @@ from conch.cycle.state.recover import RecoveredAgent, RecoveryStart
 from conch.errors import HomeError
 from conch.home import Home
 from conch.minds import Mind, MindFactory
-from conch.processes.child import ChildProcessLink
 from conch.tools import BUILTIN_TOOLS, Notes, NotesPool, Sandbox, Toolbox
 from conch.tools.device import device_tools
 from conch.values import Values
@@ -31,11 +30,36 @@ ACTING_PER_CPU = 4
 """Agents that use tools and run checks at once, for each processor; the others wait for their turn."""
 
 
-class AgentFactory:
-    """Makes the agents that a child's spec names. Entered as a context; left, it closes what it opened."""
+class AgentsOrder(Protocol):
+    """Which agents are to be made, and with what: a `Child`, or a caller in this process."""
 
-    def __init__(self, child: ChildProcessLink, shared_events: SharedSubscription) -> None:
+    @property
+    def spec(self) -> dict[str, Any]:
+        """`agents` and what they share, as the supervisor writes it."""
+        ...
+
+    @property
+    def settings(self) -> Settings:
+        """Those of all of them."""
+        ...
+
+    @property
+    def home(self) -> Path:
+        """The home directory."""
+        ...
+
+    def report(self, **line: Any) -> None:
+        """Take a change of an agent's state."""
+        ...
+
+
+class AgentFactory:
+    """Makes the agents that an order's spec names. Entered as a context; left, it closes what it opened."""
+
+    def __init__(self, child: AgentsOrder, shared_events: SharedSubscription, mind: Mind | None = None) -> None:
+        """`mind`: of the only agent; None: the one that the settings name, for each."""
         self._child, self._shared_events, self._settings = child, shared_events, child.settings
+        self._given = mind
         devices = device_tools(child.settings.edge.actuators, shared_events.bus.request)
         self._toolbox, self._sandbox = Toolbox((*BUILTIN_TOOLS, *devices)), Sandbox(child.settings.tools)
         self._values = Values.model_validate(child.spec["values"])
@@ -96,7 +120,7 @@ class AgentFactory:
         mind = self._minds.get(settings.agent)
         if mind is None:
             decided = at.memory.decisions - begun.decisions
-            mind = self._made.make(seed=settings.seed, memory=own / "reflex.npz", decided=decided)
+            mind = self._given or self._made.make(seed=settings.seed, memory=own / "reflex.npz", decided=decided)
             self._minds[settings.agent] = mind
         notes = Notes(own / "notes.db", shelf=None if self._child.spec["alone"] else self._shelf)
         self._notes.append(notes)

@@ -8,6 +8,7 @@ at the next start.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -114,7 +115,7 @@ class StoreService:
                     await self._settle()
                     await self._tell()
         finally:
-            await asyncio.to_thread(self._store.close)
+            await self._in_thread(self._store.close)
 
     async def retry_alone(self, bus: Bus, seq: int) -> None:
         """Join the event of a dead letter after all; for a store that does not run. Raises what is wrong with it."""
@@ -128,7 +129,7 @@ class StoreService:
             await self._retry(seq)
             await self._settle()
         finally:
-            await asyncio.to_thread(self._store.close)
+            await self._in_thread(self._store.close)
 
     async def _asked_to_retry(self, _subject: str, data: bytes) -> bytes:
         await self._is_level.wait()
@@ -313,6 +314,16 @@ class StoreService:
         return found
 
     async def _in_thread(self, call: Callable[..., T], *arguments: Any, **named: Any) -> T:
-        """The store works in a thread, one call at a time, so that a slow disk holds up nobody else."""
+        """The store works in a thread, one call at a time, so that a slow disk holds up nobody else.
+
+        Cancelled, it waits for the thread: SQLite crashes where another thread closes what this one still uses.
+        """
         async with self._working:
-            return await asyncio.to_thread(call, *arguments, **named)
+            working = asyncio.ensure_future(asyncio.to_thread(call, *arguments, **named))
+            try:
+                return await asyncio.shield(working)
+            except asyncio.CancelledError:
+                while not working.done():
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await asyncio.wait([working])
+                raise

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conch.experience import ExperienceStore
+from conch.experience import ExperienceStore, ScoredSince
 from conch.experience.store import PendingActs
 from tests.store.contract.conftest import TOTAL
 
@@ -27,6 +27,24 @@ def test_cycles_are_the_last_ones_oldest_first(store: ExperienceStore, facts: An
     assert numbers(None, 9, store.cycles(None, 1)[0].seq) == [1, 2, 3]
     assert numbers("nobody", 5) == []
     assert store.agents() == ("delta", "echo")
+
+
+def test_a_walk_gives_every_experience_oldest_first(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
+    """Across pages, of an agent or of all; from a cycle or a moment on, and of those the last so many."""
+    shared_events(store, facts.weights(), facts.weights(agent="delta"))
+    for n in range(1, 202):
+        shared_events(store, *facts.judged(n))
+    shared_events(store, *facts.judged(300, agent="delta"))
+
+    def numbers(*query: Any) -> list[int | None]:
+        return [experience.cycle for experience in store.walk(*query)]
+
+    assert numbers("echo", ScoredSince()) == list(range(1, 202))
+    assert numbers(None, ScoredSince()) == [*range(1, 202), 300]
+    assert numbers("echo", ScoredSince(cycle=200)) == numbers("echo", ScoredSince(time=facts.at(200))) == [200, 201]
+    assert numbers(None, ScoredSince(cycle=200), 2) == [201, 300]
+    assert numbers("echo", ScoredSince(), 101) == list(range(101, 202))
+    assert numbers("nobody", ScoredSince()) == []
 
 
 def test_reads_tell_the_recorded_from_the_pending(store: ExperienceStore, facts: Any, shared_events: Any) -> None:

@@ -1,0 +1,104 @@
+"""What comes before an agent's first cycle in this process: the checks and facts with which `conch run` begins, too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from conch.bus import Bus
+from conch.cli.run.agents import AgentIdentity, members
+from conch.cli.run.history import with_numbers
+from conch.cli.run.prepare import claim, reconciled, set_weights, without_strangers
+from conch.config import Settings
+from conch.consumer.plugins.discover import Discovery, discover, reserved
+from conch.errors import ContractError
+from conch.experience import store_path
+from conch.home import Home
+from conch.trusted import refuse_writable, workspace_in
+from conch.values import in_force
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is known before the first cycle."""
+
+    member: AgentIdentity
+    found: Discovery
+    values: dict[str, Any]
+    born: int
+    """Where the stream ended before anything of this run was published."""
+    began: int
+    """Where it ended when the agent could begin."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What an agent is made of in this process; see `conch.cycle.hosting.factory.AgentsOrder`."""
+
+    spec: dict[str, Any]
+    settings: Settings
+    home: Path
+
+    def report(self, **line: Any) -> None:
+        """Log a change of the agent's state."""
+        logged(**line)
+
+
+def logged(**line: Any) -> None:
+    """Log what `conch run` tells its supervisor."""
+    log.info("run.reported", **line)
+
+
+async def prepare(bus: Bus, home: Home, settings: Settings, rules: Sequence[str]) -> Prepared:
+    """Check the home against the stream, find the plug-ins and publish the weight set, as `conch run` does."""
+    workspace_in(home, settings).mkdir(parents=True, exist_ok=True)
+    refuse_writable(home, settings, None, rules)
+    values = await asyncio.to_thread(in_force, settings.values)
+    found = await asyncio.to_thread(discover, rules, reserved(settings))
+    _refuse_broken(found)
+    born = (await bus.state()).last
+    crew, failed = await asyncio.to_thread(members, home, [settings.agent])
+    crew, left_out = await without_strangers(bus, crew)
+    for error in (*failed.values(), *left_out.values()):
+        raise error
+    await claim(bus, home.agentuid(settings.agent), ["store"], "this bus")
+    crew = await reconciled(bus, store_path(settings.store.url, home.path), crew, log.warning)
+    crew = await with_numbers(bus, home, crew, log.warning)
+    await set_weights(bus, crew, settings, found)
+    return Prepared(crew[0], found, values.model_dump(mode="json"), born, (await bus.state()).last)
+
+
+def _refuse_broken(found: Discovery) -> None:
+    """Raises ContractError for a named file that cannot be loaded; a broken package is set aside, as in every run."""
+    for broken in found.broken:
+        if Path(broken.origin).is_file():
+            raise ContractError(f"{broken.origin}: {broken.why}")
+        log.warning("plugin.set_aside", origin=broken.origin, why=broken.why)
+
+
+def agent_spec(found: Prepared, home: Home, settings: Settings, cycles: int | None) -> dict[str, Any]:
+    """The spec of an `Order` of one agent, as `conch run` writes it."""
+    member = found.member
+    agent = {
+        "name": member.name,
+        "agentuid": member.agentuid,
+        "beyond": member.beyond,
+        "born": found.born if member.fresh else None,
+        "begun": None,
+    }
+    workspace = str(workspace_in(home, settings))
+    return {
+        "cycles": cycles,
+        "agents": [agent],
+        "resting": {},
+        "workspace": workspace,
+        "alone": True,
+        "values": found.values,
+    }

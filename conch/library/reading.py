@@ -1,0 +1,153 @@
+"""Read a home: its experiences as rows, while a run goes on or without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Self
+
+from conch.config.load import load
+from conch.errors import HomeError, UsageError
+from conch.experience import ExperienceReader, ScoredSince, SqliteReader, store_path
+from conch.home import Home
+from conch.library.rows import Row, cycle_row, goal_rows, mark_row, score_rows
+from conch_schemas import ExperienceRecorded
+
+
+def open(home: Path | str | None = None) -> HomeReader:  # public as `conch.open`, like `gzip.open`
+    """Open a home for reading, beside a run or without one. Nothing is written but an index of SQLite's.
+
+    `home`: its directory; None: the one that CONCH_HOME names, else `~/.local/share/conch`. A store of an earlier
+    version is brought up to date when it is first opened, as by every command.
+
+    Raises HomeError for a directory that is no home or was made by a newer version, ConfigError for a `conch.yaml` that
+    cannot be read, StoreError where no agent has acted yet, and where the store is damaged, locked or newer.
+
+    ```python
+    import conch
+
+    async with conch.MemoryBus() as bus, conch.running(bus, mind=["DO_NOTHING: rest"], home="demo") as run:
+        await run.finished()
+
+    with conch.open("demo") as home:
+        for row in home.cycles(limit=10):
+            print(row["cycle"], row["skill"], row["total"])
+    ```
+    """
+    where = Home.at(home)
+    if not (where.path / "format").exists():
+        raise HomeError(f"{where.path} is no home: conch init or conch run makes one, or name another directory")
+    where.refuse_newer()
+    settings = load(None, where, {})
+    return HomeReader(where.path, SqliteReader(store_path(settings.store.url, where.path)))
+
+
+class HomeReader:
+    """An open home, made by `conch.open`. Leave it as a context, or call `close`; closed twice is closed once.
+
+    Rows are flat dicts, one after the other, oldest first: `pandas.DataFrame(home.cycles())` and
+    `polars.DataFrame(home.cycles())` work. They are read in pages of 100, so a home of any size takes little memory,
+    and a run that writes meanwhile is not held up; each page is of one moment.
+
+    The methods that give rows take the same arguments. `agent`: its name; None: all agents. `since`: the first cycle
+    (an int) or the first moment (a datetime; a naive one is local time). `limit`: only those of the last `limit`
+    cycles. They raise UsageError for an agent that has not acted and for a limit below 1, StoreError where the store
+    cannot be read any more or the home was closed.
+
+    ```python
+    import conch
+
+    async with conch.MemoryBus() as bus, conch.running(bus, mind=["DO_NOTHING: rest"]) as run:
+        await run.finished()
+        with conch.open(run.home) as home:
+            home: conch.HomeReader
+            assert home.agents == ("echo",)
+            assert [row["component"] for row in home.scores()][:2] == ["format", "execution"]
+    ```
+    """
+
+    def __init__(self, path: Path, store: ExperienceReader) -> None:
+        self.path = path
+        """The home's directory."""
+        self._store = store
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the store. Twice is once."""
+        self._store.close()
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Names of the agents that have acted, sorted."""
+        return self._store.agents()
+
+    def experiences(
+        self, agent: str | None = None, *, since: int | datetime | None = None, limit: int | None = None
+    ) -> Iterator[ExperienceRecorded]:
+        """The experiences themselves, as typed events, each as of its latest revision."""
+        if limit is not None and limit < 1:
+            raise UsageError(f"limit is {limit}: at least 1")
+        self._refuse_unknown(agent)
+        return self._store.walk(agent, _since(since), limit)
+
+    def cycles(
+        self, agent: str | None = None, *, since: int | datetime | None = None, limit: int | None = None
+    ) -> Iterator[Row]:
+        """One row for each recorded cycle.
+
+        Columns: `agent`, `cycle`, `action_id`, `time` (datetime in UTC), `thought`, `reflection` (empty while not
+        known), `raw` (the mind's reply), `kind` (TOOL, DO_NOTHING, REFLECT, INVALID), `tool`, `skill`, `valid`,
+        `outcome` (a status), `error`, `output`, `total`, `coverage` (0..1), `complete`, `revision`, `model`, `policy`,
+        `episode`, `input_tokens`, `output_tokens`; `ms_think`, `ms_ground`, `ms_decide`, `ms_act`, `ms_reflect`
+        (milliseconds); `score_NAME` for each component (None: not scored), of which `score_format`,
+        `score_execution`, `score_needs`, `score_goal` and `score_exploration` are always there; `need_NAME_before` and
+        `need_NAME_after` (0..1), where the needs are known.
+        """
+        return map(cycle_row, self.experiences(agent, since=since, limit=limit))
+
+    def scores(
+        self, agent: str | None = None, *, since: int | datetime | None = None, limit: int | None = None
+    ) -> Iterator[Row]:
+        """One row for each score of each recorded cycle.
+
+        Columns: `agent`, `cycle`, `action_id`, `time`, `component`, `scorer`, `version`, `status` (scored,
+        not_applicable, error, timeout), `value` (None: not scored), `weight` (0..1), `role`, `explanation`.
+        """
+        found = self.experiences(agent, since=since, limit=limit)
+        return (row for experience in found for row in score_rows(experience))
+
+    def goals(
+        self, agent: str | None = None, *, since: int | datetime | None = None, limit: int | None = None
+    ) -> Iterator[Row]:
+        """One row for each active goal of each recorded cycle: what its check measured after the act.
+
+        Columns: `agent`, `cycle`, `action_id`, `time`, `goal` (its id), `statement`, `outcome` (achieved, partial,
+        neutral, error), `measure` and `best` (0..1; the best before this act), `detail`.
+        """
+        found = self.experiences(agent, since=since, limit=limit)
+        return (row for experience in found for row in goal_rows(experience))
+
+    def marks(self, agent: str | None = None) -> Iterator[Row]:
+        """One row for each mark of the witness chain, by agent and sequence. It is not verified: `conch mark verify`
+        does that. Raises CheckError at a row that is no mark.
+
+        Columns: `agent`, `sequence`, `action_id`, `domain`, `origin`, `evidence`, `stimulus`, `response`, `reasoning`,
+        `event` (the id of the witnessed event), `previous`, `hash`; `principle_NAME` (0..1) for each scored principle.
+        """
+        self._refuse_unknown(agent)
+        names = self.agents if agent is None else (agent,)
+        return (mark_row(mark) for name in names for mark in self._store.marks(name))
+
+    def _refuse_unknown(self, agent: str | None) -> None:
+        if agent is not None and agent not in (there := self.agents):
+            raise UsageError(f"no agent named {agent!r} has acted in {self.path}, but {', '.join(there) or 'none'}")
+
+
+def _since(since: int | datetime | None) -> ScoredSince:
+    return ScoredSince(time=since) if isinstance(since, datetime) else ScoredSince(cycle=since or 0)

@@ -1,0 +1,96 @@
+"""Score an act with a rule, as the rule's process does, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from conch.config import Settings
+from conch.consumer.declare import spec_of
+from conch.consumer.plugins.discover import described, error_words
+from conch.consumer.plugins.rule_process import ANSWERED, RuleWorker
+from conch.consumer.plugins.rule_state import OwnRuleState, RuleWindow, after_act, at_first
+from conch.consumer.plugins.rule_worker import answer_of
+from conch.consumer.spec import RuleSpec
+from conch.errors import ContractError
+from conch_schemas import ActionTaken, Score
+
+LIMITS = Settings().rewards
+"""The default time and memory of a rule."""
+
+
+def score(rule: Callable[..., Any], action: ActionTaken, history: Sequence[ActionTaken] = ()) -> Score:
+    """The score that `rule` gives `action` in a run, whatever the rule does: raising, hanging, returning nonsense.
+
+    `rule`: a function that `@rule` declares. `history`: the agent's acts before, oldest first: a rule with a state has
+    seen them, a rule with a window is given the last of them, shortened as in a run. Longer than the rule's `timeout`
+    (default 2 s) for one act is a score of status timeout; its thread is left behind. Only the limit on memory and the
+    process of its own are a run's alone. Works in a test that is async as well, and waits for the rule there.
+
+    Raises ContractError for a function that is no rule.
+
+    ```python
+    import conch
+    from conch.testing import make_action_taken, score
+
+
+    @conch.rule(weight=0.1, window=3)
+    def variety(actions) -> float | None:
+        return len({action.raw for action in actions}) / len(actions)
+
+
+    acts = [make_action_taken(cycle, raw=raw) for cycle, raw in enumerate(["a", "a", "b"])]
+    assert score(variety, acts[0]).value == 1.0
+    assert score(variety, acts[2], history=acts[:2]).value == 2 / 3
+    ```
+    """
+    spec = spec_of(rule)
+    if not isinstance(spec, RuleSpec):
+        raise ContractError(f"{getattr(rule, '__name__', repr(rule)[:80])} is no rule: declare it with @rule(...)")
+    seconds = spec.timeout or LIMITS.rule_timeout
+    worker = RuleWorker(described(spec, "", None), timeout=seconds, memory_mib=LIMITS.rule_memory_mib)
+    carried = at_first(worker.plugin)
+    found = worker.late()
+    for act in (*history, action):
+        answer = _answer(spec, carried, act, seconds)
+        found = worker.late() if answer is None else worker.judge(answer)
+        carried = _after(spec, carried, act, answer or {}, found)
+    return found
+
+
+def _answer(spec: RuleSpec, carried: BaseModel | None, action: ActionTaken, seconds: float) -> dict[str, Any] | None:
+    """What the rule answers, in a thread with an event loop of its own; None: not in time."""
+    given = carried.text if isinstance(carried, OwnRuleState) else None
+    earlier = carried.acts if isinstance(carried, RuleWindow) else ()
+    answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+
+    def ask() -> None:
+        loop = asyncio.new_event_loop()
+        try:
+            answers.put(answer_of(spec, loop, earlier if spec.window is not None else given, action))
+        except BaseException as error:
+            answers.put({"error": error_words(error, None)})
+        finally:
+            loop.close()
+
+    threading.Thread(target=ask, name=f"conch.{spec.name}", daemon=True).start()
+    try:
+        return answers.get(timeout=seconds)
+    except queue.Empty:
+        return None
+
+
+def _after(
+    spec: RuleSpec, carried: BaseModel | None, action: ActionTaken, answer: dict[str, Any], found: Score
+) -> BaseModel | None:
+    """What the rule carries after an act: its state where it answered, the acts of its window however they scored."""
+    if isinstance(carried, RuleWindow) and spec.window is not None:
+        return after_act(carried.acts, action, spec.window)
+    if found.status in ANSWERED and isinstance(state := answer.get("state"), str):
+        return OwnRuleState(text=state)
+    return carried

@@ -1,0 +1,67 @@
+"""Every public name has an example, and every example runs: those of docstrings, and those of the guide."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import conch
+import conch.testing
+
+GUIDE = Path(__file__).parents[2] / "docs" / "pages" / "guides" / "library.md"
+PUBLIC: tuple[ModuleType, ...] = (conch, conch.testing)
+FENCE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    """(where it stands, its source)."""
+    for module in PUBLIC:
+        for name in module.__all__:
+            found = FENCE.findall(inspect.getdoc(getattr(module, name)) or "")
+            yield from ((f"{module.__name__}.{name}-{number}", source) for number, source in enumerate(found))
+    yield from ((f"{GUIDE.name}-{number}", source) for number, source in enumerate(FENCE.findall(GUIDE.read_text())))
+
+
+def used(source: str) -> set[str]:
+    """Public names that a source uses, as `module.name`."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            names.add(ast.unparse(node))
+        elif isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+EXAMPLES = dict(examples())
+
+
+@pytest.mark.parametrize("where", EXAMPLES)
+async def test_each_example_runs(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a notebook, with `await` at the top, in a directory of its own; buses and servers are real."""
+    monkeypatch.chdir(tmp_path)
+    code = compile(EXAMPLES[where], where, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+
+    done = eval(code, {"__name__": "example"})
+
+    if inspect.isawaitable(done):
+        await done
+
+
+@pytest.mark.parametrize("module", PUBLIC, ids=lambda module: str(module.__name__))
+def test_each_public_name_has_an_example(module: ModuleType) -> None:
+    """A name without one is not public yet."""
+    shown = set().union(*map(used, EXAMPLES.values()))
+
+    assert [name for name in module.__all__ if f"{module.__name__}.{name}" not in shown] == []
+
+
+def test_each_public_name_says_what_it_is() -> None:
+    """The reference is made of these docstrings."""
+    assert [name for module in PUBLIC for name in module.__all__ if not inspect.getdoc(getattr(module, name))] == []

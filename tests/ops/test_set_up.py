@@ -62,11 +62,11 @@ def test_where_nobody_looks_pip_is_quiet(clone: Path) -> None:
 
 
 def test_what_the_first_run_sets_up_has_every_command_of_the_read_me() -> None:
-    """The page, the screen of `conch watch` and the dashboards for Grafana: all of them extras that there are."""
+    """The page and the screen of `conch watch`: both of them extras that there are."""
     [line] = [line for line in (OPS / "run").read_text().splitlines() if line.startswith("extras=")]
 
     extras = set(line.removeprefix("extras=").split(","))
-    assert extras == {"ui", "tui", "grafana"}
+    assert extras == {"ui", "tui"}
     assert extras <= set(tomllib.loads((OPS.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 
 

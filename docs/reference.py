@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel
 
 import conch
+import conch.metrics
 import conch.rewards.compose
 import conch.testing
 import conch.trl
@@ -94,11 +95,12 @@ def http() -> str:
 
 def metrics() -> str:
     """Every metric of `/metrics`."""
-    families = text_string_to_metric_families(Instruments().text({}, openmetrics=False).decode())
+    families = text_string_to_metric_families(Instruments().text(openmetrics=False).decode())
     rows = "\n".join(f"| `{family.name}` | {family.type} | {_cell(family.documentation)} |" for family in families)
     page = [
         "# Metrics",
-        "Served at `/metrics` in the formats of Prometheus and OpenMetrics.",
+        "Served at `/metrics` in the formats of Prometheus and OpenMetrics. A plug-in consumer may "
+        "[publish metrics of its own](../guides/consumers.md#metrics-of-your-own), `conch_plugin_…`.",
         f"| metric | type | meaning |\n|---|---|---|\n{rows}",
     ]
     return "\n\n".join(page)
@@ -107,7 +109,14 @@ def metrics() -> str:
 def python() -> str:
     """The public names of the packages that programs import."""
     page = ["# Python API"]
-    for module in (conch, conch.testing, conch.rewards.compose, conch.trl, conch.verifiers):
+    for module in (
+        conch,
+        conch.metrics,
+        conch.testing,
+        conch.rewards.compose,
+        conch.trl,
+        conch.verifiers,
+    ):
         page += [f"## {module.__name__}", inspect.getdoc(module) or ""]
         for name in getattr(module, "__all__", ()):
             thing = getattr(module, name)

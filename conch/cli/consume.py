@@ -36,6 +36,7 @@ from conch.consumer.plugins.discover import (
     discover,
     reserved,
 )
+from conch.consumer.plugins.metrics import PLUGIN_METRICS
 from conch.consumer.plugins.reload import weighed
 from conch.consumer.process import builtin, introduce, plugin
 from conch.consumer.service import ServiceContext
@@ -140,7 +141,11 @@ async def _alone(
         return bus is not None and bus.connected and running is not None and running.up
 
     try:
-        async with _told(address, ready), open_bus(home, settings) as bus, AsyncExitStack() as stack:
+        async with (
+            _told(address, ready, is_plugin=found is not None),
+            open_bus(home, settings) as bus,
+            AsyncExitStack() as stack,
+        ):
             if name == "store":
                 await claim(bus, home.agentuid(settings.agent), [name], settings.bus.url or "")
             shared_events = await stack.enter_async_context(shared_subscription(bus))
@@ -176,13 +181,20 @@ def _address(text: str) -> tuple[str, int]:
 
 
 @asynccontextmanager
-async def _told(address: tuple[str, int] | None, ready: Callable[[], bool]) -> AsyncIterator[None]:
-    """While entered, whoever asks at `address` is told whether the process lives, and whether it is ready."""
+async def _told(address: tuple[str, int] | None, ready: Callable[[], bool], *, is_plugin: bool) -> AsyncIterator[None]:
+    """While entered, requests at `address` are answered: whether the process lives, whether it is ready, and of a
+    plug-in the metrics that it publishes."""
     if address is None:
         yield
         return
 
-    def answer(request: HttpRequest) -> HttpResponse:
+    async def answer(request: HttpRequest) -> HttpResponse:
+        if request.path == "/metrics" and is_plugin:
+            from conch.metrics.exposition import CONTENT_TYPES, exposition, wants_openmetrics
+
+            is_open = wants_openmetrics(request.accept)
+            text = await asyncio.to_thread(exposition, PLUGIN_METRICS, openmetrics=is_open)
+            return HttpResponse(text, type=CONTENT_TYPES[is_open])
         return health_of(request.path, ready()) or HttpResponse(b"there are /healthz and /readyz\n", 404)
 
     listening = listen(*address, "name another one (--health)")

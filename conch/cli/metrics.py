@@ -10,8 +10,7 @@ from cyclopts import App, Parameter
 from conch.cli.common import CommonOptions, emit, say, warn
 from conch.cli.consume import Health, consume
 from conch.cli.options import COMMON
-from conch.config.environment import to_install
-from conch.errors import ConchError, UsageError
+from conch.errors import ConchError
 from conch.home import write_whole
 
 if TYPE_CHECKING:
@@ -54,20 +53,19 @@ def dashboards(
     common: CommonOptions = COMMON,
 ) -> None:
     """Dashboards for Grafana: an agent, rewards, bus and consumers, a fleet of agents. Without --out their names."""
-    from conch.metrics.boards import BOARDS
+    from conch.consumer.plugins.discover import discover, reserved
+    from conch.metrics.dashboards import NAMES, dashboard_texts, own_components, title_of
 
     if out is None and not common.json:
-        for board in BOARDS:
-            say(f"{board.uid:<16}{board.title}")
+        for name in NAMES:
+            say(f"{name:<16}{title_of(name)}")
         say("--out DIR writes a file each, for Grafana to import; --json prints them all as one document")
         return
-    try:
-        from conch.metrics.grafana import as_json
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] != "grafana_foundation_sdk":
-            raise
-        raise UsageError(f"the dashboards need a package: {to_install('grafana')}") from None
-    texts = {f"{board.uid}.json": as_json(board) for board in BOARDS}
+    settings = common.settings()
+    found = discover((), taken=reserved(settings))
+    for broken in found.broken:
+        warn(f"set aside: {broken.origin}: {broken.why}")
+    texts = dashboard_texts(own_components(settings, found))
     if out is not None:
         _written({out / name: text for name, text in texts.items()}, common)
     else:

@@ -18,6 +18,7 @@ from conch.consumer.group.shared import SharedConsumer
 from conch.consumer.host import HostedConsumer, host
 from conch.consumer.operations.retention import keep_trimmed
 from conch.consumer.plugins.discover import DiscoveredPlugin, builtin_services, load_one
+from conch.consumer.plugins.metrics import PLUGIN_METRICS, keep_reporting
 from conch.consumer.plugins.reload import RuleReload, weighed
 from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
 from conch.consumer.service import ExporterService, Service, ServiceContext
@@ -129,6 +130,10 @@ async def live(child: ChildProcessLink) -> None:
             asyncio.create_task(_finish(bus, running, child.spec["agents"], finish, stop), name="conch.finish"),
             asyncio.create_task(introduce(running, child.report), name="conch.introduce"),
         ]
+        if any(one["kind"] == "consumer" for one in child.spec["plugins"]):
+            beside.append(asyncio.create_task(keep_reporting(child.report), name="conch.metrics.report"))
+        else:
+            child.on("plugin_metrics", lambda told: PLUGIN_METRICS.take(told["process"], told["metrics"]))
         if child.spec["keeps"]:
             keeping = keep_trimmed(bus, child.settings.bus.keep, store_path(child.settings.store.url, child.home))
             beside.append(asyncio.create_task(keeping, name="conch.keep"))

@@ -132,13 +132,13 @@ def watched(number: int) -> WatchState:
 def counted(agents: int) -> tuple[float, float]:
     """(µs to count a fact, µs to read it from its bytes), of the facts of so many agents."""
     facts = [fact for number in range(agents) for fact in cycle(f"agent-{number}", 1)]
-    counting = EventCounter(Settings(), Instruments())
+    counting, at = EventCounter(Settings(), Instruments()), time.time()
     for fact in facts:
-        counting.count(fact, time.time())
+        counting.count(fact, at)
     again = [fact for number in range(agents) for fact in cycle(f"agent-{number}", 2)]
     began = time.thread_time()
-    for fact in again:
-        counting.count(fact, 1.0)
+    for number, fact in enumerate(again):
+        counting.count(fact, at + 2.0 + number / len(again))  # every agent acts once in that second
     counts = time.thread_time() - began
     lines = [encode(fact) for fact in again]
     began = time.thread_time()

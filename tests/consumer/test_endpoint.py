@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import random
 import socket
+import threading
+import urllib.request
 from collections.abc import AsyncIterator
 
 import pytest
@@ -13,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.consumer.operations import http as module
-from conch.consumer.operations.http import HttpRequest, HttpResponse, HttpServer, listen, parse
+from conch.consumer.operations.http import HttpRequest, HttpResponse, HttpServer, ThreadedEndpoint, listen, parse
 from conch.errors import ConchError
 
 HOST = "127.0.0.1"
 
 
-def _answer(request: HttpRequest) -> HttpResponse:
+async def _answer(request: HttpRequest) -> HttpResponse:
     if request.path == "/broken":
         raise ZeroDivisionError
     return HttpResponse(f"you asked for {request.path}".encode() + b" " * (20_000_000 if request.path == "/big" else 0))
@@ -172,6 +174,18 @@ async def test_who_is_slow_is_hung_up_on(endpoint: HttpServer, monkeypatch: pyte
     deaf.transport.abort()
 
 
+async def test_an_answer_that_takes_longer_than_a_client_may_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of an exchange is the client's; an answer has a longer time of its own."""
+    monkeypatch.setattr(module, "EXCHANGE_SECONDS", 0.5)
+
+    async def late(_: HttpRequest) -> HttpResponse:
+        await asyncio.sleep(2 * module.EXCHANGE_SECONDS)
+        return HttpResponse(b"late\n")
+
+    async with HttpServer(listen(HOST, 0, ""), late, named=HOST) as endpoint:
+        assert (await _say(endpoint, b"GET /x HTTP/1.1\r\n\r\n")).endswith(b"late\n")
+
+
 async def test_leaving_closes_every_connection_and_the_port() -> None:
     """Nobody who hangs on keeps the server open, not even for the time that an exchange may take."""
     async with (
@@ -272,3 +286,36 @@ async def test_the_name_that_it_was_given_is_its_own() -> None:
         for host, status in (("agents-box:9464", 200), ("another-box:9464", 421)):
             reply = await _say(endpoint, f"GET /x HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
             assert reply.startswith(f"HTTP/1.1 {status} ".encode())
+
+
+async def test_an_endpoint_in_a_thread_answers_while_its_callers_loop_stands_still() -> None:
+    """And its answers run in that thread."""
+    threads: list[int] = []
+
+    async def answer(_: HttpRequest) -> HttpResponse:
+        threads.append(threading.get_ident())
+        return HttpResponse(b"here\n")
+
+    async with ThreadedEndpoint(HttpServer(listen(HOST, 0, ""), answer, named=HOST)) as served:
+        with urllib.request.urlopen(f"{served.endpoint.address}/x", timeout=30) as told:  # blocks this loop
+            assert told.read() == b"here\n"
+
+    assert threads != [threading.get_ident()]
+
+
+async def test_leaving_an_endpoint_in_a_thread_ends_its_thread_and_its_port() -> None:
+    """Also where it is cancelled as it is entered."""
+    before = threading.active_count()
+    async with ThreadedEndpoint(HttpServer(listen(HOST, 0, ""), _answer, named=HOST)) as served:
+        assert await _say(served.endpoint, b"GET /x HTTP/1.1\r\n\r\n")
+    with pytest.raises(ConnectionRefusedError):
+        await _open(served.endpoint)
+
+    entering = asyncio.create_task(ThreadedEndpoint(HttpServer(listen(HOST, 0, ""), _answer, named=HOST)).__aenter__())
+    await asyncio.sleep(0)
+    entering.cancel()
+    await asyncio.wait([entering])
+
+    async with asyncio.timeout(30):
+        while threading.active_count() > before:
+            await asyncio.sleep(0)

@@ -24,7 +24,6 @@ PROJECTS = ("conch/workspace/files/", "conch/cli/reward/template/")
 """Small projects of their own, which are copied and never imported here."""
 EXTRAS = {
     "services/conch_services/otel/": "otel",
-    "conch/metrics/grafana.py": "grafana",
     "conch/processes/child.py": "fast",
 }
 """Modules that may import what an extra brings."""

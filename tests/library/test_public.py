@@ -36,7 +36,8 @@ def test_every_public_name_is_there_in_a_fresh_process() -> None:
 
 def test_consumer_and_follow_are_the_functions_whatever_was_imported_before() -> None:
     """`conch.consumer` is a package too, and `conch.consumer.follow` a module."""
-    code = "import conch.consumer.runtime.loop, conch.consumer.follow; from conch import consumer, follow; print(consumer, follow)"
+    before = "import conch.consumer.runtime.loop, conch.consumer.follow"
+    code = f"{before}; from conch import consumer, follow; print(consumer, follow)"
 
     assert python(code).count("<function") == 2
 

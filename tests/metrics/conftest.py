@@ -133,10 +133,10 @@ class Board:
 
     def scrape(self) -> bytes:
         """As OpenMetrics."""
-        return self.instruments.text({}, openmetrics=True)
+        return self.instruments.text(openmetrics=True)
 
     def _samples(self, name: str) -> Iterator[Sample]:
-        families = read_plain(self.instruments.text({}, openmetrics=False).decode())
+        families = read_plain(self.instruments.text(openmetrics=False).decode())
         return (sample for family in families for sample in family.samples if sample.name == name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -16,14 +17,12 @@ import yaml
 from conch.cli.common import CommonOptions
 from conch.cli.main import main
 from conch.cli.metrics import dashboards, rules
-from conch.metrics.boards import BOARDS
 from conch_services.metrics.instruments import Instruments
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Prefer using dashboardv2:DeprecationWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens:UserWarning")
 OPS = Path(__file__).parents[2] / "ops"
+PACKAGE = OPS.parent / "conch" / "metrics"
+BOARDS = ("conch-agent", "conch-rewards", "conch-bus", "conch-fleet")
 COLUMNS = 24
 RULE = "from conch import rule\n\n\n@rule(weight=0.2, range=(0, 4))\ndef joy(action):\n    return 1.0\n"
 
@@ -50,13 +49,43 @@ def test_the_rules_beside_the_deployment_are_those_that_the_command_prints(tmp_p
     assert capsys.readouterr().out == (OPS / "prometheus" / "conch.yml").read_text()
 
 
-def test_the_dashboards_beside_the_deployment_are_those_that_the_command_writes(tmp_path: Path) -> None:
-    """Made anew with `conch metrics dashboards --out ops/grafana`."""
+def _files(directory: Path) -> dict[str, str]:
+    return {str(file.relative_to(directory)): file.read_text() for file in directory.rglob("*.json")}
+
+
+def test_the_dashboards_of_the_package_are_what_their_script_makes(tmp_path: Path) -> None:
+    """Made anew with `python ops/dashboards`."""
+    subprocess.run([sys.executable, OPS / "dashboards", tmp_path], check=True, timeout=120)
+
+    assert _files(tmp_path) == _files(PACKAGE)
+    assert set(_files(tmp_path)) == {"component_panel.json", *(f"grafana/{name}.json" for name in BOARDS)}
+
+
+def test_for_the_defaults_the_dashboards_are_written_as_the_package_has_them(tmp_path: Path) -> None:
+    """A file each; the package that makes them is not imported."""
     dashboards(out=tmp_path / "made", common=CommonOptions(home=tmp_path))
 
-    made = {file.name: file.read_text() for file in (tmp_path / "made").iterdir()}
-    assert made == {file.name: file.read_text() for file in (OPS / "grafana").glob("*.json")}
-    assert set(made) == {"conch-agent.json", "conch-rewards.json", "conch-bus.json", "conch-fleet.json"}
+    assert _files(tmp_path / "made") == _files(PACKAGE / "grafana")
+    assert not [name for name in sys.modules if name.startswith("grafana_foundation_sdk")]
+
+
+def test_components_that_do_not_come_with_conch_have_panels_of_their_own(tmp_path: Path) -> None:
+    """Below the others, each with its name in every query and a number of its own; the other files stay as they are."""
+    (tmp_path / "conch.yaml").write_text("rewards: {parts: {joy: {}, calm: {}, awe: {}}}\n")
+
+    dashboards(out=tmp_path / "made", common=CommonOptions(home=tmp_path))
+
+    made, before = _files(tmp_path / "made"), _files(PACKAGE / "grafana")
+    board, plain = (json.loads(files.pop("conch-rewards.json")) for files in (made, before))
+    assert made == before
+    own = board["panels"][len(plain["panels"]) :]
+    assert board | {"panels": None} == plain | {"panels": None}
+    assert board["panels"][: len(plain["panels"])] == plain["panels"]
+    assert [panel["title"] for panel in own] == ["Scores of awe", "Scores of calm", "Scores of joy"]
+    for name, panel in zip(("awe", "calm", "joy"), own, strict=True):
+        assert all(f'component="{name}"' in target["expr"] for target in panel["targets"])
+        assert "COMPONENT" not in json.dumps(panel)
+    _stand_side_by_side(board["panels"])
 
 
 def test_dashboards_are_printed_as_one_document(tmp_path: Path, capsys: Any) -> None:
@@ -73,7 +102,8 @@ def test_dashboards_are_named_to_a_person(tmp_path: Path, capsys: Any) -> None:
     dashboards(common=CommonOptions(home=tmp_path))
 
     *named, advice = capsys.readouterr().out.splitlines()
-    assert [line.split(maxsplit=1) for line in named] == [[board.uid, board.title] for board in BOARDS]
+    files = [json.loads((PACKAGE / "grafana" / f"{name}.json").read_text()) for name in BOARDS]
+    assert [line.split(maxsplit=1) for line in named] == [[file["uid"], file["title"]] for file in files]
     assert advice.startswith("--out DIR writes a file each")
 
 
@@ -127,41 +157,33 @@ def test_a_rule_file_that_is_not_there_is_one_sentence(refused: Callable[..., tu
     assert (code, said) == (2, "conch: there is no file nowhere.py (--rules)\n")
 
 
-def test_dashboards_without_their_package_are_one_sentence(
-    refused: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What to install; exit code 2."""
-    for name in [name for name in sys.modules if name.startswith(("grafana_foundation_sdk", "conch.metrics.grafana"))]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(sys, "path", [place for place in sys.path if "site-packages" not in place])
-    monkeypatch.setattr(sys, "path_importer_cache", {})
-
-    code, said = refused("dashboards", "--out", "nowhere")
-
-    assert (code, said) == (2, "conch: the dashboards need a package: pip install 'conch-agent[grafana]'\n")
-
-
-@pytest.mark.parametrize("file", [f"{board.uid}.json" for board in BOARDS])
-def test_panels_stand_side_by_side(file: str) -> None:
+@pytest.mark.parametrize("name", BOARDS)
+def test_panels_stand_side_by_side(name: str) -> None:
     """Each with a number of its own, none over another, none beyond the last column, all of the source that is
-    chosen."""
-    panels = json.loads((OPS / "grafana" / file).read_text())["panels"]
+    chosen; no holes."""
+    cells = _stand_side_by_side(json.loads((PACKAGE / "grafana" / f"{name}.json").read_text())["panels"])
 
+    assert len(cells) % COLUMNS == 0
+
+
+def _stand_side_by_side(panels: list[dict[str, Any]]) -> Counter[tuple[int, int]]:
     cells = Counter[tuple[int, int]]()
     for panel in panels:
         place = panel["gridPos"]
         assert place["x"] + place["w"] <= COLUMNS
         cells.update(product(range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])))
     assert set(cells.values()) == {1}
-    assert len(cells) % COLUMNS == 0  # no holes
     assert len({panel["id"] for panel in panels}) == len(panels)
     assert {panel["datasource"]["uid"] for panel in panels} == {"${datasource}"}
+    return cells
 
 
 def test_every_metric_is_looked_at_by_somebody() -> None:
     """In a dashboard or a rule: what nobody looks at need not be counted."""
-    lines = Instruments().text({}, openmetrics=False).decode().splitlines()
+    lines = Instruments().text(openmetrics=False).decode().splitlines()
     families = [line.split()[2] for line in lines if line.startswith("# TYPE ")]
-    looked = "".join(file.read_text() for file in [*(OPS / "grafana").glob("*.json"), OPS / "prometheus" / "conch.yml"])
+    looked = "".join(
+        file.read_text() for file in [*(PACKAGE / "grafana").glob("*.json"), OPS / "prometheus" / "conch.yml"]
+    )
 
     assert [name for name in families if name not in looked] == []

@@ -24,6 +24,7 @@ from tests.metrics.prometheus import Prometheus, mind
 from tests.run.conftest import House, Live
 
 OPS = Path(__file__).parents[2] / "ops"
+BOARDS = OPS.parent / "conch" / "metrics" / "grafana"
 RULES = '''
 from conch import rule
 from conch_schemas import ActionTaken
@@ -121,7 +122,7 @@ async def _leave_behind(home: Path) -> None:
 
 
 def _panels() -> Iterator[Any]:
-    for file in sorted((OPS / "grafana").glob("*.json")):
+    for file in sorted(BOARDS.glob("*.json")):
         for panel in json.loads(file.read_text())["panels"]:
             for target in panel["targets"]:
                 name = f"{file.stem}: {panel['title']} {target['refId']}"
@@ -129,7 +130,7 @@ def _panels() -> Iterator[Any]:
 
 
 def _variables() -> Iterator[Any]:
-    for file in sorted((OPS / "grafana").glob("*.json")):
+    for file in sorted(BOARDS.glob("*.json")):
         for variable in json.loads(file.read_text())["templating"]["list"]:
             if variable["type"] == "query":
                 yield pytest.param(variable["query"], id=f"{file.stem}: {variable['name']}")

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import json
 import socket
+import threading
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from conch.consumer.runtime.output import ConsumerCounts
 from conch.errors import ConchError
 from conch_schemas import ActionTaken, encode, subject_of
 from conch_services.metrics import service as module
+from conch_services.metrics.instruments import Instruments
 from conch_services.metrics.service import MetricsService, metrics_service
 from tests.metrics.conftest import Running, counted, make_act, make_experience, part, publish
 
@@ -158,6 +161,40 @@ async def test_health_says_nothing_but_that(bus: MemoryBus, running: Running) ->
 
         assert (await _get(service, "/readyz")).status_code == 503
         assert (await _get(service, "/healthz")).status_code == 200
+
+
+async def test_a_slow_scrape_holds_up_neither_the_counting_nor_the_health(
+    bus: MemoryBus, running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is made in a thread; meanwhile events are counted and probes answered."""
+    begun, let_go = threading.Event(), threading.Event()
+
+    def slow(self: Instruments, *, openmetrics: bool) -> bytes:
+        begun.set()
+        assert let_go.wait(60)
+        return b"slow\n"
+
+    monkeypatch.setattr(Instruments, "text", slow)
+    async with running() as service:
+        scrape = asyncio.create_task(_get(service, "/metrics"))
+        try:
+            await asyncio.to_thread(begun.wait, 60)
+            await publish(bus, make_act())
+            await counted(service, 1)
+            assert (await _get(service, "/readyz")).text == "ready\n"
+            assert not scrape.done()
+        finally:
+            let_go.set()
+        assert (await scrape).text == "slow\n"
+
+
+async def test_a_scrape_is_answered_while_the_consumers_loop_stands_still(running: Running) -> None:
+    """A consumer that blocks it is found in the metrics; the probe of health waits for the loop."""
+    async with running() as service:
+        with urllib.request.urlopen(f"{service.address}/metrics", timeout=30) as told:  # blocks this loop
+            assert b"conch_build_info" in told.read()
+        with pytest.raises(TimeoutError):
+            urllib.request.urlopen(f"{service.address}/healthz", timeout=0.2)
 
 
 async def test_nothing_on_the_bus_remembers_it(bus: MemoryBus, running: Running) -> None:

@@ -81,6 +81,6 @@ async def test_alarms_of_a_run_before_are_shown_from_the_start(bus: MemoryBus, r
     await bus.put(state_key("watch", "echo"), encode_state(_state(HELD_OUT), 200, "epoch"), revision=0)
 
     async with running() as service:
-        told = service._instruments.text({}, openmetrics=False).decode()
+        told = service._instruments.text(openmetrics=False).decode()
 
     assert 'conch_alarms_active{agent="echo",alarm="held_out"} 1.0\n' in told

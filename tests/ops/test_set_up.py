@@ -6,7 +6,6 @@ import os
 import pty
 import shutil
 import subprocess
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ def clone(tmp_path: Path) -> Path:
 def _set_up(clone: Path, stderr: int) -> str:
     """What pip was asked to install."""
     done = subprocess.run(
-        ["sh", "-euc", 'root=$1; extras=grafana; . "$2"', "sh", clone, OPS / "venv.sh"], stderr=stderr, timeout=60
+        ["sh", "-euc", 'root=$1; extras=otel; . "$2"', "sh", clone, OPS / "venv.sh"], stderr=stderr, timeout=60
     )
     assert done.returncode == 0
     [asked] = [line for line in (clone / "asked").read_text().splitlines() if line.startswith("-m pip install")]
@@ -47,7 +46,7 @@ def test_whoever_looks_sees_what_pip_is_at(clone: Path) -> None:
         os.close(terminal)
 
     assert "--quiet" not in asked
-    assert asked.endswith(f"-e {clone}[grafana,fast]")
+    assert asked.endswith(f"-e {clone}[otel,fast]")
     assert "half a minute to two minutes" in said
 
 
@@ -61,9 +60,7 @@ def test_where_nobody_looks_pip_is_quiet(clone: Path) -> None:
 
 
 def test_what_the_first_run_sets_up_has_every_command_of_the_read_me() -> None:
-    """The dashboards for Grafana are the extra that a command of the README needs; pyproject.toml declares it."""
+    """They come with the plain install: the first run asks for no extra."""
     [line] = [line for line in (OPS / "run").read_text().splitlines() if line.startswith("extras=")]
 
-    extras = set(line.removeprefix("extras=").split(","))
-    assert extras == {"grafana"}
-    assert extras <= set(tomllib.loads((OPS.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    assert line == "extras="

@@ -57,3 +57,22 @@ def test_the_exporter_alone_says_where_it_serves(house: Any) -> None:
     assert httpx2.get(ready).status_code == 200
     alone.signal(signal.SIGINT)
     assert alone.ended() == 0, alone.told()
+
+
+def test_a_plugin_alone_publishes_its_metrics_beside_its_health(house: Any) -> None:
+    """`conch consume NAME --health`: no exporter is there, so it is scraped itself."""
+    house.run("--cycles", "1", "--script", house.script("DO_NOTHING: resting"))
+    (house.directory / "rules.py").write_text(
+        "from conch import consumer\nfrom conch.metrics import counter\nfrom conch_schemas import ActionTaken\n\n"
+        'acts = counter("acts", "Acts.", "kind")\n\n\n'
+        "@consumer(ActionTaken)\ndef counts(action):\n    acts(action.action.kind).inc()\n"
+    )
+    rules = str(house.directory / "rules.py")
+    alone = house.start("consume", "counts", "--rules", rules, "--health", "127.0.0.1:0")
+    alone.until(lambda: any(line.startswith("health at") for line in alone.lines), "where it tells")
+    [address] = re.findall(r"health at (http://127\.0\.0\.1:\d+)/healthz", "\n".join(alone.lines))
+    shown = 'conch_plugin_acts_total{kind="DO_NOTHING"} 1.0\n'
+
+    alone.until(lambda: shown in httpx2.get(f"{address}/metrics").text, "its metrics")
+    alone.signal(signal.SIGINT)
+    assert alone.ended() == 0, alone.told()

@@ -26,6 +26,7 @@ OTHERS = [
     "nats",
     "nkeys",
     "numpy",
+    "prometheus_client",
     "psutil",
     "pydantic",
     "pydantic_core",

@@ -53,6 +53,8 @@ from conch.processes.supervisor import (
 from conch.trusted import workspace_in
 from conch.values import Values, in_force
 
+CONSUMERS = "consumers"
+"""Name of the process of all consumers that come with Conch, and of /metrics."""
 PAGE_NICE = 5
 """By how much the dashboard gives way to whoever acts and scores: a third of the processor where all want it."""
 
@@ -109,7 +111,7 @@ class ProcessTree:
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(name, self._asked_to_stop, own)
         agent = self._child("agent", "conch.cycle.hosting.process", lasts=False)
-        consumers = self._child("consumers", "conch.consumer.process")
+        consumers = self._child(CONSUMERS, "conch.consumer.process")
         server: EmbeddedServer | None = None
         tasks: list[asyncio.Task[Any]] = []
         try:
@@ -182,7 +184,7 @@ class ProcessTree:
                 start(keep_asking(bus, response), name="conch.bus.heartbeat"),
                 start(response.keep_looking(), name="conch.bus.response"),
             ]
-            scoring = start(consumers.live(self._consumers_spec), name="consumers")
+            scoring = start(consumers.live(self._consumers_spec), name=CONSUMERS)
             plugins = [
                 WatchedTask(child, start(child.live(self._plugin_spec(plugin)), name=plugin.name))
                 for plugin, child in self._plugins()
@@ -392,6 +394,9 @@ class ProcessTree:
             note = f" (port {METRICS_PORT} is taken)" if moved else ""
             self._run_output.tell(f"metrics {self._metrics}{note}")
             self._write_down()
+        elif "plugin_metrics" in line:
+            told = {"process": watched.name, "metrics": line["plugin_metrics"]}
+            next(one for one in self._children if one.watched.name == CONSUMERS).tell("plugin_metrics", told)
         elif "ui" in line:
             if self._page != line["ui"]:
                 self._page = str(line["ui"])

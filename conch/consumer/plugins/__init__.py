@@ -1,1 +1,1 @@
-"""Plug-in rules: how they are found, the processes that run them, their state, and scoring the past with them."""
+"""Rules and consumers that do not come with Conch: how they run beside it, and what they may publish."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, get_args
+from typing import Any, Final, NamedTuple, get_args
+
+from prometheus_client import Counter
 
 from conch.config import BUILTIN_WEIGHTS, Settings
 from conch.consumer.group.lag import ReaderLag
@@ -28,9 +30,8 @@ from conch_schemas import (
     ThoughtFormed,
     ThoughtGrounded,
 )
-from conch_services.metrics.instruments import Instruments
+from conch_services.metrics.instruments import Distribution, Instruments
 from conch_services.metrics.labels import OTHER, BoundedLabels, exemplar_of
-from conch_services.metrics.series import show
 
 MOST_COMPONENTS = 50
 MOST_CONSUMERS = 100
@@ -64,6 +65,14 @@ class WatchedFigures:
     gap: Told = field(default_factory=_told)
 
 
+class Component(NamedTuple):
+    """What is counted of one component; all of it is there from its first score on."""
+
+    score: Distribution
+    gained: Counter
+    lost: Counter
+
+
 class EventCounter:
     """Counts facts. Labels stay few: beyond the bounds above and `metrics.max_agents`, names are `other`."""
 
@@ -82,6 +91,8 @@ class EventCounter:
         """Hash of an action id -> when the stream stored the act; the oldest first."""
         self._met: set[str] = set()
         """Labels of agents whose counters are there."""
+        self._earned: dict[str, Component] = {}
+        """By label of the component."""
         self._scored: dict[str | None, set[str]] = {}
         """Action id -> labels of the components that were scored; at most OPEN_ACTS, the oldest first."""
 
@@ -100,15 +111,15 @@ class EventCounter:
             consumer = self._consumers(standing.name)
             waiting[(consumer,)] += standing.lag  # `other` is the sum of many
             self._to.letters(consumer)  # there at 0: a rate misses a first letter that comes with its series
-        show(self._to.pending, waiting)
+        self._to.pending.replace(waiting)
 
     def set_held(self, held: Sequence[RetentionBlocker], stream_bytes: int) -> None:
         """Take who holds up the trimming of the stream, and how large that is."""
-        self._to.stream_bytes().set(stream_bytes)
+        self._to.stream_bytes.set(stream_bytes)
         blocked = _told()
         for one in held:
             blocked[(self._consumers(one.name),)] += one.blocked
-        show(self._to.keep_blocked, blocked)
+        self._to.keep_blocked.replace(blocked)
 
     def is_shown(self, agent: str) -> bool:
         """Whether the agent has labels of its own."""
@@ -116,11 +127,11 @@ class EventCounter:
 
     def set_watched(self, seen: WatchedFigures) -> None:
         """Take what the watchers know, as `seen` has it; of whom that says nothing, nothing is shown."""
-        show(self._to.alarms_active, seen.active)
-        show(self._to.share, seen.share)
-        show(self._to.variance, seen.variance)
-        show(self._to.length, seen.length)
-        show(self._to.gap, seen.gap)
+        self._to.alarms_active.replace(seen.active)
+        self._to.share.replace(seen.share)
+        self._to.variance.replace(seen.variance)
+        self._to.length.replace(seen.length)
+        self._to.gap.replace(seen.gap)
 
     def see(self, name: str, state: WatchState, seen: WatchedFigures) -> None:
         """Put what the watchers know of one agent into `seen`: a quarter of a millisecond's work."""
@@ -153,15 +164,15 @@ class EventCounter:
 
     # -- what the agents do ------------------------------------------------------------------------------------------
 
-    def _thought(self, event: ThoughtFormed, _at: float) -> None:
-        self._phase("think", event.ms, event)
+    def _thought(self, event: ThoughtFormed, at: float) -> None:
+        self._phase("think", event.ms, event, at)
         self._spend(event)
 
-    def _grounded(self, event: ThoughtGrounded, _at: float) -> None:
-        self._phase("ground", event.ms, event)
+    def _grounded(self, event: ThoughtGrounded, at: float) -> None:
+        self._phase("ground", event.ms, event, at)
 
-    def _decided(self, event: ActionDecided, _at: float) -> None:
-        self._phase("decide", event.ms, event)
+    def _decided(self, event: ActionDecided, at: float) -> None:
+        self._phase("decide", event.ms, event, at)
         self._spend(event)
 
     def _taken(self, event: ActionTaken, at: float) -> None:
@@ -174,15 +185,15 @@ class EventCounter:
             tool = self._tools(action.tool) if action.tool in event.tools else OTHER
             self._to.tool_calls(tool, outcome).inc(exemplar=exemplar)
         if outcome != "unknown":  # of an act that a crash cut short nobody knows the time
-            self._phase("act", event.ms.get("act", 0.0), event)
-        self._to.last_cycle(agent).set(at)
+            self._phase("act", event.ms.get("act", 0.0), event, at)
+        self._to.last_cycle.set(at, agent)
         self._unpaid[hash(event.action_id)] = at
         if len(self._unpaid) > UNPAID_ACTS:
             del self._unpaid[next(iter(self._unpaid))]
 
-    def _reflected(self, event: CycleReflected, _at: float) -> None:
+    def _reflected(self, event: CycleReflected, at: float) -> None:
         if event.reflection:
-            self._phase("reflect", event.ms, event)
+            self._phase("reflect", event.ms, event, at)
 
     def _reached(self, event: GoalReached, _at: float) -> None:
         self._to.goals_reached(self._agents(event.agent)).inc(exemplar=exemplar_of(event))
@@ -194,8 +205,8 @@ class EventCounter:
         if event.active:
             self._to.alarms(self._agents(event.agent), event.alarm).inc()
 
-    def _phase(self, phase: str, ms: float, event: Event) -> None:
-        self._to.phases(phase).observe(max(0.0, ms) / 1000, exemplar=exemplar_of(event))
+    def _phase(self, phase: str, ms: float, event: Event, at: float) -> None:
+        self._to.phases(phase).observe(max(0.0, ms) / 1000, event, at)
 
     def _spend(self, event: ThoughtFormed | ActionDecided) -> None:
         usage = event.usage
@@ -208,28 +219,28 @@ class EventCounter:
     # -- what it was worth -------------------------------------------------------------------------------------------
 
     def _recorded(self, event: ExperienceRecorded, at: float) -> None:
-        agent, exemplar = self._agents(event.agent), exemplar_of(event)
+        agent = self._agents(event.agent)
         if event.seq >= self._newest.get(agent, 0):  # an act whose scores came late is not the last one
             self._newest[agent] = event.seq
-            self._to.reward_last(agent).set(event.total)
-            self._to.coverage(agent).set(event.coverage)
+            self._to.reward_last.set(event.total, agent)
+            self._to.coverage.set(event.coverage, agent)
         if event.revision == 1:
             self._to.experiences(agent, str(event.complete).lower()).inc()
-            self._rewarded(event, at, exemplar)
+            self._rewarded(event, at)
             self._open(event.action_id)
-        self._count_scores(event, exemplar)
+        self._count_scores(event, at)
 
-    def _rewarded(self, event: ExperienceRecorded, at: float, exemplar: dict[str, str]) -> None:
+    def _rewarded(self, event: ExperienceRecorded, at: float) -> None:
         """Both times are the stream's: the agent's clock may be an hour off. Of acts before this process: nothing."""
         if (acted := self._unpaid.pop(hash(event.action_id), None)) is not None:
-            self._to.act_to_reward().observe(max(0.0, at - acted), exemplar)
+            self._to.act_to_reward().observe(max(0.0, at - acted), event, at)
 
     def _open(self, action: str | None) -> None:
         self._scored[action] = set()
         if len(self._scored) > OPEN_ACTS:
             del self._scored[next(iter(self._scored))]
 
-    def _count_scores(self, event: ExperienceRecorded, exemplar: dict[str, str]) -> None:
+    def _count_scores(self, event: ExperienceRecorded, at: float) -> None:
         """Each component of an act once, when it is first scored. Of acts recorded before this process: nothing."""
         done = self._scored.get(event.action_id)
         if done is None:
@@ -242,24 +253,33 @@ class EventCounter:
                 self._to.scores(component, part.status).inc()
             if part.status == "scored" and part.value is not None:
                 done.add(component)
-                self._to.score(component).observe(part.value, exemplar)
-                self._to.gained(component).inc(max(0.0, part.value))
-                self._to.lost(component).inc(max(0.0, -part.value))
+                self._earn(component, part.value, event, at)
+
+    def _earn(self, component: str, value: float, event: Event, at: float) -> None:
+        own = self._earned.get(component)
+        if own is None:
+            labels = self._to.score(component), self._to.gained(component), self._to.lost(component)
+            own = self._earned[component] = Component(*labels)
+        own.score.observe(value, event, at)
+        if value > 0:
+            own.gained.inc(value)
+        elif value < 0:
+            own.lost.inc(-value)
 
     # -- what drives it ----------------------------------------------------------------------------------------------
 
     def _needed(self, event: NeedsChanged, _at: float) -> None:
         agent = self._agents(event.agent)
         for need, satisfaction in event.after.items():
-            self._to.needs(agent, self._needs(need)).set(satisfaction)
+            self._to.needs.set(satisfaction, agent, self._needs(need))
 
     def _measured(self, event: NoveltyMeasured, _at: float) -> None:
         agent = self._agents(event.agent)
         for drive in Drives.model_fields:
-            self._to.drives(agent, drive).set(getattr(event.drives, drive))
-        self._to.novelty(agent).set(event.novelty)
-        self._to.progress(agent).set(event.learning_progress)
-        self._to.entropy(agent).set(event.entropy)
+            self._to.drives.set(getattr(event.drives, drive), agent, drive)
+        self._to.novelty.set(event.novelty, agent)
+        self._to.progress.set(event.learning_progress, agent)
+        self._to.entropy.set(event.entropy, agent)
 
     # -- how the consumers are ---------------------------------------------------------------------------------------
 

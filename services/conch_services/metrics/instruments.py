@@ -2,38 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
-from typing import Any, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info
+from prometheus_client.registry import Collector
 
 from conch.consumer.runtime.output import ConsumerCounts
-from conch_services.metrics.series import Distribution, MetricFamily, Sample
+from conch.metrics.exposition import exposition
+from conch_schemas import Event
+from conch_services.metrics.labels import exemplar_of
+from conch_services.metrics.readings import Duplicates, Readings
 
 PHASE_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 LATENCY_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 SCORES = (-1.0, -0.5, -0.3, -0.1, 0.0, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
+EXEMPLAR_SECONDS = 1.0
+"""Shortest time between two exemplars of one bucket. Making one costs twice as much as counting the value."""
 
-F = TypeVar("F", bound=MetricFamily[Any])
+
+class Distribution:
+    """One histogram with its label values. A bucket has one exemplar a second at most: a scrape shows one alone."""
+
+    def __init__(self, histogram: Histogram, bounds: Sequence[float]) -> None:
+        self._histogram, self._bounds = histogram, bounds
+        self._marked = [float("-inf")] * (len(bounds) + 1)
+        """When each bucket had its last exemplar."""
+
+    def observe(self, value: float, event: Event, at: float) -> None:
+        """Take a value that `event` brought; `at` is when the stream stored it, seconds since the epoch."""
+        bucket = bisect_left(self._bounds, value)
+        if 0 <= at - self._marked[bucket] < EXEMPLAR_SECONDS:
+            self._histogram.observe(value)
+        else:
+            self._marked[bucket] = at
+            self._histogram.observe(value, exemplar_of(event))
 
 
 class Instruments:
-    """The metrics of one process.
+    """The metrics of one process, in a registry of their own.
 
-    Each is a function of its label values, in the order given here: `cycles("echo", "TOOL", "success").inc()`.
+    A counter or histogram with labels is a function of its label values, in the order given here:
+    `cycles("echo", "TOOL", "success").inc()`. It looks a child up once: `labels()` takes a lock and makes a tuple of
+    text each time. Counters and histograms may be changed by one thread and scraped by another.
     """
 
-    def __init__(self) -> None:
-        self._families: list[MetricFamily[Any]] = []
+    def __init__(
+        self, tallies: Callable[[], Mapping[str, ConsumerCounts]] = dict, beside: Sequence[Collector] = ()
+    ) -> None:
+        """`tallies`: what the consumers of this process counted, by name; asked at each scrape, by its thread.
+        `beside`: further metrics, of other names."""
+        self._registry = CollectorRegistry()
 
-        def counter(name: str, words: str, *labels: str) -> MetricFamily[Sample]:
-            return self._with(MetricFamily(name, words, "counter", labels, Sample))
+        def counter(name: str, words: str, *labels: str) -> Callable[..., Counter]:
+            return cache(Counter(name, words, labels, registry=self._registry).labels)
 
-        def gauge(name: str, words: str, *labels: str) -> MetricFamily[Sample]:
-            return self._with(MetricFamily(name, words, "gauge", labels, Sample))
+        def gauge(name: str, words: str, *labels: str) -> Readings:
+            readings = Readings(name, words, *labels)
+            self._registry.register(readings)
+            return readings
 
-        def histogram(name: str, words: str, bounds: Sequence[float], *labels: str) -> MetricFamily[Distribution]:
-            return self._with(MetricFamily(name, words, "histogram", labels, partial(Distribution, bounds=bounds)))
+        def histogram(name: str, words: str, bounds: Sequence[float], *labels: str) -> Callable[..., Distribution]:
+            metric = Histogram(name, words, labels, buckets=bounds, registry=self._registry)
+            return cache(lambda *values: Distribution(metric.labels(*values) if labels else metric, bounds))
 
         # What the agents do.
         self.events = counter("conch_events_total", "Facts read from the bus.", "type")
@@ -99,18 +132,11 @@ class Instruments:
         self.keep_blocked = gauge("conch_bus_keep_blocked_events", blocked, "consumer")
         self.stream_bytes = gauge("conch_bus_stream_bytes", "What the stream takes.")
         self.letters = counter("conch_dead_letters_total", "Events that a consumer could not handle.", "consumer")
-        duplicates = "Events and consequences met a second time; they were not applied again."
-        self.duplicates = counter("conch_duplicates_total", duplicates, "consumer")
-        build = self._with(MetricFamily("conch_build_info", "The version that runs.", "info", ["version"], Sample))
-        build(version("conch-agent")).set(1.0)
+        self._registry.register(Duplicates(tallies))
+        for collector in beside:
+            self._registry.register(collector)
+        Info("conch_build", "The version that runs.", registry=self._registry).info({"version": version("conch-agent")})
 
-    def _with(self, family: F) -> F:
-        self._families.append(family)
-        return family
-
-    def text(self, tallies: Mapping[str, ConsumerCounts], *, openmetrics: bool) -> bytes:
-        """All of it for a scrape; `tallies` is what the consumers counted themselves, by name."""
-        for consumer, tally in tallies.items():
-            self.duplicates(consumer).set(tally.duplicates)
-        lines = [line for family in self._families for line in family.text(openmetrics=openmetrics)]
-        return "".join([*lines, "# EOF\n"] if openmetrics else lines).encode()
+    def text(self, *, openmetrics: bool) -> bytes:
+        """All of it for a scrape, as OpenMetrics or in Prometheus's own format. Thread-safe."""
+        return exposition(self._registry, openmetrics=openmetrics)

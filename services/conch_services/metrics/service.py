@@ -12,11 +12,13 @@ from conch.consumer import ServiceContext
 from conch.consumer.group.lag import standings
 from conch.consumer.operations.alarms import watched, watched_agents
 from conch.consumer.operations.export import FirstSightFilter, keep_taking
-from conch.consumer.operations.http import HttpRequest, HttpResponse, HttpServer, health_of, listen
+from conch.consumer.operations.http import HttpRequest, HttpResponse, HttpServer, ThreadedEndpoint, health_of, listen
 from conch.consumer.operations.retention import KEEP_SECONDS, look
+from conch.consumer.plugins.metrics import PLUGIN_METRICS
 from conch.consumer.runtime.output import ConsumerCounts
 from conch.errors import BusError, ConchError
 from conch.log import get_logger
+from conch.metrics.exposition import CONTENT_TYPES, wants_openmetrics
 from conch_services.metrics.counting import EventCounter, WatchedFigures
 from conch_services.metrics.instruments import Instruments
 
@@ -30,8 +32,6 @@ POLL_SECONDS = 5.0
 ADVICE = (
     "name another one for the metrics (metrics.host, metrics.port, --metrics-port), or no port, and a free one is found"
 )
-PLAIN = "text/plain; version=0.0.4; charset=utf-8"
-OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 def metrics_service(context: ServiceContext) -> MetricsService:
@@ -57,11 +57,13 @@ class MetricsService:
         """Set while facts are counted and served."""
         self._host, self._port = context.settings.metrics.host, context.settings.metrics.port
         self._keep, self._since = context.settings.bus.keep, context.since
-        self._instruments = Instruments()
+        self._instruments = Instruments(lambda: {self.name: self.tally, **self.tallies()}, [PLUGIN_METRICS])
         self._counting = EventCounter(context.settings, self._instruments)
         self._once = FirstSightFilter(self.tally)
         self._bus: Bus | None = None
         self._endpoint: HttpServer | None = None
+        self._scraping = asyncio.Lock()
+        """Of the endpoint's loop: scrapes side by side would take the interpreter from the consumers."""
 
     @property
     def address(self) -> str | None:
@@ -83,8 +85,10 @@ class MetricsService:
 
         Raises ConchError when the named port cannot be had, BusError when the bus refuses the reading.
         """
-        async with HttpServer(self._listen(), self._answer, named=self._host) as self._endpoint:
-            self._bus = shared_events.bus
+        self._bus, self._loop = shared_events.bus, asyncio.get_running_loop()
+        endpoint = HttpServer(self._listen(), self._answer, named=self._host)
+        async with ThreadedEndpoint(endpoint):
+            self._endpoint = endpoint
             log.info("metrics.serving", address=self.address)
             try:
                 await self._run(shared_events, stop)
@@ -147,13 +151,19 @@ class MetricsService:
         self._counting.count(event, delivery.time)
         log.debug("metrics.counted", fact=event.TYPE, seq=delivery.seq, agent_id=event.agent, action_id=event.action_id)
 
-    def _answer(self, request: HttpRequest) -> HttpResponse:
+    async def _answer(self, request: HttpRequest) -> HttpResponse:
+        """Runs in the endpoint's thread. Health is asked of the consumers' loop: while that stands still, a probe gets
+        no answer."""
         if request.path == "/metrics":
-            is_open = "application/openmetrics-text" in request.accept
-            text = self._instruments.text({self.name: self.tally, **self.tallies()}, openmetrics=is_open)
-            return HttpResponse(text, type=OPENMETRICS if is_open else PLAIN)
-        ready = self.started.is_set() and self._bus is not None and self._bus.connected
+            is_open = wants_openmetrics(request.accept)
+            async with self._scraping:
+                text = await asyncio.to_thread(self._instruments.text, openmetrics=is_open)
+            return HttpResponse(text, type=CONTENT_TYPES[is_open])
+        ready = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._is_ready(), self._loop))
         return health_of(request.path, ready) or HttpResponse(b"there are /metrics, /healthz and /readyz\n", 404)
+
+    async def _is_ready(self) -> bool:
+        return self.started.is_set() and self._bus is not None and self._bus.connected
 
 
 async def _again(look: Callable[[Bus], Awaitable[None]], bus: Bus, seconds: float) -> None:

@@ -1,10 +1,11 @@
-"""Dashboards as Grafana reads them from files, built with its own types. Needs the extra `grafana`.
+"""Dashboards as Grafana reads them from files, built with its own types (grafana-foundation-sdk).
 
 The classic model, schema 42, which every Grafana imports; the newer one is read by the newest alone.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from grafana_foundation_sdk.builders import common as looks
@@ -13,8 +14,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import common
 from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
-
-from conch.metrics.panels import Board, Panel, Variable
+from panels import Board, Panel, Variable
 
 HEIGHTS = {"stat": 4, "timeseries": 8, "table": 8}
 """Rows of a panel."""
@@ -26,6 +26,13 @@ _BUILDERS: dict[str, Any] = {"stat": stat.Panel, "timeseries": timeseries.Panel,
 def as_json(board: Board) -> str:
     """The dashboard's file; the same board gives the same text."""
     return JSONEncoder(sort_keys=True, indent=2, ensure_ascii=False).encode(built(board)) + "\n"
+
+
+def panel_as_json(panel: Panel) -> str:
+    """One panel by itself, without a number and a position."""
+    made = JSONEncoder(sort_keys=True).encode(_panel(panel, 0).build())
+    kept = {name: value for name, value in json.loads(made).items() if name not in ("id", "gridPos")}
+    return json.dumps(kept, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
 
 
 def built(board: Board) -> models.Dashboard:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from conch.metrics.panels import RATE, Board, Panel, Query, Variable, graph, increase, quantile, rate, stat
+from panels import RATE, Board, Panel, Query, Variable, graph, increase, quantile, rate, stat
+
 from conch.metrics.recording import mean_score
 
 HERE = 'instance=~"$instance"'
 AGENT = f'{HERE},agent=~"$agent"'
 COMPONENT = f'{HERE},component=~"$component"'
+ONE = f'{HERE},component="COMPONENT"'
+"""One component; its name is put in where the dashboards are written."""
 CONSUMER = f'{HERE},consumer=~"$consumer"'
 WORST = 20
 """Agents that a panel of the fleet shows."""
@@ -194,6 +197,16 @@ REWARDS: Final = Board(
         ),
     ),
 )
+
+A_COMPONENT: Final = graph(
+    "Scores of COMPONENT",
+    "Before weights: mean, and quantiles as exactly as the buckets are fine; a point leads to the trace of one.",
+    (mean_score(RATE, ONE), "mean"),
+    (quantile(0.5, "conch_reward_score", ONE, "component"), "p50"),
+    (quantile(0.95, "conch_reward_score", ONE, "component"), "p95"),
+    exemplars=True,
+)
+"""What `conch metrics dashboards` adds to the rewards for each component that does not come with Conch."""
 
 BUS: Final = Board(
     "conch-bus",

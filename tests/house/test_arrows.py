@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "conch_services": {"conch_services", "conch", "conch_schemas"},
 }
 FLOORS = [
-    {"disk", "errors", "text", "config", "files", "home", "actions", "python_child", "telemetry", "uptime"},
+    {"disk", "errors", "text", "config", "files", "home", "actions", "python_child", "telemetry", "uptime", "run_info"},
     {
         "bus",
         "minds",
@@ -29,6 +29,7 @@ FLOORS = [
         "leftovers",
         "order",
         "process",
+        "processes",
         "models",
         "passes",
         "seen",

@@ -23,6 +23,7 @@ import structlog
 from nats.aio.subscription import Subscription
 
 from conch.bus.jetstream.connection import Connection, LostReplyError, ServerRefusalError
+from conch.bus.jetstream.names import EPOCH, OWNER
 from conch.bus.jetstream.wire import frame, read_headers
 from conch.bus.protocol import Delivery
 from conch.errors import BusError, FencedError
@@ -36,16 +37,12 @@ HEARTBEAT = 2.0
 cluster, the server that it was on has died."""
 _SECOND = 1_000_000_000
 _NO_CONSUMER, _NO_STREAM = 10014, 10059
-EPOCH = "conch-epoch"
-"""Metadata key of the stream, and key of the bucket: its identity."""
 LOOKS, LOOK_SECONDS = 10, 0.5
 """How often, and how far apart, is looked whether the stream has what was read from it."""
 AGAIN_SECONDS = (0.02, 0.1, 0.5)
 """Before a durable that could not be created for a file that was just removed is created again."""
 _SUBJECTS = 4096
 """Subjects whose text is kept: nearly every event has one that was met before."""
-_HOLDER = "conch-holder"
-"""Metadata key: which reader made the durable. One that comes back and finds another's is fenced."""
 
 
 MOST_BYTES, LEAST_BYTES = 16 * 1024 * 1024, 64 * 1024
@@ -215,7 +212,7 @@ class PullReader:
                 return False
             raise
         metadata: dict[str, str] = info["config"].get("metadata") or {}
-        return metadata.get(_HOLDER, self._holder) != self._holder
+        return metadata.get(OWNER, self._holder) != self._holder
 
     async def _make(self) -> None:
         """The consumer, anew: from behind the last event that was acknowledged, or without that, received."""
@@ -238,7 +235,7 @@ class PullReader:
         else:
             config |= {"opt_start_seq": self._acked + 1, "ack_policy": "all", "ack_wait": 3600 * _SECOND}
             config |= {"durable_name": self._durable, "name": self._durable, "max_ack_pending": 65536}
-            config |= {"metadata": {_HOLDER: self._holder}}
+            config |= {"metadata": {OWNER: self._holder}}
             try:
                 await self._api(f"CONSUMER.DELETE.{self._stream}.{self._durable}")
             except ServerRefusalError as error:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from conch.errors import HomeBusyError, HomeError
+from conch.run_info import RunInfo
 
 DEFAULT_HOME = "~/.local/share/conch"
 FORMAT = 1
@@ -128,8 +128,8 @@ class Home:
         finally:
             os.close(handle)
 
-    def running(self) -> dict[str, Any] | None:
-        """What the run in progress says of itself, or None when there is none."""
+    def running(self) -> RunInfo | None:
+        """What the run in progress tells of itself; None where there is none, or its file cannot be read."""
         try:
             handle = os.open(self.path / "lock", os.O_RDONLY)
         except OSError:
@@ -138,11 +138,11 @@ class Home:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             try:
-                found = json.loads(self.run_file.read_text())
+                found = RunInfo.decode(self.run_file.read_bytes())
             except (OSError, ValueError):
                 return None
             # Another command may hold the lock while what a killed run said of itself still stands there.
-            return found if isinstance(found, dict) and str(found.get("pid")) == _owner(handle) else None
+            return found if str(found.pid) == _owner(handle) else None
         else:
             return None
         finally:

@@ -124,11 +124,12 @@ def access_to(home: Home, settings: Settings) -> Access | None:
     own = Access.of(settings.bus) if settings.bus.url is not None else None
     if (running := home.running()) is None:
         return own
-    bus = running["bus"]
-    if (token := bus.get("token")) is not None:
-        user = bus.get("user")
-        return Access(bus["url"], token=token) if user is None else Access(bus["url"], user=user, password=token)
-    return own if own is not None and own.address == bus["url"] else Access.of(settings.bus, bus["url"])
+    bus = running.bus
+    if bus.token is not None:
+        if bus.user is None:
+            return Access(bus.url, token=bus.token)
+        return Access(bus.url, user=bus.user, password=bus.token)
+    return own if own is not None and own.address == bus.url else Access.of(settings.bus, bus.url)
 
 
 def inbox_of(user: str | None) -> str:

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
-from conch.bus.protocol import Bus, StreamState
-from conch.errors import FencedError
+from conch.bus import checkpoints
+from conch.bus.protocol import Bus, KeyValue, StreamState
+from conch.errors import ContractError, FencedError
 from conch.log import get_logger
 
 log = get_logger(__name__)
 
-KEPT = ("position/", "state/", "agent/")
-"""Keys of the bucket whose values name a place in the stream."""
 AT_ONCE = 64
 """Keys looked at side by side."""
-TRIMMED = "trimmed"
-"""Key of the bucket: before which event the stream was trimmed. What is gone behind that was not trimmed."""
-_PLACES = ("seq", "read")
 
 
 @dataclass(frozen=True)
@@ -82,7 +76,7 @@ async def reconcile(bus: Bus, store_position: int, store_epoch: str) -> Reconcil
     Others may be at work: what they write meanwhile is theirs. The second time changes nothing.
     """
     stream = await bus.state()
-    kept = [key for key in await bus.keys() if key.startswith(KEPT)]
+    kept = [key for key in await bus.keys() if checkpoints.names_position(key)]
     taken_back: list[str] = []
     for start in range(0, len(kept), AT_ONCE):
         some = kept[start : start + AT_ONCE]
@@ -107,58 +101,41 @@ async def reconcile(bus: Bus, store_position: int, store_epoch: str) -> Reconcil
 
 async def report_trimmed(bus: Bus, before: int, epoch: str) -> None:
     """Write down that the events before this one go, before they do."""
-    entry = await bus.get(TRIMMED)
-    value = json.dumps({"before": before, "epoch": epoch}).encode()
-    if entry is None or entry.value != value:
-        await bus.put(TRIMMED, value, revision=entry.revision if entry is not None else 0)
+    entry, record = await bus.get(checkpoints.TRIMMED), checkpoints.TrimRecord(before=before, epoch=epoch)
+    if entry is None or _trimmed(entry) != record:
+        revision = entry.revision if entry is not None else 0
+        await bus.put(checkpoints.TRIMMED, record.encode(), revision=revision)
 
 
 async def _untrimmed(bus: Bus, stream: StreamState) -> int:
     """Events at the beginning that went by themselves since this was asked last: said once, it is how it stands."""
-    entry = await bus.get(TRIMMED)
-    try:
-        told: Any = json.loads(entry.value) if entry is not None else {}
-        before = int(told["before"]) if told["epoch"] == stream.epoch else stream.first
-    except (ValueError, LookupError, TypeError):
-        before = stream.first  # a stream of before this was written down
+    record = _trimmed(await bus.get(checkpoints.TRIMMED))
+    # None: a stream of before this was written down.
+    before = record.before if record is not None and record.epoch == stream.epoch else stream.first
     if before <= stream.first:
         with suppress(FencedError):  # somebody who looked at the same moment wrote it down
             await report_trimmed(bus, stream.first, stream.epoch)
     return max(0, stream.first - before)
 
 
+def _trimmed(entry: KeyValue | None) -> checkpoints.TrimRecord | None:
+    try:
+        return checkpoints.TrimRecord.decode(entry.value) if entry is not None else None
+    except ContractError:
+        return None
+
+
 async def _take_back(bus: Bus, key: str, stream: StreamState) -> bool:
-    """Whether the place under `key` led the stream."""
+    """Whether the position under `key` led the stream."""
     entry = await bus.get(key)
-    try:
-        value: Any = json.loads(entry.value) if entry is not None and entry.value else None
-    except (ValueError, RecursionError):
-        return False  # whoever reads it says so
-    if entry is None or not isinstance(value, dict) or not _ahead(value, stream):
+    if entry is None or checkpoints.rewind(entry.value, stream) is None:
         return False
-    ahead = _ahead(value, await bus.state())  # where others are at work it was written since the stream was looked at
-    if not ahead:
+    # Where others are at work it was written since the stream was looked at.
+    value = checkpoints.rewind(entry.value, await bus.state())
+    if value is None:
         return False
-    value |= ahead | {"epoch": stream.epoch}
     try:
-        await bus.put(key, json.dumps(value, separators=(",", ":")).encode(), revision=entry.revision)
+        await bus.put(key, value, revision=entry.revision)
     except FencedError:
-        return False  # somebody is at work there
+        return False  # another process writes it at this moment
     return True
-
-
-def _ahead(value: dict[str, Any], stream: StreamState) -> dict[str, Any]:
-    """The places of this value that lead the stream, as they are to be."""
-    end = stream.last if value.get("epoch") == stream.epoch else 0
-    ahead: dict[str, Any] = {name: end for name in _PLACES if isinstance(value.get(name), int) and value[name] > end}
-    shares: Any = value.get("shares")
-    if _are_shares(shares) and any(seq > end for seq, _ in shares.values()):
-        ahead["shares"] = {number: (min(seq, end), holder) for number, (seq, holder) in shares.items()}
-    return ahead
-
-
-def _are_shares(shares: Any) -> bool:
-    """Whether these are places of partitions; who reads what is none says so."""
-    return isinstance(shares, dict) and all(
-        isinstance(share, list) and len(share) == 2 and isinstance(share[0], int) for share in shares.values()
-    )

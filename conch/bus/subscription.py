@@ -21,6 +21,7 @@ from conch_schemas import (
     STREAM_SUBJECTS,
     ContractViolationError,
     Event,
+    agent_filter,
     agent_of,
     decode,
     subject_filter,
@@ -212,7 +213,7 @@ class Subscription:
         self._shared_events, self._agent, self._mine = shared_events, agent, mine
         self._types = None if kinds is None else {kind.TYPE for kind in kinds}
         one = agent or "*"
-        everything = STREAM_SUBJECTS if agent is None else (f"conch.v1.{agent}.>",)
+        everything = STREAM_SUBJECTS if agent is None else (agent_filter(agent),)
         self._filters = everything if kinds is None else tuple(subject_filter(kind, one) for kind in kinds)
         self._last = self.given = after
         """`_last`: the last event that was queued or read; `given`: the last that `get` gave out."""

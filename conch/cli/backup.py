@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from conch.bus.jetstream.names import BUCKET_STREAM, STREAM
 from conch.cli.common import CommonOptions, embedded_server, emit, quiet, reach, say, stream_bytes, warn
 from conch.cli.options import COMMON
 from conch.cli.progress import Told, moving
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from conch.config import Settings
     from conch.home import Home
 
-BUCKET, STREAM = "KV_conch", "CONCH"
-"""In the order in which they are taken: what the bucket says of places in the stream must not lead it."""
+TAKEN = (BUCKET_STREAM, STREAM)
+"""In the order in which they are taken: no position in the bucket may lead the stream."""
 _CHOSEN_BY_THE_SERVER = "_nats."
 
 File = Annotated[Path, Parameter(help="The snapshot's file.")]
@@ -52,7 +53,7 @@ async def snapshot(file: File, /, *, common: CommonOptions = COMMON) -> None:
             ) as writer,
             moving() as told,
         ):
-            for stream in (BUCKET, STREAM):
+            for stream in TAKEN:
                 await _take(connection, writer, stream, told)
     _tell(common, "snapshot", file, writer.parts[1].state)
 
@@ -106,7 +107,7 @@ async def restore(
         raise ConchError(f"{home.path} has a run in progress: conch stop, then restore")
     with moving() as told:
         manifest = read_manifest(file, told)
-    for stream in (BUCKET, STREAM):
+    for stream in TAKEN:
         manifest.part(stream)
     with home.owned():
         _refuse_others(home, manifest, force=force)
@@ -231,7 +232,7 @@ async def _refuse_existing(connection: Connection, where: str) -> None:
 async def _remove(connection: Connection) -> None:
     from conch.bus.jetstream.transfer import described
 
-    for stream in (STREAM, BUCKET):
+    for stream in reversed(TAKEN):
         if await described(connection, stream) is not None:
             await connection.api(f"STREAM.DELETE.{stream}")
 
@@ -243,7 +244,7 @@ async def _put_back(
     from conch.bus.archive import chunks_of
     from conch.bus.jetstream.transfer import unpack
 
-    for name in (STREAM, BUCKET):
+    for name in reversed(TAKEN):
         part = manifest.part(name)
         metadata = part.config.get("metadata") or {}
         ours = {key: value for key, value in metadata.items() if not key.startswith(_CHOSEN_BY_THE_SERVER)}

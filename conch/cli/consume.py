@@ -16,6 +16,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from conch.bus import Bus, shared_subscription
+from conch.bus.checkpoints import PARTITIONS
 from conch.cli.common import CommonOptions, open_bus, say, warn
 from conch.cli.options import COMMON
 from conch.cli.people_facts import names_in
@@ -25,7 +26,6 @@ from conch.config.load import chosen_file
 from conch.config.model import HOST_AND_PORT, host_and_port
 from conch.consumer import ConsumerSpec
 from conch.consumer.group.membership import joined
-from conch.consumer.group.position import PARTITIONS
 from conch.consumer.host import HostedConsumer, host
 from conch.consumer.operations.http import HttpRequest, HttpResponse, HttpServer, health_of, listen
 from conch.consumer.plugins.discover import (
@@ -42,6 +42,7 @@ from conch.consumer.process import builtin, introduce, plugin
 from conch.consumer.service import ServiceContext
 from conch.errors import ConchError, UsageError
 from conch.home import Home
+from conch.processes import messages
 from conch.processes.child import run_loop
 from conch.processes.supervisor import GRACE_SECONDS
 from conch.python_child import environment
@@ -85,7 +86,7 @@ def consume(
     configure(settings.log, None, process=name)
     context, running = ServiceContext(settings, home.path, _report), home.running()
     if name not in plugins and not isinstance(builtin_services([name])[name](context), ConsumerSpec):
-        if running is not None and name in running["consumers"] and name not in PLACELESS:
+        if running is not None and name in running.consumers and name not in PLACELESS:
             raise UsageError(
                 f"the run in progress has {name}, which is not shared: conch run --without {name}, then again"
             )
@@ -103,18 +104,19 @@ def _names(one: DiscoveredPlugin) -> tuple[str, ...]:
     return (one.name, f"rule-{one.name}") if one.kind == "rule" else (one.name,)
 
 
-def _report(**line: str) -> None:
+def _report(report: messages.ConsumerReport) -> None:
     """What it waits for outside, or stumbled over; where it shows itself."""
-    if "ui" in line:
-        say(f"page {line['ui']} (conch ui --link prints a way in)")
-    elif line.get("waits"):
-        warn(f"{line['consumer']} waits: {line['waits']}")
-    elif "notes" in line:
-        warn(f"! {line['consumer']}: {line['notes']}")
-    elif "broke" in line:
-        warn(f"{line['consumer']} broke and is started again: {line['broke']}")
-    elif "metrics" in line:
-        say(f"metrics {line['metrics']}")
+    match report:
+        case messages.PageServed():
+            say(f"page {report.url} (conch ui --link prints a way in)")
+        case messages.MetricsServed():
+            say(f"metrics {report.url}")
+        case messages.ConsumerWaits() if report.why:
+            warn(f"{report.consumer} waits: {report.why}")
+        case messages.ConsumerNote():
+            warn(f"! {report.consumer}: {report.note}")
+        case messages.ConsumerBroke():
+            warn(f"{report.consumer} broke and is started again: {report.why}")
 
 
 async def _alone(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,11 +10,11 @@ from cyclopts import App, Parameter
 
 from conch.cli.common import CommonOptions, emit, open_bus, say, table
 from conch.cli.options import COMMON
-from conch.errors import BusError, ConchError, UsageError
+from conch.errors import BusError, ConchError, ContractError, UsageError
 from conch.text import safe_text
 
 if TYPE_CHECKING:
-    from conch.bus import Bus, KeyValue
+    from conch.bus import Bus
     from conch.config import Settings
     from conch.home import Home
     from conch.views.consumers import ConsumerLag
@@ -24,10 +23,6 @@ app = App(name="consumer", help="Who reads the facts, and how far each has come.
 
 STORE = "store"
 """Keeps its place beside its rows; what stands on the bus is its word to others."""
-AGENT = "agent/"
-"""How an agent's written memory is named beside the consumers."""
-WORKER = "worker/"
-"""How a worker's sign of life is named in the bucket."""
 SIGN_SECONDS = 2.5
 """A worker that lives gives a sign every second."""
 
@@ -99,16 +94,18 @@ async def forget(name: str, /, *, yes: Yes = False, common: CommonOptions = COMM
         The consumer's name, as `conch consumer list` shows it, or `agent/NAME`: what that agent's written memory lacks
         is given up then, and the memory stays.
     """
+    from conch.bus.checkpoints import memory_agent
     from conch.consumer.group.lag import forget
 
     home, settings = common.existing(), common.settings()
     if name == STORE:
         raise ConchError("without the store nobody knows what is recorded, and nothing is trimmed: it is not forgotten")
     async with open_bus(home, settings) as bus:
-        await (_refuse_unknown_agent(bus, name) if name.startswith(AGENT) else _refuse_unknown(bus, name))
+        is_memory = memory_agent(name) is not None
+        await (_refuse_unknown_agent(bus, name) if is_memory else _refuse_unknown(bus, name))
         await _refuse_at_work(bus, name)
         _confirm(f"Give up the place of {name} and what it has not read?", yes=yes)
-        await (_give_up_unread(bus, name) if name.startswith(AGENT) else forget(bus, name))
+        await (_give_up_unread(bus, name) if is_memory else forget(bus, name))
     if common.json:
         emit({"schema": "conch.v1.forgotten", "consumer": name})
     else:
@@ -125,43 +122,40 @@ async def standings(common: CommonOptions) -> tuple[int, list[ConsumerLag]]:
 
 async def _refuse_unknown(bus: Bus, name: str) -> None:
     """Raises ConchError for a name that has no place on the bus, and never had."""
-    from conch.consumer.group.position import position_key
+    from conch.bus.checkpoints import position_consumer
 
-    prefix = position_key("")
-    places = {key.removeprefix(prefix) for key in await bus.keys() if key.startswith(prefix)}
-    known = sorted(places | {reader.name for reader in await bus.readers()})
+    positions = (position_consumer(key) for key in await bus.keys())
+    known = sorted({one for one in positions if one is not None} | {reader.name for reader in await bus.readers()})
     if name not in known:
         raise ConchError(f"no consumer {name!r} keeps its place on the bus: {', '.join(known) or 'none does yet'}")
 
 
 async def _refuse_unknown_agent(bus: Bus, key: str) -> None:
-    known = [one for one in await bus.keys() if one.startswith(AGENT)]
+    from conch.bus.checkpoints import memory_agent
+
+    known = [one for one in await bus.keys() if memory_agent(one) is not None]
     if key not in known:
         raise ConchError(f"no memory stands on the bus under {key!r}: {', '.join(known) or 'there is none'}")
 
 
 async def _refuse_at_work(bus: Bus, name: str) -> None:
     """Raises ConchError for a consumer that a worker says it takes part in, or an agent that answers."""
+    from conch.bus.checkpoints import memory_agent
+    from conch.consumer.group.membership import signs
     from conch_schemas import control_subject
 
-    if name.startswith(AGENT):
+    if (agent := memory_agent(name)) is not None:
         try:
-            await bus.request(control_subject(name.removeprefix(AGENT), "status"), b"{}", timeout=1.0)
+            await bus.request(control_subject(agent, "status"), b"{}", timeout=1.0)
         except BusError:
             return
         raise ConchError(f"{name} is at work: conch stop, then again")
-    signs = {key: entry for key in await bus.keys() if (entry := await _sign(bus, key, name)) is not None}
-    if signs:
-        await asyncio.sleep(SIGN_SECONDS)  # a worker that was killed left its last sign
-    for key, before in signs.items():
-        if (now := await _sign(bus, key, name)) is not None and now.revision != before.revision:
-            raise ConchError(f"{name} is at work in {key.removeprefix(WORKER)}: end that first")
-
-
-async def _sign(bus: Bus, key: str, name: str) -> KeyValue | None:
-    """The sign of life of a worker that takes part in this consumer."""
-    entry = await bus.get(key) if key.startswith(WORKER) else None
-    return entry if entry is not None and entry.value and name in json.loads(entry.value)["consumers"] else None
+    before = await signs(bus, name)
+    if before:
+        await asyncio.sleep(SIGN_SECONDS)  # a worker that was killed left its last heartbeat
+        for worker, revision in (await signs(bus, name)).items():
+            if worker in before and revision != before[worker]:
+                raise ConchError(f"{name} is at work in {worker}: end that first")
 
 
 def _confirm(question: str, *, yes: bool) -> None:
@@ -178,13 +172,15 @@ def _confirm(question: str, *, yes: bool) -> None:
 
 async def _give_up_unread(bus: Bus, key: str) -> None:
     """Say of an agent's memory that it holds everything up to now."""
+    from conch.bus.checkpoints import advance
+
     entry, state = await bus.get(key), await bus.state()
     assert entry is not None
     try:
-        value = json.loads(entry.value) | {"seq": state.last, "epoch": state.epoch}
-    except (ValueError, TypeError):
+        value = advance(entry.value, state)
+    except ContractError:
         raise ConchError(f"the memory under {key} cannot be read: conch doctor") from None
-    await bus.put(key, json.dumps(value, ensure_ascii=False).encode(), revision=entry.revision)
+    await bus.put(key, value, revision=entry.revision)
 
 
 def _reset_store(home: Home, settings: Settings) -> None:

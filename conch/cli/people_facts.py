@@ -54,7 +54,7 @@ async def hand_over(
 def names_in(home: Home, settings: Settings) -> list[str]:
     """The agents of the run in progress, else the one of the settings."""
     running = home.running()
-    return list(running["agents"]) if running is not None and running.get("agents") else [settings.agent]
+    return list(running.agents) if running is not None and running.agents else [settings.agent]
 
 
 def agent_named(home: Home, settings: Settings, named: str | None) -> str:

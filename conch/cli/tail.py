@@ -40,6 +40,7 @@ from conch_schemas import (
     SenseMeasured,
     TaskProgressed,
     ThoughtFormed,
+    type_filter,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ async def tail(*, kind: Kinds = None, agent: Of = None, after: After = None, com
         raise BusUnreachableError(f"no run is in progress in {home.path}: start one, or read what was with --after 0")
     if agent is not None and not _TOKEN.fullmatch(agent):
         raise UsageError(f"no agent can be called {agent!r} (--agent)")
-    filters = [f"conch.v1.{agent or '*'}.{one}" for one in _known(kind)]
+    filters = [type_filter(one, agent or "*") for one in _known(kind)]
     as_json = common.json or not sys.stdout.isatty()
     async with (
         open_bus(home, settings) as bus,

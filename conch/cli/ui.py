@@ -56,12 +56,12 @@ def ui(
 def _running(home: Home) -> str:
     """Where the page of this home is. Raises BusUnreachableError where there is none."""
     run = home.running()
-    address = (run["ui"] if run is not None else None) or LoginTokens(home).shown()
+    address = (run.ui if run is not None else None) or LoginTokens(home).shown()
     if address is None:
         raise BusUnreachableError(
             f"there is no page of {home.path}: conch run serves it, and conch ui does alone; --home names another home"
         )
-    return str(address)
+    return address
 
 
 def _tell(common: CommonOptions, settings: Settings, home: Home, address: str, *, prefix: str = "") -> None:

@@ -14,6 +14,7 @@ from conch.consumer.service import Service
 from conch.errors import ConchError, ConfigError, ContractError, FencedError
 from conch.log import get_logger
 from conch.processes.child import innermost
+from conch.processes.messages import ConsumerBroke, ConsumerDown, ConsumerReport
 
 log = get_logger(__name__)
 
@@ -46,7 +47,7 @@ async def host(
     shared_events: SharedSubscription,
     running: Sequence[HostedConsumer],
     stop: asyncio.Event,
-    report: Callable[..., None],
+    report: Callable[[ConsumerReport], None],
     beside: Beside | None = None,
 ) -> None:
     """Run consumers side by side until `stop`. One that breaks is started again with back-off and harms no other.
@@ -65,7 +66,10 @@ async def host(
 
 
 async def keep(
-    shared_events: SharedSubscription, one: HostedConsumer, stop: asyncio.Event, report: Callable[..., None]
+    shared_events: SharedSubscription,
+    one: HostedConsumer,
+    stop: asyncio.Event,
+    report: Callable[[ConsumerReport], None],
 ) -> None:
     """Run one consumer until `stop`, started again whenever it breaks; see `host`."""
     breaks: list[float] = []
@@ -87,7 +91,7 @@ async def keep(
         except Exception as error:
             broke = innermost(error)
             log.exception("consumer.broke", consumer=one.name)
-            report(consumer=one.name, broke=f"{type(broke).__name__}: {broke}")
+            report(ConsumerBroke(consumer=one.name, why=f"{type(broke).__name__}: {broke}"))
             now = time.monotonic()
             breaks = [*(at for at in breaks if now - at < BREAKS_SECONDS), now]
             if len(breaks) >= MOST_BREAKS:
@@ -96,4 +100,4 @@ async def keep(
             await asyncio.sleep(BACKOFF[min(len(breaks), len(BACKOFF)) - 1])
     if one.down:
         log.error("consumer.down", consumer=one.name, why=one.down)
-        report(consumer=one.name, down=one.down)
+        report(ConsumerDown(consumer=one.name, why=one.down))

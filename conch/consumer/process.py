@@ -24,8 +24,9 @@ from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
 from conch.consumer.service import ExporterService, Service, ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.experience import store_path
+from conch.processes import messages
 from conch.processes.child import BUS_SECONDS, ChildProcessLink, run_child
-from conch_schemas import STREAM_SUBJECTS
+from conch_schemas import STREAM_SUBJECTS, agent_filter
 
 SWITCH_SECONDS = 0.0005
 """Time that a thread may keep the interpreter: with Python's 5 ms the store's waits longer for it than for the disk."""
@@ -39,7 +40,7 @@ async def quiet(bus: Bus, running: Sequence[HostedConsumer], agents: Sequence[st
 
     `agents`: whose events alone count, where others go on with theirs; none: everybody's.
     """
-    theirs = [f"conch.v1.{agent}.>" for agent in agents] if 0 < len(agents) <= FEW else STREAM_SUBJECTS
+    theirs = [agent_filter(agent) for agent in agents] if 0 < len(agents) <= FEW else STREAM_SUBJECTS
     while True:
         last = (await bus.state()).last
         while not all(one.down or _is_done(one, last) for one in running):  # noqa: ASYNC110 - nobody tells
@@ -92,49 +93,50 @@ def plugin(
     return HostedConsumer(loaded.name, lambda: SharedConsumer(loaded, members))
 
 
-async def live(child: ChildProcessLink) -> None:
+async def live(child: ChildProcessLink[messages.ConsumersStart[DiscoveredPlugin]]) -> None:
     """The consumers that the spec names, until told to stop; `finish` stops them once everything is handled."""
     sys.setswitchinterval(SWITCH_SECONDS)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     finish = asyncio.Event()
-    child.on("stop", lambda _: stop.set())
-    child.on("finish", lambda _: finish.set())
+    child.on(messages.StopCommand, lambda _: stop.set())
+    child.on(messages.FinishCommand, lambda _: finish.set())
     async with (
-        JetStreamBus(child.access, name=child.spec["name"], strict=child.strict, connect_timeout=BUS_SECONDS) as bus,
+        JetStreamBus(child.access, name=child.spec.name, strict=child.strict, connect_timeout=BUS_SECONDS) as bus,
         shared_subscription(bus) as shared_events,
         joined(bus, _names(child), _worker(child)) as members,
         AsyncExitStack() as stack,
     ):
-        begin = await weighed(bus, child.spec["agents"][0])
-        context = ServiceContext(child.settings, child.home, child.report, begin, child.spec.get("since"))
-        running = builtin(context, child.spec["builtin"], members)
+        begin = await weighed(bus, child.spec.agents[0])
+        context = ServiceContext(child.settings, child.home, child.report, begin, child.spec.since)
+        running = builtin(context, child.spec.builtin, members)
 
         def made(one: DiscoveredPlugin, begin: int) -> HostedConsumer:
             return plugin(one, context, members, stack, begin=begin)
 
-        running += [made(DiscoveredPlugin(**described), begin) for described in child.spec["plugins"]]
+        running += [made(described, begin) for described in child.spec.plugins]
         changing = None
-        if child.spec["reloads"]:
+        if child.spec.reloads:
             changing = RuleReload(
                 shared_events,
                 running,
                 made,
-                agent=child.spec["agents"][0],
+                agent=child.spec.agents[0],
                 patience=child.settings.rewards.deadline,
                 stop=stop,
                 report=child.report,
             )
-            child.on("rules", changing.want)
+            want = changing.want
+            child.on(messages.ChangeRules[DiscoveredPlugin], lambda command: want(command.rules))
         beside = [
-            asyncio.create_task(_finish(bus, running, child.spec["agents"], finish, stop), name="conch.finish"),
+            asyncio.create_task(_finish(bus, running, child.spec.agents, finish, stop), name="conch.finish"),
             asyncio.create_task(introduce(running, child.report), name="conch.introduce"),
         ]
-        if any(one["kind"] == "consumer" for one in child.spec["plugins"]):
+        if any(isinstance(one, DiscoveredPlugin) and one.kind == "consumer" for one in child.spec.plugins):
             beside.append(asyncio.create_task(keep_reporting(child.report), name="conch.metrics.report"))
         else:
-            child.on("plugin_metrics", lambda told: PLUGIN_METRICS.take(told["process"], told["metrics"]))
-        if child.spec["keeps"]:
+            child.on(messages.ShowPluginMetrics, lambda told: PLUGIN_METRICS.take(told.process, told.metrics))
+        if child.spec.keeps:
             keeping = keep_trimmed(bus, child.settings.bus.keep, store_path(child.settings.store.url, child.home))
             beside.append(asyncio.create_task(keeping, name="conch.keep"))
         try:
@@ -149,15 +151,15 @@ async def live(child: ChildProcessLink) -> None:
                 task.cancel()
 
 
-def _names(child: ChildProcessLink) -> list[str]:
+def _names(child: ChildProcessLink[messages.ConsumersStart[DiscoveredPlugin]]) -> list[str]:
     """What runs here, as the others know it."""
-    return [*child.spec["builtin"], *(DiscoveredPlugin(**described).consumer for described in child.spec["plugins"])]
+    return [*child.spec.builtin, *(described.consumer for described in child.spec.plugins)]
 
 
-def _worker(child: ChildProcessLink) -> str:
+def _worker(child: ChildProcessLink[messages.ConsumersStart[DiscoveredPlugin]]) -> str:
     """The same name whenever this process of this home is started: what it held before is its own again at once."""
     place = uuid.uuid5(uuid.NAMESPACE_URL, f"{socket.gethostname()}{child.home.resolve()}")
-    return f"{child.spec['name']}-{place.hex[:8]}"
+    return f"{child.spec.name}-{place.hex[:8]}"
 
 
 async def _finish(
@@ -168,7 +170,7 @@ async def _finish(
     stop.set()
 
 
-async def introduce(running: Sequence[HostedConsumer], report: Callable[..., None]) -> None:
+async def introduce(running: Sequence[HostedConsumer], report: Callable[[messages.ConsumerReport], None]) -> None:
     """Let an exporter show what the consumers beside it count, and say where it listens."""
     met: dict[str, object] = {}
     while True:
@@ -181,13 +183,13 @@ async def introduce(running: Sequence[HostedConsumer], report: Callable[..., Non
             elif service.address is not None:
                 met[one.name] = service
                 service.tallies = lambda: {each.name: each.now.tally for each in running if each.now is not None}
-                report(metrics=f"{service.address}/metrics")
+                report(messages.MetricsServed(url=f"{service.address}/metrics"))
         await asyncio.sleep(POLL_SECONDS)
 
 
 def main() -> None:
     """Entry point of the process."""
-    run_child("consumers", live)
+    run_child("consumers", messages.ConsumersStart[DiscoveredPlugin], live)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from conch.bus import Bus, SharedSubscription
 from conch.config import Settings
 from conch.consumer.runtime.output import ConsumerCounts
 from conch_schemas import Event
+
+if TYPE_CHECKING:  # a program that only declares rules needs no messages
+    from conch.processes.messages import ConsumerReport
 
 
 @dataclass(frozen=True)
@@ -22,9 +25,8 @@ class ServiceContext:
     settings: Settings
     home: Path
     """The home directory."""
-    report: Callable[..., None] = lambda **_: None
-    """Tells the run: `report(consumer=NAME, waits=SENTENCE)` what a service waits for outside, "" once it does not;
-    `report(consumer=NAME, notes=SENTENCE)` what somebody should know."""
+    report: Callable[[ConsumerReport], None] = lambda _: None
+    """Tells the run: `ConsumerWaits` what a service waits for outside, `ConsumerNote` what a person should know."""
     begin: int = 0
     """Where the weight set in force stands in the stream: who scores for the first time begins behind it."""
     since: int | None = None

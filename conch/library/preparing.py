@@ -6,9 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import structlog
 
 from conch.bus import Bus
 from conch.cli.run.agents import AgentIdentity, members
@@ -19,10 +16,12 @@ from conch.consumer.plugins.discover import Discovery, discover, reserved
 from conch.errors import ContractError
 from conch.experience import store_path
 from conch.home import Home
+from conch.log import get_logger
+from conch.processes import messages
 from conch.trusted import refuse_writable, workspace_in
-from conch.values import in_force
+from conch.values import Values, in_force
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Prepared:
 
     member: AgentIdentity
     found: Discovery
-    values: dict[str, Any]
+    values: Values
     born: int
     """Where the stream ended before anything of this run was published."""
     began: int
@@ -42,18 +41,18 @@ class Prepared:
 class Order:
     """What an agent is made of in this process; see `conch.cycle.hosting.factory.AgentsOrder`."""
 
-    spec: dict[str, Any]
+    spec: messages.AgentsSpec
     settings: Settings
     home: Path
 
-    def report(self, **line: Any) -> None:
+    def report(self, report: messages.Report) -> None:
         """Log a change of the agent's state."""
-        logged(**line)
+        logged(report)
 
 
-def logged(**line: Any) -> None:
-    """Log what `conch run` tells its supervisor."""
-    log.info("run.reported", **line)
+def logged(report: messages.Report) -> None:
+    """Log what the children of `conch run` report to the supervisor."""
+    log.info("run.reported", **report.model_dump(mode="json"))
 
 
 async def prepare(bus: Bus, home: Home, settings: Settings, rules: Sequence[str]) -> Prepared:
@@ -72,7 +71,7 @@ async def prepare(bus: Bus, home: Home, settings: Settings, rules: Sequence[str]
     crew = await reconciled(bus, store_path(settings.store.url, home.path), crew, log.warning)
     crew = await with_numbers(bus, home, crew, log.warning)
     await set_weights(bus, crew, settings, found)
-    return Prepared(crew[0], found, values.model_dump(mode="json"), born, (await bus.state()).last)
+    return Prepared(crew[0], found, values, born, (await bus.state()).last)
 
 
 def _refuse_broken(found: Discovery) -> None:
@@ -83,22 +82,20 @@ def _refuse_broken(found: Discovery) -> None:
         log.warning("plugin.set_aside", origin=broken.origin, why=broken.why)
 
 
-def agent_spec(found: Prepared, home: Home, settings: Settings, cycles: int | None) -> dict[str, Any]:
+def agent_spec(found: Prepared, home: Home, settings: Settings, cycles: int | None) -> messages.AgentsSpec:
     """The spec of an `Order` of one agent, as `conch run` writes it."""
     member = found.member
-    agent = {
-        "name": member.name,
-        "agentuid": member.agentuid,
-        "beyond": member.beyond,
-        "born": found.born if member.fresh else None,
-        "begun": None,
-    }
-    workspace = str(workspace_in(home, settings))
-    return {
-        "cycles": cycles,
-        "agents": [agent],
-        "resting": {},
-        "workspace": workspace,
-        "alone": True,
-        "values": found.values,
-    }
+    agent = messages.AgentStart(
+        name=member.name,
+        agentuid=member.agentuid,
+        beyond=member.beyond,
+        born=found.born if member.fresh else None,
+    )
+    return messages.AgentsSpec(
+        cycles=cycles,
+        agents=(agent,),
+        resting={},
+        workspace=workspace_in(home, settings),
+        alone=True,
+        values=found.values,
+    )

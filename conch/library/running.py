@@ -33,6 +33,7 @@ from conch.library.preparing import Order, agent_spec, logged, prepare
 from conch.library.runs import AgentRun, Run
 from conch.minds import Mind
 from conch.minds.scripted import ScriptedMind, ScriptLine
+from conch.processes.messages import ConsumerDown, ConsumerReport
 
 Consumer = Callable[..., Any]
 """A function that `@consumer` declares."""
@@ -152,7 +153,7 @@ async def running(
         async with _group() as group:
             stop = asyncio.Event()
             run = AgentRun(bus, prepared.began, scoring, given.agent, place.path)
-            acting = group.create_task(AgentHost(shared_events, agents.hosted).run(), name="conch.agent")
+            acting = group.create_task(AgentHost(shared_events, agents.agent_runner).run(), name="conch.agent")
             group.create_task(host(shared_events, scoring, stop, _refuse_down), name="conch.consumers")
             trimming = keep_trimmed(bus, given.bus.keep, store_path(given.store.url, place.path))
             beside = [
@@ -162,7 +163,7 @@ async def running(
             yield run
             for task in beside:
                 task.cancel()
-            for one in agents.hosted:
+            for one in agents.agent_runner:
                 one.control.stop()
             await asyncio.wait([acting])
             stop.set()
@@ -211,8 +212,8 @@ def _worker() -> str:
     return f"{own_name()}-{secrets.token_hex(3)}"
 
 
-def _refuse_down(**line: Any) -> None:
+def _refuse_down(report: ConsumerReport) -> None:
     """A consumer that stays down ends the run: a program has no `conch status` that would tell of it."""
-    if "down" in line:
-        raise ConchError(f"consumer {line['consumer']} stays down: {line['down']}")
-    logged(**line)
+    if isinstance(report, ConsumerDown):
+        raise ConchError(f"consumer {report.consumer} stays down: {report.why}")
+    logged(report)

@@ -8,14 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any, Generic, Self, TypeVar, overload
 
-import structlog
-
 from conch.bus import Bus, Delivery, Reader, Stored
 from conch.bus.subscription import decoded
+from conch.log import get_logger
 from conch.processes.child import innermost
 from conch_schemas import STREAM_SUBJECTS, ContractViolationError, Event, encode, subject_filter, subject_of
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 E = TypeVar("E", bound=Event)
 
 

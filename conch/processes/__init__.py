@@ -1,1 +1,5 @@
-"""The process tree of a run: the supervisor, its children, and the messages between them."""
+"""The process tree of a run: what the supervisor and its children tell each other.
+
+`messages`: start specs, commands and reports; `rule_messages`: the lines between a rule's consumer and its process;
+`line`: how a line is written and read.
+"""

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import json
 import os
 import select
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from conch.bus.access import Access
-from conch.config import Settings
-from conch.errors import ConchError
+from conch.errors import ConchError, ContractError
+from conch.log import get_logger
+from conch.processes import messages
+from conch.processes.line import PipeMessage, decode_line, kind_of
 from conch.telemetry import configure
+
+log = get_logger(__name__)
 
 FATAL_REPORTED = 70
 """Exit status of a child that has said why it cannot go on."""
@@ -29,47 +30,49 @@ ORDER_LIMIT = 64 * 1024 * 1024
 """Bytes of an order: rules come with the text of their files."""
 
 
-class ChildProcessLink:
+StartT = TypeVar("StartT", bound=messages.ChildStart)
+CommandT = TypeVar("CommandT", bound=PipeMessage)
+
+
+class ChildProcessLink(Generic[StartT]):
     """What a child process is given, and its line to the supervisor."""
 
-    def __init__(self, spec: dict[str, Any], early: bytes = b"") -> None:
+    def __init__(self, spec: StartT, early: bytes = b"") -> None:
         """`early`: what came behind the spec already."""
         self.spec = spec
-        self.settings = Settings.model_validate(spec["settings"])
-        self.home = Path(spec["home"])
-        self.access = Access(**spec["access"])
-        """How the bus is reached."""
-        self._orders: dict[str, Callable[[Any], None]] = {}
+        self.settings, self.home, self.access = spec.settings, spec.home, spec.access
+        self._handlers: dict[str, Callable[[bytes], None]] = {}
+        """What to do with the line of a command, by its kind."""
         self._unread = early
-        self._early: dict[str, Any] = {}
-        """Orders that came before anybody knew what to do, the newest of each kind."""
+        self._early: dict[str, bytes] = {}
+        """Lines of commands that came before there was a handler, the newest of each kind."""
 
     @property
     def strict(self) -> bool:
         """Whether an acknowledged event must be on disk."""
         return self.settings.bus.durability == "strict"
 
-    def on(self, order: str, do: Callable[[Any], None]) -> None:
-        """What to do at an order of the supervisor, `stop`, `finish`, `rules`, with what is said with it (None:
-        nothing). One that has come already is obeyed at once.
-        """
-        self._orders[order] = do
-        if order in self._early:
-            do(self._early.pop(order))
+    def on(self, command: type[CommandT], do: Callable[[CommandT], None]) -> None:
+        """Call `do` for each command of this type (of `conch.processes.messages`); at once for one that has come
+        already."""
+        kind: str = command.model_fields["kind"].default
 
-    def report(self, **line: Any) -> None:
-        """A line to the supervisor. Never fails: without a supervisor nobody listens."""
-        try:
-            sys.stdout.write(json.dumps(line) + "\n")
-            sys.stdout.flush()
-        except OSError:
-            pass
+        def obey(line: bytes) -> None:
+            do(decode_line(command, line, f"the command {kind}"))
+
+        self._handlers[kind] = obey
+        if (early := self._early.pop(kind, None)) is not None:
+            self._obey(early)
+
+    def report(self, report: messages.Report) -> None:
+        """Tell the supervisor. Never fails: without a supervisor nothing reads it."""
+        write_report(report)
 
     async def beat(self) -> None:
         """Report that the event loop runs, for ever. A supervisor that does not read is not waited for."""
         while True:
             if select.select([], [sys.stdout], [], 0)[1]:
-                self.report(alive=True)
+                self.report(messages.Heartbeat())
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
     async def obey(self) -> None:
@@ -78,17 +81,30 @@ class ChildProcessLink:
         reader.feed_data(self._unread)
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         while line := await reader.readline():
-            order, _, rest = line.decode().strip().partition(" ")
-            said = json.loads(rest) if rest else None
-            if (do := self._orders.get(order)) is not None:
-                do(said)
-            else:
-                self._early[order] = said
+            self._obey(line)
         os._exit(1)
 
+    def _obey(self, line: bytes) -> None:
+        """Do what a line commands; one that cannot be read is logged and passed over."""
+        try:
+            kind = kind_of(line, "a command")
+            if (handle := self._handlers.get(kind)) is not None:
+                handle(line)
+            else:
+                self._early[kind] = line
+        except ContractError as error:
+            log.error("process.command_unreadable", error=str(error))
 
-def run_child(name: str, live: Callable[[ChildProcessLink], Awaitable[None]]) -> None:
-    """A child's main: read the spec (one line of JSON), live, end. Errors of ours are reported in one sentence."""
+
+def write_report(report: messages.Report) -> None:
+    """Write a report to stdout, where the supervisor reads it."""
+    with contextlib.suppress(OSError):
+        sys.stdout.write(report.encode().decode())
+        sys.stdout.flush()
+
+
+def run_child(name: str, start: type[StartT], live: Callable[[ChildProcessLink[StartT]], Awaitable[None]]) -> None:
+    """A child's main: read its start spec (one line), live, end. Errors of ours are reported in one sentence."""
     # A pipe's buffered reader would swallow the orders that follow the spec.
     told = b""
     while b"\n" not in told:
@@ -97,17 +113,17 @@ def run_child(name: str, live: Callable[[ChildProcessLink], Awaitable[None]]) ->
             return
         told += piece
     line, _, early = told.partition(b"\n")
-    child = ChildProcessLink(json.loads(line), early)
-    _collect_seldom()
-    configure(child.settings.log, child.home / "logs" / f"{name}.log", process=name)
     try:
+        child = ChildProcessLink(decode_line(start, line, f"the start of {name}"), early)
+        _collect_seldom()
+        configure(child.settings.log, child.home / "logs" / f"{name}.log", process=name)
         run_loop(_live(child, live))
-        child.report(done=True)
+        write_report(messages.WorkDone())
     except (ConchError, ExceptionGroup) as raised:
         error = innermost(raised)
         if not isinstance(error, ConchError):
             raise
-        child.report(fatal=str(error), code=error.exit_code)
+        write_report(messages.ChildFailed(error=str(error), exit_code=error.exit_code))
         sys.exit(FATAL_REPORTED)
 
 
@@ -133,7 +149,7 @@ def innermost(error: BaseException) -> BaseException:
     return error
 
 
-async def _live(child: ChildProcessLink, live: Callable[[ChildProcessLink], Awaitable[None]]) -> None:
+async def _live(child: ChildProcessLink[StartT], live: Callable[[ChildProcessLink[StartT]], Awaitable[None]]) -> None:
     beside = [
         asyncio.create_task(child.obey(), name="conch.orders"),
         asyncio.create_task(child.beat(), name="conch.heartbeat"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import time
@@ -22,8 +21,9 @@ from typing import Any
 
 from conch.bus import Bus
 from conch.bus.server import EmbeddedServer, die_with_parent
-from conch.errors import BusError, BusUnreachableError, ConchError, ServerDiedError
+from conch.errors import BusError, BusUnreachableError, ConchError, ContractError, ServerDiedError
 from conch.log import get_logger
+from conch.processes import messages
 from conch.processes.child import HEARTBEAT_SECONDS
 from conch.processes.silence import LOOK_SECONDS, Unresponsiveness, is_stopped
 from conch.python_child import DIRECTORY, environment, python_command
@@ -47,6 +47,10 @@ SILENT_SECONDS = 10.0
 """Without a heartbeat, after which a stopped process is told; twice that, where it is not known to be stopped."""
 BEGIN_SECONDS = 60.0
 """The same before its first heartbeat: it imports."""
+LINE_BYTES = 4 * 1024 * 1024
+"""Longest line of a child that is read as a report."""
+MOST_UNREADABLE = 20
+"""Lines of one process that are no reports and are logged; what a plug-in prints beyond is not."""
 
 
 @dataclass
@@ -149,7 +153,7 @@ class ChildProcess:
         watched: ChildRecord,
         module: str,
         *,
-        hear: Callable[[ChildRecord, dict[str, Any]], None],
+        hear: Callable[[ChildRecord, messages.Report], None],
         changed: Callable[[], None],
         tell: Callable[[str], None],
         lasts: bool = True,
@@ -178,11 +182,11 @@ class ChildProcess:
             preexec_fn=partial(_as_child, self._nice),
             env=_ONE_THREAD | environment(secrets=self._secrets),
             cwd=DIRECTORY,
-            limit=4 * 1024 * 1024,
+            limit=LINE_BYTES,
         )
         self.watched.pid, self._has_spec, self._is_done = self._process.pid, False, False
 
-    async def live(self, spec: Callable[[], Awaitable[dict[str, Any]]]) -> int:
+    async def live(self, spec: Callable[[], Awaitable[messages.ChildStart]]) -> int:
         """Give it its spec and keep it alive until it ends by itself or can no more. 0 where its work is done: it must
         have said so, for code that it imports may end it with status 0 too.
 
@@ -192,7 +196,7 @@ class ChildProcess:
             while True:
                 if self._process is None:
                     await self.begin()
-                status = await self._once(json.dumps(await spec()))
+                status = await self._once(await spec())
                 in_order = status == 0 and self._is_done and (self._finishing or not self._lasts)
                 if in_order or self.fatal is not None or self._ending:
                     self.watched.ended(self.fatal[0] if self.fatal is not None else None)
@@ -210,58 +214,71 @@ class ChildProcess:
         finally:
             self.kill()
 
-    async def _once(self, spec: str) -> int:
+    async def _once(self, spec: messages.ChildStart) -> int:
         process = self._process
         assert process is not None
         assert process.stdout is not None
         self._has_spec = True
-        self._order(spec)
+        self._write(spec)
         if self._ending or self._finishing:  # asked for before it could be heard
-            self._order("stop" if self._ending else "finish")
+            self._write(messages.StopCommand() if self._ending else messages.FinishCommand())
         self.watched.state = "up"
         self._changed()
         response = Responsiveness(self.watched, BEGIN_SECONDS, self._changed, self._tell)
         looking = asyncio.create_task(response.keep_looking(), name=f"{self.watched.name}.response")
         try:
-            while line := await process.stdout.readline():
-                response.heard(SILENT_SECONDS)
-                with contextlib.suppress(ValueError):
-                    self._heard(json.loads(line))
+            await self._read(process.stdout, response)
         finally:
             looking.cancel()
         status = await process.wait()
         self._process = None
         return status
 
-    def _heard(self, line: dict[str, Any]) -> None:
-        if "alive" in line:
-            return
-        if "fatal" in line:
-            self.fatal = (str(line["fatal"]), int(line.get("code", 1)))
-        elif "done" in line:
-            self._is_done = True
-        else:
-            self._hear(self.watched, line)
+    async def _read(self, stdout: asyncio.StreamReader, response: Responsiveness) -> None:
+        """Read its reports until it closes its end. A line that is no report is logged and passed over."""
+        unreadable = 0
+        while True:
+            try:
+                if not (line := await stdout.readline()):
+                    return
+                response.heard(SILENT_SECONDS)
+                self._heard(messages.decode_report(line))
+            except (ContractError, ValueError) as error:
+                unreadable += 1
+                if unreadable <= MOST_UNREADABLE:
+                    why = str(error) if isinstance(error, ContractError) else f"a line has more than {LINE_BYTES} bytes"
+                    log.warning("process.report_unreadable", name=self.watched.name, error=why)
 
-    def _order(self, line: str) -> None:
-        """Write a line to it, the spec before all others; one that is gone hears nothing."""
+    def _heard(self, report: messages.Report) -> None:
+        match report:
+            case messages.Heartbeat():
+                pass
+            case messages.ChildFailed():
+                self.fatal = (report.error, report.exit_code)
+            case messages.WorkDone():
+                self._is_done = True
+            case _:
+                self._hear(self.watched, report)
+
+    def _write(self, line: messages.ChildStart | messages.Command) -> None:
+        """Write a line to it, the start spec before all others; one that is gone reads nothing."""
         if self._has_spec and self._process is not None and self._process.stdin is not None:
             with contextlib.suppress(OSError, RuntimeError):
-                self._process.stdin.write(line.encode() + b"\n")
+                self._process.stdin.write(line.encode())
 
-    def tell(self, order: str, said: Any) -> None:
-        """Give it an order with what is said with it. One that is started again learns it from its spec."""
-        self._order(f"{order} {json.dumps(said)}")
+    def tell(self, command: messages.Command) -> None:
+        """Give it a command. One that is started again learns it from its start spec."""
+        self._write(command)
 
     def finish(self) -> None:
         """Ask it to end once everything is handled; one that dies meanwhile is started again for that."""
         self._finishing = True
-        self._order("finish")
+        self._write(messages.FinishCommand())
 
     def end(self) -> None:
         """Ask it to end in order; it is not started again."""
         self._ending = True
-        self._order("stop")
+        self._write(messages.StopCommand())
 
     async def gone(self) -> None:
         """End it at once and wait until it is."""

@@ -9,6 +9,7 @@ from uuid import UUID, uuid5
 
 from conch.errors import BusError, BusUnreachableError, ConchError, UsageError
 from conch.home import Home
+from conch.run_info import RunInfo
 from conch_schemas import Event, control_subject, encode, source_of, subject_of
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ async def handed_over(
     return {}
 
 
-def _rests(running: Mapping[str, Any] | None, agent: str) -> bool:
-    return running is not None and agent not in running["agents"]
+def _rests(running: RunInfo | None, agent: str) -> bool:
+    return running is not None and agent not in running.agents
 
 
 def told_by_person(home: Home, agent: str, kind: type[E], key: str, **data: Any) -> E:

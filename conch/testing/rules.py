@@ -18,6 +18,7 @@ from conch.consumer.plugins.rule_state import OwnRuleState, RuleWindow, after_ac
 from conch.consumer.plugins.rule_worker import answer_of
 from conch.consumer.spec import RuleSpec
 from conch.errors import ContractError
+from conch.processes.rule_messages import RuleAnswer, RuleAnswered, RuleFailed, RuleInput
 from conch_schemas import ActionTaken, Score
 
 LIMITS = Settings().rewards
@@ -59,22 +60,24 @@ def score(rule: Callable[..., Any], action: ActionTaken, history: Sequence[Actio
     for act in (*history, action):
         answer = _answer(spec, carried, act, seconds)
         found = worker.late() if answer is None else worker.judge(answer)
-        carried = _after(spec, carried, act, answer or {}, found)
+        carried = _after(spec, carried, act, answer, found)
     return found
 
 
-def _answer(spec: RuleSpec, carried: BaseModel | None, action: ActionTaken, seconds: float) -> dict[str, Any] | None:
+def _answer(spec: RuleSpec, carried: BaseModel | None, action: ActionTaken, seconds: float) -> RuleAnswer | None:
     """What the rule answers, in a thread with an event loop of its own; None: not in time."""
-    given = carried.text if isinstance(carried, OwnRuleState) else None
-    earlier = carried.acts if isinstance(carried, RuleWindow) else ()
-    answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    given = RuleInput(
+        state=carried.text if isinstance(carried, OwnRuleState) else None,
+        acts=carried.acts if isinstance(carried, RuleWindow) else (),
+    )
+    answers: queue.SimpleQueue[RuleAnswer] = queue.SimpleQueue()
 
     def ask() -> None:
         loop = asyncio.new_event_loop()
         try:
-            answers.put(answer_of(spec, loop, earlier if spec.window is not None else given, action))
+            answers.put(answer_of(spec, loop, given, action))
         except BaseException as error:
-            answers.put({"error": error_words(error, None)})
+            answers.put(RuleFailed(id=action.id, error=error_words(error, None)))
         finally:
             loop.close()
 
@@ -86,11 +89,11 @@ def _answer(spec: RuleSpec, carried: BaseModel | None, action: ActionTaken, seco
 
 
 def _after(
-    spec: RuleSpec, carried: BaseModel | None, action: ActionTaken, answer: dict[str, Any], found: Score
+    spec: RuleSpec, carried: BaseModel | None, action: ActionTaken, answer: RuleAnswer | None, found: Score
 ) -> BaseModel | None:
     """What the rule carries after an act: its state where it answered, the acts of its window however they scored."""
     if isinstance(carried, RuleWindow) and spec.window is not None:
         return after_act(carried.acts, action, spec.window)
-    if found.status in ANSWERED and isinstance(state := answer.get("state"), str):
-        return OwnRuleState(text=state)
+    if found.status in ANSWERED and isinstance(answer, RuleAnswered) and answer.state is not None:
+        return OwnRuleState(text=answer.state)
     return carried

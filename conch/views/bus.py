@@ -7,7 +7,7 @@ from typing import Any
 
 from conch.bus import Bus
 from conch.bus.jetstream.connection import Connection
-from conch.bus.jetstream.reader import EPOCH
+from conch.bus.jetstream.names import BUCKET_STREAM, EPOCH, STREAM
 from conch.bus.jetstream.transfer import described
 from conch.config import Settings
 from conch.consumer.group.lag import standings
@@ -19,7 +19,7 @@ FULL = 0.8
 
 async def survey(bus: Bus, connection: Connection, settings: Settings, url: str) -> dict[str, Any]:
     """`conch.v1.bus`: the server, the stream and the bucket, how far the consumers are, and what to look after."""
-    stream, bucket = await described(connection, "CONCH"), await described(connection, "KV_conch")
+    stream, bucket = await described(connection, STREAM), await described(connection, BUCKET_STREAM)
     assert stream is not None
     assert bucket is not None
     level = (await connection.api("INFO"))["api"].get("level", 0)

@@ -84,7 +84,7 @@ def _format(home: Home, says: str) -> DoctorFinding:
             return DoctorFinding("home", "ok", f"{says}, no run has it")
     except HomeError as error:
         if (run := home.running()) is not None:
-            return DoctorFinding("home", "ok", f"{says}, in use by the run in progress (process {run.get('pid', '?')})")
+            return DoctorFinding("home", "ok", f"{says}, in use by the run in progress (process {run.pid})")
         return DoctorFinding("home", "problem", str(error), "conch run will be refused")
 
 
@@ -141,7 +141,7 @@ async def bus(home: Home, settings: Settings) -> DoctorFinding:
         says = (
             f"{'your own bus' if run is None else 'the run in progress has a bus'} at {access.shown}, JetStream answers"
         )
-        seen = not strict or (run is not None and run["bus"].get("embedded", False))
+        seen = not strict or (run is not None and run.bus.embedded)
         return DoctorFinding("bus", "ok", says) if seen else DoctorFinding("bus", "warning", says, UNSEEN)
     except (ConchError, OSError, subprocess.SubprocessError, LookupError, ValueError) as error:
         named = next((key for key in ("url", "server") if getattr(settings.bus, key) is not None), None)
@@ -316,7 +316,7 @@ def metrics_port(home: Home, settings: MetricsSettings) -> DoctorFinding:
     """Where the run in progress has /metrics; without one, whether the port is free, had as the run would have it. One
     that was not named is replaced by a free one."""
     if (run := home.running()) is not None:
-        where = f"the run in progress has /metrics at {run['metrics']}" if run.get("metrics") else ""
+        where = f"the run in progress has /metrics at {run.metrics}" if run.metrics else ""
         return DoctorFinding("port", "ok", where or "the run in progress has no /metrics")
     port = METRICS_PORT if settings.port is None else settings.port
     if _free(settings.host, port):

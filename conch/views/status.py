@@ -51,14 +51,14 @@ async def gather(
         "schema": "conch.v1.status",
         "home": str(home.path),
         "running": run is not None,
-        "pid": run["pid"] if run else None,
-        "started": run["started"] if run else None,
-        "workspace": run["workspace"] if run else settings.workspace or str(home.workspace),
-        "metrics": run["metrics"] if run else None,
-        "ui": (run.get("ui") if run else None) or LoginTokens(home).shown(),
-        "processes": run["processes"] if run else [],
-        "rules": run["rules"] if run else [],
-        "set_aside": run["set_aside"] if run else [],
+        "pid": run.pid if run else None,
+        "started": run.started if run else None,
+        "workspace": (run.workspace if run else None) or settings.workspace or str(home.workspace),
+        "metrics": run.metrics if run else None,
+        "ui": (run.ui if run else None) or LoginTokens(home).shown(),
+        "processes": [one.model_dump() for one in run.processes] if run else [],
+        "rules": list(run.rules) if run else [],
+        "set_aside": [one.model_dump() for one in run.set_aside] if run else [],
         **_of_agents([{"agent": name, "state": silent, "why": ""} for name in names], {silent: len(names)}),
         "bus_error": None,
         "stream": None,
@@ -73,9 +73,9 @@ async def gather(
     if run is not None:
         try:
             async with asyncio.timeout(BUS_SECONDS), bus() as reached:
-                found |= await _of_bus(reached, settings, names, run["consumers"])
+                found |= await _of_bus(reached, settings, names, run.consumers)
         except (BusError, TimeoutError) as error:
-            found["bus_error"] = str(error) or f"no answer from {run['bus']['url']} within {BUS_SECONDS:g} s"
+            found["bus_error"] = str(error) or f"no answer from {run.bus.url} within {BUS_SECONDS:g} s"
     if not store_path(settings.store.url, home.path).exists():
         return found | {"figures": None, "components": [], "last_cycle": None, "unscored": 0, "needs": {}}
     return found | await read(lambda store: _of_store(store, names, found["agents"]))

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from conch.bus import shared_subscription
+from conch.bus.checkpoints import encode_state, state_key
 from conch.bus.memory import MemoryBus
 from conch.cli.common import quiet
 from conch.config import Settings
 from conch.consumer import ServiceContext
-from conch.consumer.runtime.state import encode_state, state_key
 from conch.rewards.watch import WatchState
 from conch_schemas import (
     Action,

@@ -42,7 +42,16 @@ from conch_schemas.reward import (
     WeightsSet,
 )
 from conch_schemas.sense import SenseMeasured, SenseValue
-from conch_schemas.subjects import STREAM_SUBJECTS, agent_of, control_subject, subject_filter, subject_of
+from conch_schemas.subjects import (
+    STREAM_SUBJECTS,
+    agent_filter,
+    agent_of,
+    control_subject,
+    subject_filter,
+    subject_of,
+    type_filter,
+    type_of,
+)
 from conch_schemas.task import TaskProgressed
 from conch_schemas.trace import passed_on, trace_id, trace_of, traceparent_of
 from conch_schemas.verify import verify_ids
@@ -107,6 +116,7 @@ __all__ = [
     "Value",
     "WeightsSet",
     "action_id",
+    "agent_filter",
     "agent_of",
     "consequence_id",
     "control_subject",
@@ -121,6 +131,8 @@ __all__ = [
     "trace_id",
     "trace_of",
     "traceparent_of",
+    "type_filter",
+    "type_of",
     "verify_ids",
     "wire_form",
 ]

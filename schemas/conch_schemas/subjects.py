@@ -15,12 +15,27 @@ def subject_of(event: Event) -> str:
 
 def subject_filter(kind: type[Event], agent: str = "*") -> str:
     """The filter that takes one kind of event, of one agent or of all."""
-    return f"conch.v1.{agent}.{kind.TYPE}"
+    return type_filter(kind.TYPE, agent)
+
+
+def type_filter(type: str, agent: str = "*") -> str:
+    """The filter that takes one type of event, `action.taken`, of one agent or of all."""
+    return f"conch.v1.{agent}.{type}"
+
+
+def agent_filter(agent: str) -> str:
+    """The filter that takes every event of one agent."""
+    return f"conch.v1.{agent}.>"
 
 
 def control_subject(agent: str, verb: str) -> str:
     """`conch.ctl.<agent>.<verb>`: requests, outside the stream (a stream would answer them itself)."""
     return f"conch.ctl.{agent}.{verb}"
+
+
+def type_of(subject: str) -> str:
+    """The type in the subject of an event, `action.taken`; whatever follows the third dot, in another subject."""
+    return subject.split(".", 3)[-1]
 
 
 def agent_of(subject: str) -> str | None:

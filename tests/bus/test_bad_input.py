@@ -68,7 +68,7 @@ async def hosted(bus: Bus, home: Path) -> AsyncIterator[list[HostedConsumer]]:
     context, stop, broke = ServiceContext(Settings(), home), asyncio.Event(), []
     async with shared_subscription(bus) as shared_events, joined(bus, CONSUMERS) as members:
         running = builtin(context, CONSUMERS, members)
-        hosting = asyncio.create_task(host(shared_events, running, stop, lambda **line: broke.append(line)))
+        hosting = asyncio.create_task(host(shared_events, running, stop, broke.append))
         try:
             yield running
             async with asyncio.timeout(30):

@@ -77,7 +77,7 @@ async def test_consumers_of_a_stream_made_anew_end_and_begin_with_it_anew(
     async def run(bus: JetStreamBus, stop: asyncio.Event) -> None:
         async with shared_subscription(bus) as shared_events, joined(bus, ["reward", "needs"]) as members:
             running = builtin(context, ["reward", "needs"], members)
-            await host(shared_events, running, stop, lambda **_: None)
+            await host(shared_events, running, stop, lambda _: None)
 
     stop = asyncio.Event()
     hosting = asyncio.create_task(run(bus, stop))

@@ -112,7 +112,7 @@ async def working(where: Shared, user: str, context: ServiceContext, rules: Sequ
         running: list[HostedConsumer] = (
             builtin(context, [user], members) if user in SAID else [plugin(plugins[user], context, members, stack)]
         )
-        hosting = asyncio.create_task(host(shared_events, running, stop, lambda **_: None))
+        hosting = asyncio.create_task(host(shared_events, running, stop, lambda _: None))
         yield
         stop.set()
         await asyncio.wait_for(hosting, SOON)

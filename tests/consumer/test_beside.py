@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from conch.bus import shared_subscription
+from conch.bus.checkpoints import position_key
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
-from conch.consumer.group.position import position_key
 from conch.consumer.runtime import loop as run_module
 from conch_schemas import ActionTaken, ConsumerFailed, CycleReflected, encode, subject_of
 

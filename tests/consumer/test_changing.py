@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from conch.consumer.host import HostedConsumer, host
 from conch.consumer.plugins.discover import DiscoveredPlugin
 from conch.consumer.plugins.reload import RuleReload
 from conch.consumer.plugins.rule_process import rule_consumer
+from conch.processes.messages import ConsumerDown, ConsumerReport
 from conch_schemas import ActionTaken, RewardAssigned, WeightsSet, encode, subject_of
 
 HEAD = (
@@ -42,10 +43,10 @@ class Town:
 
     def __init__(self, bus: Bus, changing: RuleReload, until: Any, facts: Any) -> None:
         self.bus, self.changing, self.until, self.facts = bus, changing, until, facts
-        self.told: list[dict[str, Any]] = []
+        self.told: list[ConsumerReport] = []
 
     def want(self, *plugins: DiscoveredPlugin) -> None:
-        self.changing.want([asdict(plugin) for plugin in plugins])
+        self.changing.want(plugins)
 
     async def said(self, act: ActionTaken, name: str = "tested") -> RewardAssigned:
         """Publish the act, wait for its score by that rule."""
@@ -85,8 +86,8 @@ async def living(until: Any, facts: Any) -> AsyncIterator[Town]:
             spec, worker = rule_consumer(plugin, timeout=10, memory_mib=512, begin=begin)
             return HostedConsumer(spec.name, lambda: SharedConsumer(spec, members), worker=worker)
 
-        def report(**line: Any) -> None:
-            town.told.append(line)
+        def report(report: ConsumerReport) -> None:
+            town.told.append(report)
 
         changing = RuleReload(shared_events, running, make, agent="echo", patience=20.0, stop=stop, report=report)
         town = Town(bus, changing, until, facts)
@@ -178,5 +179,6 @@ async def test_a_rule_that_cannot_read_its_state_is_back_once_it_can(town: Town,
     late = await town.score_of(acts[1])
 
     [told] = town.told
-    assert told["down"].startswith("consumer rule-tested version 2 cannot read its state for agent echo")
+    assert isinstance(told, ConsumerDown)
+    assert told.why.startswith("consumer rule-tested version 2 cannot read its state for agent echo")
     assert (late.version, late.scores[0].value) == ("3", 0.75)

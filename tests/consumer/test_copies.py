@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from conch.bus import shared_subscription
+from conch.bus.checkpoints import state_key
 from conch.consumer import ConsumerRuntime
 from conch.consumer.group.membership import joined
 from conch.consumer.group.position import holder_of, take_position
 from conch.consumer.group.shared import SharedConsumer
 from conch.consumer.runtime import loop as run_module
-from conch.consumer.runtime.state import state_key
 from conch.errors import FencedError
 from conch_schemas import CycleReflected
 from tests.consumer.conftest import Alone, has, seen

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from conch.bus.checkpoints import position_key
 from conch.consumer import ConsumerSpec, follow
-from conch.consumer.group.position import position_key
 from conch.errors import BusError
 from conch_schemas import (
     ActionTaken,

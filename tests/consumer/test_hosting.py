@@ -11,6 +11,7 @@ from conch.bus import shared_subscription
 from conch.consumer import host as hosting
 from conch.consumer.host import MOST_BREAKS, HostedConsumer, host
 from conch.consumer.runtime.output import ConsumerCounts
+from conch.processes.messages import ConsumerBroke, ConsumerDown
 
 
 class Breaking:
@@ -39,7 +40,7 @@ async def test_one_that_breaks_again_and_again_is_left_down(
     running = [HostedConsumer("bad", lambda: bad), HostedConsumer("good", lambda: good)]
 
     async with shared_subscription(bus) as shared_events:
-        hosted = asyncio.create_task(host(shared_events, running, stop, lambda **line: said.append(line)))
+        hosted = asyncio.create_task(host(shared_events, running, stop, said.append))
         while not running[0].down and bad.runs <= often:
             await asyncio.sleep(0)
         up = [one.up for one in running]
@@ -48,8 +49,8 @@ async def test_one_that_breaks_again_and_again_is_left_down(
 
     assert good.runs == 1
     assert up == [often < MOST_BREAKS, True]
-    assert said[0] == {"consumer": "bad", "broke": "ValueError: a version that is no text"}
+    assert said[0] == ConsumerBroke(consumer="bad", why="ValueError: a version that is no text")
     assert bad.runs == MOST_BREAKS
     down = "it broke 5 times in a minute, last of ValueError: a version that is no text"
     assert running[0].down == (down if often >= MOST_BREAKS else "")
-    assert ({"consumer": "bad", "down": down} in said) is (often >= MOST_BREAKS)
+    assert (ConsumerDown(consumer="bad", why=down) in said) is (often >= MOST_BREAKS)

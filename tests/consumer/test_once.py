@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from conch.bus import MemoryBus
+from conch.bus.checkpoints import position_key, state_key
 from conch.bus.jetstream import publisher
 from conch.consumer import ConsumerRuntime
-from conch.consumer.group.position import position_key
-from conch.consumer.runtime.state import reset, state_key
+from conch.consumer.runtime.state import reset
 from conch.errors import ContractError
 from conch_schemas import CycleReflected, encode, subject_of
 from tests.consumer.conftest import Alone, seen

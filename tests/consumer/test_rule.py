@@ -291,7 +291,7 @@ async def test_a_rule_that_forks_answers_once(worker: Make, act: Any, until: Any
 
 async def test_an_answer_out_of_turn_is_not_taken(worker: Make, act: Any) -> None:
     """An answer bears the act's id: one that was written for another act is left out."""
-    body = WRITE.format(b'{"id": "other", "value": 1.0}\n') + "return 0.5"
+    body = WRITE.format(b'{"kind": "answered", "id": "other", "value": 1.0}\n') + "return 0.5"
 
     assert (await worker(body).score(act(1))).value == 0.5
 

@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.bus import MemoryBus, MemoryJournal, shared_subscription
+from conch.bus.checkpoints import state_key
 from conch.consumer import ConsumerRuntime
 from conch.consumer.plugins.discover import discover
 from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
 from conch.consumer.plugins.rule_state import ACT_BYTES, TEXT_LENGTHS, OwnRuleState, RuleWindow, at_first, shortened
-from conch.consumer.runtime.state import UnreadableStateError, state_key
+from conch.consumer.runtime.state import UnreadableStateError
 from conch.errors import ContractError
 from conch.text import cut
 from conch_schemas import Action, ActionTaken, ConsumerFailed, Outcome, RewardAssigned, decode, encode

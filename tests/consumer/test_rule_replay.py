@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from conch.bus import MemoryBus, shared_subscription
+from conch.bus.checkpoints import state_key
 from conch.consumer import ConsumerRuntime
 from conch.consumer.plugins.discover import discover
 from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
 from conch.consumer.runtime.output import StateBeforeEvent
-from conch.consumer.runtime.state import state_key
 from conch_schemas import ConsumerFailed, RewardAssigned
 
 RULE = """

@@ -10,8 +10,8 @@ import pytest
 import structlog
 
 from conch.bus import MemoryBus
+from conch.bus.checkpoints import position_key
 from conch.consumer import ConsumerSpec
-from conch.consumer.group.position import position_key
 from conch.consumer.runtime import loop as run_module
 from conch_schemas import ActionTaken, CycleReflected, encode, subject_of, trace_of, traceparent_of
 from tests.consumer.conftest import Alone, seen

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from conch.bus import MemoryBus, MemoryJournal, shared_subscription
+from conch.bus.checkpoints import memory_key
 from conch.cycle.agent import Agent
 from conch.cycle.control import Control
 from conch.cycle.hosting.host import AgentHost
 from conch.cycle.hosting.runner import AgentRunner, RunStart
 from conch.cycle.schedule import Schedule
 from conch.cycle.state import checkpoint
-from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, memory_key, recover_all
+from conch.cycle.state.recover import RecoveredAgent, RecoveryStart, recover_all
 from conch.errors import BusError, FencedError, ModelError
 from conch.tools import Notes, tool
 from conch_schemas import (

@@ -48,7 +48,7 @@ async def scored(life: Any, home: Path) -> None:
         joined(bus, CONSUMERS) as members,
     ):
         running, stop = builtin(context, CONSUMERS, members), asyncio.Event()
-        hosting = asyncio.create_task(host(shared_events, running, stop, lambda **_: None))
+        hosting = asyncio.create_task(host(shared_events, running, stop, lambda _: None))
         async with asyncio.timeout(30):
             await quiet(bus, running)
             stop.set()

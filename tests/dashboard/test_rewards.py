@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from playwright.async_api import Page, expect
 
-from conch.consumer.runtime.state import state_key
+from conch.bus.checkpoints import state_key
 from conch.experience import ExperiencePoint, ShownLine, ShownScore, SqliteReader
 from conch.requests.human_score import said_score
 from conch.rewards.watch import CONSUMER, MEANINGS, ActiveAlarm, WatchState

@@ -23,6 +23,7 @@ from unittest.mock import patch
 from pydantic import BaseModel
 
 from conch.bus import Bus, shared_subscription
+from conch.bus.checkpoints import state_key
 from conch.config import Settings
 from conch.consumer import ConsumerSpec, ServiceContext, follow
 from conch.consumer.group import membership, shared
@@ -33,7 +34,6 @@ from conch.consumer.plugins import rule_process
 from conch.consumer.plugins.discover import DiscoveredPlugin
 from conch.consumer.plugins.rule_state import OwnRuleState
 from conch.consumer.runtime import loop
-from conch.consumer.runtime.state import state_key
 from conch.experience.assemble import judge
 from conch.rewards.progress import SCORER
 from conch.witness import verify

@@ -16,7 +16,20 @@ MAY_IMPORT = {
     "conch_services": {"conch_services", "conch", "conch_schemas"},
 }
 FLOORS = [
-    {"disk", "errors", "log", "text", "config", "files", "home", "actions", "python_child", "telemetry", "uptime"},
+    {
+        "actions",
+        "config",
+        "disk",
+        "errors",
+        "files",
+        "home",
+        "log",
+        "python_child",
+        "run_info",
+        "telemetry",
+        "text",
+        "uptime",
+    },
     {
         "auth",
         "bus",

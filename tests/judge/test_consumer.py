@@ -20,6 +20,7 @@ from conch.consumer.group.membership import Membership
 from conch.consumer.group.shared import SharedConsumer
 from conch.consumer.plugins.discover import builtin_names, builtin_services, wanted_builtin
 from conch.consumer.service import ServiceContext
+from conch.processes.messages import ConsumerNote, ConsumerReport
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
@@ -238,8 +239,8 @@ async def test_a_damaged_file_is_told_to_the_run(spec: Specs, act: Acting, endpo
     (tmp_path / "tone.md").write_text("Is it calm?")
     judge = {"rubric": str(tmp_path / "tone.md"), "base_url": endpoint.url}
     settings = Settings.model_validate({"rewards": {"judges": {"tone": judge}}})
-    lines: list[dict[str, str]] = []
-    context = ServiceContext(settings, tmp_path, lambda **line: lines.append(line))
+    lines: list[ConsumerReport] = []
+    context = ServiceContext(settings, tmp_path, lines.append)
     one: ConsumerSpec = builtin_services(["judge-tone"])["judge-tone"](context)
 
     said = await one.handle(act())
@@ -247,8 +248,10 @@ async def test_a_damaged_file_is_told_to_the_run(spec: Specs, act: Acting, endpo
     await one.close()
 
     assert said.scores[0].value == 0.5
-    assert [line["consumer"] for line in lines] == ["judge tone"]
-    assert "set aside as tone.db.damaged-1" in lines[0]["notes"]
+    [line] = lines
+    assert isinstance(line, ConsumerNote)
+    assert line.consumer == "judge tone"
+    assert "set aside as tone.db.damaged-1" in line.note
 
 
 async def test_a_shared_judge_lets_go_of_its_file_when_it_ends(spec: Specs) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from conch.bus.checkpoints import encode_state, state_key
 from conch.bus.memory import MemoryBus
-from conch.consumer.runtime.state import encode_state, state_key
 from conch.rewards.watch import ActiveAlarm, WatchState
 from conch_schemas import AlarmRaised
 from tests.metrics.conftest import Board, Running, make

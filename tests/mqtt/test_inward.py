@@ -47,7 +47,7 @@ class Inward:
 
     @asynccontextmanager
     async def runs(self) -> AsyncIterator[None]:
-        context = ServiceContext(self.settings, self.home.path, lambda **line: self.troubles.append(line["waits"]))
+        context = ServiceContext(self.settings, self.home.path, lambda said: self.troubles.append(said.why))
         stop = asyncio.Event()
         async with MemoryBus(self.journal) as self.bus, shared_subscription(self.bus) as shared_events:
             self.service = InboundService(context)

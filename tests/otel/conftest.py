@@ -18,6 +18,7 @@ from conch.bus.memory import MemoryBus
 from conch.config import Settings
 from conch.consumer import ServiceContext, follow
 from conch.consumer.operations import export
+from conch.processes.messages import ConsumerReport
 from conch.text import cut
 from conch_schemas import (
     ActionDecided,
@@ -199,7 +200,7 @@ def running(bus: MemoryBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.5")
 
     def run(
-        endpoint: str, report: Callable[..., None] = lambda **_: None, **otel: Any
+        endpoint: str, report: Callable[[ConsumerReport], None] = lambda _: None, **otel: Any
     ) -> AbstractAsyncContextManager[OtelService]:
         settings = Settings.model_validate({"otel": {"endpoint": endpoint} | otel, "mind": {"kind": "openai"}})
         return hosted(otel_service(ServiceContext(settings, tmp_path, report)), bus)

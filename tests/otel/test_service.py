@@ -17,6 +17,7 @@ from conch.consumer import Service, ServiceContext
 from conch.consumer.plugins.discover import builtin_services, wanted_builtin
 from conch.errors import ConfigError, UsageError
 from conch.home import Home
+from conch.processes.messages import ConsumerWaits
 from conch_schemas import trace_of
 from conch_services.otel import service as module
 from conch_services.otel.service import otel_service
@@ -135,18 +136,18 @@ async def test_an_endpoint_that_is_away_is_waited_for(bus: MemoryBus, running: R
     """What came meanwhile is sent once it is back; the run is told that it waits, and then that it does not."""
     gone = Collector()
     gone.close()
-    said: list[dict[str, str]] = []
-    async with running(gone.address, lambda **line: said.append(line)):
+    said: list[Any] = []
+    async with running(gone.address, said.append):
         await publish(bus, cycle_facts())
         await until(lambda: said)
         back = Collector(gone.port)
         try:
             await until(lambda: len(back.spans) == 5)
-            await until(lambda: said[-1] == {"consumer": "otel", "waits": ""})
+            await until(lambda: said[-1] == ConsumerWaits(consumer="otel", why=""))
         finally:
             back.close()
 
-    assert said[0]["waits"].startswith(f"no answer from {gone.address}/v1/traces (ConnectionError)")
+    assert said[0].why.startswith(f"no answer from {gone.address}/v1/traces (ConnectionError)")
 
 
 async def test_what_does_not_fit_is_dropped_and_counted(
@@ -156,12 +157,12 @@ async def test_what_does_not_fit_is_dropped_and_counted(
     monkeypatch.setattr(module, "QUEUE_BYTES", 3000)
     gone = Collector()
     gone.close()
-    said: list[dict[str, str]] = []
-    async with running(gone.address, lambda **line: said.append(line)) as service:
+    said: list[Any] = []
+    async with running(gone.address, said.append) as service:
         for cycle in range(20):
             await publish(bus, cycle_facts(cycle))
         await until(lambda: service.tally.failures > 80)
-        await until(lambda: said and f"{service.tally.failures} spans and scores dropped" in said[-1]["waits"])
+        await until(lambda: said and f"{service.tally.failures} spans and scores dropped" in said[-1].why)
         back = Collector(gone.port)
         try:
             await until(lambda: any(attributes(span)["conch.cycle"] == 19 for span in back.spans))
@@ -176,16 +177,16 @@ async def test_what_is_refused_is_not_sent_again(
     bus: MemoryBus, running: Running, collector: Collector, until: Any
 ) -> None:
     """It is counted and noted once; what comes later goes out as ever."""
-    said: list[dict[str, str]] = []
+    said: list[Any] = []
     collector.status = 401
-    async with running(collector.address, lambda **line: said.append(line)) as service:
+    async with running(collector.address, said.append) as service:
         await publish(bus, cycle_facts(1))
         await until(lambda: service.tally.failures == 5)
         collector.status = 200
         await publish(bus, cycle_facts(2))
 
     assert {attributes(span)["conch.cycle"] for span in collector.spans} == {2}
-    assert {line["notes"] for line in said} == {
+    assert {line.note for line in said} == {
         f"{collector.address}/v1/traces answers 401 Unauthorized: what it refuses is not sent again"
     }
 

@@ -183,7 +183,7 @@ async def test_events_that_the_server_cannot_read_are_said(
 ) -> None:
     """A byte that was changed on the disk takes its event out without a word of the server's: the rebuild counts."""
     notes: list[str] = []
-    noting = replace(own, report=lambda **said: notes.append(said["notes"]))
+    noting = replace(own, report=lambda said: notes.append(said.note))
     async with JetStreamBus(Access(nats_server.url, token=nats_server.token)) as bus:
         await publish(bus, facts.weights(), *all_of(facts, 1), *all_of(facts, 2))
     await nats_server.stop()

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import structlog
 
+from conch.bus.checkpoints import encode_state, state_key
 from conch.bus.memory import MemoryBus
 from conch.config import Settings
 from conch.consumer import ServiceContext
 from conch.consumer.operations.alarms import watched, watched_agents
-from conch.consumer.runtime.state import encode_state, state_key
 from conch.rewards.watch import WatchState
 from conch.witness import ChainState, content_hash, mark_hash, seal, verify
 from conch_schemas import AlarmRaised, ExperienceRecorded, Mark, decode, encode

@@ -21,8 +21,9 @@ from conch.bus.access import Access
 from conch.bus.admit import admit, admit_key, admit_request, admit_size
 from conch.bus.jetstream.checks import changed, check_server, check_stream
 from conch.bus.jetstream.connection import DENIED, PATIENCE, Connection, LostReplyError, ServerRefusalError
+from conch.bus.jetstream.names import BUCKET_STREAM, EPOCH, KEY_WORDS, STREAM, key_subject, subject_key
 from conch.bus.jetstream.publisher import DEDUPE_SECONDS, FULL, Publisher
-from conch.bus.jetstream.reader import BATCH, EPOCH, PullReader
+from conch.bus.jetstream.reader import BATCH, PullReader
 from conch.bus.protocol import Delivery, KeyValue, OutgoingMessage, ReaderState, Responder, Stored, StreamState
 from conch.errors import BusError, BusUnreachableError, FencedError
 from conch.log import get_logger
@@ -30,8 +31,6 @@ from conch_schemas import STREAM_SUBJECTS
 
 log = get_logger(__name__)
 
-STREAM = "CONCH"
-BUCKET = "conch"
 FILTERS = 32
 """Subjects that a reader names to the server; beyond that it reads all."""
 JETSTREAM_SECONDS = 5.0
@@ -42,8 +41,6 @@ _NOT_FOUND = {10014, 10037, 10059}
 _WRONG_REVISION = {10071, 10164}
 _NO_STREAM = 10059
 _SECOND = 1_000_000_000
-_WORDS = "conch-words"
-"""Metadata key of the bucket: each part of a key is a word of its subject, so that a server can tell whose it is."""
 _CHANGED = ("max_bytes", "allow_atomic", "allow_rollup_hdrs", "num_replicas")
 """Of a stream that is there, what we change ourselves: it is asked for otherwise than when it was made."""
 _FAILED = "Nats-Service-Error"
@@ -226,7 +223,7 @@ class JetStreamBus:
 
     async def get(self, key: str) -> KeyValue | None:
         """A value of the bucket."""
-        found = await self._message(f"KV_{BUCKET}", {"last_by_subj": _place(key)})
+        found = await self._message(BUCKET_STREAM, {"last_by_subj": key_subject(key)})
         return KeyValue(found.data, found.seq) if found is not None else None
 
     async def put(self, key: str, value: bytes, *, revision: int) -> int:
@@ -239,7 +236,7 @@ class JetStreamBus:
             tries += 1
             await self._connection.wait()
             try:
-                reply = await self._connection.ask(_place(key), value, headers=headers)
+                reply = await self._connection.ask(key_subject(key), value, headers=headers)
                 return _sequence(reply.data)
             except LostReplyError:
                 await asyncio.sleep(0.01)
@@ -258,14 +255,14 @@ class JetStreamBus:
 
     async def keys(self) -> Sequence[str]:
         """The keys there are."""
-        return sorted({_key(subject) for subject in await self._places()} - {EPOCH})
+        return sorted({subject_key(subject) for subject in await self._places()} - {EPOCH})
 
     async def _places(self) -> list[str]:
         """The bucket's subjects."""
         found: list[str] = []
         while True:
-            body = {"subjects_filter": _place(">"), "offset": len(found)}
-            info = await self._connection.api(f"STREAM.INFO.KV_{BUCKET}", body)
+            body = {"subjects_filter": key_subject(">"), "offset": len(found)}
+            info = await self._connection.api(f"STREAM.INFO.{BUCKET_STREAM}", body)
             subjects = info["state"].get("subjects") or {}
             found += subjects
             if not subjects or len(found) >= info.get("total", len(found)):
@@ -344,16 +341,16 @@ class JetStreamBus:
         check_server(info, version=str(said.get("version")), strict=self._strict)
         bucket = await self._made(
             {
-                "name": f"KV_{BUCKET}",
-                "subjects": [_place(">")],
+                "name": BUCKET_STREAM,
+                "subjects": [key_subject(">")],
                 "max_msgs_per_subject": 1,
                 "max_bytes": -1,
                 "allow_rollup_hdrs": False,  # a roll-up on one key can take all keys away
                 "deny_delete": True,
-                "metadata": {_WORDS: "1"},
+                "metadata": {KEY_WORDS: "1"},
             }
         )
-        if _WORDS not in (bucket["config"].get("metadata") or {}):
+        if KEY_WORDS not in (bucket["config"].get("metadata") or {}):
             await self._part_keys(bucket["config"])
         stream = await self._made(
             {
@@ -372,13 +369,13 @@ class JetStreamBus:
     async def _part_keys(self, config: dict[str, Any]) -> None:
         """Move each key of a bucket from before keys had parts; the second time there is none."""
         for subject in [place for place in await self._places() if "/" in place]:
-            found = await self._message(f"KV_{BUCKET}", {"last_by_subj": subject})
+            found = await self._message(BUCKET_STREAM, {"last_by_subj": subject})
             if found is not None:
                 with contextlib.suppress(FencedError):  # somebody who entered at the same moment did it
-                    await self.put(_key(subject), found.data, revision=0)
-            await self._connection.api(f"STREAM.PURGE.KV_{BUCKET}", {"filter": subject})
-        metadata = (config.get("metadata") or {}) | {_WORDS: "1"}
-        await self._connection.api(f"STREAM.UPDATE.KV_{BUCKET}", config | {"metadata": metadata})
+                    await self.put(subject_key(subject), found.data, revision=0)
+            await self._connection.api(f"STREAM.PURGE.{BUCKET_STREAM}", {"filter": subject})
+        metadata = (config.get("metadata") or {}) | {KEY_WORDS: "1"}
+        await self._connection.api(f"STREAM.UPDATE.{BUCKET_STREAM}", config | {"metadata": metadata})
 
     async def _name_epoch(self, info: dict[str, Any]) -> None:
         """Keep the stream's epoch in the bucket too: a server that finds the stream's own description damaged forgets
@@ -442,16 +439,6 @@ class JetStreamBus:
             if error.code == _NO_STREAM:
                 return None
             raise BusUnreachableError(f"the server refused JetStream: {error}") from error
-
-
-def _place(key: str) -> str:
-    """The subject of a key."""
-    return f"$KV.{BUCKET}.{key.replace('/', '.')}"
-
-
-def _key(place: str) -> str:
-    """The key of a subject."""
-    return place.removeprefix(_place("")).replace(".", "/")
 
 
 def _sequence(acknowledgement: bytes) -> int:

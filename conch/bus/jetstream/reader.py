@@ -20,6 +20,7 @@ from typing import Any, Self
 from nats.aio.subscription import Subscription
 
 from conch.bus.jetstream.connection import Connection, LostReplyError, ServerRefusalError
+from conch.bus.jetstream.names import EPOCH
 from conch.bus.jetstream.wire import frame, read_headers
 from conch.bus.protocol import Delivery
 from conch.errors import BusError
@@ -34,12 +35,11 @@ HEARTBEAT = 2.0
 cluster, the server that it was on has died."""
 _SECOND = 1_000_000_000
 _NO_STREAM = 10059
-EPOCH = "conch-epoch"
-"""Metadata key of the stream, and key of the bucket: its identity."""
 LOOKS, LOOK_SECONDS = 10, 0.5
 """How often, and how far apart, is looked whether the stream has what was read from it."""
 _SUBJECTS = 4096
 """Subjects whose text is kept: nearly every event has one that was met before."""
+
 MOST_BYTES, LEAST_BYTES = 16 * 1024 * 1024, 64 * 1024
 """Between them is what a pull asks for; any event fits the larger one."""
 _TO_ITS_END = {"batch": BATCH, "no_wait": True}

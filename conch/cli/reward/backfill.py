@@ -157,7 +157,8 @@ def _rules(files: Sequence[str], home: Home, settings: Settings) -> Mapping[str,
     found = discover(files, taken=reserved(settings))
     for broken in found.broken:
         warn(f"set aside: {broken.origin}: {broken.why}")
-    running = [DiscoveredPlugin(**one) for one in (home.running() or {}).get("rules", ())]
+    run = home.running()
+    running = [DiscoveredPlugin(**one) for one in run.rules] if run is not None else []
     return {f"{prefix}{one.name}": one for one in (*running, *found.of("rule")) for prefix in ("rule-", "")}
 
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -104,7 +104,7 @@ class RecordedHistory:
     def _is_joined(self) -> bool:
         """Whether somebody joins what is published: a run whose store this is, or we."""
         running = self.home.running()
-        return self.alone or (running is not None and "store" in running.get("consumers", ()))
+        return self.alone or (running is not None and "store" in running.consumers)
 
     async def _host(self) -> bool:
         """Run who takes scores in until they have all that there is; False where one of them cannot."""
@@ -114,14 +114,15 @@ class RecordedHistory:
         from conch.consumer.process import builtin
         from conch.consumer.service import ServiceContext
         from conch.errors import ConchError
+        from conch.processes import messages
         from conch.processes.child import innermost
 
         stop, broke = asyncio.Event(), Counter[str]()
 
-        def report(**line: Any) -> None:
-            if why := line.get("broke") or line.get("down"):
-                broke[line["consumer"]] += 1
-                warn(f"{line['consumer']} broke: {why}")
+        def report(report: messages.ConsumerReport) -> None:
+            if isinstance(report, messages.ConsumerBroke | messages.ConsumerDown):
+                broke[report.consumer] += 1
+                warn(f"{report.consumer} broke: {report.why}")
 
         def cannot(one: HostedConsumer) -> bool:
             return bool(one.down) or broke[one.name] >= BREAKS

@@ -63,7 +63,8 @@ async def list_(*, limit: Limit = LAST, agent: AgentName = None, common: CommonO
     """
     with reading(common, agent) as (store, name):
         rows = reward_rows(store, name, limit, await lags(common))
-    set_aside = (common.where().running() or {}).get("set_aside", [])
+    run = common.where().running()
+    set_aside = [one.model_dump() for one in run.set_aside] if run is not None else []
     if common.json:
         emit(rewards_shown(rows, set_aside))
         return
@@ -155,7 +156,7 @@ def _whence(common: CommonOptions, component: str, scorer: str) -> dict[str, str
             "doc": f"Judged by {settings.rewards.judges[component].rubric}.",
         }
     run = common.where().running()
-    rules = [asdict(one) for one in discover((), reserved(settings)).of("rule")] if run is None else run["rules"]
+    rules = [asdict(one) for one in discover((), reserved(settings)).of("rule")] if run is None else run.rules
     found = next((rule for rule in rules if rule["name"] == component), None)
     if found is None:
         return {"origin": None, "doc": None}

@@ -19,6 +19,7 @@ from conch.consumer.plugins.discover import DiscoveredPlugin, Discovery, discove
 from conch.errors import ConfigError, UsageError
 from conch.home import Home
 from conch.rewards import sums_to_one, weights_version
+from conch.run_info import RunInfo
 from conch.text import instead
 from conch.views.words import range_words, role_words
 from conch_schemas import Part, WeightsSet
@@ -92,16 +93,16 @@ def _agents(home: Home, settings: Settings, named: str | None) -> dict[str, str]
     return {name: known[name] for name in names if name in known}
 
 
-def _found(run: Mapping[str, Any] | None, rules: Sequence[Path] | None, settings: Settings) -> Discovery:
+def _found(run: RunInfo | None, rules: Sequence[Path] | None, settings: Settings) -> Discovery:
     """The rules of the run in progress, else those that the next one finds."""
     if run is None:
         return discover([str(rule) for rule in rules or ()], taken=reserved(settings))
     if rules:
         raise UsageError("a run is in progress, whose rules count: leave --rules out")
-    return Discovery(tuple(DiscoveredPlugin(**rule) for rule in run["rules"]))
+    return Discovery(tuple(DiscoveredPlugin(**rule) for rule in run.rules))
 
 
-def _file(common: CommonOptions, run: Mapping[str, Any] | None) -> Path:
+def _file(common: CommonOptions, run: RunInfo | None) -> Path:
     """The file to write. Raises ConfigError where what it says would not be what a run reads."""
     from conch.config.environment import read_environment
     from conch.config.load import chosen_file
@@ -113,8 +114,8 @@ def _file(common: CommonOptions, run: Mapping[str, Any] | None) -> Path:
     chosen = chosen_file(common.config, home)
     if chosen is not None and chosen.absolute() != home.config_file:
         raise ConfigError(f"the settings are those of {chosen}: change rewards.weights there, or do not name that file")
-    if run is not None and run.get("config") not in (None, str(home.config_file)):
-        raise ConfigError(f"the run in progress has its settings from {run['config']}: change rewards.weights there")
+    if run is not None and run.config not in (None, str(home.config_file)):
+        raise ConfigError(f"the run in progress has its settings from {run.config}: change rewards.weights there")
     return home.config_file
 
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container, Sequence
 from pathlib import Path
-from typing import Any
-
-from pydantic import SecretStr, TypeAdapter
 
 from conch.bus.access import Access
 from conch.bus.mqtt_listener import LISTENER, MqttListener
@@ -16,9 +12,8 @@ from conch.config import BusSettings, Settings
 from conch.config.mask import masked
 from conch.consumer.plugins.discover import Discovery
 from conch.home import Home
+from conch.run_info import BusLocation
 from conch.views.checks import UNSEEN
-
-_ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 def introduce(
@@ -66,22 +61,13 @@ def report_plugins(run_output: RunOutput, settings: Settings, found: Discovery) 
         run_output.warn(f"set aside: {broken.origin}: {broken.why}")
 
 
-def address(access: Access, *, embedded: bool) -> dict[str, Any]:
+def address(access: Access, *, embedded: bool) -> BusLocation:
     """Where the bus is; the embedded server's token was made for this run, of another's no secret is said."""
-    own = {"user": access.user, "token": access.token or access.password} if embedded else {}
-    return {"url": access.address, "embedded": embedded} | own
-
-
-def plain(settings: Settings) -> dict[str, Any]:
-    """The settings with their secrets, for the children's ears only."""
-    told: dict[str, Any] = json.loads(json.dumps(settings.model_dump(), default=_told))
-    return told
+    if not embedded:
+        return BusLocation(url=access.address)
+    return BusLocation(url=access.address, embedded=True, user=access.user, token=access.token or access.password)
 
 
 def for_plugins(settings: Settings) -> Settings:
     """What the process of a plug-in consumer needs of them: no secret is in it, and no address that may hold one."""
     return Settings(agent=settings.agent, bus=BusSettings(durability=settings.bus.durability), log=settings.log)
-
-
-def _told(value: Any) -> Any:
-    return value.get_secret_value() if isinstance(value, SecretStr) else _ANY.dump_python(value, mode="json")

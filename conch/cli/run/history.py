@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from pydantic import BaseModel
+
 from conch.bus import Bus
+from conch.bus.checkpoints import MemoryRecord, memory_key
 from conch.bus.newest import newest
 from conch.cli.run.agents import AgentIdentity
 from conch.cycle.state.count import ON_DISK_EVERY, cycles_begun
-from conch.cycle.state.recover import memory_key
+from conch.errors import ContractError
 from conch.home import Home
 from conch.log import get_logger
 from conch_schemas import ThoughtFormed, subject_filter
@@ -20,6 +22,12 @@ log = get_logger(__name__)
 
 UNCOUNTED = 1_000_000
 """Where an agent goes on whose cycles were not counted yet: few have begun more."""
+
+
+class _Numbered(BaseModel):
+    """What is read of an agent's memory here: one that a newer version wrote still has it."""
+
+    next_cycle: int
 
 
 async def with_numbers(
@@ -69,7 +77,7 @@ async def _known(bus: Bus, agent: str) -> int:
     written = 0
     if entry is not None and entry.value:
         try:
-            written = int(json.loads(entry.value)["memory"]["next_cycle"])
-        except (ValueError, LookupError, TypeError):
+            written = MemoryRecord[_Numbered].decode(entry.value).memory.next_cycle
+        except ContractError:
             log.warning("agent.memory_unreadable", agent=agent)  # the agent says what to do
     return max(written, 0 if thought is None or thought.cycle is None else thought.cycle + 1)

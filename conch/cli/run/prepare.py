@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conch.bus import Bus
+from conch.bus.checkpoints import STORE_OWNER, StateRecord, encode_state, state_key
 from conch.bus.newest import newest
 from conch.cli.common import CommonOptions, warn
 from conch.cli.run.agents import AgentIdentity
 from conch.config import Settings
 from conch.config.mask import masked
-from conch.consumer.operations.permissions import OWNER_KEY
 from conch.consumer.plugins.discover import Discovery, builtin_names, looked_at, reserved, together
-from conch.errors import BusError, ConchError, UsageError
+from conch.errors import BusError, ConchError, ContractError, UsageError
 from conch.home import Home
 from conch.text import instead
 from conch.trusted import workspace_in
@@ -100,9 +99,9 @@ async def claim(bus: Bus, own: str, consumers: Sequence[str], url: str) -> None:
     """
     if "store" not in consumers:
         return
-    owner = await bus.get(OWNER_KEY)
+    owner = await bus.get(STORE_OWNER)
     if owner is None:
-        await bus.put(OWNER_KEY, own.encode(), revision=0)
+        await bus.put(STORE_OWNER, own.encode(), revision=0)
     elif owner.value.decode(errors="replace") != own:
         raise BusError(
             f"another home stores what happens on the stream on {masked(url)}: run this one --without store, "
@@ -141,15 +140,14 @@ async def _regain_chain(bus: Bus, store: SqliteStore, agent: str) -> None:
 
     A state that leads the store is left as it is: the marks between are missing, and verifying says so.
     """
-    from conch.consumer.runtime.state import encode_state, state_key
     from conch.witness import CONSUMER, ChainState, regained
 
     key = state_key(CONSUMER, agent)
     entry, last = await bus.get(key), store.last_mark(agent)
     try:
-        known = json.loads(entry.value)["state"] if entry is not None and entry.value else {}
+        known = StateRecord.decode(entry.value).state if entry is not None and entry.value else {}
         leads = last is None or ChainState.model_validate(known).sequence > last
-    except (ValueError, LookupError, TypeError):
+    except (ContractError, ValueError, LookupError, TypeError):
         leads = True  # the witness itself says that it cannot read it
     if leads:
         return

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import json
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +21,7 @@ from conch.bus.mqtt_listener import MqttListener
 from conch.bus.server import EmbeddedServer
 from conch.cli.common import CommonOptions, embedded_server
 from conch.cli.run.agents import AgentIdentity, members, workspace_of
-from conch.cli.run.describe import address, for_plugins, introduce, plain, report_judges, report_plugins
+from conch.cli.run.describe import address, for_plugins, introduce, report_judges, report_plugins
 from conch.cli.run.history import with_numbers
 from conch.cli.run.output import RunOutput
 from conch.cli.run.page import refuse_taken, report_page
@@ -37,6 +36,7 @@ from conch.config.model import METRICS_PORT
 from conch.consumer.plugins.discover import PAGE, DiscoveredPlugin, Discovery, reserved, together, wanted_builtin
 from conch.errors import ConchError
 from conch.home import Home, write_whole
+from conch.processes import messages
 from conch.processes.leftovers import end_stale_sandboxes
 from conch.processes.supervisor import (
     DEATHS,
@@ -50,6 +50,7 @@ from conch.processes.supervisor import (
     keep_server,
     start_server,
 )
+from conch.run_info import ProcessInfo, RunInfo, SetAside
 from conch.trusted import workspace_in
 from conch.values import Values, in_force
 
@@ -81,8 +82,8 @@ class ProcessTree:
         self._common = CommonOptions()
         self._watched: list[ChildRecord] = []
         self._children: list[ChildProcess] = []
-        self._begun: dict[str, Any] = {}
-        """Of each agent's first start: the cycle to end before, and the decisions that there were already."""
+        self._begun: dict[str, messages.AgentBegun] = {}
+        """Of each agent, where it stood at its first start."""
         self._failed: dict[str, ConchError] = {}
         """What agents failed of that did not go on."""
         self._metrics: str | None = None
@@ -267,7 +268,7 @@ class ProcessTree:
         )
         if taken is not None:
             self._looked, self._found = taken
-            consumers.tell("rules", [asdict(rule) for rule in self._wanted_rules()])
+            consumers.tell(messages.ChangeRules[DiscoveredPlugin](rules=tuple(self._wanted_rules())))
             self._write_down()
 
     # -- what the children are told ----------------------------------------------------------------------------------
@@ -299,34 +300,27 @@ class ProcessTree:
         """The dashboard, in a process of its own: whoever looks holds up nobody who scores."""
         return [self._child(PAGE, "conch.consumer.process", nice=PAGE_NICE)] if PAGE in self._wanted_builtin() else []
 
-    def _spec(self, **more: Any) -> dict[str, Any]:
-        return {
-            "settings": plain(self._settings),
-            "home": str(self._home.path),
-            "access": asdict(self._access),
-            **more,
-        }
-
-    async def _agent_spec(self, identities: Sequence[AgentIdentity], born: int) -> dict[str, Any]:
-        agents = [
-            {
-                "name": one.name,
-                "agentuid": one.agentuid,
-                "beyond": one.beyond,
-                "born": born if one.fresh else None,
-                "begun": self._begun.get(one.name),
-            }
-            for one in identities
-        ]
-        resting = {name: agentuid for name, agentuid in self._home.agents().items() if name not in self._agents}
-        base = str(self._workspace)
-        return self._spec(
+    async def _agent_spec(self, identities: Sequence[AgentIdentity], born: int) -> messages.AgentsStart:
+        agents = self._home.agents()
+        return messages.AgentsStart(
+            settings=self._settings,
+            home=self._home.path,
+            access=self._access,
             cycles=self._cycles,
-            agents=agents,
-            resting=resting,
-            workspace=base,
+            agents=tuple(
+                messages.AgentStart(
+                    name=one.name,
+                    agentuid=one.agentuid,
+                    beyond=one.beyond,
+                    born=born if one.fresh else None,
+                    begun=self._begun.get(one.name),
+                )
+                for one in identities
+            ),
+            resting={name: agentuid for name, agentuid in agents.items() if name not in self._agents},
+            workspace=self._workspace,
             alone=self._alone,
-            values=self._values.model_dump(mode="json"),
+            values=self._values,
         )
 
     @property
@@ -337,17 +331,26 @@ class ProcessTree:
     def _workspaces(self) -> list[Path]:
         return [workspace_of(self._workspace, name, alone=self._alone) for name in self._agents]
 
-    async def _consumers_spec(self) -> dict[str, Any]:
+    def _consumers(self, name: str, settings: Settings) -> messages.ConsumersStart[DiscoveredPlugin]:
+        """The start of a process that hosts no consumer yet."""
+        return messages.ConsumersStart[DiscoveredPlugin](
+            settings=settings,
+            home=self._home.path,
+            access=self._access,
+            name=f"conch-{name}",
+            agents=tuple(self._agents),
+        )
+
+    async def _consumers_spec(self) -> messages.ConsumersStart[DiscoveredPlugin]:
         since, self._since = self._since, None  # started again, they go on from the end
-        plugins = [asdict(rule) for rule in self._wanted_rules()]
-        return self._spec(
-            name="conch-consumers",
-            agents=self._agents,
-            builtin=[name for name in self._wanted_builtin() if name != PAGE],
-            plugins=plugins,
-            keeps=True,
-            reloads=self._reloads,
-            since=since,
+        return self._consumers("consumers", self._settings).model_copy(
+            update={
+                "builtin": tuple(name for name in self._wanted_builtin() if name != PAGE),
+                "plugins": tuple(self._wanted_rules()),
+                "keeps": True,
+                "reloads": self._reloads,
+                "since": since,
+            }
         )
 
     def _wanted_builtin(self) -> list[str]:
@@ -356,96 +359,95 @@ class ProcessTree:
     def _wanted_rules(self) -> list[DiscoveredPlugin]:
         return [rule for rule in self._found.of("rule") if not {rule.name, f"rule-{rule.name}"} & self._skipped]
 
-    async def _page_spec(self) -> dict[str, Any]:
+    async def _page_spec(self) -> messages.ConsumersStart[DiscoveredPlugin]:
         """Started again, it listens where it did: an open page goes on."""
-        spec = self._spec(
-            name="conch-dashboard", agents=self._agents, builtin=[PAGE], plugins=[], keeps=False, reloads=False
-        )
+        ui = self._settings.ui
         if self._page is not None:
-            spec["settings"]["ui"]["port"] = urlsplit(self._page).port
-        return spec
+            ui = ui.model_copy(update={"port": urlsplit(self._page).port})
+        settings = self._settings.model_copy(update={"ui": ui})
+        return self._consumers("dashboard", settings).model_copy(update={"builtin": (PAGE,)})
 
-    def _plugin_spec(self, plugin: DiscoveredPlugin) -> Any:
-        async def spec() -> dict[str, Any]:
-            spec = self._spec(
-                name=f"conch-{plugin.name}",
-                agents=self._agents,
-                builtin=[],
-                plugins=[asdict(plugin)],
-                keeps=False,
-                reloads=False,
-            )
-            return spec | {"settings": plain(for_plugins(self._settings))}
+    def _plugin_spec(
+        self, plugin: DiscoveredPlugin
+    ) -> Callable[[], Awaitable[messages.ConsumersStart[DiscoveredPlugin]]]:
+        async def spec() -> messages.ConsumersStart[DiscoveredPlugin]:
+            start = self._consumers(plugin.name, for_plugins(self._settings))
+            return start.model_copy(update={"plugins": (plugin,)})
 
         return spec
 
     # -- what is said ------------------------------------------------------------------------------------------------
 
-    def _hear(self, watched: ChildRecord, line: dict[str, Any]) -> None:
-        """A line from a child."""
-        if "begun" in line:
-            self._begun[line["agent"]] = line["begun"]
-        elif "failed" in line:
-            self._failed[line["agent"]] = error = ConchError(f"{line['agent']}: {line['failed']}")
-            error.exit_code = int(line["code"])
-        elif "metrics" in line:
-            self._metrics = str(line["metrics"])
-            moved = self._settings.metrics.port is None and f":{METRICS_PORT}/" not in self._metrics
-            note = f" (port {METRICS_PORT} is taken)" if moved else ""
-            self._run_output.tell(f"metrics {self._metrics}{note}")
-            self._write_down()
-        elif "plugin_metrics" in line:
-            told = {"process": watched.name, "metrics": line["plugin_metrics"]}
-            next(one for one in self._children if one.watched.name == CONSUMERS).tell("plugin_metrics", told)
-        elif "ui" in line:
-            if self._page != line["ui"]:
-                self._page = str(line["ui"])
+    def _hear(self, watched: ChildRecord, report: messages.Report) -> None:
+        """A report of a child."""
+        match report:
+            case messages.AgentBegun():
+                self._begun[report.agent] = report
+            case messages.AgentFailed():
+                self._failed[report.agent] = error = ConchError(f"{report.agent}: {report.error}")
+                error.exit_code = report.exit_code
+            case messages.AgentWaits():
+                self._run_output.state(report.agent, report.state, report.why)
+            case messages.ConsumerNote():
+                self._run_output.warn(f"! {report.consumer}: {report.note}")
+            case messages.PluginMetricsReported():
+                shown = next(one for one in self._children if one.watched.name == CONSUMERS)
+                shown.tell(messages.ShowPluginMetrics(process=watched.name, metrics=report.metrics))
+            case _:
+                self._hear_of_consumers(watched, report)
+                self._write_down()
+
+    def _hear_of_consumers(self, watched: ChildRecord, report: messages.Report) -> None:
+        """A report that `conch status` shows, too."""
+        match report:
+            case messages.MetricsServed():
+                self._metrics = report.url
+                moved = self._settings.metrics.port is None and f":{METRICS_PORT}/" not in self._metrics
+                note = f" (port {METRICS_PORT} is taken)" if moved else ""
+                self._run_output.tell(f"metrics {self._metrics}{note}")
+            case messages.PageServed() if self._page != report.url:
+                self._page = report.url
                 report_page(self._run_output, self._settings.ui, self._home, self._page)
-            self._write_down()
-        elif "state" in line:
-            self._run_output.state(line["agent"], line["state"], line["why"])
-        elif "waits" in line:
-            waits = f"{line['consumer']} waits: "
-            if line["waits"]:
-                watched.why = f"{waits}{line['waits']}"
-                self._run_output.warn(watched.why)
-            elif watched.why.startswith(waits):
-                watched.why = ""
-            self._write_down()
-        elif "notes" in line:
-            self._run_output.warn(f"! {line['consumer']}: {line['notes']}")
-        elif "consumer" in line:
-            watched.why = str(line.get("down") or line.get("broke"))
-            how = "stays down" if "down" in line else "broke"
-            self._run_output.warn(f"consumer {line['consumer']} {how}: {watched.why}")
-            self._write_down()
+            case messages.ConsumerWaits():
+                waits = f"{report.consumer} waits: "
+                if report.why:
+                    watched.why = f"{waits}{report.why}"
+                    self._run_output.warn(watched.why)
+                elif watched.why.startswith(waits):
+                    watched.why = ""
+            case messages.ConsumerDown() | messages.ConsumerBroke():
+                watched.why = report.why
+                how = "stays down" if isinstance(report, messages.ConsumerDown) else "broke"
+                self._run_output.warn(f"consumer {report.consumer} {how}: {watched.why}")
 
     def _write_down(self) -> None:
         """What `conch status` and the other commands read."""
         from conch.experience import store_path
 
-        state = {
-            "pid": os.getpid(),
-            "agents": self._agents,
-            "config": str(file.absolute()) if (file := chosen_file(self._common.config, self._home)) else None,
-            "started": self._started,
-            "bus": address(self._access, embedded=self._embedded),
-            "metrics": self._metrics,
-            "ui": called(self._settings.ui, self._page) if self._page is not None else None,
-            "mqtt": self._listener.address if self._listener is not None else None,
-            "store": str(store_path(self._settings.store.url, self._home.path)),
-            "workspace": str(self._workspace),
-            "processes": [
-                {"name": one.name, "pid": one.pid, "state": one.state, "restarts": one.restarts, "why": one.why}
+        file = chosen_file(self._common.config, self._home)
+        plugins = [plugin.name for plugin in self._found.of("consumer") if plugin.name not in self._skipped]
+        rules = [f"rule-{rule.name}" for rule in self._wanted_rules()]
+        run = RunInfo(
+            pid=os.getpid(),
+            agents=tuple(self._agents),
+            config=str(file.absolute()) if file else None,
+            started=self._started,
+            bus=address(self._access, embedded=self._embedded),
+            metrics=self._metrics,
+            ui=called(self._settings.ui, self._page) if self._page is not None else None,
+            mqtt=self._listener.address if self._listener is not None else None,
+            store=str(store_path(self._settings.store.url, self._home.path)),
+            workspace=str(self._workspace),
+            processes=tuple(
+                ProcessInfo(name=one.name, pid=one.pid, state=one.state, restarts=one.restarts, why=one.why)
                 for one in self._watched
-            ],
-            "consumers": [*self._wanted_builtin(), *(f"rule-{rule.name}" for rule in self._wanted_rules())]
-            + [plugin.name for plugin in self._found.of("consumer") if plugin.name not in self._skipped],
-            "rules": [asdict(replace(rule, text=None)) for rule in self._found.of("rule")],
-            "set_aside": [{"origin": broken.origin, "why": broken.why} for broken in self._found.broken],
-        }
+            ),
+            consumers=(*self._wanted_builtin(), *rules, *plugins),
+            rules=tuple(asdict(replace(rule, text=None)) for rule in self._found.of("rule")),
+            set_aside=tuple(SetAside(origin=broken.origin, why=broken.why) for broken in self._found.broken),
+        )
         with contextlib.suppress(OSError):  # a full disk: the run goes on, status is stale
-            write_whole(self._home.run_file, json.dumps(state))
+            write_whole(self._home.run_file, run.encode())
 
     def _asked_to_stop(self, run: asyncio.Task[Any]) -> None:
         """The first time in order, the second time at once: what is in hand is finished by the next run."""

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from conch.bus import Bus, StreamState
-from conch.consumer.group.position import position_key
-from conch.errors import FencedError
-from conch_schemas import STREAM_SUBJECTS, Event
-
-_POSITIONS = position_key("")
+from conch.bus.checkpoints import CLEARED, PositionRecord, keys_of, position_consumer, position_key
+from conch.errors import ContractError, FencedError
+from conch_schemas import STREAM_SUBJECTS, Event, type_filter
 
 
 @dataclass(frozen=True)
@@ -33,11 +29,11 @@ async def standings(bus: Bus) -> list[ReaderLag]:
     Lags are counted by the server. A place that cannot be read, or is of a stream before this one, is its start.
     """
     stream = await bus.state()
-    keys = [key for key in await bus.keys() if key.startswith(_POSITIONS)]
-    entries = await asyncio.gather(*(bus.get(key) for key in keys))
+    names = [name for key in await bus.keys() if (name := position_consumer(key)) is not None]
+    entries = await asyncio.gather(*(bus.get(position_key(name)) for name in names))
     told = {
-        key.removeprefix(_POSITIONS): entry.value
-        for key, entry in zip(keys, entries, strict=True)
+        name: entry.value
+        for name, entry in zip(names, entries, strict=True)
         if entry is not None and entry.value  # empty: it was reset, or forgotten
     }
     found = await asyncio.gather(*(_standing(bus, stream, name, value) for name, value in told.items()))
@@ -57,22 +53,22 @@ async def _standing(bus: Bus, stream: StreamState, name: str, value: bytes) -> R
 def _consumer_position(value: bytes, stream: StreamState) -> tuple[int, int, Sequence[str]]:
     """The least and the mean of a place's partitions, and the filters of what concerns the consumer."""
     try:
-        told: Any = json.loads(value)
-        end = stream.last if told["epoch"] == stream.epoch else 0
-        shares = [int(seq) for seq, _ in (told.get("shares") or {}).values()] or [int(told["seq"])]
-        filters = [f"conch.v1.*.{kind}" for kind in told.get("kinds") or ()]
-        return min(*shares, end), min(sum(shares) // len(shares), end), filters or STREAM_SUBJECTS
-    except (ValueError, LookupError, TypeError, AttributeError):
+        found = PositionRecord.decode(value)
+    except ContractError:
         return 0, 0, STREAM_SUBJECTS
+    end = stream.last if found.epoch == stream.epoch else 0
+    seqs = [partition.seq for partition in (found.partitions or {}).values()] or [found.seq]
+    filters = [type_filter(kind) for kind in found.kinds or ()]
+    return min(*seqs, end), min(sum(seqs) // len(seqs), end), filters or STREAM_SUBJECTS
 
 
 async def report_position(bus: Bus, name: str, kinds: Sequence[type[Event]], seq: int) -> None:
     """Let others see how far `name` is, which keeps its place elsewhere. Who writes last is right."""
     key, epoch = position_key(name), (await bus.state()).epoch
     entry = await bus.get(key)
-    value = {"seq": seq, "epoch": epoch, "kinds": [kind.TYPE for kind in kinds]}
+    record = PositionRecord(seq=seq, epoch=epoch, kinds=tuple(kind.TYPE for kind in kinds))
     try:
-        await bus.put(key, json.dumps(value).encode(), revision=entry.revision if entry is not None else 0)
+        await bus.put(key, record.encode(), revision=entry.revision if entry is not None else 0)
     except FencedError:
         return  # another copy said it in this moment
 
@@ -82,12 +78,11 @@ async def forget(bus: Bus, name: str) -> bool:
 
     It holds up no trimming any more; should it come back, it begins at the start of what there is then.
     """
-    prefixes = (f"state/{name}/", f"before/{name}/")
     known = any(one.name == name for one in await bus.readers())
     await bus.forget(name)
-    for key in await bus.keys():
-        entry = await bus.get(key) if key == position_key(name) or key.startswith(prefixes) else None
+    for key in keys_of(name, await bus.keys(), letters=True):
+        entry = await bus.get(key)
         if entry is not None and entry.value:
             known = True
-            await bus.put(key, b"", revision=entry.revision)
+            await bus.put(key, CLEARED, revision=entry.revision)
     return known

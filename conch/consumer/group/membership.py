@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 import time
@@ -14,8 +13,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from conch.bus import Bus, KeyValue
+from conch.bus.checkpoints import CLEARED, WorkerRecord, worker_key, worker_name
 from conch.consumer.group.position import EVERYTHING
-from conch.errors import BusError, FencedError
+from conch.errors import BusError, ContractError, FencedError
 from conch.log import get_logger
 
 log = get_logger(__name__)
@@ -27,7 +27,6 @@ LEASE_SECONDS = 5.0
 each watches the others' signs by its own."""
 SELDOM = 5
 """Beats between two looks at workers that had left: one that bears such a name again is heard of that late."""
-_PREFIX = "worker/"
 
 
 @dataclass
@@ -73,9 +72,9 @@ class Membership:
             await self._beat()
 
     async def _beat(self) -> None:
-        value = {"consumers": sorted(self.consumers), "host": socket.gethostname(), "pid": os.getpid()}
-        value |= {"beat": str(uuid.uuid4())}
-        await self._write(json.dumps(value).encode())
+        consumers, beat = tuple(sorted(self.consumers)), str(uuid.uuid4())
+        record = WorkerRecord(consumers=consumers, host=socket.gethostname(), pid=os.getpid(), beat=beat)
+        await self._write(record.encode())
         self._shown = set(self.consumers)
         await self._look()
 
@@ -86,24 +85,25 @@ class Membership:
 
     async def leave(self) -> None:
         """Be gone for the others at once."""
-        await self._write(b"")
+        await self._write(CLEARED)
 
     async def _write(self, value: bytes) -> None:
         while True:
             try:
-                self._revision = await self._bus.put(_PREFIX + self.name, value, revision=self._revision)
+                self._revision = await self._bus.put(worker_key(self.name), value, revision=self._revision)
                 return
             except FencedError:  # a process before this one bore the name
-                entry = await self._bus.get(_PREFIX + self.name)
+                entry = await self._bus.get(worker_key(self.name))
                 self._revision = entry.revision if entry is not None else 0
 
     async def _look(self) -> None:
         now, met = time.monotonic(), set(self._others)
         self._looks += 1
-        keys = {key.removeprefix(_PREFIX) for key in await self._bus.keys() if key.startswith(_PREFIX)} - {self.name}
+        workers = (worker_name(key) for key in await self._bus.keys())
+        keys = {worker for worker in workers if worker is not None and worker != self.name}
         # Who left is looked for seldom: names of workers that are no more stay in the bucket.
         names = sorted(keys if self._looks % SELDOM == 0 else keys - self._left)
-        entries = await asyncio.gather(*(self._bus.get(_PREFIX + name) for name in names))
+        entries = await asyncio.gather(*(self._bus.get(worker_key(name)) for name in names))
         for name, entry in zip(names, entries, strict=True):
             if entry is None or not entry.value:
                 self._others.pop(name, None)
@@ -122,7 +122,7 @@ class Membership:
         log.warning("worker.gone", worker=name, silent_seconds=LEASE_SECONDS)
         self._others.pop(name, None)
         try:
-            await self._bus.put(_PREFIX + name, b"", revision=entry.revision)
+            await self._bus.put(worker_key(name), CLEARED, revision=entry.revision)
         except FencedError:
             log.info("worker.back", worker=name)
 
@@ -150,9 +150,11 @@ async def signs(bus: Bus, consumer: str) -> dict[str, int]:
     """The workers that take part in a consumer, each with the revision of its last sign: another one, and it lives."""
     found = {}
     for key in await bus.keys():
-        entry = await bus.get(key) if key.startswith(_PREFIX) else None
+        if (name := worker_name(key)) is None:
+            continue
+        entry = await bus.get(key)
         if entry is not None and consumer in _consumers(entry.value):
-            found[key.removeprefix(_PREFIX)] = entry.revision
+            found[name] = entry.revision
     return found
 
 
@@ -163,8 +165,8 @@ def own_name() -> str:
 
 def _consumers(value: bytes) -> frozenset[str]:
     try:
-        return frozenset(map(str, json.loads(value)["consumers"]))
-    except (ValueError, LookupError, TypeError):
+        return frozenset(WorkerRecord.decode(value).consumers)
+    except ContractError:
         return frozenset()  # somebody else's writing: it takes part in nothing
 
 

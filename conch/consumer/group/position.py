@@ -6,19 +6,16 @@ one consumer write to the same key: one that finds it changed looks whether his 
 
 from __future__ import annotations
 
-import json
 import uuid
 import zlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from conch.bus import Bus
+from conch.bus import Bus, checkpoints
+from conch.bus.checkpoints import PARTITIONS, PartitionRecord, PositionRecord
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ContractError, FencedError
 
-PARTITIONS = 16
-"""Shares that the agents fall into: as many workers can share a consumer. Places on the bus rest on it: it stays."""
 EVERYTHING = frozenset(range(PARTITIONS))
 RECENT = 512
 """Ids of handled events that a worker remembers, to tell a repetition that the server has forgotten."""
@@ -29,24 +26,11 @@ def partition_of(agent: str) -> int:
     return zlib.crc32(agent.encode()) % PARTITIONS
 
 
-def position_key(consumer: str) -> str:
-    """The bucket's key of a consumer's place."""
-    return f"position/{consumer}"
-
-
 @dataclass
-class _PartitionRecord:
-    """A partition, as it is written."""
+class _LoadedPosition:
+    """What is written of the consumer, taken back where it leads the stream."""
 
-    seq: int
-    holder: str
-
-
-@dataclass
-class _PositionRecord:
-    """The key's value."""
-
-    shares: dict[int, _PartitionRecord]
+    partitions: dict[int, PartitionRecord]
     recent: dict[str, Sequence[str]]
     """Ids handled of late, by who handled them."""
     epoch: str
@@ -64,7 +48,7 @@ class ConsumerPosition:
     floors: dict[int, int]
     """Up to where each of our partitions was handled when we took it."""
     seq: int
-    record: _PositionRecord
+    record: _LoadedPosition
     """What is written, as far as we know."""
     recent: dict[str, None] = field(default_factory=dict)
     """Ids handled of late, oldest first."""
@@ -101,14 +85,14 @@ class ConsumerPosition:
         """Whether all of it still bears our name."""
         return self._is_ours(await _load(self.bus, self.spec))
 
-    def _is_ours(self, record: _PositionRecord) -> bool:
-        return all(record.shares[number].holder == self.holder for number in self.floors)
+    def _is_ours(self, record: _LoadedPosition) -> bool:
+        return all(record.partitions[number].owner == self.holder for number in self.floors)
 
     async def _write(self, seq: int, recent: Sequence[str], holder: str) -> None:
         while True:
             record = self.record
             for number, floor in self.floors.items():
-                record.shares[number] = _PartitionRecord(max(seq, floor), holder)
+                record.partitions[number] = PartitionRecord(max(seq, floor), holder)
             record.recent[self.holder] = recent[-RECENT:]
             if await _stored(self.bus, self.spec, record):
                 return
@@ -134,19 +118,19 @@ async def take_position(
     holder = f"{worker}.{uuid.uuid4().hex[:8]}"
     while True:
         record = await _load(bus, spec)
-        free = [number for number in mine if is_free(record.shares[number].holder, worker, is_gone)]
+        free = [number for number in mine if is_free(record.partitions[number].owner, worker, is_gone)]
         left = [
             number
-            for number in record.shares
-            if number not in mine and _worker_of(record.shares[number].holder) == worker
+            for number, partition in record.partitions.items()
+            if number not in mine and _worker_of(partition.owner) == worker
         ]
         for number in free:
-            record.shares[number].holder = holder
+            record.partitions[number] = record.partitions[number]._replace(owner=holder)
         for number in left:
-            record.shares[number].holder = ""
+            record.partitions[number] = record.partitions[number]._replace(owner="")
         if not (free or left) or await _stored(bus, spec, record):
             break
-    floors = {number: record.shares[number].seq for number in free}
+    floors = {number: record.partitions[number].seq for number in free}
     recent = dict.fromkeys(id for ids in record.recent.values() for id in ids)
     return ConsumerPosition(bus, spec, holder, floors, min(floors.values(), default=0), record, recent)
 
@@ -166,63 +150,53 @@ async def free(
 ) -> set[int]:
     """Those of the partitions that `worker` may take now."""
     record = await _load(bus, spec)
-    return {number for number in partitions if is_free(record.shares[number].holder, worker, is_gone)}
+    return {number for number in partitions if is_free(record.partitions[number].owner, worker, is_gone)}
 
 
 async def holder_of(bus: Bus, consumer: str, agent: str) -> str | None:
     """Who handles that agent's events for a consumer now; None when nobody does."""
-    entry = await bus.get(position_key(consumer))
+    entry = await bus.get(checkpoints.position_key(consumer))
     try:
-        told: Any = json.loads(entry.value) if entry is not None and entry.value else {}
-        return str(told["shares"][str(partition_of(agent))][1]) or None
-    except (ValueError, LookupError, TypeError):
+        record = PositionRecord.decode(entry.value) if entry is not None else None
+    except ContractError:
         return None
+    return record.owner_of(partition_of(agent)) if record is not None else None
 
 
-async def _load(bus: Bus, spec: ConsumerSpec) -> _PositionRecord:
+async def _load(bus: Bus, spec: ConsumerSpec) -> _LoadedPosition:
     """What is written, taken back where it leads the stream (which was restored, or made anew)."""
-    state, entry = await bus.state(), await bus.get(position_key(spec.name))
+    state, entry = await bus.state(), await bus.get(checkpoints.position_key(spec.name))
     if entry is None or not entry.value:
         begin = min(spec.begin, state.last) if entry is None else 0  # reset: from the start
-        shares = {number: _PartitionRecord(begin, "") for number in EVERYTHING}
-        return _PositionRecord(shares, {}, state.epoch, entry.revision if entry is not None else 0)
+        everything = dict.fromkeys(EVERYTHING, PartitionRecord(begin, ""))
+        return _LoadedPosition(everything, {}, state.epoch, entry.revision if entry is not None else 0)
     try:
-        told: Any = json.loads(entry.value)
-        end = state.last if told["epoch"] == state.epoch else 0
-        parts = told.get("shares") or {str(number): (told["seq"], "") for number in EVERYTHING}
-        shares = {number: _share(parts[str(number)], end) for number in EVERYTHING}
-        recent = told["recent"] if isinstance(told["recent"], dict) else {"": told["recent"]}
-        return _PositionRecord(
-            shares, {str(who): list(map(str, ids)) for who, ids in recent.items()}, state.epoch, entry.revision
-        )
-    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        found = PositionRecord.decode(entry.value)
+        whole = found.whole
+    except ContractError as error:
         raise ContractError(
-            f"the position of {spec.name} cannot be read ({type(error).__name__}): conch consumer reset {spec.name}"
+            f"the position of {spec.name} cannot be read ({error}): conch consumer reset {spec.name}"
         ) from None
+    end = state.last if found.epoch == state.epoch else 0
+    partitions = {number: one._replace(seq=min(one.seq, end)) for number, one in whole.items()}
+    return _LoadedPosition(partitions, {**found.recent} if found.recent else {}, state.epoch, entry.revision)
 
 
-def _share(told: Any, end: int) -> _PartitionRecord:
-    seq, holder = told
-    if not isinstance(holder, str) or int(seq) < 0:
-        raise ValueError("no place")
-    return _PartitionRecord(min(int(seq), end), holder)
-
-
-async def _stored(bus: Bus, spec: ConsumerSpec, record: _PositionRecord) -> bool:
+async def _stored(bus: Bus, spec: ConsumerSpec, record: _LoadedPosition) -> bool:
     """Whether it could be written: nobody else wrote since."""
-    holding = {share.holder for share in record.shares.values()}
-    left = [id for who, ids in record.recent.items() if who not in holding for id in ids]
-    value = {
-        "seq": min(share.seq for share in record.shares.values()),
-        "epoch": record.epoch,
-        "version": spec.version,
-        "kinds": [kind.TYPE for kind in spec.kinds],
-        "shares": {str(number): (share.seq, share.holder) for number, share in sorted(record.shares.items())},
-        "recent": {who: ids for who, ids in record.recent.items() if who in holding} | {"": left[-RECENT:]},
-    }
-    encoded = json.dumps(value, separators=(",", ":")).encode()
+    owners = {partition.owner for partition in record.partitions.values()}
+    left = [id for who, ids in record.recent.items() if who not in owners for id in ids]
+    recent = {who: tuple(ids) for who, ids in record.recent.items() if who in owners} | {"": tuple(left[-RECENT:])}
+    value = PositionRecord(
+        seq=min(partition.seq for partition in record.partitions.values()),
+        epoch=record.epoch,
+        version=spec.version,
+        kinds=tuple(kind.TYPE for kind in spec.kinds),
+        partitions=dict(sorted(record.partitions.items())),
+        recent=recent,
+    )
     try:
-        record.revision = await bus.put(position_key(spec.name), encoded, revision=record.revision)
+        record.revision = await bus.put(checkpoints.position_key(spec.name), value.encode(), revision=record.revision)
     except FencedError:
         return False
     return True

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 
 from conch.bus import Bus, KeyValue
-from conch.consumer.runtime.state import state_key
+from conch.bus.checkpoints import StateRecord, state_agent, state_key
+from conch.errors import ContractError
 from conch.rewards.watch import CONSUMER, WatchState
 
 AT_ONCE = 64
@@ -30,14 +30,14 @@ async def watched(bus: Bus, agents: Sequence[str]) -> dict[str, WatchState]:
 
 async def watched_agents(bus: Bus) -> list[str]:
     """The agents that the watchers have a state of."""
-    own = state_key(CONSUMER, "")
-    return [key.removeprefix(own) for key in await bus.keys() if key.startswith(own)]
+    found = (state_agent(key, CONSUMER) for key in await bus.keys())
+    return [agent for agent in found if agent is not None]
 
 
 def _state(entry: KeyValue | None) -> WatchState | None:
     try:
-        return (
-            WatchState.model_validate(json.loads(entry.value)["state"]) if entry is not None and entry.value else None
-        )
-    except (ValueError, LookupError, TypeError):
+        if entry is None or not entry.value:
+            return None
+        return WatchState.model_validate(StateRecord.decode(entry.value).state)
+    except (ContractError, ValueError, LookupError, TypeError):
         return None

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from conch.bus.checkpoints import STORE_OWNER, patterns_of, patterns_of_commands
+from conch.bus.jetstream.names import BUCKET_STREAM, STREAM, key_subject
 from conch.consumer.plugins.discover import PAGE
 from conch_schemas import (
     ActionDecided,
@@ -29,6 +31,7 @@ from conch_schemas import (
     WeightsSet,
     control_subject,
     subject_filter,
+    type_filter,
 )
 
 AGENT, COMMANDS, RUN = "agent", "cli", "run"
@@ -52,28 +55,21 @@ OF_AGENTS = (
 OF_PEOPLE = (MessageReceived, GoalSet, GoalDropped, WeightsSet, RewardAssigned)
 """What the command line says itself: other weights, scores of people and of the past, and what people have agents told
 while none runs."""
-KEPT = ("position", "state", "before")
-"""First words of the keys under which a consumer keeps what is its own; the second is its name."""
-WORKERS = "worker"
-"""First word of the keys under which each process that works shows the others that it is alive."""
-OWNER_KEY = "home"
-"""The bucket's key that says whose store joins the stream: the UUID of that home's agent."""
-_STREAM, _BUCKET = "CONCH", "KV_conch"
 _READ = (
     "INFO",
-    f"STREAM.INFO.{_STREAM}",
-    f"STREAM.INFO.{_BUCKET}",
-    f"STREAM.MSG.GET.{_STREAM}",
-    f"STREAM.MSG.GET.{_BUCKET}",
-    f"CONSUMER.CREATE.{_STREAM}",
-    f"CONSUMER.MSG.NEXT.{_STREAM}.*",
-    f"CONSUMER.DELETE.{_STREAM}.*",
+    f"STREAM.INFO.{STREAM}",
+    f"STREAM.INFO.{BUCKET_STREAM}",
+    f"STREAM.MSG.GET.{STREAM}",
+    f"STREAM.MSG.GET.{BUCKET_STREAM}",
+    f"CONSUMER.CREATE.{STREAM}",
+    f"CONSUMER.MSG.NEXT.{STREAM}.*",
+    f"CONSUMER.DELETE.{STREAM}.*",
 )
-_LIST = (f"CONSUMER.LIST.{_STREAM}",)
+_LIST = (f"CONSUMER.LIST.{STREAM}",)
 _KEEP = tuple(
     f"STREAM.{call}.{name}"
     for call in ("CREATE", "UPDATE", "PURGE", "SNAPSHOT", "RESTORE")
-    for name in (_STREAM, _BUCKET)
+    for name in (STREAM, BUCKET_STREAM)
 )
 
 
@@ -118,8 +114,8 @@ def users(
 
 
 def _consumer(name: str, said: PublishedKinds, agents: Sequence[str]) -> BusUser:
-    keys = [f"$KV.conch.{WORKERS}.*", f"$KV.conch.position.{name}", *(f"$KV.conch.{word}.{name}.>" for word in KEPT)]
-    keys += [f"$KV.conch.{OWNER_KEY}"] if name == "store" else []
+    patterns = patterns_of(name) + ([STORE_OWNER] if name == "store" else [])
+    keys = [key_subject(pattern) for pattern in patterns]
     calls = _calls(_READ + (_LIST if name == "metrics" else ()))
     told = _commands(agents).publish if name == PAGE else ()  # who sees the dashboard tells the agent from there
     return BusUser(name, f"conch consume {name}", _once(_facts(said, agents), keys, calls, told), _answered(name, said))
@@ -127,9 +123,9 @@ def _consumer(name: str, said: PublishedKinds, agents: Sequence[str]) -> BusUser
 
 def _outside(name: str, agents: Sequence[str]) -> BusUser:
     """A program that keeps its place by a durable of its own name, as the server's own clients make one."""
-    own = f"{_STREAM}.{name}"
+    own = f"{STREAM}.{name}"
     durable = (f"CONSUMER.{call}.{own}" for call in ("DURABLE.CREATE", "INFO", "MSG.NEXT"))
-    calls = ("INFO", f"STREAM.INFO.{_STREAM}", f"CONSUMER.CREATE.{own}.>", *durable)
+    calls = ("INFO", f"STREAM.INFO.{STREAM}", f"CONSUMER.CREATE.{own}.>", *durable)
     return BusUser(
         name,
         f"a program of yours that scores as {name}",
@@ -139,7 +135,7 @@ def _outside(name: str, agents: Sequence[str]) -> BusUser:
 
 
 def _facts(said: PublishedKinds, agents: Sequence[str]) -> list[str]:
-    return [f"conch.v1.{agent}.{type}" for type in (*said.emits, ConsumerFailed.TYPE) for agent in agents]
+    return [type_filter(type, agent) for type in (*said.emits, ConsumerFailed.TYPE) for agent in agents]
 
 
 def _answered(name: str, said: PublishedKinds) -> tuple[str, ...]:
@@ -148,7 +144,7 @@ def _answered(name: str, said: PublishedKinds) -> tuple[str, ...]:
 
 def _agent(agents: Sequence[str], without: str) -> BusUser:
     # It owns the home: after a restored backup it takes everybody's place back, and it lets go of what all have read.
-    kept = ("$KV.conch.>", "$JS.SNAPSHOT.>", *_calls((*_READ, *_LIST, *_KEEP)))
+    kept = (key_subject(">"), "$JS.SNAPSHOT.>", *_calls((*_READ, *_LIST, *_KEEP)))
     asked = tuple(control_subject(agent, "*") for agent in agents)
     return BusUser(
         AGENT,
@@ -159,7 +155,7 @@ def _agent(agents: Sequence[str], without: str) -> BusUser:
 
 
 def _commands(agents: Sequence[str]) -> BusUser:
-    keys = [f"$KV.conch.{word}.>" for word in ("letter", *KEPT)]  # letters settled, consumers reset
+    keys = [key_subject(pattern) for pattern in patterns_of_commands()]
     calls = _calls((*_READ, *_LIST))
     return BusUser(
         COMMANDS, "conch status, tell, goal, dlq …", _once(_of(OF_PEOPLE, agents), ("conch.ctl.>",), keys, calls), ()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from conch.bus import Bus, StreamState
+from conch.bus.checkpoints import Checkpoint, memory_agent
 from conch.bus.reconcile import report_trimmed
 from conch.bus.retention import beyond, older_than
 from conch.config.model import StreamRetentionSettings
 from conch.consumer.group.lag import standings
-from conch.errors import BusError, StoreError
+from conch.errors import BusError, ContractError, StoreError
 from conch.log import get_logger
+from conch_schemas import agent_filter
 
 log = get_logger(__name__)
 
@@ -24,7 +25,6 @@ WARN_SHARE, WARN_DAYS = 0.5, 2.0
 OUTWARD = frozenset({"mqtt"})
 """Consumers that wait for somebody outside, who may be away for good: what they have not read is kept however old it
 is, but not beyond the room that there is for what is read. They go on behind it, and say what they missed."""
-_AGENTS = "agent/"
 
 
 @dataclass(frozen=True)
@@ -117,9 +117,10 @@ async def _read(bus: Bus, stream: StreamState, store: Path | None) -> dict[str, 
     """Who has read how much. Whoever nothing waits for has read everything, wherever its last event stood."""
     read = {one.name: one.seq if one.lag else stream.last for one in await standings(bus)}
     for key in await bus.keys():
-        entry = await bus.get(key) if key.startswith(_AGENTS) else None
-        if entry is not None and entry.value:
-            read[key] = await _remembered(bus, stream, key.removeprefix(_AGENTS), entry.value)
+        agent = memory_agent(key)
+        entry = await bus.get(key) if agent is not None else None
+        if agent is not None and entry is not None and entry.value:
+            read[key] = await _remembered(bus, stream, agent, entry.value)
     joined = await asyncio.to_thread(_joined, store, stream.epoch) if store is not None else None
     if joined is not None:
         read["store"] = min(read.get("store", stream.last), joined)
@@ -129,11 +130,10 @@ async def _read(bus: Bus, stream: StreamState, store: Path | None) -> dict[str, 
 async def _remembered(bus: Bus, stream: StreamState, agent: str, value: bytes) -> int:
     """What an agent's written memory holds; nothing, where it cannot be read: the agent itself says so."""
     try:
-        told = json.loads(value)
-        seq = min(int(told["seq"]), stream.last) if told["epoch"] == stream.epoch else 0
-    except (ValueError, LookupError, TypeError):
+        seq = Checkpoint.decode(value).position(stream)
+    except ContractError:
         return 0
-    waits = seq < stream.last and await bus.count([f"conch.v1.{agent}.>"], after=seq)
+    waits = seq < stream.last and await bus.count([agent_filter(agent)], after=seq)
     return seq if waits else stream.last
 
 

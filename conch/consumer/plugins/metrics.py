@@ -15,16 +15,17 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
-import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar, Sample
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from conch.errors import ContractError
+from conch.log import get_logger
+from conch.processes.messages import ConsumerReport, PluginMetricsReported
 from conch.text import safe_text
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 PREFIX = "conch_plugin_"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -216,12 +217,12 @@ def histogram(name: str, words: str, *labels: str, buckets: Sequence[float] = BU
     return PLUGIN_METRICS.declare(Histogram, name, words, labels, tuple(buckets))
 
 
-async def keep_reporting(report: Callable[..., None]) -> None:
-    """Report this process's metrics, for ever: `report(plugin_metrics=…)`. Unchanged ones too: the process that shows
+async def keep_reporting(report: Callable[[ConsumerReport], None]) -> None:
+    """Report this process's metrics, for ever: by `report`. Unchanged ones too: the process that shows
     them may have been started again."""
     while True:
         if metrics := PLUGIN_METRICS.report():
-            report(plugin_metrics=metrics)
+            report(PluginMetricsReported(metrics=metrics))
         await asyncio.sleep(REPORT_SECONDS)
 
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from conch.consumer.plugins.rule_process import RuleWorker, WorkerGoneError
+from conch.processes.rule_messages import RuleFailed
 from conch_schemas import ActionTaken, Score
 
 AHEAD, AHEAD_BYTES = 64, 2**20
@@ -48,7 +49,7 @@ class PipelinedRuleWorker(RuleWorker):
                 room += sent.popleft()
                 told(action, self.judge(answer))
                 done += 1
-                if answer.get("anew"):
+                if isinstance(answer, RuleFailed) and answer.restart:
                     await self.close()
                     break
         except TimeoutError:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from conch.bus import Bus, SharedSubscription
 from conch.consumer.host import HostedConsumer, keep
 from conch.consumer.plugins.discover import DiscoveredPlugin
 from conch.consumer.plugins.rule_state import carried_by
 from conch.log import get_logger
+from conch.processes.messages import ConsumerReport
 from conch_schemas import WeightsSet, subject_filter
 
 log = get_logger(__name__)
@@ -37,7 +37,7 @@ class RuleReload:
         agent: str,
         patience: float,
         stop: asyncio.Event,
-        report: Callable[..., None],
+        report: Callable[[ConsumerReport], None],
     ) -> None:
         """`running`: all that this process hosts; what comes is put there, what goes is taken out. `make`: a rule that
         begins behind that place, unless it has one. `patience`: seconds that an experience waits for a score."""
@@ -49,9 +49,9 @@ class RuleReload:
         """What is wanted and not yet brought about."""
         self._news = asyncio.Event()
 
-    def want(self, described: Sequence[dict[str, Any]]) -> None:
+    def want(self, rules: Sequence[DiscoveredPlugin]) -> None:
         """Have these rules from now on, and no others."""
-        self._wanted = [DiscoveredPlugin(**one) for one in described]
+        self._wanted = rules
         self._news.set()
 
     async def obey(self, group: asyncio.TaskGroup) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import math
 import os
 import signal
@@ -28,7 +27,17 @@ from conch.consumer.plugins.namespace import exit_status, own_namespace, why_non
 from conch.consumer.plugins.rule_state import OwnRuleState, RuleWindow, after_act, at_first, carried_by
 from conch.consumer.runtime.state import UnreadableStateError
 from conch.consumer.spec import ConsumerSpec
+from conch.errors import ContractError
 from conch.log import get_logger
+from conch.processes.rule_messages import (
+    RuleAnswer,
+    RuleAnswered,
+    RuleFailed,
+    RuleInput,
+    RuleStateUnreadable,
+    RuleTask,
+    decode_answer,
+)
 from conch.python_child import DIRECTORY, environment, python_command
 from conch.text import safe_text
 from conch_schemas import ActionTaken, Event, RewardAssigned, Score, encode
@@ -98,6 +107,7 @@ class RuleWorker:
         Cancelled, the process is ended. Raises
         UnreadableStateError where the rule cannot read its state.
         """
+        answer: RuleAnswer | None = None
         async with self._lock:
             try:
                 ended = self._process is not None and self._process.returncode is not None
@@ -108,42 +118,41 @@ class RuleWorker:
                     await self._start()
                 async with asyncio.timeout(self._seconds * (AFRESH if afresh else 1)):
                     answer = await self._ask(before, action)
-                if answer.get("anew"):
+                score = self.judge(answer)
+                if isinstance(answer, RuleFailed) and answer.restart:
                     await self.close()
             except TimeoutError:
                 await self.close()
-                answer, score = {}, self.late()
+                score = self.late()
             except WorkerGoneError as gone:
                 await self.close()
-                answer, score = {}, self._score("error", why=str(gone))
+                score = self._score("error", why=str(gone))
             except asyncio.CancelledError:
                 await self.close()
                 raise
-            else:
-                score = self.judge(answer)
-        if "unreadable" in answer:
+        if isinstance(answer, RuleStateUnreadable):
             name, agent = f"rule-{self._plugin.name}", action.agent
-            raise UnreadableStateError(name, self._plugin.version, agent, safe_text(str(answer["unreadable"])))
+            raise UnreadableStateError(name, self._plugin.version, agent, safe_text(answer.why))
         after = before
         if isinstance(before, RuleWindow) and self._plugin.window is not None:
             after = after_act(before.acts, action, self._plugin.window)
-        elif score.status in ANSWERED and isinstance(text := answer.get("state"), str):
-            after = OwnRuleState(text=text)
+        elif score.status in ANSWERED and isinstance(answer, RuleAnswered) and answer.state is not None:
+            after = OwnRuleState(text=answer.state)
         return after, score
 
     @property
     def _seconds(self) -> float:
         return self._plugin.timeout or self._timeout
 
-    def judge(self, answer: dict[str, Any]) -> Score:
+    def judge(self, answer: RuleAnswer) -> Score:
         """The score that an answer of the rule's process is, whatever stands in it."""
-        if "error" in answer:
-            return self._score("error", why=str(answer["error"]))
-        value = answer.get("value")
+        if isinstance(answer, RuleFailed):
+            return self._score("error", why=answer.error)
+        value = answer.value if isinstance(answer, RuleAnswered) else None
         if value is None:
             return self._score("not_applicable", why="the rule says: not applicable")
         low, high = self._plugin.low, self._plugin.high
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, str) or not math.isfinite(value):
             return self._score("error", why=f"returned {value!r}, not a finite number or None")
         if not low <= value <= high:
             return self._score("error", why=f"returned {value!r}, outside its range {low:g}..{high:g}")
@@ -182,31 +191,32 @@ class RuleWorker:
         )
         assert self._process.stderr is not None
         self._hearing = asyncio.create_task(self._hear(self._process.stderr), name=f"conch.{self._plugin.name}.hear")
-        task = {"origin": self._plugin.origin, "name": self._plugin.name, "text": self._plugin.text}
+        one = self._plugin
+        task = RuleTask(origin=one.origin, name=one.name, text=one.text, memory_mib=self._memory_mib)
         try:
             async with asyncio.timeout(START_SECONDS):
-                await self._tell(json.dumps(task | {"memory_mib": self._memory_mib}).encode() + b"\n")
+                await self._tell(task.encode())
                 answer = await self._answer()
         except TimeoutError:
             raise WorkerGoneError(f"its file was still being imported after {START_SECONDS:g} s") from None
-        if "error" in answer:
-            raise WorkerGoneError(str(answer["error"]))
+        if isinstance(answer, RuleFailed):
+            raise WorkerGoneError(answer.error)
 
-    async def _ask(self, before: BaseModel | None, action: ActionTaken) -> dict[str, Any]:
+    async def _ask(self, before: BaseModel | None, action: ActionTaken) -> RuleAnswer:
         await self._tell(self._question(before, action))
         return await self._answer_to(action)
 
     def _question(self, before: BaseModel | None, action: ActionTaken) -> bytes:
         """The two lines by which the process is asked for the score of an act."""
-        carried: Any = None
+        carried = RuleInput()
         if isinstance(before, RuleWindow):
-            carried = before.acts[-((self._plugin.window or 1) - 1) :]
+            carried = RuleInput(acts=before.acts[-((self._plugin.window or 1) - 1) :])
         elif isinstance(before, OwnRuleState):
-            carried = before.text
-        return json.dumps(carried).encode() + b"\n" + encode(action) + b"\n"
+            carried = RuleInput(state=before.text)
+        return carried.encode() + encode(action) + b"\n"
 
-    async def _answer_to(self, action: ActionTaken) -> dict[str, Any]:
-        while (answer := await self._answer()).get("id") != action.id:
+    async def _answer_to(self, action: ActionTaken) -> RuleAnswer:
+        while getattr(answer := await self._answer(), "id", None) != action.id:
             log.warning("reward.rule_spoke_out_of_turn", rule=self._plugin.name)
         return answer
 
@@ -217,19 +227,17 @@ class RuleWorker:
             self._process.stdin.write(lines)
             await self._process.stdin.drain()
 
-    async def _answer(self) -> dict[str, Any]:
+    async def _answer(self) -> RuleAnswer:
         assert self._process is not None
         assert self._process.stdout is not None
         try:
-            line = await self._process.stdout.readline()
-            answer = json.loads(line) if line else None
-        except ValueError:
+            if line := await self._process.stdout.readline():
+                return decode_answer(line)
+        except (ContractError, ValueError):
             raise WorkerGoneError("its process wrote something else than a score") from None
-        if not isinstance(answer, dict):
-            status = exit_status(await self._process.wait())
-            how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
-            raise WorkerGoneError(f"the rule ended its process ({how})")
-        return answer
+        status = exit_status(await self._process.wait())
+        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
+        raise WorkerGoneError(f"the rule ended its process ({how})")
 
     async def _hear(self, printed: asyncio.StreamReader) -> None:
         """Log the first of what the rule prints, and let the rest go, no faster than at a walk."""

@@ -1,11 +1,7 @@
 """`python -m conch.consumer.plugins.rule_worker`: the process that one plug-in rule runs in.
 
-On stdin comes its task, `{"origin": …, "name": …, "text": …, "memory_mib": …}` on a line, answered by `{}`; then acts,
-two lines each: what the rule carries (its state as a JSON string, or null; of a window, an array of earlier acts) and
-the act. Each is answered by a line: `{"id": …, "value": …}`, of a rule with a state `{…, "state": …}` too; or `{"id":
-…, "error": …}`, with `"anew": true` where the process had better be begun anew; or `{"id": …, "unreadable": …}` for a
-state that it cannot read. What the rule prints goes to stderr, and on stdin it finds nothing. The process ends with its
-stdin.
+Its lines are those of `conch.processes.rule_messages`. What the rule prints goes to stderr, and on stdin it finds
+nothing. The process ends with its stdin.
 """
 
 from __future__ import annotations
@@ -13,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import json
 import math
 import os
 import resource
@@ -25,6 +20,16 @@ from pydantic import BaseModel, ValidationError
 from conch.consumer.plugins.discover import error_words, load_one
 from conch.consumer.plugins.rule_state import STATE_BYTES
 from conch.consumer.spec import RuleSpec
+from conch.processes.line import decode_line
+from conch.processes.rule_messages import (
+    RuleAnswer,
+    RuleAnswered,
+    RuleFailed,
+    RuleInput,
+    RuleLoaded,
+    RuleStateUnreadable,
+    RuleTask,
+)
 from conch_schemas import ActionTaken, decode
 
 MOST_LEFT = 64
@@ -37,7 +42,7 @@ class _UnreadableRuleStateError(Exception):
     """The state is not of the rule's model."""
 
 
-def _value(result: object) -> Any:
+def _value(result: object) -> float | str | None:
     """What goes on the line: numbers, None, and the words of anything else."""
     if result is None or isinstance(result, bool):
         return result if result is None else str(result)
@@ -47,25 +52,25 @@ def _value(result: object) -> Any:
     return _value(item()) if callable(item) and type(result).__module__ == "numpy" else repr(result)[:200]
 
 
-def answer_of(rule: RuleSpec, loop: asyncio.AbstractEventLoop, carried: Any, action: ActionTaken) -> dict[str, Any]:
+def answer_of(rule: RuleSpec, loop: asyncio.AbstractEventLoop, carried: RuleInput, action: ActionTaken) -> RuleAnswered:
     """What the rule answers to an act, given what it carries: of a window earlier acts, else its state, as JSON.
 
     Raises whatever the rule raises.
     """
     if rule.window is not None:
-        given: tuple[Any, ...] = ((*(decode(act.encode()) for act in carried), action),)
+        given: tuple[Any, ...] = ((*(decode(act.encode()) for act in carried.acts), action),)
     elif rule.state is not None:
-        given = (_state(rule.state, carried), action)
+        given = (_state(rule.state, carried.state), action)
     else:
         given = (action,)
     result = rule.function(*given)
     if inspect.isawaitable(result):
         result = loop.run_until_complete(_awaited(result))
     if rule.state is None:
-        return {"value": _value(result)}
+        return RuleAnswered(id=action.id, value=_value(result))
     if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], rule.state)):
         raise TypeError(f"returned {repr(result)[:200]}, not ({rule.state.__name__}, a number or None)")
-    return {"value": _value(result[1]), "state": _written(rule.state, result[0])}
+    return RuleAnswered(id=action.id, value=_value(result[1]), state=_written(rule.state, result[0]))
 
 
 def _state(model: type[BaseModel], text: str | None) -> BaseModel:
@@ -111,17 +116,23 @@ def _left_running() -> int:
     return threading.active_count() - 1 + children
 
 
-def _serve(rule: RuleSpec, acts: IO[bytes], answers: IO[str]) -> None:
+def _write(answers: IO[bytes], answer: RuleAnswer) -> None:
+    answers.write(answer.encode())
+    answers.flush()
+
+
+def _serve(rule: RuleSpec, acts: IO[bytes], answers: IO[bytes]) -> None:
+    answer: RuleAnswer
     own, loop = os.getpid(), asyncio.new_event_loop()
     while carried := acts.readline():
         event = decode(acts.readline())
         try:
             assert isinstance(event, ActionTaken)
-            answer = answer_of(rule, loop, json.loads(carried), event)
+            answer = answer_of(rule, loop, decode_line(RuleInput, carried, "what a rule carries"), event)
         except _UnreadableRuleStateError as error:
-            answer = {"unreadable": str(error)[:200]}
+            answer = RuleStateUnreadable(id=event.id, why=str(error)[:200])
         except BaseException as error:
-            answer = {"error": error_words(error, _file(rule))}
+            answer = RuleFailed(id=event.id, error=error_words(error, _file(rule)))
         if os.getpid() != own:
             os._exit(0)  # the rule forked, and this is its child
         if asyncio.all_tasks(loop):  # something ended the loop while it ran
@@ -129,10 +140,9 @@ def _serve(rule: RuleSpec, acts: IO[bytes], answers: IO[str]) -> None:
             loop = asyncio.new_event_loop()
         left = _left_running()
         if left > MOST_LEFT:
-            answer = {"error": f"{left} threads and processes of it were still running: a rule ends what it begins"}
-            answer["anew"] = True
-        answers.write(json.dumps({"id": event.id, **answer}) + "\n")
-        answers.flush()
+            why = f"{left} threads and processes of it were still running: a rule ends what it begins"
+            answer = RuleFailed(id=event.id, error=why, restart=True)
+        _write(answers, answer)
 
 
 def _file(rule: RuleSpec) -> str | None:
@@ -143,22 +153,20 @@ def _file(rule: RuleSpec) -> str | None:
 
 def main() -> None:
     """Load the rule, say so, then score."""
-    acts, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "w")
+    acts, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
-    task = json.loads(acts.readline())
-    limit = task["memory_mib"] * 2**20
+    task = decode_line(RuleTask, acts.readline(), "the task of a rule's process")
+    limit = task.memory_mib * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     try:
-        rule = load_one(task["origin"], task["name"], task["text"])
-        assert isinstance(rule, RuleSpec), f"{task['name']} is a consumer, not a rule"
+        rule = load_one(task.origin, task.name, task.text)
+        assert isinstance(rule, RuleSpec), f"{task.name} is a consumer, not a rule"
     except BaseException as error:
-        answers.write(json.dumps({"error": error_words(error, task["origin"])}) + "\n")
-        answers.flush()
+        _write(answers, RuleFailed(error=error_words(error, task.origin)))
         return
-    answers.write("{}\n")
-    answers.flush()
+    _write(answers, RuleLoaded())
     _serve(rule, acts, answers)
 
 

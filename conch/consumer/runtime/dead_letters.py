@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import hashlib
 import json
 import re
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Literal
 
 from conch.bus import Bus, Delivery
+from conch.bus.checkpoints import LetterRecord, letter_key
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, FencedError
 from conch.text import cut, safe_text
@@ -26,7 +27,6 @@ from conch_schemas import (
 )
 from conch_schemas.envelope import AGENT_PATTERN
 
-_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 DEAD_LETTER_BYTES = 64 * 1024
 NOBODY = "unknown"
 """The agent of a letter whose subject names none."""
@@ -57,12 +57,6 @@ async def publish_dead_letter(bus: Bus, letter: ConsumerFailed) -> None:
     await bus.publish(subject_of(letter), encode(letter), id=letter.id)
 
 
-def settled_key(letter: str) -> str:
-    """The bucket's key that says what became of a letter."""
-    # An id is anybody's to choose.
-    return f"letter/{letter if _PLAIN.fullmatch(letter) else hashlib.sha256(letter.encode()).hexdigest()}"
-
-
 async def open_dead_letters(bus: Bus, *, settled: bool = False) -> AsyncIterator[ConsumerFailed]:
     """The dead letters that nobody has retried with success or dropped yet, oldest first; with `settled`, all."""
     done = set(await bus.keys())
@@ -71,14 +65,14 @@ async def open_dead_letters(bus: Bus, *, settled: bool = False) -> AsyncIterator
             letter = decode(delivery.data)
         except ContractViolationError:
             continue
-        if isinstance(letter, ConsumerFailed) and (settled or settled_key(letter.id) not in done):
+        if isinstance(letter, ConsumerFailed) and (settled or letter_key(letter.id) not in done):
             yield letter
 
 
-async def settle(bus: Bus, letter: ConsumerFailed, how: str) -> None:
+async def settle(bus: Bus, letter: ConsumerFailed, how: Literal["retried", "dropped"]) -> None:
     """Write down that a letter was `retried` or `dropped`. The second time changes nothing."""
     with contextlib.suppress(FencedError):
-        await bus.put(settled_key(letter.id), json.dumps(how).encode(), revision=0)
+        await bus.put(letter_key(letter.id), LetterRecord(how).encode(), revision=0)
 
 
 async def dead_letter_named(bus: Bus, name: str) -> ConsumerFailed:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from conch.bus import Bus, Delivery
+from conch.bus.checkpoints import StateRecord, before_key, before_seq, letter_key
 from conch.bus.subscription import decoded
-from conch.consumer.runtime.dead_letters import dead_letter, settled_key
+from conch.consumer.runtime.dead_letters import dead_letter
 from conch.consumer.runtime.output import ConsumerOutput, StateBeforeEvent
-from conch.consumer.runtime.state import before_key
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import BusError, ContractError
 from conch_schemas import ContractViolationError, Event, subject_filter
@@ -86,17 +85,17 @@ class StateRebuild:
         """Whether this event has a letter that nobody has retried with success."""
         letter = dead_letter(self._spec, delivery, "", 0)
         entry = await self._bus.get(before_key(self._spec.name, self._agent, delivery.seq))
-        return entry is not None and bool(entry.value) and await self._bus.get(settled_key(letter.id)) is None
+        return entry is not None and bool(entry.value) and await self._bus.get(letter_key(letter.id)) is None
 
     async def _before(self, seq: int) -> Any:
         entry = await self._bus.get(before_key(self._spec.name, self._agent, seq))
-        found = json.loads(entry.value) if entry is not None and entry.value else {}
-        if found.get("epoch") != self._epoch:
+        found = StateRecord.decode(entry.value) if entry is not None and entry.value else None
+        if found is None or found.epoch != self._epoch:
             raise ContractError(f"the state before event {seq} is not known: conch consumer reset {self._spec.name}")
         assert self._spec.state is not None
-        return self._spec.state.model_validate(found["state"])
+        return self._spec.state.model_validate(found.state)
 
     async def _letters(self) -> set[int]:
         """Where this agent's other letters stand."""
-        prefix = before_key(self._spec.name, self._agent, 0)[:-1]
-        return {int(key.removeprefix(prefix)) for key in await self._bus.keys() if key.startswith(prefix)}
+        found = (before_seq(key, self._spec.name, self._agent) for key in await self._bus.keys())
+        return {seq for seq in found if seq is not None}

@@ -1,15 +1,14 @@
-"""Folds' states: kept in the bus's bucket, written by compare-and-set."""
+"""The states of folds: stored in the bucket of the bus, written by compare-and-set."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from conch.bus import Bus, StreamState
-from conch.consumer.group.position import position_key
+from conch.bus.checkpoints import CLEARED, StateRecord, encode_state, keys_of, state_key
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ContractError
 
@@ -22,16 +21,6 @@ class UnreadableStateError(ContractError):
             f"consumer {consumer} version {version} cannot read its state for agent {agent} ({why}): "
             f"run the version that wrote it, or: conch consumer reset {consumer}"
         )
-
-
-def state_key(consumer: str, agent: str) -> str:
-    """The bucket's key of a fold's state for one agent."""
-    return f"state/{consumer}/{agent}"
-
-
-def before_key(consumer: str, agent: str, seq: int) -> str:
-    """The bucket's key of the state before a dead letter."""
-    return f"before/{consumer}/{agent}/{seq}"
 
 
 @dataclass
@@ -56,19 +45,16 @@ async def load_state(bus: Bus, spec: ConsumerSpec, agent: str, stream: StreamSta
     if entry is None or not entry.value:
         return FoldState(spec.initial(), 0, entry.revision if entry is not None else 0, 0)
     try:
-        found = json.loads(entry.value)
-        state = spec.state.model_validate(found["state"])
-        seq = int(found["seq"]) if found["epoch"] == stream.epoch else 0
-        if seq > stream.last:  # the stream is shorter than it was, or went on since it was looked at
-            seq = min(seq, (await bus.state()).last)
-    except (ValueError, LookupError, TypeError, ValidationError) as error:
+        record = StateRecord.decode(entry.value)
+        state = spec.state.model_validate(record.state)
+    except ContractError as error:
+        raise UnreadableStateError(spec.name, spec.version, agent, str(error)) from None
+    except (ValueError, LookupError, TypeError) as error:  # of the consumer's own validators, too
         raise UnreadableStateError(spec.name, spec.version, agent, type(error).__name__) from None
+    if record.epoch == stream.epoch and record.seq > stream.last:  # it is shorter than it was, or went on since
+        stream = await bus.state()
+    seq = record.position(stream)
     return FoldState(state, seq, entry.revision, seq)
-
-
-def encode_state(state: BaseModel, seq: int, epoch: str) -> bytes:
-    """The value under `state_key` and `before_key`."""
-    return b'{"seq":%d,"epoch":%s,"state":%s}' % (seq, json.dumps(epoch).encode(), state.model_dump_json().encode())
 
 
 async def save_state(
@@ -84,9 +70,7 @@ async def save_state(
 
 async def reset(bus: Bus, consumer: str) -> None:
     """Let `consumer` begin at the start of the stream, with the states it was born with. Not while it runs."""
-    own = position_key(consumer)
-    for key in await bus.keys():
-        if key == own or key.startswith(f"state/{consumer}/"):
-            entry = await bus.get(key)
-            assert entry is not None
-            await bus.put(key, b"", revision=entry.revision)
+    for key in keys_of(consumer, await bus.keys(), letters=False):
+        entry = await bus.get(key)
+        assert entry is not None
+        await bus.put(key, CLEARED, revision=entry.revision)

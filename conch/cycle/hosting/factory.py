@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import os
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from conch.bus import SharedSubscription
 from conch.config import Settings
@@ -21,9 +21,9 @@ from conch.cycle.state.recover import RecoveredAgent, RecoveryStart
 from conch.errors import HomeError
 from conch.home import Home
 from conch.minds import Mind, MindFactory
+from conch.processes import messages
 from conch.tools import BUILTIN_TOOLS, Notes, NotesPool, Sandbox, Toolbox
 from conch.tools.device import device_tools
-from conch.values import Values
 from conch.workspace import WorkspaceTemplate
 
 ACTING_PER_CPU = 4
@@ -34,7 +34,7 @@ class AgentsOrder(Protocol):
     """Which agents are to be made, and with what: a `Child`, or a caller in this process."""
 
     @property
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> messages.AgentsSpec:
         """`agents` and what they share, as the supervisor writes it."""
         ...
 
@@ -48,7 +48,7 @@ class AgentsOrder(Protocol):
         """The home directory."""
         ...
 
-    def report(self, **line: Any) -> None:
+    def report(self, report: messages.Report) -> None:
         """Take a change of an agent's state."""
         ...
 
@@ -62,17 +62,17 @@ class AgentFactory:
         self._given = mind
         devices = device_tools(child.settings.edge.actuators, shared_events.bus.request)
         self._toolbox, self._sandbox = Toolbox((*BUILTIN_TOOLS, *devices)), Sandbox(child.settings.tools)
-        self._values = Values.model_validate(child.spec["values"])
+        self._values = child.spec.values
         self._publish_watch = asyncio.Semaphore(ACTING_PER_CPU * (os.cpu_count() or 1))
-        first_word = None if child.spec["cycles"] is None else GIVE_UP_SECONDS
+        first_word = None if child.spec.cycles is None else GIVE_UP_SECONDS
         self._made, self._shelf = MindFactory(child.settings.mind, first_word), NotesPool()
         self._minds: dict[str, Mind] = {}
         self._notes: list[Notes] = []
         self._counts: list[CycleCount] = []
         self._copies: asyncio.Future[WorkspaceTemplate] | None = None
-        self.agent_runner = [self._host(number, spec) for number, spec in enumerate(child.spec["agents"])]
+        self.agent_runner = [self._host(number, spec) for number, spec in enumerate(child.spec.agents)]
         self.dormant_agents = {
-            name: RecoveryStart(agentuid, rests=True) for name, agentuid in child.spec["resting"].items()
+            name: RecoveryStart(agentuid, rests=True) for name, agentuid in child.spec.resting.items()
         }
 
     async def __aenter__(self) -> Self:
@@ -87,31 +87,31 @@ class AgentFactory:
         for count in self._counts:
             count.close()
 
-    def _host(self, number: int, spec: dict[str, Any]) -> AgentRunner:
-        name, alone = str(spec["name"]), self._child.spec["alone"]
+    def _host(self, number: int, spec: messages.AgentStart) -> AgentRunner:
+        name, alone = spec.name, self._child.spec.alone
         seed = self._settings.seed if alone else _seed(self._settings.seed, name)
         settings = self._settings.model_copy(update={"agent": name, "seed": seed})
-        origin = RecoveryStart(spec["agentuid"], spec["beyond"], spec["born"])
-        base = Path(self._child.spec["workspace"])
+        origin = RecoveryStart(spec.agentuid, spec.beyond, spec.born)
+        base = self._child.spec.workspace
         workspace = base if alone else base / name
 
         def make(at: RecoveredAgent, begun: RunStart) -> Agent:
-            self._child.report(agent=name, begun={"until": begun.until, "decisions": begun.decisions})
+            self._child.report(messages.AgentBegun(agent=name, until=begun.until, decisions=begun.decisions))
             return Agent(self._body(settings, origin.agentuid, workspace, at, begun), at, control, cycle_schedule)
 
         async def furnish() -> None:
             if not alone:
                 await self._furnish(workspace)
 
-        cycles: int | None = self._child.spec["cycles"]
+        cycles = self._child.spec.cycles
         control = Control(lambda state, why: self._report(name, state, why), batch=cycles is not None)
-        cycle_schedule = Schedule(settings.cycle.interval, None if alone else number / len(self._child.spec["agents"]))
-        begun = RunStart(**found) if (found := spec["begun"]) is not None else None
+        cycle_schedule = Schedule(settings.cycle.interval, None if alone else number / len(self._child.spec.agents))
+        begun = RunStart(found.until, found.decisions) if (found := spec.begun) is not None else None
         return AgentRunner(name, origin, control, cycle_schedule, make, furnish, cycles=cycles, begun=begun)
 
     def _report(self, name: str, state: str, why: str) -> None:
         if why:
-            self._child.report(agent=name, state=state, why=why)
+            self._child.report(messages.AgentWaits(agent=name, state=state, why=why))
 
     def _body(
         self, settings: Settings, agentuid: str, workspace: Path, at: RecoveredAgent, begun: RunStart
@@ -122,7 +122,7 @@ class AgentFactory:
             decided = at.memory.decisions - begun.decisions
             mind = self._given or self._made.make(seed=settings.seed, memory=own / "reflex.npz", decided=decided)
             self._minds[settings.agent] = mind
-        notes = Notes(own / "notes.db", shelf=None if self._child.spec["alone"] else self._shelf)
+        notes = Notes(own / "notes.db", shelf=None if self._child.spec.alone else self._shelf)
         self._notes.append(notes)
         count = CycleCount(own)
         self._counts.append(count)

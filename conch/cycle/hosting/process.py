@@ -10,10 +10,11 @@ from conch.bus.jetstream import JetStreamBus
 from conch.cycle.hosting.factory import AgentFactory
 from conch.cycle.hosting.host import AgentHost
 from conch.cycle.hosting.runner import said
+from conch.processes import messages
 from conch.processes.child import BUS_SECONDS, ChildProcessLink, run_child
 
 
-async def live(child: ChildProcessLink) -> None:
+async def live(child: ChildProcessLink[messages.AgentsStart]) -> None:
     """The agents, from their recovery to the last fact. Raises ConchError when they cannot begin."""
     async with (
         JetStreamBus(child.access, name="conch-agents", strict=child.strict, connect_timeout=BUS_SECONDS) as bus,
@@ -26,17 +27,18 @@ async def live(child: ChildProcessLink) -> None:
             for one in agent_factory.agent_runner:
                 one.control.stop()
 
-        child.on("stop", lambda _: stop())
+        child.on(messages.StopCommand, lambda _: stop())
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
         await host.run()
         for one in agent_factory.agent_runner:
             if one.error is not None:
-                child.report(agent=one.name, failed=said(one.error), code=getattr(one.error, "exit_code", 1))
+                code = getattr(one.error, "exit_code", 1)
+                child.report(messages.AgentFailed(agent=one.name, error=said(one.error), exit_code=code))
 
 
 def main() -> None:
     """Entry point of the process."""
-    run_child("agent", live)
+    run_child("agent", messages.AgentsStart, live)
 
 
 if __name__ == "__main__":

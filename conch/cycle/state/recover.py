@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pydantic import BaseModel, ValidationError
-
 from conch.bus import Bus, KeyValue, ReceivedEvent
 from conch.bus.admit import MAX_BYTES
+from conch.bus.checkpoints import MemoryRecord, memory_key
 from conch.cycle.state.memory import CYCLE_KINDS, MEASURED_KINDS, NOTHING_OPEN, OWN_KINDS, AgentMemory, remember
 from conch.errors import BusError, ConchError, ContractError, FencedError
 from conch.log import get_logger
@@ -18,6 +17,7 @@ from conch_schemas import (
     Event,
     ExperienceRecorded,
     MessageReceived,
+    agent_filter,
     agent_of,
     subject_filter,
 )
@@ -64,20 +64,6 @@ class RecoveredAgent:
     """Held while the memory is written: crossed, our own writings would look like another copy's."""
     unsure: bytes | None = None
     """What was being written when that was cancelled: it may stand there or not."""
-
-
-class _StoredMemory(BaseModel):
-    """A memory as it stands in the bucket."""
-
-    agentuid: str
-    epoch: str
-    seq: int
-    memory: AgentMemory
-
-
-def memory_key(agent: str) -> str:
-    """The bucket's key of an agent's memory."""
-    return f"agent/{agent}"
 
 
 async def recover(bus: Bus, agent: str, origin: RecoveryStart) -> RecoveredAgent:
@@ -130,7 +116,7 @@ async def _pass_over_idle(bus: Bus, dormant_agents: Mapping[str, RecoveredAgent 
     ]
     for start in range(0, len(behind), AT_ONCE):
         some = behind[start : start + AT_ONCE]
-        counted = await asyncio.gather(*(bus.count([f"conch.v1.{agent}.>"], after=at.read) for agent, at in some))
+        counted = await asyncio.gather(*(bus.count([agent_filter(agent)], after=at.read) for agent, at in some))
         for (_, at), count in zip(some, counted, strict=True):
             at.read = at.read if count else at.end
 
@@ -208,9 +194,7 @@ async def save(bus: Bus, agent: str, agentuid: str, at: RecoveredAgent) -> None:
     or may not be written; the next time knows its own.
     """
     async with at.checkpoints:
-        data = (
-            _StoredMemory(agentuid=agentuid, epoch=at.epoch, seq=at.read, memory=at.memory).model_dump_json().encode()
-        )
+        data = MemoryRecord(agentuid=agentuid, epoch=at.epoch, seq=at.read, memory=at.memory).encode()
         if len(data) > MAX_BYTES:
             log.error("memory.too_large", bytes=len(data), most=MAX_BYTES, goals=len(at.memory.goals))
             return
@@ -225,12 +209,12 @@ async def save(bus: Bus, agent: str, agentuid: str, at: RecoveredAgent) -> None:
         at.unsure = None
 
 
-def _snapshot(agent: str, data: bytes) -> _StoredMemory:
+def _snapshot(agent: str, data: bytes) -> MemoryRecord[AgentMemory]:
     try:
-        return _StoredMemory.model_validate_json(data)
-    except ValidationError as error:
+        return MemoryRecord[AgentMemory].decode(data)
+    except ContractError as error:
         raise ContractError(
-            f"the memory of agent {agent} on the bus cannot be read by this version ({type(error).__name__}): "
+            f"the memory of agent {agent} on the bus cannot be read by this version ({error}): "
             "run the version that wrote it"
         ) from None
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from conch.bus.server import die_with_parent
+from conch.processes.messages import StopCommand
 
 BENCHES = Path(__file__).resolve().parent.parent
 
@@ -50,7 +51,7 @@ class Child:
 def started(module: str, *arguments: str, spec: str = "", seconds: float = 30.0) -> Iterator[Child]:
     """`python -m MODULE ARGUMENTS`, here once it has said `ready`. Left, its input ends, and so must it.
 
-    With a `spec` it is one of Conch's own processes: told that line first, and `stop` at the end.
+    With a `spec` it is one of Conch's own processes: told that line first, and to stop at the end.
     """
     with tempfile.TemporaryFile() as complaints:
         process = subprocess.Popen(
@@ -71,7 +72,7 @@ def started(module: str, *arguments: str, spec: str = "", seconds: float = 30.0)
                 raise SystemExit(f"{module} {' '.join(arguments)} said {line!r} instead of ready")
             yield child
             if spec:
-                child.tell("stop")
+                child.tell(StopCommand().encode().decode().rstrip())
                 if process.wait(seconds):
                     child.check()
         finally:

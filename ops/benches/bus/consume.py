@@ -15,8 +15,9 @@ from bus.figures import Figures
 from bus.publish import SUBJECT
 from bus.raw import Span
 from bus.server import Server
-from bus.stream import STREAM, Stream, opened
+from bus.stream import Stream, opened
 from conch.bus import shared_subscription
+from conch.bus.jetstream.names import STREAM
 
 DURABLE = "bench"
 BATCH = 500

@@ -11,8 +11,8 @@ import json
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 from bus.child import Child, started
@@ -23,6 +23,9 @@ from bus.stage import Passed, unstalled
 from bus.stream import Stream, opened, whole
 from conch.bus import OutgoingMessage
 from conch.config import BusSettings, Settings
+from conch.consumer.plugins.discover import DiscoveredPlugin
+from conch.processes import messages
+from conch_schemas import type_filter
 
 AGENTS = 16
 WARM = 4
@@ -120,18 +123,16 @@ def begin(mode: Mode, server: Server, home: str, running: ExitStack) -> list[Chi
 def conch_consumers(server: Server, home: str, *, metrics: bool = False) -> AbstractContextManager[Child]:
     """The process that a run's supervisor starts, told what that tells it; of the built-in consumers the five."""
     settings = Settings(bus=BusSettings(durability="strict" if server.strict else "fast"))
-    spec = {
-        "settings": settings.model_dump(mode="json"),
-        "home": home,
-        "access": asdict(server.access),
-        "name": "conch-consumers",
-        "agents": [f"echo-{number + 1}" for number in range(AGENTS)],
-        "builtin": [*FIVE, "metrics"] if metrics else FIVE,
-        "plugins": [],
-        "keeps": True,
-        "reloads": False,
-    }
-    return started("conch.consumer.process", spec=json.dumps(spec))
+    spec = messages.ConsumersStart[DiscoveredPlugin](
+        settings=settings,
+        home=Path(home),
+        access=server.access,
+        name="conch-consumers",
+        agents=tuple(f"echo-{number + 1}" for number in range(AGENTS)),
+        builtin=(*FIVE, "metrics") if metrics else tuple(FIVE),
+        keeps=True,
+    )
+    return started("conch.consumer.process", spec=spec.encode().decode().rstrip())
 
 
 def _messages(cycles: int, *, first: int) -> list[OutgoingMessage]:
@@ -146,14 +147,14 @@ async def _publish(stream: Stream, messages: Sequence[OutgoingMessage]) -> None:
 async def followed(stream: Stream, cycles: int, consumers: Sequence[Child]) -> None:
     """Until everything that follows from `cycles` acts of each agent is stored. Raises StalledError."""
     for kind, each in FOLLOW.items():
-        await stream.until(f"conch.v1.*.{kind}", AGENTS * cycles * each, STALL_SECONDS, consumers)
+        await stream.until(type_filter(kind), AGENTS * cycles * each, STALL_SECONDS, consumers)
 
 
 async def _through(stream: Stream, cycles: int, name: str) -> float:
     """When SHARE of the facts of every kind were stored; ends the bench unless all are there, each once."""
     through = 0.0
     for kind, each in FOLLOW.items():
-        found = await stream.read([f"conch.v1.*.{kind}"])
+        found = await stream.read([type_filter(kind)])
         whole(found, AGENTS * cycles * each, f"{name}: {kind}")
         left = int((cycles - WARM) * AGENTS * each * (1 - SHARE))
         through = max(through, found[-1 - left].time)

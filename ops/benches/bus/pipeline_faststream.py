@@ -19,7 +19,7 @@ from nats.js.api import AckPolicy, ConsumerConfig
 
 from bus.faststream_modes import MODES, keep_batches_alive
 from bus.lifetime import until_told
-from bus.stream import STREAM
+from conch.bus.jetstream.names import STREAM
 from conch.config import Settings
 from conch.consumer.service import ServiceContext
 from conch.experience import FACTS, SqliteStore

@@ -12,7 +12,7 @@ from nats.js.api import AckPolicy, ConsumerConfig
 from bus.faststream_modes import MODES, keep_batches_alive
 from bus.joy import joy
 from bus.lifetime import until_told
-from bus.stream import STREAM
+from conch.bus.jetstream.names import STREAM
 from conch.processes.child import run_loop
 from conch_schemas import ActionTaken, RewardAssigned, subject_filter
 

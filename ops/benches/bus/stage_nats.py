@@ -11,7 +11,7 @@ from nats.js.api import AckPolicy, ConsumerConfig
 
 from bus.joy import joy
 from bus.lifetime import until_told
-from bus.stream import STREAM
+from conch.bus.jetstream.names import STREAM
 from conch.processes.child import run_loop
 from conch_schemas import ActionTaken, decode, encode, subject_filter, subject_of
 

@@ -14,9 +14,10 @@ from nats.aio.client import Client
 from bus.child import Child
 from bus.server import Server
 from conch.bus import Delivery
+from conch.bus.checkpoints import position_key
 from conch.bus.jetstream import JetStreamBus
+from conch.bus.jetstream.names import BUCKET_STREAM, STREAM, key_subject
 
-STREAM = "CONCH"
 POLL_SECONDS = 0.05
 
 
@@ -43,7 +44,7 @@ class Stream:
         for name in (await self.api(f"CONSUMER.NAMES.{STREAM}"))["consumers"] or ():
             await self.api(f"CONSUMER.DELETE.{STREAM}.{name}")
         await self.api(f"STREAM.PURGE.{STREAM}")
-        await self.api("STREAM.PURGE.KV_conch", {"filter": "$KV.conch.position.>"})
+        await self.api(f"STREAM.PURGE.{BUCKET_STREAM}", {"filter": key_subject(position_key(">"))})
 
     async def durable(self, name: str, policy: str, **more: Any) -> None:
         """A pull consumer of everything."""

@@ -20,9 +20,9 @@ import psutil
 from runs import fresh_home
 from torture import LINES, Live, Report, check, rows_of, wait
 
+from conch.bus.checkpoints import state_key
 from conch.cli.common import open_bus
 from conch.config import Settings
-from conch.consumer.runtime.state import state_key
 from conch.home import Home
 from faults.row import Row
 

@@ -20,6 +20,7 @@ from conch_schemas import (
     NeedsChanged,
     NoveltyMeasured,
     RewardAssigned,
+    event_type,
     subject_filter,
 )
 
@@ -42,8 +43,8 @@ _BY: Final[dict[type[Event], str]] = {
 """Who says it."""
 _KINDS: Final[tuple[type[Event], ...]] = (ActionTaken, RewardAssigned, *_BY)
 _FILTERS: Final = [subject_filter(kind) for kind in _KINDS]
-_NAMES: Final = {f"conch.v1.{kind.TYPE}": name for kind, name in _BY.items()}
-_SCORES: Final = f"conch.v1.{RewardAssigned.TYPE}"
+_NAMES: Final = {event_type(kind): name for kind, name in _BY.items()}
+_SCORES: Final = event_type(RewardAssigned)
 
 
 class _StampedData(msgspec.Struct):

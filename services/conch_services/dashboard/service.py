@@ -19,6 +19,7 @@ from conch.errors import ConchError
 from conch.home import Home
 from conch.log import get_logger
 from conch.processes.child import innermost
+from conch.processes.messages import PageServed
 from conch_services.dashboard.app import make_app
 from conch_services.dashboard.page import compile_templates
 from conch_services.dashboard.security import MOST_HEAD, RequestGuard, TimedHttpProtocol
@@ -65,7 +66,7 @@ class DashboardService:
         Raises ConchError when the named port cannot be had.
         """
         async with self.serving():
-            self._report(ui=self.address)
+            self._report(PageServed(url=self.address))
             await self.show(shared_events, stop)
 
     async def show(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:

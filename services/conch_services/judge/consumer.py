@@ -8,6 +8,7 @@ from conch.consumer.spec import ConsumerSpec
 from conch.errors import JudgeError
 from conch.judge import Judge
 from conch.log import get_logger
+from conch.processes.messages import ConsumerNote
 from conch_schemas import ActionDecided, ActionTaken, RewardAssigned
 
 log = get_logger(__name__)
@@ -24,7 +25,7 @@ def judge_consumer(context: ServiceContext, name: str) -> ConsumerSpec:
     """
 
     def warn(sentence: str) -> None:
-        context.report(consumer=f"judge {name}", notes=sentence)
+        context.report(ConsumerNote(consumer=f"judge {name}", note=sentence))
 
     judge = Judge(name, context.settings, context.home, warn=warn)
 

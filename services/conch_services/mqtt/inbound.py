@@ -16,6 +16,7 @@ from conch.consumer.runtime.output import ConsumerCounts
 from conch.errors import UsageError
 from conch.home import Home
 from conch.log import get_logger
+from conch.processes.messages import ConsumerWaits
 from conch.tools.device import ACTUATE
 from conch_schemas import PolicySet, SenseMeasured, decode, encode, subject_filter, subject_of
 from conch_services.mqtt.actuators import Actuators
@@ -83,12 +84,12 @@ class InboundService:
                 await wire.subscribe(filter)
             except BrokerRefusalError as error:
                 log.warning("sense.not_heard", filter=filter, why=str(error))
-                self._report(consumer=self.name, waits=str(error))
+                self._report(ConsumerWaits(consumer=self.name, why=str(error)))
         await self._actuators.command(wire)
 
     def _troubled(self, why: str) -> None:
         self._actuators.trouble = why
-        self._report(consumer=self.name, waits=why)
+        self._report(ConsumerWaits(consumer=self.name, why=why))
 
     # -- what sensors say --------------------------------------------------------------------------------------------
 

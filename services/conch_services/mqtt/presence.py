@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conch.bus import Bus, ReceivedEvent
-from conch_schemas import ContractViolationError, Event, ExperienceRecorded, NeedsChanged, decode, subject_filter
+from conch_schemas import (
+    ContractViolationError,
+    Event,
+    ExperienceRecorded,
+    NeedsChanged,
+    decode,
+    subject_filter,
+    type_of,
+)
 from conch_services.mqtt.discovery import RetainedMessage, announce_agent, announce_need
 from conch_services.mqtt.topics import status_topic
 
@@ -49,7 +57,7 @@ class AgentPresence:
     def learn(self, arrived: ReceivedEvent) -> list[RetainedMessage]:
         """Take a fact in; what it makes known for the first time."""
         agent = arrived.agent
-        telling = arrived.subject.removeprefix(f"conch.v1.{agent}.") in _TELLING
+        telling = type_of(arrived.subject) in _TELLING
         if not telling and agent in self._agents:
             return []
         return self._learn(agent, arrived.event if telling else None)

@@ -24,7 +24,8 @@ from conch.consumer.runtime.output import ConsumerCounts
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, UsageError
 from conch.log import get_logger
-from conch_schemas import EVENTS, ContractViolationError
+from conch.processes.messages import ConsumerWaits
+from conch_schemas import EVENTS, ContractViolationError, type_of
 from conch_services.mqtt.discovery import RetainedMessage
 from conch_services.mqtt.link import BrokerLink
 from conch_services.mqtt.presence import AgentPresence, status
@@ -91,9 +92,7 @@ class MqttService:
         self.tally = ConsumerCounts()
         self._report = context.report
         will = aiomqtt.Will(status_topic(host), status(host, "offline"), qos=1, retain=True)
-        self._link = BrokerLink(
-            edge, "bridge", will=will, report=lambda why: self._report(consumer=self.name, waits=why)
-        )
+        self._link = BrokerLink(edge, "bridge", will=will, report=self._waits)
         self._presence = AgentPresence(host, edge.discovery)
         self._stop = asyncio.Event()
         self._subscription: Subscription | None = None
@@ -106,6 +105,9 @@ class MqttService:
         self._breaks = 0
         self._forbidden: set[str] = set()
         """Kinds of facts of which one was forbidden to us on this connection: it is said once."""
+
+    def _waits(self, why: str) -> None:
+        self._report(ConsumerWaits(consumer=self.name, why=why))
 
     @property
     def handled(self) -> int | None:
@@ -289,13 +291,13 @@ class MqttService:
         if left > 0:
             why = self._link.trouble or f"the MQTT broker {self._link.address} is slow"
             log.warning("mqtt.left", facts=left, why=why)
-            self._report(consumer=self.name, waits=f"{left} facts are left on the stream for the next run: {why}")
+            self._waits(f"{left} facts are left on the stream for the next run: {why}")
         log.info("mqtt.stopped", at=self._done, **vars(self.tally))
 
 
 def _is_fact(arrived: ReceivedEvent) -> bool:
     """Whether it is an event that stands on its own subject; of a kind that we do not know, by its envelope."""
-    kind = arrived.subject.removeprefix(f"conch.v1.{arrived.agent}.")
+    kind = type_of(arrived.subject)
     try:
         return arrived.event is not None
     except ContractViolationError:

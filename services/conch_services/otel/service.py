@@ -16,6 +16,7 @@ from conch.consumer.operations.export import FirstSightFilter, keep_taking
 from conch.consumer.runtime.output import ConsumerCounts
 from conch.errors import ConchError, UsageError
 from conch.log import get_logger
+from conch.processes.messages import ConsumerNote, ConsumerWaits
 from conch_services.otel.exporter import EndpointUnreachableError, ExportRefusedError, OtlpExporter
 from conch_services.otel.spans import FACTS, CycleSpan, ScoreEvent, TraceBuilder
 
@@ -229,17 +230,18 @@ class OtelService:
 
     def _report_trouble(self) -> None:
         lost = f"; {self._dropped} spans and scores dropped" if self._dropped else ""
-        self._report(consumer=self.name, waits=f"{self._trouble or self._exporter.address + ' is slow'}{lost}")
+        why = f"{self._trouble or self._exporter.address + ' is slow'}{lost}"
+        self._report(ConsumerWaits(consumer=self.name, why=why))
 
     def _out_of_trouble(self) -> None:
         if self._trouble or self._dropped:
             log.info("otel.reached", endpoint=self._exporter.address, dropped=self._dropped)
             self._trouble, self._dropped = "", 0
-            self._report(consumer=self.name, waits="")
+            self._report(ConsumerWaits(consumer=self.name, why=""))
 
     def _is_refused(self, why: str, count: int) -> None:
         self.tally.failures += count
         if why not in self._refused:
             self._refused.add(why)
             log.error("otel.refused", why=why, lost=count)
-            self._report(consumer=self.name, notes=f"{why}: what it refuses is not sent again")
+            self._report(ConsumerNote(consumer=self.name, note=f"{why}: what it refuses is not sent again"))

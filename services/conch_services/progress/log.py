@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from conch.home import Home
 from conch.log import get_logger
+from conch.processes.messages import ConsumerReport, ConsumerWaits
 from conch.rewards.progress import SCORER, EpisodeLogRow
 
 log = get_logger(__name__)
@@ -42,7 +43,7 @@ class EpisodeLogs:
     depend on it.
     """
 
-    def __init__(self, home: Path, report: Callable[..., None]) -> None:
+    def __init__(self, home: Path, report: Callable[[ConsumerReport], None]) -> None:
         self._home, self._report = Home(home), report
         self._last: dict[Path, int] = {}
         """Directory -> the last step that stands in its log; −1: none."""
@@ -62,7 +63,7 @@ class EpisodeLogs:
         self._last[directory] = row.step
         if directory in self._troubled:
             self._troubled.clear()
-            self._report(consumer=SCORER, waits="")
+            self._report(ConsumerWaits(consumer=SCORER, why=""))
 
     def _last_step(self, directory: Path) -> int:
         if directory not in self._last:
@@ -80,7 +81,7 @@ class EpisodeLogs:
         if not self._troubled:
             why = f"{directory / FILE} cannot be written ({error.strerror or error}): its steps are not logged"
             log.warning("progress.log_unwritable", error=why)
-            self._report(consumer=SCORER, waits=why)
+            self._report(ConsumerWaits(consumer=SCORER, why=why))
         if len(self._troubled) < _KNOWN:
             self._troubled.add(directory)
 

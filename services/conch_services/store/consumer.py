@@ -26,6 +26,7 @@ from conch.consumer.spec import ConsumerSpec
 from conch.errors import ContractError
 from conch.experience import FACTS, SqliteStore, store_path
 from conch.log import get_logger
+from conch.processes.messages import ConsumerNote
 from conch_schemas import (
     ContractViolationError,
     Event,
@@ -205,7 +206,7 @@ class StoreService:
         if unread > 0:  # the server passes over what it cannot read, without a word
             sentence = f"{unread} events of the stream behind {after} are damaged and could not be joined"
             log.error("store.stream_damaged", why=sentence)
-            self._report(consumer=self.name, notes=sentence)
+            self._report(ConsumerNote(consumer=self.name, note=sentence))
         await self._in_thread(self._look)
         while self._due is not None and self._due <= datetime.now(UTC) and not stop.is_set():
             await self._report_on(await self._in_thread(self._expired), self._store.position())

@@ -15,6 +15,7 @@ import pytest
 from conch.bus import Bus, MemoryBus, shared_subscription
 from conch.config import Settings
 from conch.consumer import ServiceContext
+from conch.processes.messages import ConsumerReport
 from conch_schemas import Action, Event, ExperienceRecorded, NeedsChanged, encode, subject_of
 from conch_services.mqtt import link as links
 from conch_services.mqtt import service as services
@@ -38,19 +39,19 @@ async def bus() -> AsyncIterator[MemoryBus]:
 
 
 @pytest.fixture
-def reports() -> list[dict[str, Any]]:
+def reports() -> list[ConsumerReport]:
     """What the bridge told the run."""
     return []
 
 
 @pytest.fixture
-def bridging(bus: MemoryBus, tmp_path: Path, reports: list[dict[str, Any]]) -> Bridging:
+def bridging(bus: MemoryBus, tmp_path: Path, reports: list[ConsumerReport]) -> Bridging:
     """Runs a bridge to a broker while entered; left, it ends in order, or is cancelled (`dies`)."""
 
     @asynccontextmanager
     async def run(url: str, *, agent: str = "echo", dies: bool = False, **edge: Any) -> AsyncIterator[MqttService]:
         settings = Settings.model_validate({"agent": agent, "edge": {"bridge": url, **edge}})
-        service = mqtt_service(ServiceContext(settings, tmp_path, lambda **line: reports.append(line)))
+        service = mqtt_service(ServiceContext(settings, tmp_path, reports.append))
         stop = asyncio.Event()
         async with shared_subscription(bus) as shared_events:
             running = asyncio.create_task(service.run(shared_events, stop))

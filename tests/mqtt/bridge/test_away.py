@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conch.bus import MemoryBus
+from conch.processes.messages import ConsumerWaits
 from conch_services.mqtt import service as services
 from conch_services.mqtt import wire
 from tests.mqtt.bridge.conftest import Bridging, ids, last_status, put
@@ -47,7 +48,7 @@ async def test_a_line_that_is_cut_in_the_middle(
 
 
 async def test_an_end_with_no_broker_is_not_waited_for(
-    bus: MemoryBus, bridging: Bridging, act: Any, until: Any, reports: list[dict[str, Any]], monkeypatch: Any
+    bus: MemoryBus, bridging: Bridging, act: Any, until: Any, reports: list[ConsumerWaits], monkeypatch: Any
 ) -> None:
     """A run that ends with its broker away leaves the facts on the stream, and says how many and why."""
     monkeypatch.setattr(services, "LOST_SECONDS", 0.05)
@@ -58,8 +59,8 @@ async def test_an_end_with_no_broker_is_not_waited_for(
 
     why = "the MQTT broker 127.0.0.1:1 cannot be reached: Connection refused"
     assert reports == [
-        {"consumer": "mqtt", "waits": why},
-        {"consumer": "mqtt", "waits": f"2 facts are left on the stream for the next run: {why}"},
+        ConsumerWaits(consumer="mqtt", why=why),
+        ConsumerWaits(consumer="mqtt", why=f"2 facts are left on the stream for the next run: {why}"),
     ]
 
 
@@ -79,7 +80,7 @@ async def test_a_broker_that_is_frozen_is_not_waited_for_long(
 
 
 async def test_what_waits_is_said_and_that_it_is_over(
-    bus: MemoryBus, broker: Any, bridging: Bridging, until: Any, reports: list[dict[str, Any]]
+    bus: MemoryBus, broker: Any, bridging: Bridging, until: Any, reports: list[ConsumerWaits]
 ) -> None:
     """The run hears why the broker is away, and once it is back."""
     broker.stop()
@@ -88,5 +89,5 @@ async def test_what_waits_is_said_and_that_it_is_over(
         broker.start()
         await until(lambda: len(reports) == 2)
 
-    assert "cannot be reached" in reports[0]["waits"]
-    assert reports[1] == {"consumer": "mqtt", "waits": ""}
+    assert "cannot be reached" in reports[0].why
+    assert reports[1] == ConsumerWaits(consumer="mqtt", why="")

@@ -26,7 +26,7 @@ class _Home:
         self.path, self.reports = path, list[str]()
 
     def start(self, facts: Sequence[Any], state: ProgressState | None = None) -> tuple[ProgressState, list[Any]]:
-        context = ServiceContext(Settings(), self.path, lambda **said: self.reports.append(said["waits"]))
+        context = ServiceContext(Settings(), self.path, lambda said: self.reports.append(said.why))
         spec = progress_consumer(context)
         state, said = state or ProgressState(weighed=True), []
         for one in facts:
@@ -128,7 +128,7 @@ def test_what_a_crash_left_of_a_line_is_cut_off(home: _Home) -> None:
 def test_a_log_that_cannot_be_written_is_said_and_harms_nothing(home: _Home) -> None:
     """Scores go on; it is said once, and that it is over once it can be written again."""
     (home.path / "agents").write_text("in the way")
-    context = ServiceContext(Settings(), home.path, lambda **said: home.reports.append(said["waits"]))
+    context = ServiceContext(Settings(), home.path, lambda said: home.reports.append(said.why))
     spec, state = progress_consumer(context), ProgressState(weighed=True)
     said = []
     for step in _episode(4):
@@ -156,7 +156,7 @@ def test_an_episodes_name_leads_nowhere_else(home: _Home) -> None:
 
 def test_a_long_log_makes_way_and_its_steps_go_on(home: _Home) -> None:
     """The file before is kept once; what stands in either is not written again."""
-    logs = EpisodeLogs(home.path, lambda **_: None)
+    logs = EpisodeLogs(home.path, lambda _: None)
     row = EpisodeLogRow("e", 0, 0.0, 0.0, False, False, 0.0, False, None, 0.0)
     logs.write("echo", row)
     with home.file().open("r+b") as stream:
@@ -164,7 +164,7 @@ def test_a_long_log_makes_way_and_its_steps_go_on(home: _Home) -> None:
         stream.write(b" " * (MOST_BYTES - 100) + b"\n")
     logs.write("echo", row._replace(step=1))
     home.file(name="rewards.1.jsonl").write_text('{"step": 0}\n')
-    anew = EpisodeLogs(home.path, lambda **_: None)
+    anew = EpisodeLogs(home.path, lambda _: None)
     anew.write("echo", row)
     anew.write("echo", row._replace(step=2))
 
@@ -174,9 +174,9 @@ def test_a_long_log_makes_way_and_its_steps_go_on(home: _Home) -> None:
 def test_a_log_that_just_made_way_still_knows_its_last_step(home: _Home) -> None:
     """A crash between the two leaves no log but the one before: its rows are not written again."""
     row = EpisodeLogRow("e", 0, 0.0, 0.0, False, False, 0.0, False, None, 0.0)
-    EpisodeLogs(home.path, lambda **_: None).write("echo", row)
+    EpisodeLogs(home.path, lambda _: None).write("echo", row)
     home.file().rename(home.file(name="rewards.1.jsonl"))
-    anew = EpisodeLogs(home.path, lambda **_: None)
+    anew = EpisodeLogs(home.path, lambda _: None)
     anew.write("echo", row)
     anew.write("echo", row._replace(step=1))
 
@@ -186,7 +186,7 @@ def test_a_log_that_just_made_way_still_knows_its_last_step(home: _Home) -> None
 def test_half_a_line_is_not_left_before_the_next(home: _Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk with room for half of it: that is said and cut off, and the next line stands by itself."""
     row = EpisodeLogRow("e", 0, 0.0, 0.0, False, False, 0.0, False, None, 0.0)
-    logs = EpisodeLogs(home.path, lambda **said: home.reports.append(said["waits"]))
+    logs = EpisodeLogs(home.path, lambda said: home.reports.append(said.why))
     whole = os.write
     with monkeypatch.context() as full:
         full.setattr(os, "write", lambda handle, line: whole(handle, line[:10]))

@@ -77,14 +77,14 @@ def document(shown: Any, status: int = 200) -> Response:
 
 async def known_agents(world: DashboardContext) -> tuple[str, ...]:
     """Names of those that act or have acted, sorted; of a new home, the one of the settings."""
-    run = world.home.running() or {}
+    run = world.home.running()
     try:
         acted = await world.read(lambda reader: reader.agents())
     except StoreError:
         if world.store.exists():
             raise
         acted = ()
-    names = {*acted, *run.get("agents", ()), *world.home.agents()}
+    names = {*acted, *(run.agents if run is not None else ()), *world.home.agents()}
     return tuple(sorted(names)) or (world.settings.agent,)
 
 

@@ -41,7 +41,8 @@ router = APIRouter()
 @router.get("/agents", response_model=shapes.Agents, responses=responses())
 async def agents(world: TheWorld) -> Response:
     """Every agent that acts, or has acted."""
-    running = (world.home.running() or {}).get("agents", ())
+    run = world.home.running()
+    running = run.agents if run is not None else ()
     names = await known_agents(world)
 
     def rows(reader: ExperienceReader) -> dict[str, tuple[int | None, float | None]]:
@@ -97,7 +98,8 @@ async def rewards(world: TheWorld, agent: AgentQuery = None, limit: Limit = 1000
     name = await the_agent(world, agent)
     waiting = await _lags(world)
     rows = await world.read(lambda reader: reward_rows(reader, name, limit, waiting))
-    return document(rewards_shown(rows, (world.home.running() or {}).get("set_aside", [])))
+    run = world.home.running()
+    return document(rewards_shown(rows, [one.model_dump() for one in run.set_aside] if run is not None else []))
 
 
 async def _lags(world: DashboardContext) -> dict[str, int]:

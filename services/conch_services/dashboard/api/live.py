@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path
 from starlette.exceptions import HTTPException
@@ -36,7 +36,7 @@ Letter = Annotated[str, Path(min_length=1, max_length=100, description="The lett
 async def status(world: TheWorld, agent: AgentQuery = None) -> Response:
     """Processes, the agents, their rewards, needs and goals, and how far the consumers are."""
     run = world.home.running()
-    names = list(run["agents"]) if run is not None and agent is None else [await the_agent(world, agent)]
+    names = list(run.agents) if run is not None and agent is None else [await the_agent(world, agent)]
 
     @asynccontextmanager
     async def bus() -> AsyncIterator[Bus]:
@@ -70,14 +70,16 @@ async def bus(world: TheWorld) -> Response:
     there = world.bus
     if not isinstance(there, JetStreamBus):
         raise BusUnreachableError("the bus is one in memory, without a server that could be asked")
-    url = (world.home.running() or {}).get("bus", {}).get("url") or world.settings.bus.url or ""
+    run = world.home.running()
+    url = (run.bus.url if run is not None else "") or world.settings.bus.url or ""
     return document(await survey(there, there.connection, world.settings, url))
 
 
 @router.get("/metrics", response_model=shapes.MetricsAt, responses=responses())
 async def metrics(world: TheWorld) -> Response:
     """Where the figures of the run are scraped: another port, without a token."""
-    return document({"schema": "conch.v1.metrics", "url": (world.home.running() or {}).get("metrics")})
+    run = world.home.running()
+    return document({"schema": "conch.v1.metrics", "url": run.metrics if run is not None else None})
 
 
 @router.get("/dlq", response_model=shapes.Letters, responses=responses())
@@ -107,6 +109,6 @@ async def _letter(world: DashboardContext, name: str) -> ConsumerFailed:
     raise HTTPException(404, "There is no open dead letter of this id: /api/v1/dlq has those that there are.")
 
 
-async def _settled(world: DashboardContext, letter: ConsumerFailed, how: str) -> Response:
+async def _settled(world: DashboardContext, letter: ConsumerFailed, how: Literal["retried", "dropped"]) -> Response:
     await settle(world.bus, letter, how)
     return document({"schema": "conch.v1.letter_settled", "id": letter.id, "settled": how})

@@ -22,6 +22,7 @@ from conch.config.load import read
 from conch.config.mask import masked
 from conch.config.source import KeyPath, dotted, leaves
 from conch.errors import ConchError
+from conch.run_info import RunInfo
 from conch.views.checks import DoctorFinding, everything, python
 from conch.views.config import about, config_in_force
 from conch.views.goals import check_words
@@ -42,7 +43,7 @@ AGAIN_SECONDS = 5.0
 async def settings(request: Request) -> Response:
     """Every setting with where it came from, the versions, the processes and plug-ins of the run."""
     world: DashboardContext = request.app.state.world
-    run = await asyncio.to_thread(world.home.running) or {}
+    run = await asyncio.to_thread(world.home.running)
     found = await asked(asyncio.to_thread(_in_force, world, run))
     versions = await kept(request, "versions", 3600.0).get("all", lambda: _versions(world.settings))
     return await page(
@@ -69,9 +70,9 @@ async def doctor(request: Request) -> Response:
     return await page(request, "doctor.html", {"findings": found.found or (), "why": found.why})
 
 
-def _in_force(world: DashboardContext, run: Mapping[str, Any]) -> dict[str, Any]:
+def _in_force(world: DashboardContext, run: RunInfo | None) -> dict[str, Any]:
     """Raises ConfigError, where what stands in the file now cannot be."""
-    file = run.get("config")
+    file = run.config if run is not None else None
     return config_in_force(world.settings, read(Path(file) if file else None, world.home, {}))
 
 

@@ -1,0 +1,250 @@
+"""What the supervisor and its children tell each other over pipes: one JSON object a line, told apart by its `kind`.
+
+The supervisor writes to a child's stdin: first its start spec (`ChildStart`), then commands (`Command`). The child
+writes reports (`Report`) to its stdout.
+Both ends are of one version, so the lines may change with it. What a run tells the other commands is `conch.run_info`,
+which stands lower: the home reads it.
+
+A plug-in is described by a type of the packages above: `PluginT`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import ConfigDict, Field, SecretStr, TypeAdapter, field_serializer
+from pydantic_core import to_jsonable_python
+
+from conch.bus.access import Access
+from conch.config import Settings
+from conch.processes.line import LocalPath, PipeMessage, decode
+from conch.values import Values
+
+PluginT = TypeVar("PluginT")
+
+
+class ChildStart(PipeMessage):
+    """What every child is told first."""
+
+    settings: Settings
+    """With their secrets: the pipe is read by the child alone."""
+    home: LocalPath
+    """The home directory."""
+    access: Access
+    """How the bus is reached."""
+
+    @field_serializer("settings")
+    def _with_secrets(self, settings: Settings) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(json.dumps(settings.model_dump(), default=_revealed))
+        return told
+
+
+class AgentBegun(PipeMessage):
+    """Where an agent stood when it began in this run: a process that is started again goes on to the same end."""
+
+    kind: Literal["agent_begun"] = "agent_begun"
+    agent: str
+    until: int | None
+    """The cycle to end before; None: none."""
+    decisions: int
+    """How many decisions there were already."""
+
+
+class AgentStart(PipeMessage):
+    """One agent of the agents' process."""
+
+    name: str
+    agentuid: str
+    beyond: int = 0
+    """What the store has joined of it lies below this cycle."""
+    born: int | None = None
+    """No event up to this sequence is its own; None: that is not known."""
+    begun: AgentBegun | None = None
+    """Of an earlier start in this run; None: this is the first."""
+
+
+class AgentsSpec(PipeMessage):
+    """Which agents a process makes, and what they share."""
+
+    cycles: int | None
+    """How many more each agent is to do; None: until it is told to stop."""
+    agents: tuple[AgentStart, ...]
+    resting: dict[str, str]
+    """UUID by name of the home's agents that do not act in this run."""
+    workspace: LocalPath
+    """Of the only agent; of several, the directory that holds theirs."""
+    alone: bool
+    """Whether the run has one agent."""
+    values: Values
+
+
+class AgentsStart(ChildStart, AgentsSpec):
+    """The start of the agents' process."""
+
+
+class ConsumersStart(ChildStart, Generic[PluginT]):
+    """The start of a process that hosts consumers: the run's own, the dashboard, or one plug-in."""
+
+    name: str
+    """Under which it connects to the bus."""
+    agents: tuple[str, ...]
+    """Names of the run's agents, the first one first."""
+    builtin: tuple[str, ...] = ()
+    """Names of the consumers that come with Conch."""
+    plugins: tuple[PluginT, ...] = ()
+    keeps: bool = False
+    """Whether it trims the stream."""
+    reloads: bool = False
+    """Whether its rules may change while it runs: `ChangeRules`."""
+    since: int | None = None
+    """Where the stream ended when the run began; None: a later start, which goes on from the end."""
+
+
+class StopCommand(PipeMessage):
+    """End in order."""
+
+    kind: Literal["stop"] = "stop"
+
+
+class FinishCommand(PipeMessage):
+    """End once everything is handled."""
+
+    kind: Literal["finish"] = "finish"
+
+
+class ChangeRules(PipeMessage, Generic[PluginT]):
+    """Have these plug-in rules from now on, and no others."""
+
+    kind: Literal["change_rules"] = "change_rules"
+    rules: tuple[PluginT, ...]
+
+
+class ShowPluginMetrics(PipeMessage):
+    """Show these metrics on `/metrics`, in place of the process's report before."""
+
+    kind: Literal["show_plugin_metrics"] = "show_plugin_metrics"
+    process: str
+    """The child that reported them."""
+    metrics: Any
+    """As `PluginMetricsReported` has them; checked by the process that shows them."""
+
+
+Command = StopCommand | FinishCommand | ShowPluginMetrics | ChangeRules[Any]
+"""What the supervisor writes to a child's stdin after its start spec."""
+
+
+class Heartbeat(PipeMessage):
+    """The child's event loop runs."""
+
+    kind: Literal["heartbeat"] = "heartbeat"
+
+
+class WorkDone(PipeMessage):
+    """The child ends, its work done; without this, exit status 0 is a death."""
+
+    kind: Literal["work_done"] = "work_done"
+
+
+class ChildFailed(PipeMessage):
+    """The child cannot go on, and it would be no use to start it again."""
+
+    kind: Literal["child_failed"] = "child_failed"
+    error: str
+    """One sentence for a person."""
+    exit_code: int = 1
+    """The run's exit status for that."""
+
+
+class AgentFailed(PipeMessage):
+    """An agent of the child failed; the others go on."""
+
+    kind: Literal["agent_failed"] = "agent_failed"
+    agent: str
+    error: str
+    exit_code: int = 1
+
+
+class AgentWaits(PipeMessage):
+    """What state an agent is in, where that has a reason that a person should know."""
+
+    kind: Literal["agent_waits"] = "agent_waits"
+    agent: str
+    state: str
+    why: str
+
+
+class MetricsServed(PipeMessage):
+    """An exporter listens."""
+
+    kind: Literal["metrics_served"] = "metrics_served"
+    url: str
+    """Of `/metrics`."""
+
+
+class PluginMetricsReported(PipeMessage):
+    """The metrics that the plug-ins of a process publish, as they are now."""
+
+    kind: Literal["plugin_metrics_reported"] = "plugin_metrics_reported"
+    metrics: Any
+    """JSON of `conch.consumer.plugins.metrics`: plug-ins write it, and the process that shows it checks it."""
+
+
+class PageServed(PipeMessage):
+    """The dashboard listens."""
+
+    kind: Literal["page_served"] = "page_served"
+    url: str
+
+
+class ConsumerWaits(PipeMessage):
+    """A consumer waits for something outside."""
+
+    kind: Literal["consumer_waits"] = "consumer_waits"
+    consumer: str
+    why: str
+    """Empty: it waits no longer."""
+
+
+class ConsumerNote(PipeMessage):
+    """What a person should know of a consumer."""
+
+    kind: Literal["consumer_note"] = "consumer_note"
+    consumer: str
+    note: str
+
+
+class ConsumerBroke(PipeMessage):
+    """A consumer broke; it is started again."""
+
+    kind: Literal["consumer_broke"] = "consumer_broke"
+    consumer: str
+    why: str
+
+
+class ConsumerDown(PipeMessage):
+    """A consumer is left down."""
+
+    kind: Literal["consumer_down"] = "consumer_down"
+    consumer: str
+    why: str
+
+
+ConsumerReport = (
+    MetricsServed | PluginMetricsReported | PageServed | ConsumerWaits | ConsumerNote | ConsumerBroke | ConsumerDown
+)
+"""What the consumers of a process report, by `ServiceContext.report`."""
+Report = Heartbeat | WorkDone | ChildFailed | AgentBegun | AgentFailed | AgentWaits | ConsumerReport
+"""What a child writes to its stdout."""
+_REPORTS: TypeAdapter[Report] = TypeAdapter(
+    Annotated[Report, Field(discriminator="kind")], config=ConfigDict(defer_build=True)
+)
+
+
+def decode_report(line: bytes) -> Report:
+    """The report in a child's line. Raises ContractError, in one sentence, for anything else: what a plug-in prints."""
+    return decode(_REPORTS, line, "a report")
+
+
+def _revealed(value: Any) -> Any:
+    return value.get_secret_value() if isinstance(value, SecretStr) else to_jsonable_python(value)

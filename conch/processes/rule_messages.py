@@ -1,0 +1,85 @@
+"""What the consumer of a plug-in rule and the rule's process tell each other: one JSON object a line.
+
+On the process's stdin comes a `RuleTask`, answered by `RuleLoaded` or `RuleFailed`; then acts, two lines each: what the
+rule carries (`RuleInput`) and the act as its event. Each act is answered by one line, in their order.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter
+
+from conch.processes.line import PipeMessage, decode
+
+
+class RuleTask(PipeMessage):
+    """The rule that the process runs."""
+
+    kind: Literal["task"] = "task"
+    origin: str
+    """A file's path, or `group:entry point`."""
+    name: str
+    text: str | None
+    """Of a file: its text as it was read; None: what is there when it is loaded."""
+    memory_mib: int
+    """Address space that the process may have, in MiB."""
+
+
+class RuleInput(PipeMessage):
+    """What a rule carries from the acts before; the act follows on the next line."""
+
+    kind: Literal["input"] = "input"
+    state: str | None = None
+    """Of a rule with a state of its own: as JSON; None before the first act of an agent."""
+    acts: tuple[str, ...] = ()
+    """Of a rule with a window: earlier acts as JSON, oldest first."""
+
+
+class RuleLoaded(PipeMessage):
+    """The rule is loaded; acts may come."""
+
+    kind: Literal["loaded"] = "loaded"
+
+
+class RuleAnswered(PipeMessage):
+    """What the rule returned for an act."""
+
+    kind: Literal["answered"] = "answered"
+    id: str
+    """Of the act."""
+    value: float | str | None
+    """None: not applicable. A text: what it returned is no finite number, in words."""
+    state: str | None = None
+    """Of a rule with a state of its own: its state after the act, as JSON."""
+
+
+class RuleFailed(PipeMessage):
+    """The rule could not be loaded, or raised."""
+
+    kind: Literal["failed"] = "failed"
+    id: str = ""
+    """Of the act; empty while it is loaded."""
+    error: str
+    restart: bool = False
+    """Whether the process should be started again: it has left too much running."""
+
+
+class RuleStateUnreadable(PipeMessage):
+    """The rule cannot read its state."""
+
+    kind: Literal["state_unreadable"] = "state_unreadable"
+    id: str
+    why: str
+
+
+RuleAnswer = RuleLoaded | RuleAnswered | RuleFailed | RuleStateUnreadable
+"""What the process writes."""
+_ANSWERS: TypeAdapter[RuleAnswer] = TypeAdapter(
+    Annotated[RuleAnswer, Field(discriminator="kind")], config=ConfigDict(defer_build=True)
+)
+
+
+def decode_answer(line: bytes) -> RuleAnswer:
+    """The answer in a line of the rule's process. Raises ContractError, in one sentence, for anything else."""
+    return decode(_ANSWERS, line, "an answer")

@@ -1,0 +1,92 @@
+"""run.json: what the run in progress tells the other commands of its home.
+
+The file keeps its keys: commands of a version before or after this one read it too. It stands below the bus and the
+processes, which read and write it: a command finds the bus of a run by it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict
+
+
+class _RunInfoPart(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class BusLocation(_RunInfoPart):
+    """Where the bus of the run is."""
+
+    url: str = ""
+    """Its addresses, without a user."""
+    embedded: bool = False
+    """Whether it is the run's own server."""
+    user: str | None = None
+    """Of the run's own server, as is the token; of another no secret is told."""
+    token: str | None = None
+
+
+class ProcessInfo(_RunInfoPart):
+    """A process of the run."""
+
+    name: str
+    pid: int | None = None
+    """None: it does not run."""
+    state: str
+    """starting, up, silent, restarting, down, ended."""
+    restarts: int = 0
+    why: str = ""
+    """Why it is in that state."""
+
+
+class SetAside(_RunInfoPart):
+    """A plug-in that could not be used."""
+
+    origin: str
+    why: str
+
+
+class RunInfo(_RunInfoPart):
+    """What a run tells of itself."""
+
+    pid: int
+    """Of the run's own process."""
+    agents: tuple[str, ...] = ()
+    """Names of those that act in it."""
+    config: str | None = None
+    """Path of the configuration that was read."""
+    started: str | None = None
+    """When, in ISO 8601."""
+    bus: BusLocation = BusLocation()
+    metrics: str | None = None
+    """Address of `/metrics`; None: there is none yet."""
+    ui: str | None = None
+    """Address of the dashboard; None: there is none yet."""
+    mqtt: str | None = None
+    """Address of the embedded server's MQTT listener."""
+    store: str | None = None
+    """Path of the experience store."""
+    workspace: str | None = None
+    """Directory that the agents work in."""
+    processes: tuple[ProcessInfo, ...] = ()
+    consumers: tuple[str, ...] = ()
+    """Names of all that are hosted in this run."""
+    rules: tuple[dict[str, Any], ...] = ()
+    """The plug-in rules, described as where they were found."""
+    set_aside: tuple[SetAside, ...] = ()
+
+    def encode(self) -> str:
+        """The text of the file."""
+        return _text(self.model_dump(mode="json"))
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """What stands in the file. Raises ValueError for anything else."""
+        return cls.model_validate_json(_text(json.loads(data)))
+
+
+def _text(value: Any) -> str:
+    """As JSON; a path need not be UTF-8: what cannot be encoded of it is shown as `?`."""
+    return json.dumps(value, ensure_ascii=False).encode(errors="replace").decode()

@@ -14,7 +14,8 @@ try:
 except Exception:  # pydantic looks for plug-ins of its own when it makes a model: no package's malformed ones stop us
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
 
-from conch.consumer.declare import consumer, rule
+from conch.consumer.declare import consumer, service
 from conch.consumer.follow import follow
+from conch.rules import rule
 
-__all__ = ["consumer", "follow", "rule"]
+__all__ = ["consumer", "follow", "rule", "service"]

@@ -31,7 +31,8 @@ def rules(
     common: CommonOptions = COMMON,
 ) -> None:
     """Recording and alert rules for Prometheus, made of the components, needs and limits that the settings name."""
-    from conch.consumer.plugins.discover import discover, reserved
+    from conch.consumer.plugins.builtin import reserved
+    from conch.consumer.plugins.discover import discover
     from conch.metrics.rules import as_yaml, rule_groups
 
     settings = common.settings()

@@ -1,17 +1,21 @@
 """The plug-in seam and the runtime of consumers."""
 
-from conch.consumer.declare import consumer
+from conch.consumer.declare import bind, consumer
 from conch.consumer.follow import follow
 from conch.consumer.runtime.loop import ConsumerRuntime
-from conch.consumer.service import Service, ServiceContext
-from conch.consumer.spec import ConsumerSpec, RuleSpec
+from conch.consumer.runtime.output import ConsumerCounts
+from conch.consumer.service import Service, ServiceContext, ServiceDeclaration
+from conch.consumer.spec import ConsumerDeclaration, ConsumerSpec
 
 __all__ = [
+    "ConsumerCounts",
+    "ConsumerDeclaration",
     "ConsumerRuntime",
     "ConsumerSpec",
-    "RuleSpec",
     "Service",
     "ServiceContext",
+    "ServiceDeclaration",
+    "bind",
     "consumer",
     "follow",
 ]

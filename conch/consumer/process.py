@@ -9,7 +9,8 @@ import sys
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
+from dataclasses import replace
+from functools import partial
 
 from conch.bus import Bus, shared_subscription
 from conch.bus.jetstream import JetStreamBus
@@ -17,13 +18,15 @@ from conch.consumer.group.membership import Membership, joined
 from conch.consumer.group.shared import SharedConsumer
 from conch.consumer.host import HostedConsumer, host
 from conch.consumer.operations.retention import keep_trimmed
-from conch.consumer.plugins.discover import DiscoveredPlugin, builtin_services, load_one
+from conch.consumer.plugins.builtin import Bound, builtin_services
+from conch.consumer.plugins.discover import Plugin, bound, load_one, plugin_of
 from conch.consumer.plugins.reload import RuleReload, weighed
 from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
 from conch.consumer.service import ExporterService, Service, ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.experience import store_path
 from conch.processes.child import BUS_SECONDS, ChildProcessLink, run_child
+from conch.rules import DeclaredRule, RuleInfo
 from conch_schemas import STREAM_SUBJECTS
 
 SWITCH_SECONDS = 0.0005
@@ -68,27 +71,28 @@ def builtin(context: ServiceContext, names: Sequence[str], members: Membership) 
     return [HostedConsumer(name, _maker(found[name], context, members)) for name in names]
 
 
-def _maker(factory: Callable[..., Any], context: ServiceContext, members: Membership) -> Callable[[], Service]:
+def _maker(bind: Bound, context: ServiceContext, members: Membership) -> Callable[[], Service]:
     def make() -> Service:
-        made = factory(context)
+        made = bind(context)
         return SharedConsumer(made, members) if isinstance(made, ConsumerSpec) else made
 
     return make
 
 
 def plugin(
-    plugin: DiscoveredPlugin, context: ServiceContext, members: Membership, stack: AsyncExitStack, *, begin: int = 0
+    plugin: Plugin, context: ServiceContext, members: Membership, stack: AsyncExitStack, *, begin: int = 0
 ) -> HostedConsumer:
-    """A plug-in: a rule scores in a process of its own, a consumer runs in this one."""
-    if plugin.kind == "rule":
+    """A plug-in: a rule scores in a process of its own, a consumer or service runs in this one."""
+    if isinstance(plugin, RuleInfo):
         rewards = context.settings.rewards
         timeout, memory = rewards.rule_timeout, rewards.rule_memory_mib
         spec, worker = rule_consumer(plugin, timeout=timeout, memory_mib=memory, begin=begin)
         stack.push_async_callback(RuleWorker.close, worker)
         return HostedConsumer(spec.name, lambda: SharedConsumer(spec, members), worker=worker)
-    loaded = load_one(plugin.origin, plugin.name, plugin.text)
-    assert isinstance(loaded, ConsumerSpec)
-    return HostedConsumer(loaded.name, lambda: SharedConsumer(loaded, members))
+    declared = load_one(plugin.origin, plugin.declared, plugin.text)
+    assert not isinstance(declared, DeclaredRule)
+    bind = partial(bound, declared, plugin.instance)
+    return HostedConsumer(plugin.name, _maker(bind, replace(context, begin=begin), members))
 
 
 async def live(child: ChildProcessLink) -> None:
@@ -109,10 +113,10 @@ async def live(child: ChildProcessLink) -> None:
         context = ServiceContext(child.settings, child.home, child.report, begin, child.spec.get("since"))
         running = builtin(context, child.spec["builtin"], members)
 
-        def made(one: DiscoveredPlugin, begin: int) -> HostedConsumer:
+        def made(one: Plugin, begin: int) -> HostedConsumer:
             return plugin(one, context, members, stack, begin=begin)
 
-        running += [made(DiscoveredPlugin(**described), begin) for described in child.spec["plugins"]]
+        running += [made(plugin_of(row), begin) for row in child.spec["plugins"]]
         changing = None
         if child.spec["reloads"]:
             changing = RuleReload(
@@ -146,7 +150,7 @@ async def live(child: ChildProcessLink) -> None:
 
 def _names(child: ChildProcessLink) -> list[str]:
     """What runs here, as the others know it."""
-    return [*child.spec["builtin"], *(DiscoveredPlugin(**described).consumer for described in child.spec["plugins"])]
+    return [*child.spec["builtin"], *(plugin_of(row).consumer for row in child.spec["plugins"])]
 
 
 def _worker(child: ChildProcessLink) -> str:

@@ -26,6 +26,7 @@ from conch.bus.jetstream.publisher import DEDUPE_SECONDS, FULL, Publisher
 from conch.bus.jetstream.reader import BATCH, EPOCH, PullReader
 from conch.bus.protocol import Delivery, KeyValue, OutgoingMessage, ReaderState, Responder, Stored, StreamState
 from conch.errors import BusError, BusUnreachableError, FencedError
+from conch.retry import BUS_REQUEST
 from conch_schemas import STREAM_SUBJECTS
 
 log = structlog.get_logger(__name__)
@@ -246,7 +247,7 @@ class JetStreamBus:
                 reply = await self._connection.ask(_place(key), value, headers=headers)
                 return _sequence(reply.data)
             except LostReplyError:
-                await asyncio.sleep(0.01)
+                pass
             except ServerRefusalError as error:
                 if error.code in _WRONG_REVISION:
                     now = await self.get(key)
@@ -258,7 +259,7 @@ class JetStreamBus:
                         raise FencedError(f"{key} was written by another copy since revision {revision}") from None
                 elif not error.temporary:
                     raise
-                await asyncio.sleep(min(0.05 * tries, 1.0))
+            await asyncio.sleep(BUS_REQUEST.after(tries))
 
     async def keys(self) -> Sequence[str]:
         """The keys there are."""

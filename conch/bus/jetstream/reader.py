@@ -26,6 +26,7 @@ from conch.bus.jetstream.connection import Connection, LostReplyError, ServerRef
 from conch.bus.jetstream.wire import frame, read_headers
 from conch.bus.protocol import Delivery
 from conch.errors import BusError, FencedError
+from conch.retry import BUS_DURABLE
 
 log = structlog.get_logger(__name__)
 
@@ -40,8 +41,6 @@ EPOCH = "conch-epoch"
 """Metadata key of the stream, and key of the bucket: its identity."""
 LOOKS, LOOK_SECONDS = 10, 0.5
 """How often, and how far apart, is looked whether the stream has what was read from it."""
-AGAIN_SECONDS = (0.02, 0.1, 0.5)
-"""Before a durable that could not be created for a file that was just removed is created again."""
 _SUBJECTS = 4096
 """Subjects whose text is kept: nearly every event has one that was met before."""
 _HOLDER = "conch-holder"
@@ -254,13 +253,13 @@ class PullReader:
         """The durable, created. nats-server may still be writing down the one that was just removed: its file is gone
         in the middle of that, and the creation fails."""
         call = f"CONSUMER.CREATE.{self._stream}.{self._durable}"
-        for seconds in AGAIN_SECONDS:
+        for failures in range(1, len(BUS_DURABLE.seconds) + 1):
             try:
                 return await self._api(call, self._request(config))
             except ServerRefusalError as error:
                 if "no such file" not in str(error):
                     raise
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(BUS_DURABLE.after(failures))
         return await self._api(call, self._request(config))
 
     async def _api(self, call: str, request: Any = None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from conch.config import UiSettings
 from conch.config.environment import to_install
 from conch.config.model import UI_PORT
 from conch.consumer.operations.http import listen
-from conch.consumer.plugins.discover import PAGE, page_installed
+from conch.consumer.plugins.builtin import PAGE, page_installed
 from conch.errors import HomeError
 from conch.home import Home
 

@@ -34,12 +34,12 @@ from conch.cli.run.summary import all_told
 from conch.config import Settings
 from conch.config.load import chosen_file
 from conch.config.model import METRICS_PORT
-from conch.consumer.plugins.discover import PAGE, DiscoveredPlugin, Discovery, reserved, together, wanted_builtin
+from conch.consumer.plugins.builtin import PAGE, reserved, wanted_builtin
+from conch.consumer.plugins.discover import ConsumerInfo, Discovery, row_of, together
 from conch.errors import ConchError
 from conch.home import Home, write_whole
 from conch.processes.leftovers import end_stale_sandboxes
 from conch.processes.supervisor import (
-    DEATHS,
     SERVER,
     SILENT_SECONDS,
     ChildProcess,
@@ -50,6 +50,8 @@ from conch.processes.supervisor import (
     keep_server,
     start_server,
 )
+from conch.retry import MOST_RESTARTS
+from conch.rules import RuleInfo
 from conch.trusted import workspace_in
 from conch.values import Values, in_force
 
@@ -131,7 +133,7 @@ class ProcessTree:
             self._access = server.access if server is not None else Access.of(settings)
             self._listener = server.listener if server is not None else None
             self._looked = await discovering
-            self._found = together(self._looked, reserved(self._settings))
+            self._found = together(self._looked, reserved(self._settings), self._settings)
             await self._with_bus(agent, consumers, tasks)
         finally:
             children = {child.watched.name for child in self._children}
@@ -254,7 +256,7 @@ class ProcessTree:
 
     def _report_down(self, name: str) -> None:
         [child] = [child for child in self._children if child.watched.name == name]
-        often = f"it died {DEATHS} times in a minute, see {self._home.logs}"
+        often = f"it died {MOST_RESTARTS} times in a minute, see {self._home.logs}"
         self._run_output.warn(f"{name} stays down: {child.fatal[0] if child.fatal is not None else often}")
 
     async def _renew(
@@ -266,7 +268,7 @@ class ProcessTree:
         )
         if taken is not None:
             self._looked, self._found = taken
-            consumers.tell("rules", [asdict(rule) for rule in self._wanted_rules()])
+            consumers.tell("rules", [row_of(rule) for rule in self._wanted_rules()])
             self._write_down()
 
     # -- what the children are told ----------------------------------------------------------------------------------
@@ -289,9 +291,9 @@ class ProcessTree:
         self._children.append(child)
         return child
 
-    def _plugins(self) -> list[tuple[DiscoveredPlugin, ChildProcess]]:
+    def _plugins(self) -> list[tuple[ConsumerInfo, ChildProcess]]:
         """Plug-in consumers, each in a process of its own."""
-        wanted = [plugin for plugin in self._found.of("consumer") if plugin.name not in self._skipped]
+        wanted = [plugin for plugin in self._found.consumers if plugin.name not in self._skipped]
         return [(plugin, self._child(plugin.name, "conch.consumer.process", secrets=False)) for plugin in wanted]
 
     def _pages(self) -> list[ChildProcess]:
@@ -338,7 +340,7 @@ class ProcessTree:
 
     async def _consumers_spec(self) -> dict[str, Any]:
         since, self._since = self._since, None  # started again, they go on from the end
-        plugins = [asdict(rule) for rule in self._wanted_rules()]
+        plugins = [row_of(rule) for rule in self._wanted_rules()]
         return self._spec(
             name="conch-consumers",
             agents=self._agents,
@@ -352,8 +354,8 @@ class ProcessTree:
     def _wanted_builtin(self) -> list[str]:
         return wanted_builtin(self._settings, self._skipped)
 
-    def _wanted_rules(self) -> list[DiscoveredPlugin]:
-        return [rule for rule in self._found.of("rule") if not {rule.name, f"rule-{rule.name}"} & self._skipped]
+    def _wanted_rules(self) -> list[RuleInfo]:
+        return [rule for rule in self._found.rules if not {rule.name, rule.consumer} & self._skipped]
 
     async def _page_spec(self) -> dict[str, Any]:
         """Started again, it listens where it did: an open page goes on."""
@@ -364,13 +366,13 @@ class ProcessTree:
             spec["settings"]["ui"]["port"] = urlsplit(self._page).port
         return spec
 
-    def _plugin_spec(self, plugin: DiscoveredPlugin) -> Any:
+    def _plugin_spec(self, plugin: ConsumerInfo) -> Any:
         async def spec() -> dict[str, Any]:
             spec = self._spec(
                 name=f"conch-{plugin.name}",
                 agents=self._agents,
                 builtin=[],
-                plugins=[asdict(plugin)],
+                plugins=[row_of(plugin)],
                 keeps=False,
                 reloads=False,
             )
@@ -435,9 +437,9 @@ class ProcessTree:
                 {"name": one.name, "pid": one.pid, "state": one.state, "restarts": one.restarts, "why": one.why}
                 for one in self._watched
             ],
-            "consumers": [*self._wanted_builtin(), *(f"rule-{rule.name}" for rule in self._wanted_rules())]
-            + [plugin.name for plugin in self._found.of("consumer") if plugin.name not in self._skipped],
-            "rules": [asdict(replace(rule, text=None)) for rule in self._found.of("rule")],
+            "consumers": [*self._wanted_builtin(), *(rule.consumer for rule in self._wanted_rules())]
+            + [plugin.name for plugin in self._found.consumers if plugin.name not in self._skipped],
+            "rules": [row_of(replace(rule, text=None)) for rule in self._found.rules],
             "set_aside": [{"origin": broken.origin, "why": broken.why} for broken in self._found.broken],
         }
         with contextlib.suppress(OSError):  # a full disk: the run goes on, status is stale

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from conch.consumer.plugins.discover import PAGE
+from conch.consumer.plugins.builtin import PAGE
 from conch_schemas import (
     ActionDecided,
     ActionTaken,

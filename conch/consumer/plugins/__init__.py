@@ -1,1 +1,1 @@
-"""Plug-in rules: how they are found, the processes that run them, their state, and scoring the past with them."""
+"""Rules and consumers from outside: where they come from, and the built-in ones, which are found in the same way."""

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ValidationError
 
 from conch.consumer.plugins.discover import error_words, load_one
 from conch.consumer.plugins.rule_state import STATE_BYTES
-from conch.consumer.spec import RuleSpec
+from conch.rules import DeclaredRule
 from conch_schemas import ActionTaken, decode
 
 MOST_LEFT = 64
@@ -47,9 +47,9 @@ def _value(result: object) -> Any:
     return _value(item()) if callable(item) and type(result).__module__ == "numpy" else repr(result)[:200]
 
 
-def _answer(rule: RuleSpec, loop: asyncio.AbstractEventLoop, carried: Any, action: ActionTaken) -> dict[str, Any]:
+def _answer(rule: DeclaredRule, loop: asyncio.AbstractEventLoop, carried: Any, action: ActionTaken) -> dict[str, Any]:
     """Raises whatever the rule raises."""
-    if rule.window is not None:
+    if rule.info.window is not None:
         given: tuple[Any, ...] = ((*(decode(act.encode()) for act in carried), action),)
     elif rule.state is not None:
         given = (_state(rule.state, carried), action)
@@ -108,7 +108,7 @@ def _left_running() -> int:
     return threading.active_count() - 1 + children
 
 
-def _serve(rule: RuleSpec, acts: IO[bytes], answers: IO[str]) -> None:
+def _serve(rule: DeclaredRule, acts: IO[bytes], answers: IO[str]) -> None:
     own, loop = os.getpid(), asyncio.new_event_loop()
     while carried := acts.readline():
         event = decode(acts.readline())
@@ -132,7 +132,7 @@ def _serve(rule: RuleSpec, acts: IO[bytes], answers: IO[str]) -> None:
         answers.flush()
 
 
-def _file(rule: RuleSpec) -> str | None:
+def _file(rule: DeclaredRule) -> str | None:
     """The file that the rule's function stands in, as its tracebacks name it."""
     code = getattr(inspect.unwrap(rule.function), "__code__", None)
     return None if code is None else str(code.co_filename)
@@ -149,7 +149,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     try:
         rule = load_one(task["origin"], task["name"], task["text"])
-        assert isinstance(rule, RuleSpec), f"{task['name']} is a consumer, not a rule"
+        assert isinstance(rule, DeclaredRule), f"{task['name']} is a consumer, not a rule"
     except BaseException as error:
         answers.write(json.dumps({"error": error_words(error, task["origin"])}) + "\n")
         answers.flush()

@@ -35,11 +35,6 @@ PLAIN = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
-def metrics_service(context: ServiceContext) -> MetricsService:
-    """The service that serves this process's metrics."""
-    return MetricsService(context)
-
-
 class MetricsService:
     """Counts facts and serves /metrics, /healthz and /readyz, on loopback unless `metrics.host` says otherwise.
 

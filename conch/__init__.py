@@ -27,9 +27,10 @@ except Exception:  # pydantic looks for plug-ins of its own when it makes a mode
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
 
 # At once, not when first used: `conch.consumer` is a package as well, and the later import of the two would win.
-from conch.consumer.declare import consumer, rule
+from conch.consumer.declare import consumer, service
 from conch.consumer.follow import follow
 from conch.errors import ConchError
+from conch.rules import rule
 
 if TYPE_CHECKING:
     from conch.bus import MemoryBus
@@ -61,6 +62,7 @@ __all__ = [
     "publish",
     "rule",
     "running",
+    "service",
     "subscribe",
 ]
 

@@ -16,10 +16,8 @@ from typing import Any, Final, TypeVar
 from uuid import UUID, uuid5
 
 from conch.actions import Argument, Registry, ToolSpec, parse
-from conch.consumer.declare import spec_of
-from conch.consumer.spec import RuleSpec
 from conch.errors import ContractError
-from conch.rewards.compose import Message, Rule, Trajectory
+from conch.rules import Message, Rule, Trajectory, declare_as, rule_of
 from conch.text import cut
 from conch_schemas import ActionTaken, action_id, cycle_event_id, source_of
 
@@ -87,30 +85,31 @@ def asking(rule: Rule[Any], make: Callable[[R], Any]) -> Rule[R]:
     A rule with a window is given that act alone, one with a state its first state: replies of a batch have no past. A
     time that is up cancels what is awaited; a function that blocks is let end, and has then taken too long.
     """
-    spec = spec_of(rule)
-    if not isinstance(spec, RuleSpec):
+    declared = rule_of(rule)
+    if declared is None:
         return lambda source: rule(make(source))
+    info, state, function = declared.info, declared.state, declared.function
 
     async def ask(source: R) -> float | None:
         subject = make(source)
-        given = (spec.state(), subject) if spec.state else ((subject,),) if spec.window else (subject,)
+        given = (state(), subject) if state else ((subject,),) if info.window else (subject,)
         began = time.monotonic()
-        async with asyncio.timeout(spec.timeout):
-            found = spec.function(*given)
+        async with asyncio.timeout(info.timeout):
+            found = function(*given)
             said: Any = await found if inspect.isawaitable(found) else found
-        if spec.timeout is not None and time.monotonic() - began > spec.timeout:
-            raise TimeoutError(f"no value within {spec.timeout:g} s")
-        value: float | None = said[1] if spec.state else said
+        if info.timeout is not None and time.monotonic() - began > info.timeout:
+            raise TimeoutError(f"no value within {info.timeout:g} s")
+        value: float | None = said[1] if state else said
         return value
 
-    ask.__conch__ = spec  # type: ignore[attr-defined]  # its range holds
+    declare_as(ask, declared)  # its range holds
     return ask
 
 
 def name_of(rule: Rule[Any]) -> str:
     """What a rule is called: as it is declared, else by its function or class."""
-    spec = spec_of(rule)
-    return spec.name if spec is not None else str(getattr(rule, "__name__", type(rule).__name__))
+    declared = rule_of(rule)
+    return declared.name if declared is not None else str(getattr(rule, "__name__", type(rule).__name__))
 
 
 def _messages(said: Any, role: str) -> tuple[Message, ...]:

@@ -8,12 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from conch.consumer.declare import spec_of
-from conch.consumer.spec import RuleSpec
 from conch.errors import ContractError
 from conch.log import get_logger
 from conch.offline import act_of, asking, name_of, trajectory_of
-from conch.rewards.compose import Batch, Rule, Trajectory, WeightedRewardConfig, score_batch
+from conch.rules import Batch, Rule, Trajectory, WeightedRewardConfig, rule_of, score_batch
 from conch_schemas import ActionTaken
 
 log = get_logger(__name__)
@@ -36,9 +34,9 @@ def as_reward_func(rule: Rule[Any], subject: type[ActionTaken] | type[Trajectory
     logged once a batch. Async rules run side by side on a loop that lasts as long as `f`, in a thread of its own, so
     `f` may be called from anywhere. Raises ContractError for a rule that is held out: it must not be trained on.
     """
-    spec = spec_of(rule)
-    if isinstance(spec, RuleSpec) and spec.held_out:
-        raise ContractError(f"rule {spec.name} is held out: it is there to be compared with what is trained on")
+    declared = rule_of(rule)
+    if declared is not None and declared.info.held_out:
+        raise ContractError(f"rule {declared.name} is held out: it is there to be compared with what is trained on")
     name, ask = name_of(rule), asking(rule, _act if subject is ActionTaken else _trajectory)
     thread = ThreadPoolExecutor(1, thread_name_prefix="conch-trl")
     runner = asyncio.Runner()

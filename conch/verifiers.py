@@ -7,8 +7,7 @@ from typing import Any
 
 from conch.errors import ContractError
 from conch.offline import act_of, asking, name_of, trajectory_of
-from conch.rewards.compose import Rule, Trajectory, verdict
-from conch.rewards.compose.verdict import required
+from conch.rules import Rule, Trajectory, required, verdict
 from conch_schemas import ActionTaken
 
 

@@ -108,7 +108,10 @@ class _CallParser:
             reason = registry.objection(self.tool or "", self.args)
         except _ReplySyntaxError as refused:
             reason = str(refused)
-        return Action(kind="TOOL", valid=reason is None, reason=reason, tool=self.tool, args=self.args)
+        if reason is not None or self.tool is None:
+            return Action(kind="TOOL", valid=False, reason=reason, tool=self.tool, args=self.args)
+        effect = registry[self.tool].effect(self.args)
+        return Action(kind="TOOL", valid=True, tool=self.tool, args=self.args, declared_effect=effect)
 
     def _read(self) -> None:
         self.tool = self._name("the tool's name").lower()

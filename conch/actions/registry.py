@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import JsonValue
 
+from conch.actions.effects import Effects, effect_in
 from conch.errors import ContractError
+from conch_schemas import Effect
 
 ArgumentType = Literal["string", "integer", "number", "boolean", "array", "object"]
 
@@ -55,13 +57,20 @@ class Argument:
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """What a tool is called, what it does, what it takes."""
+    """What a tool is called, what it does, what it takes, what it may change."""
 
     name: str
     """Lower case."""
     doc: str
     """What it does, for the mind; the first line is enough."""
     arguments: tuple[Argument, ...] = ()
+    effects: Effects = field(default_factory=dict, hash=False)
+    """What a call may change: `read`, `workspace` or `world` (see `conch.actions.effects`), or one of them for each
+    choice of the argument `operation`. An operation that is not named counts as `world` where safety matters."""
+
+    def effect(self, args: Mapping[str, JsonValue]) -> Effect | None:
+        """The effect that is declared for a call with `args`; None where there is none."""
+        return effect_in(self.effects, args.get("operation"))
 
     def objection(self, args: Mapping[str, JsonValue]) -> str | None:
         """Why the tool cannot be called with `args`, in one sentence; None when it can."""
@@ -83,7 +92,8 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class Registry:
-    """The tools by name. Raises ContractError for a name that cannot be written in a reply, or that is there twice."""
+    """The tools by name. Raises ContractError for a name that cannot be written in a reply, for one that is there
+    twice, and for an effect of an operation that there is not."""
 
     specs: tuple[ToolSpec, ...]
     _by_name: Mapping[str, ToolSpec] = field(init=False, repr=False, compare=False)
@@ -93,6 +103,7 @@ class Registry:
         object.__setattr__(self, "_by_name", {spec.name: spec for spec in self.specs})
         for spec in self.specs:
             _check_names(spec)
+            _check_effects(spec)
         if len(self._by_name) != len(self.specs):
             raise ContractError(f"two tools have one name: {', '.join(self.names)}")
 
@@ -131,6 +142,16 @@ def _check_names(spec: ToolSpec) -> None:
             raise ContractError(f"the tool {spec.name} cannot have an argument {argument.name!r}")
         if argument.choices and argument.type != "string":
             raise ContractError(f"the argument {argument.name} of {spec.name} has choices and is no string")
+
+
+def _check_effects(spec: ToolSpec) -> None:
+    declared = {"": spec.effects} if isinstance(spec.effects, str) else dict(spec.effects)
+    for effect in declared.values():
+        if effect not in get_args(Effect):
+            raise ContractError(f"the tool {spec.name} declares the effect {effect!r}: {', '.join(get_args(Effect))}")
+    operations = {choice for argument in spec.arguments if argument.name == "operation" for choice in argument.choices}
+    if not isinstance(spec.effects, str) and (unknown := sorted(set(declared) - operations)):
+        raise ContractError(f"the tool {spec.name} declares an effect of {unknown[0]!r}, which is no operation of it")
 
 
 def _type_of(value: JsonValue) -> str:

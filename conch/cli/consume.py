@@ -20,22 +20,16 @@ from conch.bus.checkpoints import PARTITIONS
 from conch.cli.common import CommonOptions, open_bus, say, warn
 from conch.cli.options import COMMON
 from conch.cli.people_facts import names_in
+from conch.cli.run.describe import for_plugins
 from conch.cli.run.prepare import claim
 from conch.cli.workers import run_workers
 from conch.config.load import chosen_file
 from conch.config.model import HOST_AND_PORT, host_and_port
-from conch.consumer import ConsumerSpec
 from conch.consumer.group.membership import joined
 from conch.consumer.host import HostedConsumer, host
 from conch.consumer.operations.http import HttpRequest, HttpResponse, HttpServer, health_of, listen
-from conch.consumer.plugins.discover import (
-    PLACELESS,
-    DiscoveredPlugin,
-    builtin_names,
-    builtin_services,
-    discover,
-    reserved,
-)
+from conch.consumer.plugins.builtin import builtin_plugins, builtin_services, reserved
+from conch.consumer.plugins.discover import ConsumerInfo, Plugin, discover
 from conch.consumer.plugins.metrics import PLUGIN_METRICS
 from conch.consumer.plugins.reload import weighed
 from conch.consumer.process import builtin, introduce, plugin
@@ -76,17 +70,21 @@ def consume(
     files = [str(rule) for rule in rules or ()]
     refuse_writable(home, settings, chosen_file(common.config, home), files)
     os.environ["PATH"] = without_writable_programs(home, settings, os.environ.get("PATH", os.defpath))
-    found = discover(files, taken=reserved(settings))
+    found = discover(files, reserved(settings), settings)
     for broken in found.broken:
         warn(f"set aside: {broken.origin}: {broken.why}")
     plugins = {known: one for one in found.plugins for known in _names(one)}
-    if name not in plugins and name not in builtin_names(settings):
-        there = instead(name, {*plugins, *builtin_names(settings)})
+    known = plugins | builtin_plugins(settings)
+    if name not in known:
+        there = instead(name, known)
         raise UsageError(f"there is no consumer {name}; {there} (--rules names plug-ins)")
     configure(settings.log, None, process=name)
     context, running = ServiceContext(settings, home.path, _report), home.running()
-    if name not in plugins and not isinstance(builtin_services([name])[name](context), ConsumerSpec):
-        if running is not None and name in running.consumers and name not in PLACELESS:
+    if name not in plugins:
+        builtin_services([name])[name](context)  # what its settings lack is told before the bus is looked for
+    one = known[name]
+    if isinstance(one, ConsumerInfo) and one.is_service:
+        if running is not None and name in running.consumers and one.keeps_position:
             raise UsageError(
                 f"the run in progress has {name}, which is not shared: conch run --without {name}, then again"
             )
@@ -100,8 +98,8 @@ def consume(
         run_loop(_alone(name, home, context, plugins.get(name), worker, address))
 
 
-def _names(one: DiscoveredPlugin) -> tuple[str, ...]:
-    return (one.name, f"rule-{one.name}") if one.kind == "rule" else (one.name,)
+def _names(one: Plugin) -> tuple[str, ...]:
+    return (one.name, one.consumer)
 
 
 def _report(report: messages.ConsumerReport) -> None:
@@ -123,7 +121,7 @@ async def _alone(
     name: str,
     home: Home,
     context: ServiceContext,
-    found: DiscoveredPlugin | None,
+    found: Plugin | None,
     worker: str | None,
     address: tuple[str, int] | None,
 ) -> None:
@@ -158,6 +156,7 @@ async def _alone(
                 kept = environment()
                 os.environ.clear()
                 os.environ.update(kept)  # a plug-in consumer runs in this process
+                context = replace(context, settings=for_plugins(settings))
                 running = plugin(found, context, members, stack, begin=begin)
             else:
                 [running] = builtin(context, [name], members)

@@ -181,7 +181,8 @@ def _hosted(
     from conch.consumer import ConsumerRuntime, ServiceContext
     from conch.consumer.group.membership import Membership
     from conch.consumer.group.shared import SharedConsumer
-    from conch.consumer.plugins.discover import builtin_names, discover, reserved
+    from conch.consumer.plugins.builtin import builtin_names, reserved
+    from conch.consumer.plugins.discover import discover
     from conch.consumer.process import builtin, plugin
     from conch.consumer.service import RetryingService
 
@@ -190,8 +191,8 @@ def _hosted(
     if consumer in builtin_names(settings):
         [running] = builtin(context, [consumer], members)
     else:
-        found = discover([str(rule) for rule in rules], taken=reserved(settings))
-        named = [one for one in found.plugins if consumer == (f"rule-{one.name}" if one.kind == "rule" else one.name)]
+        found = discover([str(rule) for rule in rules], reserved(settings), settings)
+        named = [one for one in found.plugins if consumer == one.consumer]
         if not named:
             raise ConchError(f"there is no consumer {consumer!r} here: name its file with --rules, or drop the letter")
         running = plugin(named[0], context, members, stack)

@@ -30,7 +30,8 @@ def rules(
     common: CommonOptions = COMMON,
 ) -> None:
     """Recording and alert rules for Prometheus, made of the components, needs and limits that the settings name."""
-    from conch.consumer.plugins.discover import discover, reserved
+    from conch.consumer.plugins.builtin import reserved
+    from conch.consumer.plugins.discover import discover
     from conch.metrics.rules import as_yaml, rule_groups
 
     settings = common.settings()
@@ -53,7 +54,8 @@ def dashboards(
     common: CommonOptions = COMMON,
 ) -> None:
     """Dashboards for Grafana: an agent, rewards, bus and consumers, a fleet of agents. Without --out their names."""
-    from conch.consumer.plugins.discover import discover, reserved
+    from conch.consumer.plugins.builtin import reserved
+    from conch.consumer.plugins.discover import discover
     from conch.metrics.dashboards import NAMES, dashboard_texts, own_components, title_of
 
     if out is None and not common.json:

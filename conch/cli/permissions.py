@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -20,9 +20,6 @@ from conch.home import write_whole
 from conch.needs.fold import HUMAN_SCORER
 from conch_schemas import RewardAssigned
 from conch_schemas.envelope import AGENT_PATTERN
-
-if TYPE_CHECKING:
-    from conch.consumer.service import ServiceContext
 
 _HEAD = """\
 # Who may do what on the bus of Conch. Put `include "this file"` into the configuration of your nats-server, which has
@@ -42,8 +39,7 @@ def permissions(
 ) -> None:
     """Print a NATS server's configuration in which each consumer may publish its own facts alone."""
     from conch.consumer.operations.permissions import users
-    from conch.consumer.plugins.discover import wanted_builtin
-    from conch.consumer.service import ServiceContext
+    from conch.consumer.plugins.builtin import wanted_builtin
 
     home, settings = common.existing(), common.settings()
     names = tuple(name.strip() for name in (agents or "").split(",") if name.strip())
@@ -51,7 +47,7 @@ def permissions(
         if not re.fullmatch(AGENT_PATTERN, name):
             raise UsageError(f"--agents {name}: a name is small letters, digits and hyphens")
     builtin = wanted_builtin(settings, ())
-    said = said_by(builtin, ServiceContext(settings, home.path))
+    said = said_by(builtin, settings)
     said |= _plugins([str(rule) for rule in rules or ()], settings)
     outside = sorted(
         {part.scorer or name for name, part in settings.rewards.parts.items()} - {HUMAN_SCORER} - said.keys()
@@ -67,37 +63,27 @@ def permissions(
         say(configuration(found, {name: public for name, (public, _) in keys.items()}, home.keys))
 
 
-def said_by(names: Sequence[str], context: ServiceContext) -> dict[str, PublishedKinds]:
+def said_by(names: Sequence[str], settings: Settings) -> dict[str, PublishedKinds]:
     """What each of these built-in consumers says."""
-    from conch.consumer.emitted import emitted
-    from conch.consumer.plugins.discover import builtin_services
-    from conch.consumer.service import PublishingService
-    from conch.consumer.spec import ConsumerSpec
+    from conch.consumer.plugins.builtin import builtin_plugins
 
-    said: dict[str, PublishedKinds] = {}
-    for name, make in builtin_services(names).items():
-        made = make(context)
-        if isinstance(made, ConsumerSpec):
-            said[name] = PublishedKinds(tuple(kind.TYPE for kind in emitted(made)))
-        elif isinstance(made, PublishingService):
-            said[name] = PublishedKinds(tuple(kind.TYPE for kind in made.emits), made.serves)
-        else:
-            said[name] = PublishedKinds()
-    return said
+    known = builtin_plugins(settings)
+    return {name: PublishedKinds(tuple(known[name].emits), tuple(known[name].serves)) for name in names}
 
 
 def _plugins(rules: Sequence[str], settings: Settings) -> dict[str, PublishedKinds]:
     """What each plug-in says; one that does not tell is warned of: it may say nothing."""
-    from conch.consumer.plugins.discover import discover, reserved
+    from conch.consumer.plugins.builtin import reserved
+    from conch.consumer.plugins.discover import discover
 
-    found = discover(rules, taken=reserved(settings))
+    found = discover(rules, reserved(settings), settings)
     for broken in found.broken:
         warn(f"set aside: {broken.origin}: {broken.why}")
-    for plugin in found.of("consumer"):
-        if not plugin.emits:
+    for plugin in found.consumers:
+        if not plugin.emits and not plugin.is_service:
             warn(f"{plugin.name} does not say what it publishes: give its function a return annotation")
-    said = {f"rule-{rule.name}": PublishedKinds((RewardAssigned.TYPE,)) for rule in found.of("rule")}
-    return said | {plugin.name: PublishedKinds(tuple(plugin.emits)) for plugin in found.of("consumer")}
+    said = {rule.consumer: PublishedKinds((RewardAssigned.TYPE,)) for rule in found.rules}
+    return said | {plugin.name: PublishedKinds(tuple(plugin.emits), tuple(plugin.serves)) for plugin in found.consumers}
 
 
 def _key(file: Path) -> tuple[str, Path]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, cast
 from urllib.parse import urlsplit
 
 from cyclopts import Parameter
@@ -18,7 +17,7 @@ from conch.cli.options import COMMON
 from conch.cli.run.page import way_in
 from conch.config import Settings
 from conch.config.model import UI_PORT
-from conch.consumer.plugins.discover import PAGE, builtin_services
+from conch.consumer.plugins.builtin import PAGE, builtin_services
 from conch.consumer.service import DisplayService, ServiceContext
 from conch.errors import BusError, BusUnreachableError, UsageError
 from conch.home import Home
@@ -77,8 +76,7 @@ async def _serve(common: CommonOptions, settings: Settings, home: Home) -> None:
     stop = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    make: Callable[[ServiceContext], DisplayService] = builtin_services([PAGE])[PAGE]
-    display = make(ServiceContext(settings, home.path))
+    display = cast(DisplayService, builtin_services([PAGE])[PAGE](ServiceContext(settings, home.path)))
     async with display.serving():
         address = display.address
         assert address is not None

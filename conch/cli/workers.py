@@ -11,8 +11,9 @@ from conch.bus.server import die_with_parent
 from conch.cli.common import CommonOptions, open_bus, say, warn
 from conch.consumer.group.membership import own_name
 from conch.errors import ConchError
-from conch.processes.supervisor import DEATHS, ChildRecord
+from conch.processes.supervisor import ChildRecord
 from conch.python_child import environment, python_command
+from conch.retry import MOST_RESTARTS
 
 
 def run_workers(name: str, workers: int, common: CommonOptions, rules: Sequence[Path]) -> None:
@@ -78,7 +79,7 @@ async def _worker(name: str, command: Sequence[str], stop: asyncio.Event, hurry:
             error.exit_code = status
             raise error
         if not watched.died(how):
-            raise ConchError(f"worker {name} died {DEATHS} times in a minute ({how})")
+            raise ConchError(f"worker {name} died {MOST_RESTARTS} times in a minute ({how})")
         warn(f"worker {name} died ({how}) and is started again")
         await asyncio.wait([asyncio.ensure_future(stop.wait())], timeout=watched.backoff())
 

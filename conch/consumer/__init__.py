@@ -3,28 +3,36 @@
 import importlib
 from typing import TYPE_CHECKING
 
-from conch.consumer.declare import consumer
+from conch.consumer.declare import bind, consumer
 from conch.consumer.follow import follow
-from conch.consumer.spec import ConsumerSpec, RuleSpec
 
 if TYPE_CHECKING:
     from conch.consumer.runtime.loop import ConsumerRuntime
-    from conch.consumer.service import Service, ServiceContext
+    from conch.consumer.runtime.output import ConsumerCounts
+    from conch.consumer.service import Service, ServiceContext, ServiceDeclaration
+    from conch.consumer.spec import ConsumerDeclaration, ConsumerSpec
 
 __all__ = [
+    "ConsumerCounts",
+    "ConsumerDeclaration",
     "ConsumerRuntime",
     "ConsumerSpec",
-    "RuleSpec",
     "Service",
     "ServiceContext",
+    "ServiceDeclaration",
+    "bind",
     "consumer",
     "follow",
 ]
 
 _WHERE = {
+    "ConsumerCounts": "conch.consumer.runtime.output",
+    "ConsumerDeclaration": "conch.consumer.spec",
     "ConsumerRuntime": "conch.consumer.runtime.loop",
+    "ConsumerSpec": "conch.consumer.spec",
     "Service": "conch.consumer.service",
     "ServiceContext": "conch.consumer.service",
+    "ServiceDeclaration": "conch.consumer.service",
 }
 """Imported when first used: a plug-in that declares a rule needs neither bus nor settings."""
 

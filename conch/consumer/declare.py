@@ -1,140 +1,77 @@
-"""`@rule` and `@consumer`: how a plug-in says what it is. The function stays a plain function."""
+"""`@consumer` and `@service`: how a plug-in, or a built-in consumer, says what it is. The function stays a plain
+function."""
 
 from __future__ import annotations
 
 import inspect
-import math
-import re
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from operator import attrgetter
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from conch.consumer.spec import ConsumerSpec, RuleSpec
+from conch.config import Settings
+from conch.consumer.service import Service, ServiceContext, ServiceDeclaration
+from conch.consumer.spec import ConsumerDeclaration, ConsumerSpec
 from conch.errors import ContractError
-from conch.text import safe_text
-from conch_schemas import LARGEST_SCORE, Event
+from conch.rules import NAME, DeclaredRule, declaration_of, declare_as, refuse_version
+from conch_schemas import Event
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-NAME = re.compile(r"^[a-z][a-z0-9_-]{0,47}$")
-"""Names of rules and consumers: they become durable names and labels."""
-
-VERSION = re.compile(r"[A-Za-z0-9._+-]{1,64}")
-"""Versions of rules and consumers: part of a score's key, and of an event's id."""
+S = TypeVar("S", bound=Callable[[ServiceContext], Service])
 
 LARGEST_BATCH = 1000
-WINDOW = (2, 50)
-"""Least and most acts of a rule's window."""
-
-SPEC_ATTRIBUTE = "__conch__"
-
-
-def rule(
-    *bare: Any,
-    weight: float = 0.0,
-    range: tuple[float, float] = (0.0, 1.0),
-    version: str = "1",
-    timeout: float | None = None,
-    held_out: bool = False,
-    state: type[BaseModel] | None = None,
-    window: int | None = None,
-) -> Callable[[F], F]:
-    """Declare a rule: `(action: ActionTaken) -> float | None`, sync or async, pure.
-
-    `weight` is a request, 0..1 (0: watched, not paid). The value is in `range`; None says not applicable. Anything
-    else, raising and exiting too, is a score of status error; longer than `timeout` seconds, of status timeout.
-    `held_out`: never paid and never trained on; its weight is 0.
-
-    With `state`, a pydantic model whose fields all have defaults, it is a fold `(state, action) -> (state, float |
-    None)`, one state per agent, which starts as `state()` and takes at most 256 KiB as JSON. An act whose score is an
-    error or a timeout leaves the state as it was. With `window` = 2..50 it is given a sequence of so many acts of the
-    agent at most, the one to be scored as the last. In the earlier ones a text of more than 1,000 characters keeps its
-    head and tail, and less where an act would take more than 8 KiB.
-
-    `version` is part of a score's key, and scores of one key are kept once: raise it whenever the function means
-    something else, so that what was scored before can be told apart, and be scored anew.
-
-    Raises ContractError for a declaration that cannot be, and for `@rule` without its parentheses.
-    """
-    if bare:
-        raise ContractError(f"rule {getattr(bare[0], '__name__', bare[0])}: write @rule(), with its parentheses")
-
-    def declare(function: F) -> F:
-        name = function.__name__
-        try:
-            low, high = (float(end) for end in range)
-        except (TypeError, ValueError):
-            raise ContractError(f"rule {name}: range {range!r} is not two finite numbers, the lesser first") from None
-        if not NAME.match(name):
-            raise ContractError(f"rule {name!r}: a name is small letters, digits, '_' and '-', at most 48")
-        if not 0.0 <= weight <= 1.0:
-            raise ContractError(f"rule {name}: weight {weight} is outside 0..1")
-        if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise ContractError(f"rule {name}: range {range} is not two finite numbers, the lesser first")
-        if max(abs(low), abs(high)) > LARGEST_SCORE:
-            raise ContractError(f"rule {name}: range {range} goes beyond ±{LARGEST_SCORE:g}: scale its values down")
-        _refuse_version(f"rule {name}", version)
-        if timeout is not None and not timeout > 0:
-            raise ContractError(f"rule {name}: timeout {timeout} is not more than 0 seconds")
-        if held_out and weight:
-            raise ContractError(f"rule {name}: it is held out, its weight must be 0, or it would be trained on")
-        _refuse_memory(name, state, window)
-        _refuse_arguments(name, function, "state, action" if state else "actions" if window else "action")
-        doc = function.__doc__ or ""
-        spec = RuleSpec(name, weight, (low, high), version, timeout, function, doc, held_out, state, window)
-        setattr(function, SPEC_ATTRIBUTE, spec)
-        return function
-
-    return declare
-
-
-def _refuse_version(who: str, version: object) -> None:
-    if not isinstance(version, str) or not VERSION.fullmatch(version):
-        shown = safe_text(repr(version), one_line=True)[:80]
-        raise ContractError(f'{who}: version {shown} is no text of letters, digits, ".", "_", "+", "-", at most 64')
-
-
-def _refuse_memory(name: str, state: type[BaseModel] | None, window: int | None) -> None:
-    if state is not None and window is not None:
-        raise ContractError(f"rule {name}: it has a state or a window, not both")
-    if window is not None and (not isinstance(window, int) or not WINDOW[0] <= window <= WINDOW[1]):
-        raise ContractError(f"rule {name}: a window has {WINDOW[0]} to {WINDOW[1]} acts, not {window!r}")
-    if state is None:
-        return
-    if not (isinstance(state, type) and issubclass(state, BaseModel)):
-        raise ContractError(f"rule {name}: state {state!r} is no pydantic model")
-    try:
-        state()
-    except ValidationError as error:
-        lacking = ", ".join(str(one["loc"][0]) for one in error.errors() if one["loc"]) or "it"
-        raise ContractError(f"rule {name}: {state.__name__}() cannot be made: give {lacking} a default") from None
-
-
-def _refuse_arguments(name: str, function: Callable[..., Any], arguments: str) -> None:
-    try:
-        inspect.signature(function).bind(*arguments.split(", "))
-    except TypeError:
-        raise ContractError(f"rule {name}: write def {name}({arguments})") from None
-    except ValueError:
-        return  # a function in C does not tell
+LONGEST_LINGER = 60.0
 
 
 def consumer(
     *kinds: type[Event],
     name: str | None = None,
-    version: str = "1",
+    version: str | Callable[[Any], str] = "1",
     state: type[BaseModel] | None = None,
+    initial: Callable[..., BaseModel] | None = None,
     batch: int | None = None,
+    at_once: int | Callable[[Any], int] | None = None,
+    linger: float = 0.0,
+    begin: Literal["start", "weights"] = "start",
+    emits: Sequence[type[Event]] = (),
+    setup: Callable[[ServiceContext], Any] | None = None,
+    close: Callable[[Any], Awaitable[None]] | None = None,
+    enabled_by: str | Sequence[str] = (),
+    instances: str | None = None,
 ) -> Callable[[F], F]:
     """Declare a consumer of `kinds`: `(event) -> facts`, or with `state` a fold `(state, event) -> (state, facts)`.
 
-    `facts` is an event made with `follow`, several, or None. A fold's state starts as `state()` for each agent. With
-    `batch` the function is given up to so many events at once, of all agents, each agent's in order: `(events) ->
-    facts`; where it raises to the last, each event is tried by itself, and those that fail become dead letters.
-    Raises ContractError without kinds, with an unusable name, or for a batch that cannot be.
-    """
+    `facts` is an event made with `follow`, several, or None. The built-in consumers are declared with the same
+    parameters.
 
+    * `state`: a pydantic model, one state per agent, stored by the runtime. The fold is a pure function, not async.
+      An agent's first state is `initial()`, by default `state()`.
+    * `batch` = 1..1000: the function is given up to so many events at once, of all agents, each agent's in order:
+      `(events) -> facts`. Where it raises on every try, each event is tried by itself, and those that fail become dead
+      letters. Not with `state`.
+    * `at_once`: up to so many events are handled side by side, also of one agent, for an async function that waits for
+      something outside. They begin in stream order; what follows from each is published when it is there. Not with
+      `state` or `batch`.
+    * `linger`: seconds, 0..60, that it waits after an event has come, so that other consumers go first.
+    * `begin`: where it begins when it has no position yet: at the start of the stream, or ("weights") behind the
+      weight set in force.
+    * `emits`: the events it publishes. After a crash only these are searched for its own. Left out, the return
+      annotation says what it may publish on a bus with users (`conch bus permissions`).
+    * `setup`: `(ServiceContext) -> value`, called once each time the consumer starts, in its event loop. The value is
+      the function's last argument, and the argument of `initial`, of `close`, and of `version` and `at_once` where
+      those are functions. A ConfigError or ContractError leaves the consumer down; after any other error it is
+      started again. The context of a plug-in has the settings without secrets and addresses.
+    * `close`: `async (value)`, called once when the consumer ends, after the last event in hand; also when it fails or
+      is cancelled.
+    * `enabled_by`: keys of conch.yaml (`"edge.bridge"`); the consumer runs where one of them is set, that is neither
+      null, false nor empty.
+    * `instances`: a key of conch.yaml that holds a mapping (`"rewards.judges"`); one consumer `NAME-KEY` runs for each
+      of its keys, with the key as `context.instance`.
+
+    Raises ContractError without kinds, with an unusable name or version, and for parameters that cannot be or do not
+    go together.
+    """
     if len(kinds) == 1 and inspect.isfunction(kinds[0]):
         raise ContractError(f"consumer {kinds[0].__name__}: name the events it reads, e.g. @consumer(ActionTaken)")
 
@@ -142,22 +79,166 @@ def consumer(
         own = name or function.__name__
         if not NAME.match(own):
             raise ContractError(f"consumer {own!r}: a name is small letters, digits, '_' and '-', at most 48")
-        if not kinds or not all(isinstance(kind, type) and issubclass(kind, Event) for kind in kinds):
+        if not kinds or not _are_events(kinds):
             raise ContractError(f"consumer {own}: name the events it reads, e.g. @consumer(ActionTaken)")
-        _refuse_version(f"consumer {own}", version)
-        if state is not None and inspect.iscoroutinefunction(function):
-            raise ContractError(f"consumer {own}: a fold is a pure function, it cannot be async")
-        if batch is not None and not 1 <= batch <= LARGEST_BATCH:
-            raise ContractError(f"consumer {own}: a batch has 1 to {LARGEST_BATCH} events, not {batch}")
-        if batch is not None and state is not None:
-            raise ContractError(f"consumer {own}: a fold takes its events one by one, it has no batch")
-        setattr(function, SPEC_ATTRIBUTE, ConsumerSpec(own, version, kinds, function, state, state, batch=batch))
+        if not callable(version):
+            refuse_version(f"consumer {own}", version)
+        _refuse_pace(own, function, state, batch, at_once)
+        if not 0 <= linger <= LONGEST_LINGER:
+            raise ContractError(f"consumer {own}: linger is 0 to {LONGEST_LINGER:g} seconds, not {linger}")
+        if begin not in ("start", "weights"):
+            raise ContractError(f'consumer {own}: begin is "start" or "weights", not {begin!r}')
+        if initial is not None and state is None:
+            raise ContractError(f"consumer {own}: without a state it has no initial one")
+        if setup is None and (close is not None or callable(version) or callable(at_once)):
+            raise ContractError(f"consumer {own}: there is no setup whose value close, version or at_once could take")
+        if setup is not None:
+            _refuse_arity(own, function, 3 if state is not None else 2)
+        declared = ConsumerDeclaration(
+            own,
+            kinds,
+            function,
+            version=_checked(own, version) if callable(version) else version,
+            state=state,
+            initial=initial,
+            batch=batch,
+            at_once=at_once,
+            linger=linger,
+            begin=begin,
+            emits=_emitted(f"consumer {own}", emits),
+            setup=setup,
+            close=close,
+            enabled_by=_keys(f"consumer {own}", enabled_by),
+            instances=_keys(f"consumer {own}", instances)[0] if instances is not None else None,
+        )
+        declare_as(function, declared)
         return function
 
     return declare
 
 
-def spec_of(thing: object) -> RuleSpec | ConsumerSpec | None:
+def service(
+    *bare: Any,
+    name: str | None = None,
+    emits: Sequence[type[Event]] = (),
+    serves: Sequence[str] = (),
+    keeps_position: bool = True,
+    enabled_by: str | Sequence[str] = (),
+) -> Callable[[S], S]:
+    """Declare a service: a class or function `(ServiceContext) -> Service`, for what is no function of one event.
+
+    A service reads the feed itself, keeps its position itself if it has one, and schedules its own work in `run`; see
+    `conch.consumer.Service`. It is made anew each time it starts. The built-in ones are the store, the metrics, the
+    dashboard, OpenTelemetry and MQTT.
+
+    * `emits`: the events it publishes; `serves`: the subjects on which it answers requests. On a bus with users it may
+      publish and answer nothing else.
+    * `keeps_position`: whether one copy of it may run at a time. False: it begins at the end of the stream, and several
+      may run.
+    * `enabled_by`: as of `@consumer`.
+
+    Raises ContractError for an unusable name, unusable keys, and for `@service` without its parentheses.
+    """
+    if bare:
+        raise ContractError(f"service {getattr(bare[0], '__name__', bare[0])}: write @service(), with its parentheses")
+
+    def declare(make: S) -> S:
+        own = name or make.__name__
+        if not NAME.match(own):
+            raise ContractError(f"service {own!r}: a name is small letters, digits, '_' and '-', at most 48")
+        declared = ServiceDeclaration(
+            own,
+            make,
+            emits=_emitted(f"service {own}", emits),
+            serves=tuple(serves),
+            keeps_position=keeps_position,
+            enabled_by=_keys(f"service {own}", enabled_by),
+        )
+        declare_as(make, declared)
+        return make
+
+    return declare
+
+
+def _checked(name: str, version: Callable[[Any], str]) -> Callable[[Any], str]:
+    """The version that a function of `setup`'s value gives. Raises ContractError for one that cannot be."""
+
+    def given(value: Any) -> str:
+        found = version(value)
+        refuse_version(f"consumer {name}", found)
+        return found
+
+    return given
+
+
+def _refuse_pace(
+    name: str, function: Callable[..., Any], state: type[BaseModel] | None, batch: int | None, at_once: object
+) -> None:
+    """Raises ContractError for ways of taking events that cannot be, or do not go together."""
+    if state is not None and inspect.iscoroutinefunction(function):
+        raise ContractError(f"consumer {name}: a fold is a pure function, it cannot be async")
+    if batch is not None and not 1 <= batch <= LARGEST_BATCH:
+        raise ContractError(f"consumer {name}: a batch has 1 to {LARGEST_BATCH} events, not {batch}")
+    if batch is not None and state is not None:
+        raise ContractError(f"consumer {name}: a fold takes its events one by one, it has no batch")
+    if at_once is None:
+        return
+    if state is not None or batch is not None:
+        raise ContractError(f"consumer {name}: a fold or a batch is not handled at_once with others")
+    if not inspect.iscoroutinefunction(function):
+        raise ContractError(f"consumer {name}: with at_once write async def; another function waits for nothing")
+    if isinstance(at_once, int) and at_once < 1:
+        raise ContractError(f"consumer {name}: at_once is at least 1 event, not {at_once}")
+
+
+def _refuse_arity(name: str, function: Callable[..., Any], count: int) -> None:
+    """Raises ContractError where the function does not take the value of `setup` as its last argument."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        arguments = ", ".join(("state", "event", "value")[-count:])
+        raise ContractError(f"consumer {name}: with setup write def {function.__name__}({arguments})") from None
+
+
+def _emitted(who: str, emits: Sequence[type[Event]]) -> tuple[type[Event], ...]:
+    if not _are_events(tuple(emits)):
+        raise ContractError(f"{who}: emits are events, e.g. emits=(RewardAssigned,)")
+    return tuple(emits)
+
+
+def _are_events(kinds: tuple[Any, ...]) -> bool:
+    return all(isinstance(kind, type) and issubclass(kind, Event) for kind in kinds)
+
+
+def _keys(who: str, keys: str | Sequence[str]) -> tuple[str, ...]:
+    """Keys of conch.yaml, `otel.endpoint`. Raises ContractError for one that there is not."""
+    several = (keys,) if isinstance(keys, str) else tuple(keys)
+    for key in several:
+        try:
+            setting(Settings(), key)
+        except AttributeError:
+            raise ContractError(f"{who}: conch.yaml has no key {key}") from None
+    return several
+
+
+def setting(settings: Settings, key: str) -> Any:
+    """What stands under a dotted key of conch.yaml. Raises AttributeError where there is no such key."""
+    return attrgetter(key)(settings)
+
+
+Declared = DeclaredRule | ConsumerDeclaration | ServiceDeclaration
+"""What a decorator says of a function."""
+
+
+def spec_of(thing: object) -> Declared | None:
     """What `thing` was declared as, or None."""
-    spec = getattr(thing, SPEC_ATTRIBUTE, None)
-    return spec if isinstance(spec, RuleSpec | ConsumerSpec) else None
+    found = declaration_of(thing)
+    return found if isinstance(found, DeclaredRule | ConsumerDeclaration | ServiceDeclaration) else None
+
+
+def bind(thing: object, context: ServiceContext) -> ConsumerSpec:
+    """The consumer that runs, of a function decorated with `@consumer`. Raises ContractError for any other thing."""
+    declared = spec_of(thing)
+    if not isinstance(declared, ConsumerDeclaration):
+        raise ContractError(f"{getattr(thing, '__name__', thing)} is not declared with @consumer")
+    return declared.bind(context)

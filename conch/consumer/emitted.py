@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, get_args, get_type_hints
 
-from conch.consumer.spec import ConsumerSpec
+from conch.consumer.spec import ConsumerDeclaration, ConsumerSpec
 from conch_schemas import Event
 
 
-def emitted(spec: ConsumerSpec) -> tuple[type[Event], ...]:
+def emitted(spec: ConsumerSpec | ConsumerDeclaration) -> tuple[type[Event], ...]:
     """As declared, else as its function's return annotation says. Empty: it does not say."""
+    function = spec.handle if isinstance(spec, ConsumerSpec) else spec.function
     try:
-        hints = {} if spec.emits else get_type_hints(spec.handle)
+        hints = {} if spec.emits else get_type_hints(function)
     except Exception:  # whatever names stand in somebody's annotations
         return ()
     return spec.emits or tuple(dict.fromkeys(_events(hints.get("return"))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,13 +14,9 @@ from conch.errors import ConchError, ConfigError, ContractError, FencedError
 from conch.log import get_logger
 from conch.processes.child import innermost
 from conch.processes.messages import ConsumerBroke, ConsumerDown, ConsumerReport
+from conch.retry import CONSUMER, MOST_RESTARTS, Restarts
 
 log = get_logger(__name__)
-
-BACKOFF = (0.1, 0.5, 2.0, 5.0)
-"""Seconds before a consumer that broke is started again."""
-MOST_BREAKS, BREAKS_SECONDS = 5, 60.0
-"""One that breaks so often in so short a time is left down, as a process is that dies so often."""
 
 
 @dataclass
@@ -72,7 +67,7 @@ async def keep(
     report: Callable[[ConsumerReport], None],
 ) -> None:
     """Run one consumer until `stop`, started again whenever it breaks; see `host`."""
-    breaks: list[float] = []
+    restarts = Restarts(CONSUMER)
     one.down = ""
     while not stop.is_set():
         try:
@@ -92,12 +87,10 @@ async def keep(
             broke = innermost(error)
             log.exception("consumer.broke", consumer=one.name)
             report(ConsumerBroke(consumer=one.name, why=f"{type(broke).__name__}: {broke}"))
-            now = time.monotonic()
-            breaks = [*(at for at in breaks if now - at < BREAKS_SECONDS), now]
-            if len(breaks) >= MOST_BREAKS:
-                one.down = f"it broke {MOST_BREAKS} times in a minute, last of {type(broke).__name__}: {broke}"
+            if not restarts.died():
+                one.down = f"it broke {MOST_RESTARTS} times in a minute, last of {type(broke).__name__}: {broke}"
                 break
-            await asyncio.sleep(BACKOFF[min(len(breaks), len(BACKOFF)) - 1])
+            await asyncio.sleep(restarts.wait())
     if one.down:
         log.error("consumer.down", consumer=one.name, why=one.down)
         report(ConsumerDown(consumer=one.name, why=one.down))

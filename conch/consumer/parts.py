@@ -10,7 +10,8 @@ from conch.bus.newest import newest
 from conch.config import Settings
 from conch.consumer.plugins.discover import Discovery
 from conch.errors import ConfigError
-from conch.rewards import PluginPart, weight_set, weights_version
+from conch.rewards import weight_set, weights_version
+from conch.rules import RuleInfo
 from conch_schemas import Part, WeightsSet, encode, source_of, subject_filter, subject_of
 
 JUDGE_RANGE = (0.0, 1.0)
@@ -18,19 +19,17 @@ JUDGE_RANGE = (0.0, 1.0)
 
 def expected_parts(settings: Settings, plugins: Discovery) -> tuple[Part, ...]:
     """The weight set of these settings and plug-ins. Raises ConfigError where they do not go together."""
-    sources: dict[str, str] = {}
-    added: list[PluginPart] = []
-    for source, part in _added(settings, plugins):
-        if (other := sources.get(part.component)) is not None:
-            raise ConfigError(f"{other} and {source} both score {part.component}: give one of them another name")
-        sources[part.component] = source
-        added.append(part)
-    return weight_set(added, settings.rewards, settings.constitution)
+    added: dict[str, RuleInfo] = {}
+    for rule in added_rules(settings, plugins):
+        if (other := added.get(rule.name)) is not None:
+            raise ConfigError(f"{other.origin} and {rule.origin} both score {rule.name}: give one of them another name")
+        added[rule.name] = rule
+    return weight_set(list(added.values()), settings.rewards, settings.constitution)
 
 
 def asked_weights(settings: Settings, plugins: Discovery) -> dict[str, float]:
     """What each part that is not built in asks for."""
-    return {part.component: part.weight for _, part in _added(settings, plugins)}
+    return {rule.name: rule.weight for rule in added_rules(settings, plugins)}
 
 
 def judge_scorer(name: str) -> str:
@@ -38,17 +37,31 @@ def judge_scorer(name: str) -> str:
     return f"judge-{name}"
 
 
-def _added(settings: Settings, plugins: Discovery) -> Iterator[tuple[str, PluginPart]]:
-    """Where each part that is not built in comes from, and what it asks for."""
-    for rule in plugins.of("rule"):
-        yield rule.origin, PluginPart(rule.name, rule.weight, (rule.low, rule.high), rule.name, held_out=rule.held_out)
+def added_rules(settings: Settings, plugins: Discovery) -> Iterator[RuleInfo]:
+    """Each rule that is not built in: those that were found, the judges, and the components that are scored outside."""
+    yield from plugins.rules
     for name, judge in settings.rewards.judges.items():
-        part = PluginPart(name, judge.weight, JUDGE_RANGE, judge_scorer(name), judge.deadline, judge.held_out)
-        yield f"rewards.judges.{name}", part
+        yield RuleInfo(
+            name,
+            weight=judge.weight,
+            low=JUDGE_RANGE[0],
+            high=JUDGE_RANGE[1],
+            held_out=judge.held_out,
+            scorer=judge_scorer(name),
+            deadline=judge.deadline,
+            origin=f"rewards.judges.{name}",
+        )
     for name, outside in settings.rewards.parts.items():
-        scorer = outside.scorer or name
-        part = PluginPart(name, outside.weight, outside.range, scorer, outside.deadline, outside.held_out)
-        yield f"rewards.parts.{name}", part
+        yield RuleInfo(
+            name,
+            weight=outside.weight,
+            low=outside.range[0],
+            high=outside.range[1],
+            held_out=outside.held_out,
+            scorer=outside.scorer,
+            deadline=outside.deadline,
+            origin=f"rewards.parts.{name}",
+        )
 
 
 async def weights_in_force(bus: Bus, agents: Sequence[str]) -> list[tuple[int, WeightsSet | None]]:

@@ -9,7 +9,8 @@ import sys
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
+from dataclasses import replace
+from functools import partial
 
 from conch.bus import Bus, shared_subscription
 from conch.bus.jetstream import JetStreamBus
@@ -17,7 +18,8 @@ from conch.consumer.group.membership import Membership, joined
 from conch.consumer.group.shared import SharedConsumer
 from conch.consumer.host import HostedConsumer, host
 from conch.consumer.operations.retention import keep_trimmed
-from conch.consumer.plugins.discover import DiscoveredPlugin, builtin_services, load_one
+from conch.consumer.plugins.builtin import Bound, builtin_services
+from conch.consumer.plugins.discover import ConsumerInfo, Plugin, PluginRow, bound, load_one
 from conch.consumer.plugins.metrics import PLUGIN_METRICS, keep_reporting
 from conch.consumer.plugins.reload import RuleReload, weighed
 from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
@@ -26,6 +28,7 @@ from conch.consumer.spec import ConsumerSpec
 from conch.experience import store_path
 from conch.processes import messages
 from conch.processes.child import BUS_SECONDS, ChildProcessLink, run_child
+from conch.rules import DeclaredRule, RuleInfo
 from conch_schemas import STREAM_SUBJECTS, agent_filter
 
 SWITCH_SECONDS = 0.0005
@@ -70,30 +73,31 @@ def builtin(context: ServiceContext, names: Sequence[str], members: Membership) 
     return [HostedConsumer(name, _maker(found[name], context, members)) for name in names]
 
 
-def _maker(factory: Callable[..., Any], context: ServiceContext, members: Membership) -> Callable[[], Service]:
+def _maker(bind: Bound, context: ServiceContext, members: Membership) -> Callable[[], Service]:
     def make() -> Service:
-        made = factory(context)
+        made = bind(context)
         return SharedConsumer(made, members) if isinstance(made, ConsumerSpec) else made
 
     return make
 
 
 def plugin(
-    plugin: DiscoveredPlugin, context: ServiceContext, members: Membership, stack: AsyncExitStack, *, begin: int = 0
+    plugin: Plugin, context: ServiceContext, members: Membership, stack: AsyncExitStack, *, begin: int = 0
 ) -> HostedConsumer:
-    """A plug-in: a rule scores in a process of its own, a consumer runs in this one."""
-    if plugin.kind == "rule":
+    """A plug-in: a rule scores in a process of its own, a consumer or service runs in this one."""
+    if isinstance(plugin, RuleInfo):
         rewards = context.settings.rewards
         timeout, memory = rewards.rule_timeout, rewards.rule_memory_mib
         spec, worker = rule_consumer(plugin, timeout=timeout, memory_mib=memory, begin=begin)
         stack.push_async_callback(RuleWorker.close, worker)
         return HostedConsumer(spec.name, lambda: SharedConsumer(spec, members), worker=worker)
-    loaded = load_one(plugin.origin, plugin.name, plugin.text)
-    assert isinstance(loaded, ConsumerSpec)
-    return HostedConsumer(loaded.name, lambda: SharedConsumer(loaded, members))
+    declared = load_one(plugin.origin, plugin.declared, plugin.text)
+    assert not isinstance(declared, DeclaredRule)
+    bind = partial(bound, declared, plugin.instance)
+    return HostedConsumer(plugin.name, _maker(bind, replace(context, begin=begin), members))
 
 
-async def live(child: ChildProcessLink[messages.ConsumersStart[DiscoveredPlugin]]) -> None:
+async def live(child: ChildProcessLink[messages.ConsumersStart[PluginRow]]) -> None:
     """The consumers that the spec names, until told to stop; `finish` stops them once everything is handled."""
     sys.setswitchinterval(SWITCH_SECONDS)
     stop = asyncio.Event()
@@ -111,7 +115,7 @@ async def live(child: ChildProcessLink[messages.ConsumersStart[DiscoveredPlugin]
         context = ServiceContext(child.settings, child.home, child.report, begin, child.spec.since)
         running = builtin(context, child.spec.builtin, members)
 
-        def made(one: DiscoveredPlugin, begin: int) -> HostedConsumer:
+        def made(one: Plugin, begin: int) -> HostedConsumer:
             return plugin(one, context, members, stack, begin=begin)
 
         running += [made(described, begin) for described in child.spec.plugins]
@@ -127,12 +131,15 @@ async def live(child: ChildProcessLink[messages.ConsumersStart[DiscoveredPlugin]
                 report=child.report,
             )
             want = changing.want
-            child.on(messages.ChangeRules[DiscoveredPlugin], lambda command: want(command.rules))
+            child.on(
+                messages.ChangeRules[PluginRow],
+                lambda command: want([one for one in command.rules if isinstance(one, RuleInfo)]),
+            )
         beside = [
             asyncio.create_task(_finish(bus, running, child.spec.agents, finish, stop), name="conch.finish"),
             asyncio.create_task(introduce(running, child.report), name="conch.introduce"),
         ]
-        if any(isinstance(one, DiscoveredPlugin) and one.kind == "consumer" for one in child.spec.plugins):
+        if any(isinstance(one, ConsumerInfo) for one in child.spec.plugins):
             beside.append(asyncio.create_task(keep_reporting(child.report), name="conch.metrics.report"))
         else:
             child.on(messages.ShowPluginMetrics, lambda told: PLUGIN_METRICS.take(told.process, told.metrics))
@@ -151,12 +158,12 @@ async def live(child: ChildProcessLink[messages.ConsumersStart[DiscoveredPlugin]
                 task.cancel()
 
 
-def _names(child: ChildProcessLink[messages.ConsumersStart[DiscoveredPlugin]]) -> list[str]:
+def _names(child: ChildProcessLink[messages.ConsumersStart[PluginRow]]) -> list[str]:
     """What runs here, as the others know it."""
     return [*child.spec.builtin, *(described.consumer for described in child.spec.plugins)]
 
 
-def _worker(child: ChildProcessLink[messages.ConsumersStart[DiscoveredPlugin]]) -> str:
+def _worker(child: ChildProcessLink[messages.ConsumersStart[PluginRow]]) -> str:
     """The same name whenever this process of this home is started: what it held before is its own again at once."""
     place = uuid.uuid5(uuid.NAMESPACE_URL, f"{socket.gethostname()}{child.home.resolve()}")
     return f"{child.spec.name}-{place.hex[:8]}"
@@ -189,7 +196,7 @@ async def introduce(running: Sequence[HostedConsumer], report: Callable[[message
 
 def main() -> None:
     """Entry point of the process."""
-    run_child("consumers", messages.ConsumersStart[DiscoveredPlugin], live)
+    run_child("consumers", messages.ConsumersStart[PluginRow], live)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,8 @@ class ServiceContext:
     since: int | None = None
     """Where the stream ended when the run began: who keeps no place and is to miss nothing of the run begins behind it.
     None: it is not the run's first start of these consumers, or there is no run; at the end of the stream then."""
+    instance: str = ""
+    """Which one this is, of a consumer declared with `instances`; "" of any other."""
 
 
 class Service(Protocol):
@@ -62,14 +64,24 @@ class Service(Protocol):
         ...
 
 
-@runtime_checkable
-class PublishingService(Protocol):
-    """A service that says facts of its own, or answers: what it may say and answer where the bus tells users apart."""
+@dataclass(frozen=True)
+class ServiceDeclaration:
+    """A service as `@service` declares it."""
 
-    emits: tuple[type[Event], ...]
-    """Beside dead letters."""
-    serves: tuple[str, ...]
-    """Subjects."""
+    name: str
+    """One token."""
+    make: Callable[[ServiceContext], Service]
+    emits: tuple[type[Event], ...] = ()
+    """The events it publishes, beside dead letters."""
+    serves: tuple[str, ...] = ()
+    """Subjects on which it answers requests."""
+    keeps_position: bool = True
+    """Whether one copy of it may run at a time. False: it begins at the end of the stream, and several may run."""
+    enabled_by: tuple[str, ...] = ()
+
+    def bind(self, context: ServiceContext) -> Service:
+        """The service with these settings. Raises what making it raises."""
+        return self.make(context)
 
 
 @runtime_checkable

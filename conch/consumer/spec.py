@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
 from conch.errors import ContractError
 from conch_schemas import Event
+
+if TYPE_CHECKING:
+    from conch.consumer.service import ServiceContext
 
 Facts = Event | Sequence[Event] | None
 """What a consumer returns: the facts that follow."""
@@ -69,26 +74,55 @@ class ConsumerSpec:
 
 
 @dataclass(frozen=True)
-class RuleSpec:
-    """A rule: a pure function to a score in `range`, or None (not applicable).
-
-    It is given an act; with `state`, a state and an act, and returns (the state after it, the score); with `window`,
-    the last acts of the agent.
-    """
+class ConsumerDeclaration:
+    """A consumer as `@consumer` declares it. `bind` makes the ConsumerSpec that runs from it and from the settings."""
 
     name: str
-    """The component's name: the function's."""
-    weight: float
-    """Asked for; 0: watched, not paid."""
-    range: tuple[float, float]
-    version: str
-    timeout: float | None
-    """Seconds for one action; None: `rewards.rule_timeout`."""
-    function: Callable[..., Any]
-    doc: str
-    held_out: bool = False
-    """Never paid, never trained on."""
+    """Durable name, one token; of a consumer with `instances`, what their names begin with."""
+    kinds: tuple[type[Event], ...]
+    """The events it reads."""
+    function: Handle
+    version: str | Callable[[Any], str] = "1"
     state: type[BaseModel] | None = None
-    """The state's model; None: it has none."""
-    window: int | None = None
-    """Acts that it is given at most, the one to be scored among them; None: that one by itself."""
+    initial: Callable[..., BaseModel] | None = None
+    """None: `state()`."""
+    batch: int | None = None
+    at_once: int | Callable[[Any], int] | None = None
+    linger: float = 0.0
+    begin: Literal["start", "weights"] = "start"
+    emits: tuple[type[Event], ...] = ()
+    setup: Callable[[ServiceContext], Any] | None = None
+    close: Callable[[Any], Awaitable[None]] | None = None
+    enabled_by: tuple[str, ...] = ()
+    instances: str | None = None
+
+    def bind(self, context: ServiceContext) -> ConsumerSpec:
+        """The consumer with these settings; `setup` is called once. Raises what `setup` raises, and ContractError for
+        a version or a number of events at once that cannot be."""
+        given = () if self.setup is None else (self.setup(context),)
+        version = self.version(*given) if callable(self.version) else self.version
+        at_once = self.at_once(*given) if callable(self.at_once) else self.at_once
+        if at_once is not None and at_once < 1:
+            raise ContractError(f"consumer {self.name}: at_once is at least 1 event, not {at_once}")
+        return ConsumerSpec(
+            name=f"{self.name}-{context.instance}" if context.instance else self.name,
+            version=version,
+            kinds=self.kinds,
+            handle=_with_last(self.function, *given),
+            state=self.state,
+            initial=self.state if self.initial is None else partial(self.initial, *given),
+            emits=self.emits,
+            begin=context.begin if self.begin == "weights" else 0,
+            linger=self.linger,
+            batch=self.batch,
+            at_once=at_once,
+            close=partial(self.close, *given) if self.close is not None else None,
+        )
+
+
+def _with_last(function: Handle, *given: Any) -> Handle:
+    """The function with its last parameter given: by name, as `partial` gives positions from the left."""
+    if not given:
+        return function
+    *_, last = inspect.signature(function).parameters
+    return partial(function, **{last: given[0]})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
@@ -14,18 +13,16 @@ from conch.cycle.control import Control, StoppedError
 from conch.cycle.state.memory import HOUR, AgentMemory
 from conch.errors import ModelError
 from conch.log import get_logger
+from conch.retry import MODEL
 
 T = TypeVar("T")
 
 log = get_logger(__name__)
 
-MOST_BACKOFF = 60.0
-"""Longest wait, in seconds, for a mind that failed, unless it asked for longer."""
 GIVE_UP_SECONDS = 30.0
 """How long a run of a set number of cycles waits for a mind that never spoke."""
 SILENT_SECONDS = 5.0
 """How long a mind may take, that has not taken half as long before, until it is said that it is waited for."""
-_DOUBLINGS = 6
 
 
 class ModelRetry:
@@ -72,7 +69,7 @@ class ModelRetry:
 
     async def _wait(self, error: ModelError, failures: int, left: float | None) -> None:
         """Seconds of back-off, no more than are `left`, or as many as the endpoint asked for."""
-        backoff = min(2.0 ** min(failures, _DOUBLINGS), MOST_BACKOFF) * random.uniform(0.75, 1.0)  # noqa: S311 - no secret
+        backoff = MODEL.after(failures)
         wait = min(error.retry_after or (backoff if left is None else min(backoff, left)), HOUR)
         log.warning("mind.failed", error=str(error), wait=wait, failures=failures)
         self._control.trouble("mind", f"{error}; trying again in {wait:.0f} s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from conch.rewards.compose import Message, Trajectory
+from conch.rules import Message, Trajectory
 from conch_schemas import ActionTaken
 
 

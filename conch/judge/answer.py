@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from conch.errors import JudgeError
-from conch.rewards.compose import Message
+from conch.rules import Message
 from conch.text import safe_text
 
 MOST_CHARACTERS: Final = 64 * 1024

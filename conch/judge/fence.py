@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from conch.rewards.compose import Message
+from conch.rules import Message
 from conch.text import cut, well_formed
 
 WHOLE_BYTES: Final = 48 * 1024

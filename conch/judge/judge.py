@@ -17,7 +17,7 @@ from conch.judge.answers import JudgeCache
 from conch.judge.endpoint import JudgeEndpoint
 from conch.judge.rubric import read_rubric
 from conch.judge.score import JudgeConfig, judge_key, judge_version, judged
-from conch.rewards.compose import Message, Trajectory
+from conch.rules import Message, Trajectory
 from conch.text import safe_text
 from conch_schemas import ActionTaken, PromptMessage, Score
 
@@ -49,7 +49,7 @@ class Judge:
         """
         if (own := settings.rewards.judges.get(name)) is None:
             raise ConfigError(f"rewards.judges has no {name}: it has {', '.join(settings.rewards.judges) or 'none'}")
-        self.name, self.scorer = name, f"judge-{name}"
+        self.name, self.scorer, self.concurrency = name, f"judge-{name}", own.concurrency
         self._answers = JudgeCache(answers_file(name, home), own.cache_entries, warn=warn)
         self._endpoint = JudgeEndpoint(name, own, settings.mind, lambda: self._answers.count(own.calls_per_hour))
         rubric = read_rubric(name, own.rubric)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from conch.judge.fence import FencedText, fenced
-from conch.rewards.compose import Trajectory
+from conch.rules import Trajectory
 
 VERSION: Final = "1"
 """Of the words below and of how answers are read: a change of either is a new version of every judge."""

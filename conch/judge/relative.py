@@ -13,7 +13,7 @@ from conch.judge.answer import number_in, read_object, refuse_copy, unread
 from conch.judge.fence import MOST_MESSAGES, fenced
 from conch.judge.question import JudgeQuestion, asked
 from conch.judge.score import JudgeConfig, answered
-from conch.rewards.compose import Message
+from conch.rules import Message
 
 MOST_REPLIES: Final = 26
 """Of one group; each has a letter."""

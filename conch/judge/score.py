@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -13,15 +12,14 @@ from typing import TypeVar
 from conch.errors import JudgeError
 from conch.judge.answer import Judgement, read_judgement
 from conch.judge.question import VERSION, JudgeQuestion, question_of
-from conch.rewards.compose import Trajectory, cache_key
+from conch.retry import JUDGE_REQUEST
+from conch.rules import Trajectory, cache_key
 
 T = TypeVar("T")
 
 Ask = Callable[[JudgeQuestion], Awaitable[str]]
 """Asks a model: its raw answer. Raises JudgeError where there is none, `passing` where another try may bring one."""
 
-BACKOFF = (0.5, 8.0)
-"""Seconds: the first wait's bound, doubling up to the last; each wait is drawn between half its bound and all of it."""
 MOST_WAIT = 60.0
 """Seconds: an endpoint that asks for a longer wait has its question given up."""
 
@@ -80,14 +78,15 @@ async def answered(config: JudgeConfig, question: JudgeQuestion, read: Callable[
 
     Raises the last try's JudgeError, with how many there were.
     """
-    bound, most = BACKOFF
+    failures = 0  # for which the endpoint did not say how long to wait
     for number in range(1, config.tries + 1):
         try:
             return read(await config.ask(question))
         except JudgeError as error:
             wait = error.after
             if wait is None:
-                wait, bound = bound * random.uniform(0.5, 1.0), min(2 * bound, most)  # noqa: S311 - jitter, no secret
+                failures += 1
+                wait = JUDGE_REQUEST.after(failures)
             if not error.passing or wait > MOST_WAIT or number == config.tries:
                 asked = f" (asked {number} times)" if number > 1 else ""
                 raise JudgeError(f"{error}{asked}", unreachable=error.unreachable) from None

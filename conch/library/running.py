@@ -14,16 +14,16 @@ from typing import Any
 from conch.bus import Bus, shared_subscription
 from conch.config import Settings
 from conch.config.load import load
-from conch.consumer.declare import spec_of
+from conch.consumer.declare import bind, spec_of
 from conch.consumer.group.membership import Membership, joined, own_name
 from conch.consumer.group.shared import SharedConsumer
 from conch.consumer.host import HostedConsumer, host
 from conch.consumer.operations.retention import keep_trimmed
-from conch.consumer.plugins.discover import wanted_builtin
+from conch.consumer.plugins.builtin import wanted_builtin
 from conch.consumer.plugins.reload import weighed
 from conch.consumer.process import builtin, plugin
 from conch.consumer.service import ServiceContext
-from conch.consumer.spec import ConsumerSpec
+from conch.consumer.spec import ConsumerDeclaration, ConsumerSpec
 from conch.cycle.hosting.factory import AgentFactory
 from conch.cycle.hosting.host import AgentHost
 from conch.errors import ConchError, ContractError
@@ -76,12 +76,12 @@ async def consuming(bus: Bus, *consumers: Consumer) -> AsyncIterator[Run]:
                 break
     ```
     """
-    specs = [_spec(consumer) for consumer in consumers]
     began = (await bus.state()).last
-    async with (
-        shared_subscription(bus) as shared_events,
-        joined(bus, [spec.name for spec in specs], _worker()) as workers,
-    ):
+    async with AsyncExitStack() as stack:
+        context = ServiceContext(OWN_SPEED, Path(stack.enter_context(_temporary())), logged)
+        specs = [_spec(consumer, context) for consumer in consumers]
+        shared_events = await stack.enter_async_context(shared_subscription(bus))
+        workers = await stack.enter_async_context(joined(bus, [spec.name for spec in specs], _worker()))
         scoring = _shared(specs, workers)
         async with _group() as group:
             stop = asyncio.Event()
@@ -138,14 +138,14 @@ async def running(
         given = settings or (load(None, place, {}) if home is not None else OWN_SPEED)
         given = given.model_copy(update={"agent": agent}) if agent is not None else given
         prepared = await prepare(bus, place, given, [str(rule) for rule in rules])
-        own = [_spec(consumer) for consumer in consumers]
+        begin = await weighed(bus, given.agent)
+        context = ServiceContext(given, place.path, logged, begin, prepared.began)
+        own = [_spec(consumer, context) for consumer in consumers]
         names = wanted_builtin(given, OUTWARD)
         plugins = prepared.found.plugins
         shared_events = await stack.enter_async_context(shared_subscription(bus))
         known = [*names, *(one.consumer for one in plugins), *(spec.name for spec in own)]
         workers = await stack.enter_async_context(joined(bus, known, _worker()))
-        begin = await weighed(bus, given.agent)
-        context = ServiceContext(given, place.path, logged, begin, prepared.began)
         scoring = builtin(context, names, workers) + _shared(own, workers)
         scoring += [plugin(one, context, workers, stack, begin=begin) for one in plugins]
         order = Order(agent_spec(prepared, place, given, cycles), given, place.path)
@@ -183,12 +183,11 @@ def _mind(mind: Mind | Sequence[str] | None) -> Mind | None:
     return ScriptedMind(Path("replies"), lines=tuple(map(ScriptLine, mind)))
 
 
-def _spec(consumer: Consumer) -> ConsumerSpec:
-    spec = spec_of(consumer)
-    if not isinstance(spec, ConsumerSpec):
+def _spec(consumer: Consumer, context: ServiceContext) -> ConsumerSpec:
+    if not isinstance(spec_of(consumer), ConsumerDeclaration):
         name = getattr(consumer, "__name__", repr(consumer)[:80])
         raise ContractError(f"{name} is no consumer: declare it with @consumer(...); a rule is run from its file")
-    return spec
+    return bind(consumer, context)
 
 
 def _shared(specs: Sequence[ConsumerSpec], workers: Membership) -> list[HostedConsumer]:

@@ -12,13 +12,12 @@ from conch.config import MindSettings
 from conch.errors import ModelError
 from conch.minds.endpoint import ChatEndpoint, ConnectionPool, StreamedReply, TransientError
 from conch.minds.protocol import Completion, Prompt
+from conch.retry import MODEL_REQUEST
 from conch.text import well_formed
 from conch_schemas import ExperienceRecorded
 
 QUIET_SECONDS = 5.0
 """How long a fault may pass by itself before anybody is told of it."""
-BACKOFF = (0.5, 30.0)
-"""Seconds: the first wait's bound, doubling up to the last; each wait is drawn between half its bound and all of it."""
 
 
 class OpenAIMind:
@@ -113,7 +112,7 @@ class OpenAIMind:
     async def _persistently(
         self, body: bytes, deadline: float, last: list[str], heard: Callable[[], None]
     ) -> StreamedReply:
-        bound, most = BACKOFF
+        failures = 0  # for which the endpoint did not say how long to wait
         loop = asyncio.get_running_loop()
         quiet_until = min(deadline, loop.time() + QUIET_SECONDS)
         while True:
@@ -125,8 +124,8 @@ class OpenAIMind:
                     heard()
                 wait = failure.after
                 if wait is None:
-                    wait = bound * self._random.uniform(0.5, 1.0)
-                    bound = min(2 * bound, most)
+                    failures += 1
+                    wait = MODEL_REQUEST.after(failures, self._random)
                 if loop.time() + wait >= (deadline if failure.after is not None else quiet_until):
                     raise ModelError(str(failure), retry_after=failure.after, unreachable=failure.unreachable) from None
                 await self._sleep(wait)

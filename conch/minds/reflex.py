@@ -13,14 +13,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from conch.actions import render
+from conch.actions import effect_of, render
 from conch.log import get_logger
 from conch.minds.bandit import Sparse
 from conch.minds.features import CallChoice, TemplateRecord, at_hand, context, features
 from conch.minds.memory import CALLS, DECISIONS, WORDS, PendingDecision, digest, load, save, trim
 from conch.minds.protocol import Completion, Prompt, RecentOutcome, Situation
 from conch.minds.templates import TEMPLATES, WORD, TemplateCall, TemplateSlots, fill_slots
-from conch_schemas import ExperienceRecorded, Usage
+from conch_schemas import Action, ExperienceRecorded, Usage
 
 DRAWS = 2
 """Ways in which each template is filled for one decision."""
@@ -36,8 +36,8 @@ WAITING = 6
 HEARD_WITHIN = 100
 """Cycles after which a reward is not waited for any more; it is learnt all the same when it comes."""
 
-_WRITES = frozenset({"filesystem.write", "filesystem.delete"})
 _WRITING = re.compile(r">|\b(?:tee|mv)\b")
+"""In a command of the shell: it writes or moves a file."""
 
 log = get_logger(__name__)
 
@@ -133,7 +133,7 @@ class ReflexMind:
             memory.written = memory.staged = False
         elif skill == "git.add":
             memory.staged = True
-        elif skill in _WRITES or (skill == "shell" and _WRITING.search(str(recent.action.args.get("command")))):
+        elif _writes(recent.action):
             memory.written = True
 
     def _text(self, prompt: Prompt) -> str:
@@ -234,6 +234,13 @@ def _thought(situation: Situation, slots: TemplateSlots, draw: random.Random) ->
     elif situation.goals:
         said.append(f"I have the goal “{draw.choice(situation.goals).statement[:150]}”.")
     return " ".join([*said, f"I wonder about {slots.word}."])
+
+
+def _writes(action: Action) -> bool:
+    """Whether there may be something new to stage: git's own operations and an empty directory leave nothing."""
+    if effect_of(action) != "workspace" or action.tool == "git" or action.skill == "filesystem.mkdir":
+        return False
+    return action.tool != "shell" or bool(_WRITING.search(str(action.args.get("command"))))
 
 
 def _lately(before: TemplateRecord | None, experience: ExperienceRecorded) -> TemplateRecord:

@@ -12,7 +12,6 @@ import contextlib
 import os
 import signal
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -27,16 +26,12 @@ from conch.processes import messages
 from conch.processes.child import HEARTBEAT_SECONDS
 from conch.processes.silence import LOOK_SECONDS, Unresponsiveness, is_stopped
 from conch.python_child import DIRECTORY, environment, python_command
+from conch.retry import MOST_RESTARTS, PROCESS, Restarts
 
 log = get_logger(__name__)
 
 SERVER = "nats-server"
 """Name of the embedded server among the processes of a run."""
-DEATHS = 5
-"""Deaths within a minute after which a process is left down."""
-MINUTE = 60.0
-BACKOFF = (0.1, 0.2, 0.5, 1.0, 2.0)
-"""Seconds before each start after a death."""
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """The bandit's matrices are small: a second thread of numpy's would only spin, and take a core from the rest."""
 UNDONE = 1
@@ -63,17 +58,13 @@ class ChildRecord:
     restarts: int = 0
     why: str = ""
     pid: int | None = None
-    deaths: deque[float] = field(default_factory=deque)
+    _restarts: Restarts = field(default_factory=lambda: Restarts(PROCESS))
 
     def died(self, why: str) -> bool:
         """Count a death; whether it may be started again."""
-        now = time.monotonic()
-        self.why, self.pid = why, None
-        self.deaths.append(now)
-        while self.deaths and self.deaths[0] < now - MINUTE:
-            self.deaths.popleft()
-        self.state = "down" if len(self.deaths) >= DEATHS else "restarting"
-        return self.state != "down"
+        again = self._restarts.died()
+        self.state, self.why, self.pid = "restarting" if again else "down", why, None
+        return again
 
     def ended(self, why: str | None) -> None:
         """It ended by itself, or said why it cannot go on."""
@@ -81,7 +72,7 @@ class ChildRecord:
 
     def backoff(self) -> float:
         """Seconds to wait before it is started again."""
-        return BACKOFF[min(len(self.deaths), len(BACKOFF)) - 1]
+        return self._restarts.wait()
 
 
 class Responsiveness:
@@ -313,8 +304,8 @@ async def keep_asking(bus: Bus, response: Responsiveness) -> None:
 async def start_server(server: EmbeddedServer, watched: ChildRecord, changed: Callable[[], None]) -> None:
     """Start the server, again with back-off while it dies as it starts.
 
-    Raises BusUnreachableError when it has died DEATHS times, in a minute or in this start, however long that took; and
-    at once when it says why it cannot start.
+    Raises BusUnreachableError when it has died MOST_RESTARTS times, in a minute or in this start, however long that
+    took; and at once when it says why it cannot start.
     """
     tries = 0
     while True:
@@ -322,7 +313,7 @@ async def start_server(server: EmbeddedServer, watched: ChildRecord, changed: Ca
         try:
             await server.start()
         except ServerDiedError:
-            await _back_off(server, watched, changed, last=tries == DEATHS)
+            await _back_off(server, watched, changed, last=tries == MOST_RESTARTS)
         else:
             watched.state, watched.pid = "up", server.pid
             changed()
@@ -381,7 +372,7 @@ async def _back_off(server: EmbeddedServer, watched: ChildRecord, changed: Calla
         often = "in a minute" if not again else "as it started"
         hint = ", which a system short of memory sends, too" if end.why == "SIGKILL" else ""
         raise BusUnreachableError(
-            f"the nats-server died {DEATHS} times {often} ({end.why}{hint}): see {server.told_in(end)}"
+            f"the nats-server died {MOST_RESTARTS} times {often} ({end.why}{hint}): see {server.told_in(end)}"
         )
     await asyncio.sleep(watched.backoff())
     watched.restarts += 1

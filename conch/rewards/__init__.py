@@ -14,13 +14,13 @@ from conch.rewards.constitution import (
 )
 from conch.rewards.rules import VERSION, builtin_scores, execution_reward, format_reward, goal_reward
 from conch.rewards.total import Total, total_reward
-from conch.rewards.weights import PluginPart, sums_to_one, weight_set, weights_version
+from conch.rewards.weights import weight_set, weights_version
+from conch.rules import sums_to_one
 
 __all__ = [
     "PRINCIPLES",
     "VERSION",
     "Alignment",
-    "PluginPart",
     "PrincipleScore",
     "Total",
     "TurnResult",

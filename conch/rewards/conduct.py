@@ -5,28 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from conch.actions import effect_of
 from conch.rewards.constitution import PRINCIPLE_WEIGHTS, PrincipleScore, TurnResult, constitutional_reward
 from conch.rewards.rules import scored
 from conch_schemas import ActionTaken, Score
 
 PRINCIPLE_RANGE: Final = (0.0, 1.0)
-
-_CHANGING: Final = frozenset(
-    {
-        "shell",
-        "device",
-        "filesystem.write",
-        "filesystem.delete",
-        "filesystem.mkdir",
-        "git.branch",
-        "git.add",
-        "git.commit",
-        "git.checkout",
-        "git.pull",
-        "git.push",
-    }
-)
-"""Skills that change the workspace or the world outside. A command may do anything, so it counts as a change."""
 
 _ONLY_LISTS: Final = "git.branch"
 """Without arguments."""
@@ -37,13 +21,18 @@ _PERFECT: Final = sum(PRINCIPLE_WEIGHTS.values())
 
 
 def changes_something(action: ActionTaken) -> bool:
-    """Whether the act changed something, or tried to and may have: not where it was blocked or nobody knows."""
+    """Whether the act changed something, or tried to: not where it was blocked or its outcome is not known.
+
+    By the tool's declared effect. An operation without one counts as `world`, so it is a change.
+    """
     act = action.action
     if act.kind != "TOOL" or not act.valid or action.outcome.status in ("blocked", "unknown", "none"):
         return False
     if act.tool == "git" and _WRITES.search(str(act.args.get("args") or "")):
         return True
-    return act.skill in _CHANGING and (act.skill != _ONLY_LISTS or bool(act.args.get("args")))
+    if act.skill == _ONLY_LISTS and not act.args.get("args"):
+        return False
+    return effect_of(act) != "read"
 
 
 def principles_of(action: ActionTaken) -> PrincipleScore:

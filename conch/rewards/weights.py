@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import rfc8785
@@ -13,11 +12,9 @@ import rfc8785
 from conch.config import BUILTIN_COMPONENTS, BUILTIN_WEIGHTS, WATCHED_COMPONENTS, ConstitutionSettings, RewardSettings
 from conch.errors import ConfigError
 from conch.rewards.rules import EXECUTION_RANGE, FORMAT_RANGE, GOAL_RANGE
+from conch.rules import WEIGHT_TOLERANCE, RuleInfo, sums_to_one
 from conch.text import instead
 from conch_schemas import BUILTIN_SCORER, Part
-
-TOLERANCE: Final = 1e-6
-"""How far from 1 the weights may sum."""
 
 PROGRESS_RANGE: Final = (-1e6, 1e6)
 """No step is clamped: a million tokens more cost 100."""
@@ -36,29 +33,8 @@ _WATCHED: Final = {
 }
 
 
-@dataclass(frozen=True)
-class PluginPart:
-    """What a rule that is not built in asks for."""
-
-    component: str
-    weight: float
-    """Its share of the total, 0..1; 0: watched, not paid."""
-    range: tuple[float, float]
-    """The least and the greatest value it can take."""
-    scorer: str
-    deadline: float | None = None
-    """Seconds from the act; None: `rewards.deadline`."""
-    held_out: bool = False
-    """Never paid, never trained on."""
-
-
-def sums_to_one(weights: Mapping[str, float], tolerance: float = TOLERANCE) -> bool:
-    """Whether a table of weights can be used: not empty, and its sum within `tolerance` of 1."""
-    return bool(weights) and abs(math.fsum(weights.values()) - 1.0) <= tolerance
-
-
 def weight_set(
-    plugins: Sequence[PluginPart],
+    rules: Sequence[RuleInfo],
     settings: RewardSettings,
     constitution: ConstitutionSettings = ConstitutionSettings(),  # noqa: B008 - frozen
 ) -> tuple[Part, ...]:
@@ -70,11 +46,11 @@ def weight_set(
     name, where the table names other parts than there are, does not sum to 1, where two parts share a name, or where
     the added weights sum to more than 1.
     """
-    added = sorted(plugins, key=lambda part: part.component)
-    _refuse_twins([*BUILTIN_COMPONENTS, *(part.component for part in added)])
+    added = sorted(rules, key=lambda rule: rule.name)
+    _refuse_twins([*BUILTIN_COMPONENTS, *(rule.name for rule in added)])
     weights = _requested(added) if settings.weights is None else dict(settings.weights)
-    _refuse_mismatch(weights, {*_PAID, *(part.component for part in added)})
-    _refuse_paid([part for part in added if part.held_out], weights)
+    _refuse_mismatch(weights, {*_PAID, *(rule.name for rule in added)})
+    _refuse_paid([rule for rule in added if rule.held_out], weights)
     paid = (
         Part(
             component=name,
@@ -93,14 +69,14 @@ def weight_set(
     )
     others = (
         Part(
-            component=part.component,
-            weight=weights[part.component],
-            range=part.range,
-            scorer=part.scorer,
-            deadline=part.deadline or settings.deadline,
-            role="held_out" if part.held_out else "paid",
+            component=rule.name,
+            weight=weights[rule.name],
+            range=rule.range,
+            scorer=rule.scorer or rule.name,
+            deadline=rule.deadline or settings.deadline,
+            role="held_out" if rule.held_out else "paid",
         )
-        for part in added
+        for rule in added
     )
     return (*paid, *watched, *_bearing(settings, constitution), *others)
 
@@ -142,16 +118,16 @@ def weights_version(parts: Sequence[Part]) -> str:
     return hashlib.sha256(canonical).hexdigest()[:16]
 
 
-def _requested(added: Sequence[PluginPart]) -> dict[str, float]:
-    for part in added:
-        if not 0.0 <= part.weight <= 1.0:
-            raise ConfigError(f"rule {part.component}: its weight is {part.weight:g}, it must lie in 0..1")
-    share = math.fsum(part.weight for part in added)
-    if share > 1.0 + TOLERANCE:
+def _requested(added: Sequence[RuleInfo]) -> dict[str, float]:
+    for rule in added:
+        if not 0.0 <= rule.weight <= 1.0:
+            raise ConfigError(f"rule {rule.name}: its weight is {rule.weight:g}, it must lie in 0..1")
+    share = math.fsum(rule.weight for rule in added)
+    if share > 1.0 + WEIGHT_TOLERANCE:
         raise ConfigError(f"the weights of the added rules sum to {share:.9g}, more than 1: lower some of them")
     rest = max(0.0, 1.0 - share)
     shrunk = {name: weight * rest for name, weight in BUILTIN_WEIGHTS.items()}
-    return shrunk | {part.component: part.weight for part in added}
+    return shrunk | {rule.name: rule.weight for rule in added}
 
 
 def _refuse_twins(names: Sequence[str]) -> None:
@@ -160,10 +136,10 @@ def _refuse_twins(names: Sequence[str]) -> None:
         raise ConfigError(f"two rules score the component {twins[0]}: give one of them another name")
 
 
-def _refuse_paid(held_out: Sequence[PluginPart], weights: Mapping[str, float]) -> None:
-    for part in held_out:
-        if weights[part.component]:
-            raise ConfigError(f"rule {part.component} is held out: its weight must be 0, or it would be trained on")
+def _refuse_paid(held_out: Sequence[RuleInfo], weights: Mapping[str, float]) -> None:
+    for rule in held_out:
+        if weights[rule.name]:
+            raise ConfigError(f"rule {rule.name} is held out: its weight must be 0, or it would be trained on")
 
 
 def _refuse_mismatch(weights: Mapping[str, float], known: Iterable[str]) -> None:

@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from conch.bus import Delivery, MemoryBus, shared_subscription
 from conch.bus.subscription import decoded
-from conch.consumer.declare import spec_of
+from conch.config import Settings
+from conch.consumer.declare import bind, spec_of
 from conch.consumer.runtime.loop import ConsumerRuntime
-from conch.consumer.spec import ConsumerSpec
+from conch.consumer.service import ServiceContext
+from conch.consumer.spec import ConsumerDeclaration, ConsumerSpec
 from conch.errors import ContractError
 from conch.processes.child import innermost
+from conch.retry import Backoff
 from conch_schemas import ConsumerFailed, ContractViolationError, Event, encode, subject_of
 
 E = TypeVar("E", bound=Event)
+AT_ONCE = Backoff((0.0,))
 
 
 @dataclass(frozen=True)
@@ -71,10 +77,14 @@ async def consume(consumer: Callable[..., Any], events: Iterable[Event]) -> Cons
     assert "no joy today" in done.failures[0].reason
     ```
     """
-    spec = spec_of(consumer)
-    if not isinstance(spec, ConsumerSpec):
+    if not isinstance(spec_of(consumer), ConsumerDeclaration):
         name = getattr(consumer, "__name__", repr(consumer)[:80])
         raise ContractError(f"{name} is no consumer: declare it with @consumer(...)")
+    with TemporaryDirectory(prefix="conch-", ignore_cleanup_errors=True) as home:
+        return await _consumed(bind(consumer, ServiceContext(Settings(), Path(home))), events)
+
+
+async def _consumed(spec: ConsumerSpec, events: Iterable[Event]) -> Consumed:
     async with MemoryBus() as bus:
         for event in events:
             await bus.publish(subject_of(event), encode(event), id=event.id)
@@ -99,10 +109,13 @@ async def _handled(bus: MemoryBus, spec: ConsumerSpec) -> None:
     stop = asyncio.Event()
     try:
         async with shared_subscription(bus) as shared_events, asyncio.TaskGroup() as group:
-            runtime = ConsumerRuntime(shared_events, spec, retry_seconds=(0.0,))
+            runtime = ConsumerRuntime(shared_events, spec, backoff=AT_ONCE)
             running = group.create_task(runtime.run(stop), name=f"conch.{spec.name}")
             while not running.done() and runtime.handled < (await bus.state()).last:  # noqa: ASYNC110 - it does not tell
                 await asyncio.sleep(0)
             stop.set()
     except BaseExceptionGroup as failed:
         raise innermost(failed) from None
+    finally:
+        if spec.close is not None:
+            await spec.close()

@@ -12,13 +12,13 @@ from pydantic import BaseModel
 
 from conch.config import Settings
 from conch.consumer.declare import spec_of
-from conch.consumer.plugins.discover import described, error_words
+from conch.consumer.plugins.discover import error_words
 from conch.consumer.plugins.rule_process import ANSWERED, RuleWorker
 from conch.consumer.plugins.rule_state import OwnRuleState, RuleWindow, after_act, at_first
 from conch.consumer.plugins.rule_worker import answer_of
-from conch.consumer.spec import RuleSpec
 from conch.errors import ContractError
 from conch.processes.rule_messages import RuleAnswer, RuleAnswered, RuleFailed, RuleInput
+from conch.rules import DeclaredRule, RuleInfo
 from conch_schemas import ActionTaken, Score
 
 LIMITS = Settings().rewards
@@ -50,21 +50,21 @@ def score(rule: Callable[..., Any], action: ActionTaken, history: Sequence[Actio
     assert score(variety, acts[2], history=acts[:2]).value == 2 / 3
     ```
     """
-    spec = spec_of(rule)
-    if not isinstance(spec, RuleSpec):
+    declared = spec_of(rule)
+    if not isinstance(declared, DeclaredRule):
         raise ContractError(f"{getattr(rule, '__name__', repr(rule)[:80])} is no rule: declare it with @rule(...)")
-    seconds = spec.timeout or LIMITS.rule_timeout
-    worker = RuleWorker(described(spec, "", None), timeout=seconds, memory_mib=LIMITS.rule_memory_mib)
-    carried = at_first(worker.plugin)
+    seconds = declared.info.timeout or LIMITS.rule_timeout
+    worker = RuleWorker(declared.info, timeout=seconds, memory_mib=LIMITS.rule_memory_mib)
+    carried = at_first(declared.info)
     found = worker.late()
     for act in (*history, action):
-        answer = _answer(spec, carried, act, seconds)
+        answer = _answer(declared, carried, act, seconds)
         found = worker.late() if answer is None else worker.judge(answer)
-        carried = _after(spec, carried, act, answer, found)
+        carried = _after(declared.info, carried, act, answer, found)
     return found
 
 
-def _answer(spec: RuleSpec, carried: BaseModel | None, action: ActionTaken, seconds: float) -> RuleAnswer | None:
+def _answer(rule: DeclaredRule, carried: BaseModel | None, action: ActionTaken, seconds: float) -> RuleAnswer | None:
     """What the rule answers, in a thread with an event loop of its own; None: not in time."""
     given = RuleInput(
         state=carried.text if isinstance(carried, OwnRuleState) else None,
@@ -75,13 +75,13 @@ def _answer(spec: RuleSpec, carried: BaseModel | None, action: ActionTaken, seco
     def ask() -> None:
         loop = asyncio.new_event_loop()
         try:
-            answers.put(answer_of(spec, loop, given, action))
+            answers.put(answer_of(rule, loop, given, action))
         except BaseException as error:
             answers.put(RuleFailed(id=action.id, error=error_words(error, None)))
         finally:
             loop.close()
 
-    threading.Thread(target=ask, name=f"conch.{spec.name}", daemon=True).start()
+    threading.Thread(target=ask, name=f"conch.{rule.info.name}", daemon=True).start()
     try:
         return answers.get(timeout=seconds)
     except queue.Empty:
@@ -89,11 +89,11 @@ def _answer(spec: RuleSpec, carried: BaseModel | None, action: ActionTaken, seco
 
 
 def _after(
-    spec: RuleSpec, carried: BaseModel | None, action: ActionTaken, answer: RuleAnswer | None, found: Score
+    rule: RuleInfo, carried: BaseModel | None, action: ActionTaken, answer: RuleAnswer | None, found: Score
 ) -> BaseModel | None:
     """What the rule carries after an act: its state where it answered, the acts of its window however they scored."""
-    if isinstance(carried, RuleWindow) and spec.window is not None:
-        return after_act(carried.acts, action, spec.window)
+    if isinstance(carried, RuleWindow) and rule.window is not None:
+        return after_act(carried.acts, action, rule.window)
     if found.status in ANSWERED and isinstance(answer, RuleAnswered) and answer.state is not None:
         return OwnRuleState(text=answer.state)
     return carried

@@ -8,9 +8,9 @@ import types
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, overload
 
-from conch.actions import Argument, ToolSpec
+from conch.actions import Argument, Effects, ToolSpec
 from conch.actions.registry import ArgumentType
 from conch.config import ToolSettings
 from conch.errors import ContractError
@@ -67,13 +67,32 @@ class Tool:
     wants_context: bool
 
 
-def tool(function: ToolFunction) -> Tool:
+@overload
+def tool(function: ToolFunction) -> Tool: ...
+
+
+@overload
+def tool(*, effects: Effects) -> Callable[[ToolFunction], Tool]: ...
+
+
+def tool(function: ToolFunction | None = None, *, effects: Effects | None = None) -> Any:
     """Make a tool of a function: its name, the first line of its docstring, its annotated parameters.
 
     str, int, float, bool, list and dict are what they say, a Literal of texts lists choices, a default (or `| None`)
     makes an argument optional, a line `parameter: sentence` of the docstring explains it; a first parameter that is a
     ToolContext is not for the mind. Raises ContractError for any other signature.
+
+    `effects` says what a call may change: `@tool(effects="read")`, or for each operation of a tool with a parameter
+    `operation`: `@tool(effects={"get": "read", "put": "world"})`. `read` changes nothing, `workspace` files of the
+    workspace alone, `world` something beyond it alone. A call without a declared effect may change both: goals are
+    checked again after it, and the constitution counts it as `world`.
     """
+    if function is not None:
+        return _tool(function, {})
+    return lambda function: _tool(function, effects or {})
+
+
+def _tool(function: ToolFunction, effects: Effects) -> Tool:
     name = getattr(function, "__name__", "")
     hints = {key: hint for key, hint in get_type_hints(function).items() if key != "return"}
     parameters = list(inspect.signature(function).parameters.values())
@@ -85,7 +104,7 @@ def tool(function: ToolFunction) -> Tool:
     ]
     # What is required comes first in every list and every constraint.
     arguments.sort(key=lambda argument: not argument.required)
-    return Tool(ToolSpec(name, doc.split("\n", 1)[0], tuple(arguments)), function, wants_context)
+    return Tool(ToolSpec(name, doc.split("\n", 1)[0], tuple(arguments), effects), function, wants_context)
 
 
 def _argument(parameter: inspect.Parameter, hints: Mapping[str, Any], doc: str, function: str) -> Argument:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Mapping
 from typing import Protocol
 
-from conch.actions import Argument, ToolSpec
+from conch.actions import BUILTIN_EFFECTS, Argument, ToolSpec
 from conch.config.model import ActuatorSettings
 from conch.errors import BusError, ToolError
 from conch.tools.declare import Tool, ToolContext, ToolResult
@@ -71,6 +71,7 @@ def device_tools(actuators: Mapping[str, ActuatorSettings], ask: RequestFunction
         "device",
         f"Tells a device what to do ({known}).",
         (Argument("name", choices=tuple(actuators)), Argument("value", doc="what to tell it, as text")),
+        effects=BUILTIN_EFFECTS["device"],
     )
     return (Tool(spec, device, wants_context=True),)
 

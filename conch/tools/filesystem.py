@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Literal
 
+from conch.actions import BUILTIN_EFFECTS
 from conch.errors import ToolError
 from conch.tools.declare import ToolContext, ToolResult, tool
 from conch.tools.search import MAX_RESULTS, glob, grep, shown_name
@@ -17,7 +18,7 @@ from conch.tools.workspace import MissingError, Workspace, WorkspaceEntry
 Operation = Literal["read", "write", "list", "exists", "info", "delete", "mkdir", "grep", "glob"]
 
 
-@tool
+@tool(effects=BUILTIN_EFFECTS["filesystem"])
 async def filesystem(
     context: ToolContext, operation: Operation, path: str, content: str | None = None, pattern: str | None = None
 ) -> ToolResult | str:

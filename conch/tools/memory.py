@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
+from conch.actions import BUILTIN_EFFECTS
 from conch.errors import ToolError
 from conch.tools.declare import ToolContext, ToolResult, tool
 
 
-@tool
+@tool(effects=BUILTIN_EFFECTS["notes"])
 async def notes(context: ToolContext, operation: Literal["remember", "recall"], text: str) -> str:
     """Keeps a note, or finds the notes about something.
 
@@ -19,7 +20,7 @@ async def notes(context: ToolContext, operation: Literal["remember", "recall"], 
     return "\n".join(f"- {note}" for note in context.notes.recall(text)) or "no note about that"
 
 
-@tool
+@tool(effects=BUILTIN_EFFECTS["reply"])
 async def reply(context: ToolContext, text: str) -> ToolResult:
     """Answers the person whose message waits.
 

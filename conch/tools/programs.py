@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 from typing import Literal
 
+from conch.actions import BUILTIN_EFFECTS
 from conch.tools.declare import ToolContext, ToolResult, tool
 from conch.tools.isolation.bubblewrap import IDENTITY
 from conch.tools.isolation.sandbox import ProcessResult
 
 
-@tool
+@tool(effects=BUILTIN_EFFECTS["shell"])
 async def shell(context: ToolContext, command: str) -> ToolResult:
     """Runs a shell command in the workspace, without a network.
 
@@ -19,7 +20,7 @@ async def shell(context: ToolContext, command: str) -> ToolResult:
     return _result(await _run(context, ["/bin/sh", "-c", command], {}))
 
 
-@tool
+@tool(effects=BUILTIN_EFFECTS["git"])
 async def git(
     context: ToolContext,
     operation: Literal["status", "log", "diff", "branch", "add", "commit", "checkout", "pull", "push"],

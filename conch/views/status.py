@@ -16,7 +16,7 @@ from conch.consumer.group.lag import standings
 from conch.consumer.group.membership import signs
 from conch.consumer.operations.alarms import watched
 from conch.consumer.operations.retention import look
-from conch.consumer.plugins.discover import builtin_names
+from conch.consumer.plugins.builtin import builtin_names
 from conch.consumer.runtime.dead_letters import open_dead_letters
 from conch.disk import disk_use
 from conch.errors import BusError

@@ -20,9 +20,9 @@ from history import fill_store
 from runs import CONCH, fresh_home, fsync_ms
 
 from conch.consumer.plugins.discover import load_one
-from conch.consumer.spec import RuleSpec
 from conch.experience import ScoredSince, SqliteReader
 from conch.home import Home
+from conch.rules import DeclaredRule
 from conch_schemas import ActionTaken, decode, wire_form
 
 RULE = '''
@@ -38,7 +38,7 @@ def brevity(action):
 def plain_loop(home: Path, rules: Path) -> float:
     """Acts a second."""
     spec = load_one(str(rules), "brevity")
-    assert isinstance(spec, RuleSpec)
+    assert isinstance(spec, DeclaredRule)
     with SqliteReader(home / "store.db") as store:
         wanted = store.unscored("echo", "brevity", "plain", ScoredSince())
         lines = [wire_form(row.act) for page in store.past(wanted, 1000) for row in page]

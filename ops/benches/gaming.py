@@ -17,16 +17,16 @@ from typing import Any, Final, NamedTuple
 
 from conch.actions import parse
 from conch.config import Settings
-from conch.consumer import ServiceContext
+from conch.consumer import ServiceContext, bind
 from conch.experience.assemble import ExperienceVerdict, judge
 from conch.rewards import weight_set
 from conch.rewards.progress import step_reward
 from conch.text import cut
 from conch.tools import BUILTIN_TOOLS, Toolbox
 from conch_schemas import ActionTaken, GoalCheck, Outcome, Part, Score, action_id, cycle_event_id, source_of
-from conch_services.curiosity.consumer import curiosity_consumer
-from conch_services.needs.consumer import needs_consumer
-from conch_services.reward.consumer import reward_consumer
+from conch_services.curiosity.consumer import curiosity as curiosity_consumer
+from conch_services.needs.consumer import needs as needs_consumer
+from conch_services.reward.consumer import reward as reward_consumer
 
 ACTS: Final = 200
 UID: Final = "6f3f0d1e-56a0-4a3f-9c6b-0a8f3f1f1c11"
@@ -77,7 +77,11 @@ class Lived:
 def lived(agent: Agent, acts: int = ACTS, settings: Settings = Settings()) -> Lived:  # noqa: B008 - frozen
     """So many acts of `agent`, scored as a run scores them."""
     context, parts = ServiceContext(settings, Path()), weight_set((), settings.rewards, settings.constitution)
-    reward, needs, curiosity = reward_consumer(context), needs_consumer(context), curiosity_consumer(context)
+    reward, needs, curiosity = (
+        bind(reward_consumer, context),
+        bind(needs_consumer, context),
+        bind(curiosity_consumer, context),
+    )
     assert needs.initial is not None
     assert curiosity.initial is not None
     levels, history = needs.initial(), curiosity.initial()

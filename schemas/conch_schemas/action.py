@@ -10,6 +10,7 @@ from conch_schemas.envelope import Value
 
 ActionKind = Literal["TOOL", "DO_NOTHING", "REFLECT", "INVALID"]
 GoalOutcome = Literal["achieved", "partial", "neutral", "error"]
+Effect = Literal["read", "workspace", "world"]
 OutcomeStatus = Literal["success", "error", "timeout", "blocked", "unknown", "none"]
 Unit = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -29,6 +30,9 @@ class Action(Value):
     """The arguments, as far as they were read."""
     text: str | None = None
     """The reason of DO_NOTHING, the topic of REFLECT; may be empty."""
+    declared_effect: Effect | None = None
+    """What the tool declares that this operation may change; None: it declares nothing, or the act was recorded by a
+    version that did not say it. It is a declaration, not a measurement of what the act changed."""
 
     @property
     def skill(self) -> str:

@@ -108,7 +108,7 @@ async def working(where: Shared, user: str, context: ServiceContext, rules: Sequ
         joined(bus, [user], f"{user}-worker") as members,
         AsyncExitStack() as stack,
     ):
-        plugins = {("rule-" if one.kind == "rule" else "") + one.name: one for one in discover(rules).plugins}
+        plugins = {one.consumer: one for one in discover(rules).plugins}
         running: list[HostedConsumer] = (
             builtin(context, [user], members) if user in SAID else [plugin(plugins[user], context, members, stack)]
         )
@@ -291,9 +291,7 @@ def test_who_claims_the_stream_and_who_speaks_for_people() -> None:
 
 def test_every_fact_has_somebody_who_may_say_it() -> None:
     """Of the agents, a built-in consumer, or a person: a new fact has to be given to somebody."""
-    context = ServiceContext(Settings.model_validate({"edge": {"bridge": "mqtt://host"}}), Path("/nowhere"))
-
-    said = said_by([*SAID, "mqtt", "devices"], context)
+    said = said_by([*SAID, "mqtt", "devices"], Settings())
 
     assert {kind.TYPE for kind in EVENTS} == {kind.TYPE for kind in OF_AGENTS} | {"consumer.failed"} | {
         type for one in said.values() for type in one.emits

@@ -16,14 +16,15 @@ from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer, find_binary
 from conch.errors import BusUnreachableError
-from conch.processes.supervisor import DEATHS, ChildRecord, keep_server, served, start_server
+from conch.processes.supervisor import ChildRecord, keep_server, served, start_server
+from conch.retry import MOST_RESTARTS, Backoff
 
 SUBJECT = "conch.v1.echo.action.taken"
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conch.processes.supervisor.BACKOFF", (0.01,))
+    monkeypatch.setattr("conch.processes.supervisor.PROCESS", Backoff((0.01,)))
 
 
 @pytest.fixture
@@ -67,13 +68,13 @@ async def test_one_that_dies_at_every_start_is_given_up(
     server: EmbeddedServer, binary: Any, window: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After as many deaths as a run allows, also when they took longer than a minute; the sentence says how it died."""
-    monkeypatch.setattr("conch.processes.supervisor.MINUTE", window)
+    monkeypatch.setattr("conch.retry.RESTART_SECONDS", window)
     starts = binary("kill -9 $$", 99)
 
     with pytest.raises(BusUnreachableError, match=r"the nats-server died 5 times .*\(SIGKILL.*\): see .*\.log"):
         await start_server(server, ChildRecord("nats-server"), lambda: None)
 
-    assert starts.read_text().count("start") == DEATHS
+    assert starts.read_text().count("start") == MOST_RESTARTS
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from conch.bus import Bus, shared_subscription
 from conch.cli import dlq
 from conch.cli.common import CommonOptions, open_bus
 from conch.config import Settings
-from conch.consumer import ConsumerRuntime, ConsumerSpec, ServiceContext
+from conch.consumer import ConsumerRuntime, ConsumerSpec, ServiceContext, bind
 from conch.consumer.group.position import take_position
 from conch.consumer.runtime.dead_letters import dead_letter, open_dead_letters, publish_dead_letter
 from conch.consumer.runtime.loop import control_of
@@ -32,7 +32,7 @@ from conch_schemas import (
     decode,
     subject_filter,
 )
-from conch_services.needs.consumer import needs_consumer
+from conch_services.needs.consumer import needs as needs_consumer
 
 Printed = Callable[[], str]
 
@@ -189,7 +189,7 @@ async def test_a_fold_is_built_again_from_the_state_before_its_letter(
     def failing(_: Any, __: Any) -> Any:
         raise ValueError("not today")
 
-    needs = replace(needs_consumer(ServiceContext(Settings(), home.path)), handle=failing, tries=1)
+    needs = replace(bind(needs_consumer, ServiceContext(Settings(), home.path)), handle=failing, tries=1)
     async with in_progress() as bus:
         await publish(bus, life.act(0))
         stop = asyncio.Event()

@@ -22,6 +22,7 @@ from conch.cli.workers import run_workers
 from conch.errors import ConchError
 from conch.home import Home
 from conch.processes import supervisor
+from conch.retry import Backoff
 
 pytestmark = pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens:UserWarning")
 NOWHERE = "nats://127.0.0.1:9"
@@ -121,7 +122,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         monkeypatch.setattr(sys, "executable", str(file))
 
     monkeypatch.setattr(workers, "open_bus", there)
-    monkeypatch.setattr(supervisor, "BACKOFF", (0.0,))
+    monkeypatch.setattr(supervisor, "PROCESS", Backoff((0.0,)))
     return write
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from conch.cli.run.describe import report_plugins
 from conch.config import Settings
-from conch.consumer.plugins.discover import DiscoveredPlugin, Discovery
+from conch.consumer.plugins.discover import Discovery
+from conch.rules import RuleInfo
 
 
 class Said:
@@ -23,7 +24,7 @@ class Said:
 def told(settings: Settings) -> list[str]:
     """Of a rule that asks for a tenth."""
     said: Any = Said()
-    report_plugins(said, settings, Discovery(plugins=(DiscoveredPlugin("rule", "brevity", "brevity.py", "1", 0.1),)))
+    report_plugins(said, settings, Discovery(plugins=(RuleInfo("brevity", "1", 0.1, origin="brevity.py"),)))
     return list(said.lines)
 
 

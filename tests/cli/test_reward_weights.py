@@ -14,7 +14,7 @@ from conch.cli.common import CommonOptions, open_bus
 from conch.cli.reward.weights import weights
 from conch.config import Settings
 from conch.consumer.parts import expected_parts, report_weights, weights_in_force
-from conch.consumer.plugins.discover import DiscoveredPlugin, Discovery, discover
+from conch.consumer.plugins.discover import Discovery, discover, rules_of
 from conch.errors import ConfigError, UsageError
 from conch.home import Home
 
@@ -76,7 +76,7 @@ async def test_during_a_run_a_change_is_in_force_at_once(
         state = json.loads(home.run_file.read_text())
         home.run_file.write_text(json.dumps(state | {"rules": [row]}))
         settings, agents = Settings(), {"echo": home.agentuid("echo")}
-        await report_weights(bus, agents, expected_parts(settings, Discovery((DiscoveredPlugin(**row),))), "conch run")
+        await report_weights(bus, agents, expected_parts(settings, Discovery(rules_of([row]))), "conch run")
 
         await weights(set_=["format=0.2", "goal=0.16"], common=replace(common, json=True))
 

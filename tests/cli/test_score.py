@@ -18,6 +18,7 @@ from conch.errors import StoreError, UsageError
 from conch.experience import SqliteReader, SqliteStore
 from conch.home import Home
 from conch.needs import fold, initial_state, table_of
+from conch.retry import Backoff
 from conch_schemas import Part, RewardAssigned, consequence_id, decode, subject_filter
 
 Printed = Callable[[], str]
@@ -149,7 +150,7 @@ async def test_a_store_that_breaks_each_time_is_given_up(
     def odd(*_: object, **__: object) -> None:
         raise RuntimeError("an odd act")
 
-    monkeypatch.setattr(host, "BACKOFF", (0.0,))
+    monkeypatch.setattr(host, "CONSUMER", Backoff((0.0,)))
     monkeypatch.setattr(SqliteStore, "set_epoch", odd)
     await score(2, name="kind", value=1.0, why="it helped", common=common)
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from conch.cli import cycle
 from conch.cli.common import CommonOptions
 from conch.config import Settings
-from conch.consumer import ServiceContext
+from conch.consumer import ServiceContext, bind
 from conch.experience import SqliteReader
 from conch.rewards import weight_set
 from conch.views.line import cycle_line, signed
 from conch_schemas import Action, Event, Outcome
-from conch_services.curiosity.consumer import curiosity_consumer
-from conch_services.needs.consumer import needs_consumer
-from conch_services.reward.consumer import reward_consumer
+from conch_services.curiosity.consumer import curiosity as curiosity_consumer
+from conch_services.needs.consumer import needs as needs_consumer
+from conch_services.reward.consumer import reward as reward_consumer
 
 Kept = Callable[..., None]
 Printed = Callable[[], str]
@@ -31,7 +31,11 @@ def failing(life: Any, kept: Kept) -> Any:
     """Two cycles that try the same change and fail, as the consumers of a run score them."""
     context = ServiceContext(Settings(), life.home.path)
     kept(life.weights().model_copy(update={"parts": weight_set((), context.settings.rewards)}))
-    reward, needs, curiosity = reward_consumer(context), needs_consumer(context), curiosity_consumer(context)
+    reward, needs, curiosity = (
+        bind(reward_consumer, context),
+        bind(needs_consumer, context),
+        bind(curiosity_consumer, context),
+    )
     levels, history = needs.initial(), curiosity.initial()
     for number in range(2):
         act = life.act(number, action=WRITE, outcome=Outcome(status="error", error="no room", output=_NOTHING))

@@ -12,9 +12,10 @@ import pytest
 from pydantic import BaseModel
 
 from conch.bus import Bus, SharedSubscription, shared_subscription
-from conch.bus.checkpoints import state_key
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
 from conch.consumer.runtime import loop as run_module
+from conch.consumer.runtime.state import state_key
+from conch.retry import Backoff
 from conch_schemas import ActionTaken, CycleReflected, Event, decode, encode, subject_filter, subject_of
 
 
@@ -102,7 +103,7 @@ def run() -> Run:
     @asynccontextmanager
     async def running(bus: Bus, spec: ConsumerSpec, retry: float = 0.001) -> AsyncIterator[ConsumerRuntime]:
         async with shared_subscription(bus) as shared_events:
-            stop, runtime = asyncio.Event(), ConsumerRuntime(shared_events, spec, retry_seconds=(retry,))
+            stop, runtime = asyncio.Event(), ConsumerRuntime(shared_events, spec, backoff=Backoff((retry,)))
             task = asyncio.create_task(runtime.run(stop))
             try:
                 yield runtime

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from conch.consumer.plugins import pipeline
-from conch.consumer.plugins.discover import DiscoveredPlugin
 from conch.consumer.plugins.pipeline import PipelinedRuleWorker
+from conch.rules import RuleInfo
 from conch_schemas import ActionTaken, Cut, Outcome, Score
 
 HEAD = "from conch import rule\nimport os, time\n@rule()\ndef tested(action):\n    "
@@ -24,9 +24,7 @@ def make(tmp_path: Path) -> Callable[..., PipelinedRuleWorker]:
         path = tmp_path / "rules.py"
         path.write_text(HEAD + body.replace("\n", "\n    ") + "\n")
         return PipelinedRuleWorker(
-            DiscoveredPlugin("rule", "tested", str(path), "7", doc="What it is."),
-            timeout=timeout,
-            memory_mib=memory_mib,
+            RuleInfo("tested", "7", origin=str(path), doc="What it is."), timeout=timeout, memory_mib=memory_mib
         )
 
     return worker

@@ -15,10 +15,10 @@ from conch.bus import Bus, MemoryBus, shared_subscription
 from conch.consumer.group.membership import joined
 from conch.consumer.group.shared import SharedConsumer
 from conch.consumer.host import HostedConsumer, host
-from conch.consumer.plugins.discover import DiscoveredPlugin
 from conch.consumer.plugins.reload import RuleReload
 from conch.consumer.plugins.rule_process import rule_consumer
 from conch.processes.messages import ConsumerDown, ConsumerReport
+from conch.rules import RuleInfo
 from conch_schemas import ActionTaken, RewardAssigned, WeightsSet, encode, subject_of
 
 HEAD = (
@@ -29,13 +29,13 @@ PLAIN = HEAD.format(field="acts: int", first="0") + "@rule()\ndef {name}(action)
 FOLD = HEAD + "@rule(state=Acts)\ndef tested(state, action):\n    return state, {value}\n"
 
 
-def plain(value: float = 0.25, name: str = "tested", wait: str = "pass", version: str = "1") -> DiscoveredPlugin:
-    return DiscoveredPlugin("rule", name, "rules.py", version, text=PLAIN.format(name=name, value=value, wait=wait))
+def plain(value: float = 0.25, name: str = "tested", wait: str = "pass", version: str = "1") -> RuleInfo:
+    return RuleInfo(name, version, origin="rules.py", text=PLAIN.format(name=name, value=value, wait=wait))
 
 
-def fold(value: float | str, field: str = "acts: int", first: str = "0", version: str = "1") -> DiscoveredPlugin:
+def fold(value: float | str, field: str = "acts: int", first: str = "0", version: str = "1") -> RuleInfo:
     text = FOLD.format(value=value, field=field, first=first)
-    return DiscoveredPlugin("rule", "tested", "rules.py", version, stateful=True, text=text)
+    return RuleInfo("tested", version, origin="rules.py", stateful=True, text=text)
 
 
 class Town:
@@ -45,7 +45,7 @@ class Town:
         self.bus, self.changing, self.until, self.facts = bus, changing, until, facts
         self.told: list[ConsumerReport] = []
 
-    def want(self, *plugins: DiscoveredPlugin) -> None:
+    def want(self, *plugins: RuleInfo) -> None:
         self.changing.want(plugins)
 
     async def said(self, act: ActionTaken, name: str = "tested") -> RewardAssigned:
@@ -82,7 +82,7 @@ async def living(until: Any, facts: Any) -> AsyncIterator[Town]:
     stop, running = asyncio.Event(), list[HostedConsumer]()
     async with MemoryBus() as bus, shared_subscription(bus) as shared_events, joined(bus, []) as members:
 
-        def make(plugin: DiscoveredPlugin, begin: int) -> HostedConsumer:
+        def make(plugin: RuleInfo, begin: int) -> HostedConsumer:
             spec, worker = rule_consumer(plugin, timeout=10, memory_mib=512, begin=begin)
             return HostedConsumer(spec.name, lambda: SharedConsumer(spec, members), worker=worker)
 

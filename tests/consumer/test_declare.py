@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from conch import consumer, rule
-from conch.consumer import ConsumerSpec, RuleSpec
+from conch import consumer, rule, service
+from conch.config import Settings
+from conch.consumer import ServiceContext, ServiceDeclaration, bind
 from conch.consumer.declare import spec_of
 from conch.errors import ContractError
-from conch_schemas import ActionTaken
+from conch.rules import DeclaredRule, RuleInfo, rule_of
+from conch_schemas import ActionTaken, AlarmRaised
+
+CONTEXT = ServiceContext(Settings(), Path("/nowhere"))
 
 
 class State(BaseModel):
@@ -45,7 +52,8 @@ def test_a_rule_stays_a_plain_function() -> None:
     declared = rule(weight=0.25, range=(-1, 1), version="2", timeout=3)(brevity)
 
     assert declared is brevity
-    assert spec_of(brevity) == RuleSpec("brevity", 0.25, (-1.0, 1.0), "2", 3, brevity, "1.0 for a short reply.")
+    info = RuleInfo("brevity", "2", 0.25, -1.0, 1.0, timeout=3, doc="1.0 for a short reply.")
+    assert spec_of(brevity) == rule_of(brevity) == DeclaredRule(info, brevity)
 
 
 @pytest.mark.parametrize(
@@ -98,11 +106,12 @@ def test_a_rule_says_what_it_carries_and_that_it_is_held_out() -> None:
     def trajectory(actions: Any) -> float:
         return 1.0
 
-    stateful, windowed = spec_of(fold), spec_of(trajectory)
-    assert isinstance(stateful, RuleSpec)
-    assert isinstance(windowed, RuleSpec)
-    assert (stateful.state, stateful.window, stateful.held_out, stateful.weight) == (State, None, True, 0.0)
-    assert (windowed.state, windowed.window, windowed.held_out) == (None, 50, False)
+    stateful, windowed = rule_of(fold), rule_of(trajectory)
+    assert stateful is not None
+    assert windowed is not None
+    assert (stateful.state, windowed.state) == (State, None)
+    assert stateful.info == RuleInfo("fold", held_out=True, stateful=True)
+    assert windowed.info == RuleInfo("trajectory", window=50)
 
 
 def test_a_rule_that_takes_other_arguments_is_refused() -> None:
@@ -143,13 +152,66 @@ def test_a_consumer_is_named_after_its_function() -> None:
     @consumer(ActionTaken, name="other", version="3", state=State)
     def fold(state: State, action: ActionTaken) -> tuple[State, None]: ...
 
-    plain, stateful = spec_of(joy), spec_of(fold)
-    assert isinstance(plain, ConsumerSpec)
-    assert isinstance(stateful, ConsumerSpec)
+    plain, stateful = bind(joy, CONTEXT), bind(fold, CONTEXT)
+
     assert (plain.name, plain.version, plain.kinds, plain.state) == ("joy", "1", (ActionTaken,), None)
     assert (stateful.name, stateful.version, stateful.state) == ("other", "3", State)
     assert stateful.initial is not None
     assert stateful.initial() == State()
+
+
+def test_what_setup_returns_is_the_last_argument() -> None:
+    """Of the function and of `initial`, and the argument of `version`, `at_once` and `close`; it is asked once."""
+    asked: list[ServiceContext] = []
+
+    def made(context: ServiceContext) -> int:
+        asked.append(context)
+        return 7
+
+    @consumer(ActionTaken, state=State, setup=made, initial=lambda own: State(count=own), version=lambda own: f"v{own}")
+    def fold(state: State, action: ActionTaken, own: int) -> tuple[State, int]:
+        return state, own
+
+    @consumer(ActionTaken, setup=made, at_once=lambda own: 2 * own)
+    async def asks(action: ActionTaken, own: int) -> None: ...
+
+    folding, asking = bind(fold, CONTEXT), bind(asks, CONTEXT)
+
+    assert asked == [CONTEXT, CONTEXT]
+    assert folding.initial is not None
+    assert folding.initial() == State(count=7)
+    assert (folding.version, folding.handle(State(), None)) == ("v7", (State(), 7))
+    assert (asking.at_once, inspect.iscoroutinefunction(asking.handle)) == (14, True)
+
+
+def test_a_consumer_begins_where_it_says() -> None:
+    """At the start of the stream, or behind the weight set in force."""
+    context = replace(CONTEXT, begin=40)
+
+    @consumer(ActionTaken)
+    def all_of_it(action: ActionTaken) -> None: ...
+
+    @consumer(ActionTaken, begin="weights")
+    def from_now(action: ActionTaken) -> None: ...
+
+    assert (bind(all_of_it, context).begin, bind(from_now, context).begin) == (0, 40)
+
+
+def test_only_a_consumer_is_bound() -> None:
+    """A rule runs in a process of its own, and a plain function is nothing yet."""
+    for other in (brevity, rule()(function_named("plain"))):
+        with pytest.raises(ContractError, match="is not declared with @consumer"):
+            bind(other, CONTEXT)
+
+
+def function_named(name: str) -> Any:
+    """A function of an act with this name."""
+
+    def function(action: ActionTaken) -> float:
+        return 1.0
+
+    function.__name__ = name
+    return function
 
 
 @pytest.mark.parametrize("kinds", [(), ("action.taken",), (int,), (object(),)])
@@ -176,15 +238,83 @@ def test_an_async_fold_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [({"batch": 0}, "1 to 1000"), ({"batch": 1001}, "1 to"), ({"batch": 2, "state": State}, "one by one")],
+    [
+        ({"batch": 0}, "1 to 1000"),
+        ({"batch": 1001}, "1 to"),
+        ({"batch": 2, "state": State}, "one by one"),
+        ({"at_once": 2, "state": State}, "a fold or a batch is not handled at_once"),
+        ({"at_once": 2, "batch": 2}, "a fold or a batch is not handled at_once"),
+        ({"at_once": 2}, "with at_once write async def"),
+        ({"linger": -1}, "linger is 0 to 60 seconds, not -1"),
+        ({"linger": float("nan")}, "linger is 0 to 60"),
+        ({"begin": "end"}, 'begin is "start" or "weights"'),
+        ({"initial": State}, "without a state it has no initial one"),
+        ({"close": print}, "there is no setup whose value close"),
+        ({"version": lambda own: "1"}, "there is no setup"),
+        ({"setup": print}, r"with setup write def brevity\(event, value\)"),
+        ({"setup": print, "state": State}, r"with setup write def brevity\(state, event, value\)"),
+        ({"emits": ["reward.assigned"]}, "emits are events"),
+        ({"enabled_by": "edge.brigde"}, "conch.yaml has no key edge.brigde"),
+        ({"instances": "rewards.jugdes"}, "conch.yaml has no key rewards.jugdes"),
+        ({"version": ""}, "version '' is no text"),
+    ],
 )
-def test_a_batch_that_cannot_be_is_refused(words: Any, says: str) -> None:
-    """Of no events, of too many, or for a fold."""
-    with pytest.raises(ContractError, match=says):
+def test_a_consumer_that_cannot_be_is_refused(words: Any, says: str) -> None:
+    """Where it is declared, in one sentence that names the consumer and what is wrong."""
+    with pytest.raises(ContractError, match=f"consumer joy: .*{says}"):
         consumer(ActionTaken, name="joy", **words)(brevity)
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_number_at_once_of_the_settings_is_looked_at_when_it_is_known(number: int) -> None:
+    """None at once would be for ever."""
+
+    @consumer(ActionTaken, setup=lambda _: number, at_once=lambda own: own)
+    async def asks(action: ActionTaken, own: int) -> None: ...
+
+    with pytest.raises(ContractError, match="at_once is at least 1 event"):
+        bind(asks, CONTEXT)
+
+
+def test_a_version_of_the_settings_is_looked_at_when_it_is_known() -> None:
+    """It becomes part of a score's key, as one that is written down does."""
+
+    @consumer(ActionTaken, setup=lambda _: "two words", version=lambda own: own)
+    def worded(action: ActionTaken, own: str) -> None: ...
+
+    with pytest.raises(ContractError, match="consumer worded: version 'two words' is no text of letters"):
+        bind(worded, CONTEXT)
+
+
+def test_a_service_says_what_it_is() -> None:
+    """Its name is the class's or its own; without parentheses, or with a name that is no token, it is refused."""
+
+    @service(name="bell", emits=[AlarmRaised], serves=["conch.ctl._bell.ring"], enabled_by="edge.bridge")
+    def made(context: ServiceContext) -> Any:
+        return context
+
+    declared = spec_of(made)
+    assert isinstance(declared, ServiceDeclaration)
+    assert (declared.name, declared.emits, declared.serves) == ("bell", (AlarmRaised,), ("conch.ctl._bell.ring",))
+    assert (declared.keeps_position, declared.enabled_by) == (True, ("edge.bridge",))
+    with pytest.raises(ContractError, match=r"service made: write @service\(\)"):
+        service(made)
+    with pytest.raises(ContractError, match="service 'A b': a name is"):
+        service(name="A b")(made)
 
 
 def test_what_was_not_declared_is_nothing() -> None:
     """Also when it only looks like it."""
     assert spec_of(print) is None
-    assert spec_of(type("Odd", (), {"__conch__": "rule"})()) is None
+    odd = type("Odd", (), {"__conch__": "rule"})()
+    assert (spec_of(odd), rule_of(odd)) == (None, None)
+
+
+def test_a_consumer_is_no_rule() -> None:
+    """One attribute holds either; the reader of rules passes over a consumer."""
+
+    @consumer(ActionTaken)
+    def joy(action: ActionTaken) -> None: ...
+
+    assert spec_of(joy) is not None
+    assert rule_of(joy) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import pytest
 
 from conch.config import Settings
 from conch.consumer.plugins import discover as discover_module
-from conch.consumer.plugins.discover import Discovery, builtin_names, builtin_services, discover, load_one, reserved
+from conch.consumer.plugins.builtin import builtin_names, builtin_services, reserved
+from conch.consumer.plugins.discover import ConsumerInfo, Discovery, discover, load_one, plugin_of, row_of, rules_of
 from conch.errors import ContractError, UsageError
+from conch.rules import RuleInfo
 
 HEAD = "from conch import consumer, rule\nfrom conch_schemas import ActionTaken\n"
 GOOD = HEAD + '@rule(weight=0.1, range=(0.0, 2.0))\ndef brevity(action):\n    """Short is good."""\n    return 1.0\n'
@@ -42,10 +45,22 @@ def test_a_file_says_what_it_declares(write: Write) -> None:
     found = discover([write(text)])
 
     assert found.broken == ()
-    [brevity], [joy] = found.of("rule"), found.of("consumer")
+    [brevity], [joy] = found.rules, found.consumers
     assert (brevity.name, brevity.weight, brevity.low, brevity.high) == ("brevity", 0.1, 0.0, 2.0)
     assert (brevity.doc, brevity.origin) == ("Short is good.", write(text))
     assert (joy.name, joy.version) == ("joy", "2")
+
+
+def test_a_plug_in_comes_back_from_its_row() -> None:
+    """Another process, or a command that reads the run's file, has the same rule and consumer; a row of a version that
+    knows more or less is read all the same."""
+    rule = RuleInfo("brevity", "2", 0.1, -1.0, 1.0, window=3, origin="b.py", text="x")
+    consumer = ConsumerInfo("joy", "3", ["reward.assigned"], "j.py")
+    rows = json.loads(json.dumps([row_of(rule), row_of(consumer)]))
+
+    assert [plugin_of(row) for row in rows] == [rule, consumer]
+    assert (rows[0]["kind"], rows[1]["kind"]) == ("rule", "consumer")
+    assert rules_of([{"name": "brevity", "weight": 0.1, "newer": True}]) == (RuleInfo("brevity", weight=0.1),)
 
 
 BROKEN = [

@@ -9,9 +9,10 @@ import pytest
 
 from conch.bus import shared_subscription
 from conch.consumer import host as hosting
-from conch.consumer.host import MOST_BREAKS, HostedConsumer, host
+from conch.consumer.host import HostedConsumer, host
 from conch.consumer.runtime.output import ConsumerCounts
 from conch.processes.messages import ConsumerBroke, ConsumerDown
+from conch.retry import MOST_RESTARTS, Backoff
 
 
 class Breaking:
@@ -29,13 +30,13 @@ class Breaking:
         await stop.wait()
 
 
-@pytest.mark.parametrize("often", [MOST_BREAKS - 1, MOST_BREAKS, 1000])
+@pytest.mark.parametrize("often", [MOST_RESTARTS - 1, MOST_RESTARTS, 1000])
 async def test_one_that_breaks_again_and_again_is_left_down(
     bus: Any, monkeypatch: pytest.MonkeyPatch, often: int
 ) -> None:
     """The fifth time in a minute: that is said with the reason, and it is not up; its neighbour is; once less and so is
     it."""
-    monkeypatch.setattr(hosting, "BACKOFF", (0.0,))
+    monkeypatch.setattr(hosting, "CONSUMER", Backoff((0.0,)))
     bad, good, said, stop = Breaking(often), Breaking(0), [], asyncio.Event()
     running = [HostedConsumer("bad", lambda: bad), HostedConsumer("good", lambda: good)]
 
@@ -48,9 +49,9 @@ async def test_one_that_breaks_again_and_again_is_left_down(
         await hosted
 
     assert good.runs == 1
-    assert up == [often < MOST_BREAKS, True]
+    assert up == [often < MOST_RESTARTS, True]
     assert said[0] == ConsumerBroke(consumer="bad", why="ValueError: a version that is no text")
-    assert bad.runs == MOST_BREAKS
+    assert bad.runs == MOST_RESTARTS
     down = "it broke 5 times in a minute, last of ValueError: a version that is no text"
-    assert running[0].down == (down if often >= MOST_BREAKS else "")
-    assert (ConsumerDown(consumer="bad", why=down) in said) is (often >= MOST_BREAKS)
+    assert running[0].down == (down if often >= MOST_RESTARTS else "")
+    assert (ConsumerDown(consumer="bad", why=down) in said) is (often >= MOST_RESTARTS)

@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from conch.consumer.plugins import namespace
-from conch.consumer.plugins.discover import DiscoveredPlugin
 from conch.consumer.plugins.rule_process import RuleWorker
 from conch.python_child import DIRECTORY, environment, python_command
+from conch.rules import RuleInfo
 
 HEAD = "from conch import rule\nimport os, signal, subprocess, sys, time\n@rule()\ndef tested(action):\n    "
 PLANTED = {
@@ -49,7 +49,7 @@ def forgotten() -> Iterator[None]:
 def rule_of(tmp_path: Path, body: str) -> RuleWorker:
     """The worker of a rule with this body."""
     (tmp_path / "own.py").write_text(HEAD + body.replace("\n", "\n    ") + "\n")
-    return RuleWorker(DiscoveredPlugin("rule", "tested", str(tmp_path / "own.py"), "1"), timeout=10, memory_mib=512)
+    return RuleWorker(RuleInfo("tested", "1", origin=str(tmp_path / "own.py")), timeout=10, memory_mib=512)
 
 
 needs_namespaces = pytest.mark.skipif(namespace.why_none() is not None, reason=f"no namespace: {namespace.why_none()}")

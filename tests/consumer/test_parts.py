@@ -9,10 +9,11 @@ from pydantic import ValidationError
 
 from conch.config import Settings
 from conch.consumer.parts import expected_parts
-from conch.consumer.plugins.discover import DiscoveredPlugin, Discovery
+from conch.consumer.plugins.discover import Discovery
 from conch.errors import ConfigError
+from conch.rules import RuleInfo
 
-RULE = DiscoveredPlugin("rule", "brevity", "rules.py", "1", 0.1, -1.0, 1.0)
+RULE = RuleInfo("brevity", "1", 0.1, -1.0, 1.0, origin="rules.py")
 
 
 def settings(**rewards: Any) -> Settings:

@@ -16,10 +16,11 @@ from conch.bus import MemoryBus, MemoryJournal
 from conch.consumer import ConsumerSpec, follow
 from conch.consumer.plugins import backfill as rescoring
 from conch.consumer.plugins.backfill import JudgeBackfill, PureConsumerBackfill, RuleBackfill, rescore
-from conch.consumer.plugins.discover import DiscoveredPlugin, discover
+from conch.consumer.plugins.discover import discover
 from conch.consumer.plugins.rule_process import rule_consumer
 from conch.errors import ConchError
 from conch.experience import MemoryStore, ScoredSince, UnscoredActs
+from conch.rules import RuleInfo
 from conch_schemas import ActionTaken, RewardAssigned, Score, decode, subject_filter
 
 EVERYTHING = ScoredSince()
@@ -56,28 +57,28 @@ def store(act: Any) -> Iterator[MemoryStore]:
 
 
 @pytest.fixture
-def plugin(tmp_path: Path) -> Callable[[str], DiscoveredPlugin]:
+def plugin(tmp_path: Path) -> Callable[[str], RuleInfo]:
     """The rule in this text."""
 
-    def declared(text: str) -> DiscoveredPlugin:
+    def declared(text: str) -> RuleInfo:
         path = tmp_path / "rules.py"
         path.write_text("from conch import rule\nfrom pydantic import BaseModel\n" + text)
-        [found] = discover([str(path)]).plugins
+        [found] = discover([str(path)]).rules
         return found
 
     return declared
 
 
-def agent_queue(one: DiscoveredPlugin) -> RuleBackfill:
+def agent_queue(one: RuleInfo) -> RuleBackfill:
     return RuleBackfill(one, timeout=10, memory_mib=512)
 
 
-def wanted(store: MemoryStore, one: DiscoveredPlugin, since: ScoredSince = EVERYTHING) -> list[UnscoredActs]:
+def wanted(store: MemoryStore, one: RuleInfo, since: ScoredSince = EVERYTHING) -> list[UnscoredActs]:
     return [store.unscored(agent, one.name, one.version, since) for agent in store.agents()]
 
 
 async def scored(
-    bus: Any, store: MemoryStore, one: DiscoveredPlugin, lanes: Sequence[Any], since: ScoredSince = EVERYTHING
+    bus: Any, store: MemoryStore, one: RuleInfo, lanes: Sequence[Any], since: ScoredSince = EVERYTHING
 ) -> int:
     """Score what is wanted; how many were published first by this."""
     told: list[Any] = []

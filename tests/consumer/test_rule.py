@@ -15,9 +15,9 @@ import pytest
 import structlog
 
 from conch.bus import MemoryBus
-from conch.consumer.plugins.discover import DiscoveredPlugin
 from conch.consumer.plugins.namespace import why_none
 from conch.consumer.plugins.rule_process import HEARD, RuleWorker, rule_consumer
+from conch.rules import RuleInfo
 from conch_schemas import Cut, Outcome, RewardAssigned, Score
 
 HEAD = "from conch import rule\nimport os, sys, time, math, asyncio\n@rule()\n"
@@ -33,7 +33,7 @@ async def worker(tmp_path: Path) -> AsyncIterator[Make]:
     def make(body: str, *, timeout: float = 10.0, head: str = HEAD, memory_mib: int = 512) -> RuleWorker:
         path = tmp_path / f"rules_{len(made)}.py"
         path.write_text(head + "def tested(action):\n    " + body.replace("\n", "\n    ") + "\n")
-        plugin = DiscoveredPlugin("rule", "tested", str(path), "7", doc="What it is.\nMore.")
+        plugin = RuleInfo("tested", "7", origin=str(path), doc="What it is.\nMore.")
         made.append(RuleWorker(plugin, timeout=timeout, memory_mib=memory_mib))
         return made[-1]
 
@@ -143,7 +143,7 @@ async def test_a_rule_that_blocks_times_out_and_the_next_act_is_scored(worker: M
 async def test_a_rules_own_timeout_counts(worker: Make, act: Any, tmp_path: Path) -> None:
     """The one that it declares, not the settings'."""
     (tmp_path / "own.py").write_text(HEAD + "def tested(action):\n    time.sleep(60)\n")
-    plugin = DiscoveredPlugin("rule", "tested", str(tmp_path / "own.py"), "1", timeout=0.3)
+    plugin = RuleInfo("tested", "1", origin=str(tmp_path / "own.py"), timeout=0.3)
     one = RuleWorker(plugin, timeout=60, memory_mib=512)
 
     assert (await one.score(act(1))).status == "timeout"
@@ -236,8 +236,8 @@ async def test_a_rule_becomes_another_between_two_acts(act: Any, tmp_path: Path,
         "    return {value}\n"
     )
     go = str(tmp_path / "go")
-    old = DiscoveredPlugin("rule", "tested", "rules.py", "1", text=text.format(go=go, value=0.25))
-    new = DiscoveredPlugin("rule", "tested", "rules.py", "2", high=4.0, text=text.format(go=go, value=3.0))
+    old = RuleInfo("tested", "1", origin="rules.py", text=text.format(go=go, value=0.25))
+    new = RuleInfo("tested", "2", origin="rules.py", high=4.0, text=text.format(go=go, value=3.0))
     one = RuleWorker(old, timeout=10, memory_mib=512)
     first = asyncio.create_task(one.score(act(1)))
     await until(lambda: one._process is not None)
@@ -307,7 +307,7 @@ async def test_garbage_on_the_line_is_an_error(worker: Make, act: Any) -> None:
 async def test_an_async_rule_is_awaited(act: Any, tmp_path: Path) -> None:
     """It may wait for something."""
     (tmp_path / "own.py").write_text(HEAD + "async def tested(action):\n    await asyncio.sleep(0)\n    return 0.75\n")
-    one = RuleWorker(DiscoveredPlugin("rule", "tested", str(tmp_path / "own.py"), "1"), timeout=10, memory_mib=512)
+    one = RuleWorker(RuleInfo("tested", "1", origin=str(tmp_path / "own.py")), timeout=10, memory_mib=512)
 
     assert (await one.score(act(1))).value == 0.75
     await one.close()
@@ -333,7 +333,7 @@ async def test_an_async_rule_harms_itself_alone(act: Any, tmp_path: Path) -> Non
     )
     lines = [f"    if action.cycle == {2 * number + 1}: {body}\n" for number, (body, _, _) in enumerate(cases)]
     (tmp_path / "own.py").write_text(head + "".join(lines) + "    return len(asyncio.all_tasks()) / 10\n")
-    one = RuleWorker(DiscoveredPlugin("rule", "tested", str(tmp_path / "own.py"), "1"), timeout=1.0, memory_mib=512)
+    one = RuleWorker(RuleInfo("tested", "1", origin=str(tmp_path / "own.py")), timeout=1.0, memory_mib=512)
 
     for number, (body, status, value) in enumerate(cases):
         score = await one.score(act(2 * number + 1))
@@ -395,7 +395,7 @@ async def test_a_rules_score_is_published_for_every_act(
     """End to end: the act in, `reward.assigned` out, with the rule as its scorer; what fails is a status, no letter."""
     path = tmp_path / "rules.py"
     path.write_text(HEAD + "def tested(action):\n    return 1 / (action.cycle - 2) if action.cycle != 4 else None\n")
-    spec, worker = rule_consumer(DiscoveredPlugin("rule", "tested", str(path), "3"), timeout=10, memory_mib=512)
+    spec, worker = rule_consumer(RuleInfo("tested", "3", origin=str(path)), timeout=10, memory_mib=512)
 
     async with MemoryBus() as bus:
         async with run(bus, spec) as runtime:

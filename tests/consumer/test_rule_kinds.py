@@ -60,7 +60,7 @@ async def made(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
         path.write_text(text)
         found = discover([str(path)])
         assert not found.broken, found.broken
-        spec, worker = rule_consumer(found.plugins[0], timeout=timeout, memory_mib=512)
+        spec, worker = rule_consumer(found.rules[0], timeout=timeout, memory_mib=512)
         workers.append(worker)
         return spec, worker
 

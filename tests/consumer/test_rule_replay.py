@@ -51,7 +51,7 @@ async def made(tmp_path: Path, flag: Path) -> AsyncIterator[Callable[[str], Any]
     def make(failing: str) -> Any:
         path = tmp_path / "streaks.py"
         path.write_text(RULE.format(flag=str(flag), failing=failing.format(flag=str(flag))))
-        spec, worker = rule_consumer(discover([str(path)]).plugins[0], timeout=2.0, memory_mib=512)
+        spec, worker = rule_consumer(discover([str(path)]).rules[0], timeout=2.0, memory_mib=512)
         workers.append(worker)
         return spec
 

@@ -28,7 +28,8 @@ from conch.consumer import ServiceContext
 from conch.experience import SqliteStore
 from conch.home import Home
 from conch_schemas import Event, ExperienceRecorded, encode, subject_of
-from conch_services.dashboard.service import DashboardService, dashboard_service
+from conch_services.dashboard import dashboard_service
+from conch_services.dashboard.service import DashboardService
 from conch_services.dashboard.world import DashboardContext
 from tests.dashboard.life import Life
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from conch.config import Settings
 from conch.consumer import ServiceContext
-from conch.consumer.plugins.discover import builtin_services
+from conch.consumer.plugins.builtin import builtin_services
 from conch.rewards.weights import weight_set, weights_version
 from conch.text import cut
 from conch_schemas import (

@@ -11,7 +11,7 @@ from playwright.async_api import Browser, Page, expect
 from conch.bus import MemoryBus, shared_subscription
 from conch.config import Settings, UiSettings
 from conch.consumer import ServiceContext
-from conch_services.dashboard.service import dashboard_service
+from conch_services.dashboard import dashboard_service
 from tests.dashboard.conftest import Dashboard, Seeded, browser_logged_in
 
 Until = Callable[..., Awaitable[None]]

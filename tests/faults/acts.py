@@ -16,7 +16,8 @@ from typing import Any
 
 from conch.bus import Bus, OutgoingMessage, SharedSubscription
 from conch.config import RewardSettings, Settings
-from conch.consumer import ConsumerRuntime, ConsumerSpec, Service, ServiceContext
+from conch.consumer import ConsumerRuntime, ConsumerSpec, Service, ServiceContext, bind
+from conch.consumer.plugins.builtin import builtin_services
 from conch.rewards import weight_set, weights_version
 from conch_schemas import (
     Action,
@@ -37,10 +38,7 @@ from conch_schemas import (
     subject_filter,
     subject_of,
 )
-from conch_services.curiosity.consumer import curiosity_consumer
-from conch_services.needs.consumer import needs_consumer
-from conch_services.reward.consumer import reward_consumer
-from conch_services.store.consumer import store_service
+from conch_services.reward.consumer import reward as reward_consumer
 
 AGENT = "echo"
 UID = uuid.uuid5(uuid.NAMESPACE_URL, AGENT)
@@ -49,7 +47,6 @@ PARTS = 10
 """Scores of an act: five by reward, one by needs, and those of curiosity."""
 OF_CURIOSITY = 4
 """exploration, intrinsic, diversity, repetition."""
-_MADE = {"reward": reward_consumer, "needs": needs_consumer, "curiosity": curiosity_consumer, "store": store_service}
 
 
 def context(home: Path, deadline: float = 30.0) -> ServiceContext:
@@ -97,7 +94,7 @@ def ready(event: Event) -> OutgoingMessage:
 
 def made(name: str, own: ServiceContext, shared_events: SharedSubscription) -> ConsumerRuntime | Service:
     """A consumer that comes with Conch."""
-    one: Any = _MADE[name](own)
+    one: Any = builtin_services([name])[name](own)
     return ConsumerRuntime(shared_events, one) if isinstance(one, ConsumerSpec) else one
 
 
@@ -109,7 +106,7 @@ class Scenes:
         self.count = 0
         self._bus, self._draw = bus, random.Random(seed)
         self._own = context(home)
-        self._reward = reward_consumer(self._own).handle
+        self._reward = bind(reward_consumer, self._own).handle
 
     async def begin(self) -> None:
         """Say what the acts are weighed by."""

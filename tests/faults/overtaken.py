@@ -25,17 +25,17 @@ from pydantic import BaseModel
 from conch.bus import Bus, shared_subscription
 from conch.bus.checkpoints import state_key
 from conch.config import Settings
-from conch.consumer import ConsumerSpec, ServiceContext, follow
+from conch.consumer import ConsumerSpec, ServiceContext, bind, follow
 from conch.consumer.group import membership, shared
 from conch.consumer.group.membership import joined
 from conch.consumer.group.position import holder_of
 from conch.consumer.group.shared import SharedConsumer
 from conch.consumer.plugins import rule_process
-from conch.consumer.plugins.discover import DiscoveredPlugin
 from conch.consumer.plugins.rule_state import OwnRuleState
 from conch.consumer.runtime import loop
 from conch.experience.assemble import judge
 from conch.rewards.progress import SCORER
+from conch.rules import RuleInfo
 from conch.witness import verify
 from conch_schemas import (
     ActionTaken,
@@ -53,12 +53,12 @@ from conch_schemas import (
     source_of,
     subject_of,
 )
-from conch_services.curiosity.consumer import curiosity_consumer
-from conch_services.needs.consumer import needs_consumer
-from conch_services.progress.consumer import progress_consumer
-from conch_services.reward.consumer import reward_consumer
-from conch_services.watch.consumer import watch_consumer
-from conch_services.witness.consumer import witness_consumer
+from conch_services.curiosity.consumer import curiosity as curiosity_consumer
+from conch_services.needs.consumer import needs as needs_consumer
+from conch_services.progress.consumer import progress as progress_consumer
+from conch_services.reward.consumer import reward as reward_consumer
+from conch_services.watch.consumer import watch as watch_consumer
+from conch_services.witness.consumer import witness as witness_consumer
 from tests.faults.acts import UID, act
 
 AGENTS = ("echo", "delta", "gamma")
@@ -103,16 +103,16 @@ class _InProcess(rule_process.RuleWorker):
 
 def _rule(name: str, **carries: Any) -> ConsumerSpec:
     with patch.object(rule_process, "RuleWorker", _InProcess):
-        plugin = DiscoveredPlugin("rule", name, "test", "1", low=0.0, high=1000.0, **carries)
+        plugin = RuleInfo(name, "1", origin="test", low=0.0, high=1000.0, **carries)
         return rule_process.rule_consumer(plugin, timeout=60.0, memory_mib=64)[0]
 
 
 def folds(home: Path) -> dict[str, ConsumerSpec]:
     """Every fold that comes with Conch; of plug-ins a fold, a rule with a state and one with a window."""
     own = ServiceContext(Settings.model_validate({"watch": {"recent": 20, "earlier": 20}}), home)
-    made = [make(own) for make in (witness_consumer, needs_consumer, curiosity_consumer, progress_consumer)]
+    made = [bind(one, own) for one in (witness_consumer, needs_consumer, curiosity_consumer, progress_consumer)]
     made += [
-        watch_consumer(own),
+        bind(watch_consumer, own),
         ConsumerSpec("count", "1", (ActionTaken,), count, state=Seen, initial=Seen, emits=(CycleReflected,)),
         _rule("ordinal", stateful=True),
         _rule("window", window=4),
@@ -123,7 +123,7 @@ def folds(home: Path) -> dict[str, ConsumerSpec]:
 def life(spec: ConsumerSpec, home: Path, agent: str) -> list[Event]:
     """What the fold reads of one agent: acts, and what the other consumers say of them."""
     others = folds(home)
-    reward, states = reward_consumer(ServiceContext(Settings(), home)), {}
+    reward, states = bind(reward_consumer, ServiceContext(Settings(), home)), {}
     facts: list[Event] = [_weights(agent)] if spec.name == SCORER else []
     for cycle in range(CYCLES):
         done = act(cycle, agent=agent)

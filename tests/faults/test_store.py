@@ -15,8 +15,9 @@ import pytest
 
 from conch.bus import Bus
 from conch.bus.server import EmbeddedServer
+from conch.consumer import bind
 from conch_schemas import ActionTaken, ExperienceRecorded, NeedsChanged, NoveltyMeasured
-from conch_services.needs.consumer import needs_consumer
+from conch_services.needs.consumer import needs
 from tests.conftest import TOKEN
 from tests.faults.acts import PARTS, SCORERS, Scenes, Stored, act, context, stored, streamed
 from tests.faults.consumers import FENCED
@@ -109,7 +110,7 @@ async def test_a_copy_that_wakes_up_never_forks_the_needs(
         assert await asleep.wait() == 0
         stream = await streamed(bus)
 
-    spec, expected = needs_consumer(context(tmp_path)), []
+    spec, expected = bind(needs, context(tmp_path)), []
     assert spec.initial is not None
     state = spec.initial()
     for cycle in range(scenes.count):

@@ -25,6 +25,8 @@ FLOORS = [
         "home",
         "log",
         "python_child",
+        "retry",
+        "rules",
         "run_info",
         "telemetry",
         "text",
@@ -52,6 +54,7 @@ FLOORS = [
     {"library", "testing"},
 ]
 """Of conch, lowest first: a folder or module imports its own floor and those below."""
+PURE = ["rules", "needs", "curiosity", "witness", "values"]
 
 
 def _files(package: str) -> list[Path]:
@@ -103,6 +106,17 @@ def test_inside_conch_every_arrow_points_downwards() -> None:
             target = name.split(".")
             if target[0] == "conch" and len(target) > 1:
                 assert floor.get(target[1], 0) <= floor[parts[1]], f"{path} imports {name} from a floor above"
+
+
+def test_what_is_pure_reads_no_bus_no_store_and_no_network() -> None:
+    """Rules, needs, curiosity, marks and values are functions of values; they import nothing that could do more."""
+    forbidden = {"asyncio.subprocess", "http", "httpx", "nats", "socket", "sqlite3", "subprocess", "urllib.request"}
+    for package in PURE:
+        for path in (PACKAGES["conch"] / "conch" / package).rglob("*.py"):
+            for name in imports(path.read_text()):
+                assert name not in forbidden, f"{path} imports {name}"
+                assert name.partition(".")[0] not in forbidden, f"{path} imports {name}"
+                assert not name.startswith(("conch.bus", "conch.experience")), f"{path} imports {name}"
 
 
 def test_a_wrong_arrow_is_seen() -> None:

@@ -18,9 +18,10 @@ from conch.consumer import ConsumerRuntime, ConsumerSpec
 from conch.consumer.emitted import emitted
 from conch.consumer.group.membership import Membership
 from conch.consumer.group.shared import SharedConsumer
-from conch.consumer.plugins.discover import builtin_names, builtin_services, wanted_builtin
+from conch.consumer.plugins.builtin import builtin_names, builtin_services, wanted_builtin
 from conch.consumer.service import ServiceContext
 from conch.processes.messages import ConsumerNote, ConsumerReport
+from conch.retry import Backoff
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
@@ -60,7 +61,7 @@ async def judging(bus: Bus, spec: ConsumerSpec) -> AsyncIterator[ConsumerRuntime
     """It runs; leaving stops it in order."""
     assert spec.close is not None
     async with shared_subscription(bus) as shared_events:
-        runtime, stop = ConsumerRuntime(shared_events, spec, retry_seconds=(0.001,)), asyncio.Event()
+        runtime, stop = ConsumerRuntime(shared_events, spec, backoff=Backoff((0.001,))), asyncio.Event()
         running = asyncio.create_task(runtime.run(stop))
         try:
             yield runtime
@@ -274,12 +275,12 @@ async def test_a_shared_judge_lets_go_of_its_file_when_it_ends(spec: Specs) -> N
 
 
 def test_without_judges_nothing_of_them_is_loaded() -> None:
-    """Neither the service nor what it asks endpoints with is imported by a run that has none."""
+    """Neither the judge nor what it asks endpoints with is imported by a run that has none."""
     program = (
         "import sys; from conch.config import Settings; import conch.consumer.process, conch.cli.run.tree;"
-        "from conch.consumer.plugins.discover import builtin_services, wanted_builtin;"
+        "from conch.consumer.plugins.builtin import builtin_services, wanted_builtin;"
         "builtin_services(wanted_builtin(Settings(), ()));"
-        "judges = ('httpx2', 'conch.judge', 'conch_services.judge');"
+        "judges = ('httpx2', 'conch.judge');"
         "sys.exit(any(name.startswith(judges) for name in sys.modules))"
     )
 

@@ -29,9 +29,10 @@ from conch_schemas import (
     source_of,
     subject_of,
 )
+from conch_services.metrics import metrics_service
 from conch_services.metrics.counting import EventCounter, WatchedFigures
 from conch_services.metrics.instruments import Instruments
-from conch_services.metrics.service import MetricsService, metrics_service
+from conch_services.metrics.service import MetricsService
 from tests.hosted import hosted
 
 UID = "6f3f0d1e-56a0-4a3f-9c6b-0a8f3f1f1c11"

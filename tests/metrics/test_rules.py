@@ -11,12 +11,13 @@ import pytest
 import yaml
 
 from conch.config import Settings
-from conch.consumer.plugins.discover import DiscoveredPlugin, Discovery
+from conch.consumer.plugins.discover import Discovery
 from conch.metrics.alerts import ALARMS
 from conch.metrics.rules import as_yaml, rule_groups
+from conch.rules import RuleInfo
 from conch_schemas import AlarmKind
 
-JOY = DiscoveredPlugin("rule", "joy", "joy.py", "1", weight=0.2, low=0.0, high=4.0)
+JOY = RuleInfo("joy", "1", origin="joy.py", weight=0.2, low=0.0, high=4.0)
 MINUTES = 480
 """Of the figures that a test makes: more than the rules look back."""
 
@@ -169,7 +170,7 @@ def promtool(needs: Callable[[str, str], None], tmp_path: Path) -> Callable[...,
     return run
 
 
-def _groups(*plugins: DiscoveredPlugin, **settings: Any) -> list[dict[str, Any]]:
+def _groups(*plugins: RuleInfo, **settings: Any) -> list[dict[str, Any]]:
     return rule_groups(Settings.model_validate(settings), Discovery(plugins))
 
 

@@ -302,6 +302,32 @@ async def test_words_come_from_what_was_read(file: Path, prompt: Asking) -> None
     assert any("nautilus" in thought for thought in said)
 
 
+@pytest.mark.parametrize(
+    ("tool", "args", "effect", "written"),
+    [
+        ("filesystem", {"operation": "write"}, None, True),
+        ("filesystem", {"operation": "delete"}, None, True),
+        ("filesystem", {"operation": "mkdir"}, None, False),
+        ("filesystem", {"operation": "read"}, None, False),
+        ("shell", {"command": "echo kelp >> a.md"}, "workspace", True),
+        ("shell", {"command": "cat a.md"}, "workspace", False),
+        ("git", {"operation": "checkout"}, "workspace", False),
+        ("pen", {}, "workspace", True),
+        ("pen", {}, "world", False),
+        ("pen", {}, None, False),
+    ],
+)
+async def test_it_notices_what_there_is_to_stage(
+    file: Path, prompt: Asking, tool: str, args: dict[str, Any], effect: Any, written: bool
+) -> None:
+    """By what the tool declares; git's own operations and an empty directory leave nothing to stage."""
+    mind, act = ReflexMind(file), Action(kind="TOOL", valid=True, tool=tool, args=args, declared_effect=effect)
+
+    await mind.complete(prompt(cycle=2, recent=(RecentOutcome(1, act, "success", ""),)))
+
+    assert mind._memory.written is written
+
+
 async def test_without_tools_it_rests_or_reflects(file: Path, prompt: Asking) -> None:
     """Tools that are not there are not called, strange ones are left alone; an empty workspace is no trouble."""
     mind = ReflexMind(file)

@@ -15,6 +15,7 @@ import aiomqtt
 import pytest
 
 from conch.config import Settings
+from conch.retry import Backoff
 from conch_services.mqtt import link as links
 from conch_services.mqtt.link import BrokerLink
 from conch_services.mqtt.wire import BrokerConnection, BrokerRefusalError
@@ -92,7 +93,7 @@ async def test_a_connection_that_is_lost_is_made_again(broker: Any, ours: Any, u
 
 async def test_why_is_said_once(ours: Any, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that is not there is said once, in one sentence, however often it is tried."""
-    monkeypatch.setattr(links, "REST_SECONDS", (0.001,))
+    monkeypatch.setattr(links, "BROKER", Backoff((0.001,)))
     tried: list[None] = []
     why = BrokerLink._why
     monkeypatch.setattr(BrokerLink, "_why", lambda *args, **named: tried.append(None) or why(*args, **named))
@@ -230,7 +231,7 @@ async def test_a_broker_that_hangs_up_after_its_welcome_counts_as_away(
     ours: Any, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection on which nothing was ever acknowledged is none, however often it is begun."""
-    monkeypatch.setattr(links, "REST_SECONDS", (0.001,))
+    monkeypatch.setattr(links, "BROKER", Backoff((0.001,)))
     welcome = b"\x20\x03\x00\x00\x00"
     async with stub(welcome + b"!") as url:
         one = ours(url)
@@ -244,7 +245,7 @@ async def test_a_broker_that_hangs_up_after_its_welcome_counts_as_away(
 
 async def test_a_broker_of_mqtt_3(ours: Any, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that refuses MQTT 5 is spoken to in 3.1.1."""
-    monkeypatch.setattr(links, "REST_SECONDS", (0.001,))
+    monkeypatch.setattr(links, "BROKER", Backoff((0.001,)))
     asked: list[int] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

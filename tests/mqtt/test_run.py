@@ -16,7 +16,7 @@ import pytest
 
 from conch.cli.common import open_bus
 from conch.config import Settings
-from conch.consumer.plugins.discover import wanted_builtin
+from conch.consumer.plugins.builtin import wanted_builtin
 from conch.home import Home
 
 CONCH = Path(sys.executable).with_name("conch")
@@ -134,9 +134,9 @@ def test_without_a_broker_nothing_of_mqtt_is_loaded() -> None:
     """Neither the service nor aiomqtt is imported by a run that knows of no broker."""
     program = (
         "import sys; from conch.config import Settings; import conch.consumer.process;"
-        "from conch.consumer.plugins.discover import builtin_services, wanted_builtin;"
+        "from conch.consumer.plugins.builtin import builtin_services, wanted_builtin;"
         "builtin_services(wanted_builtin(Settings(), ()));"
-        "sys.exit(any(name.startswith(('aiomqtt', 'paho', 'conch_services.mqtt')) for name in sys.modules))"
+        "sys.exit(any(name.startswith(('aiomqtt', 'paho', 'conch_services.mqtt.')) for name in sys.modules))"
     )
 
     done = subprocess.run([sys.executable, "-c", program], check=False)

@@ -20,7 +20,7 @@ import paho.mqtt.client as paho
 import pytest
 
 from conch.config import Settings
-from conch.consumer.plugins.discover import wanted_builtin
+from conch.consumer.plugins.builtin import wanted_builtin
 from tests.ops.containers import CONCH, OPS, PATIENCE, PROGRAMS, Containers, compose
 
 SCHEMA = OPS.parent / "tests" / "data" / "compose-spec.json"

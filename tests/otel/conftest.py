@@ -35,8 +35,9 @@ from conch_schemas import (
     subject_of,
     traceparent_of,
 )
+from conch_services.otel import otel_service
 from conch_services.otel import service as module
-from conch_services.otel.service import OtelService, otel_service
+from conch_services.otel.service import OtelService
 from tests.hosted import hosted
 
 UID = str(uuid.uuid5(uuid.NAMESPACE_URL, "otel"))

@@ -14,13 +14,13 @@ from conch.bus.memory import MemoryBus
 from conch.config import Settings
 from conch.config.load import read
 from conch.consumer import Service, ServiceContext
-from conch.consumer.plugins.discover import builtin_services, wanted_builtin
+from conch.consumer.plugins.builtin import builtin_services, wanted_builtin
 from conch.errors import ConfigError, UsageError
 from conch.home import Home
 from conch.processes.messages import ConsumerWaits
 from conch_schemas import trace_of
+from conch_services.otel import otel_service
 from conch_services.otel import service as module
-from conch_services.otel.service import otel_service
 from tests.otel.conftest import SECRET, UID, Collector, Running, attributes, cycle_facts, publish, reward
 
 

@@ -14,18 +14,19 @@ from hypothesis import strategies as st
 
 from conch.bus import Access
 from conch.config import Settings
-from conch.consumer.plugins.discover import DiscoveredPlugin
+from conch.consumer.plugins.discover import PluginRow
 from conch.errors import ContractError
 from conch.processes import messages
 from conch.processes.line import PipeMessage, decode_line, kind_of
 from conch.processes.rule_messages import RuleAnswer, RuleInput, RuleTask, decode_answer
 from conch.processes.supervisor import MOST_UNREADABLE, ChildProcess, ChildRecord
+from conch.rules import RuleInfo
 from conch.values import Values
 
 REPORTS: tuple[type[PipeMessage], ...] = tuple(
     kind for one in get_args(messages.Report) for kind in (get_args(one) or (one,))
 )
-PLUGIN = DiscoveredPlugin("rule", "brevity", "/rules/brevity.py", "1", weight=0.2, text="@rule…", window=3)
+PLUGIN = RuleInfo(name="brevity", version="1", weight=0.2, origin="/rules/brevity.py", text="@rule…", window=3)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
 
@@ -86,7 +87,7 @@ def test_the_starts_are_read_as_they_were_written() -> None:
     home = Path(os.fsdecode(b"/home/\xff\xc3\xa9"))
     begun = messages.AgentBegun(agent="echo", until=None, decisions=7)
     several: list[messages.ChildStart] = [
-        messages.ConsumersStart[DiscoveredPlugin](
+        messages.ConsumersStart[PluginRow](
             settings=settings, home=home, access=Access("nats://there", token="hush"), name="conch-consumers",
             agents=("echo", "delta"), builtin=("reward",), plugins=(PLUGIN,), keeps=True, reloads=True, since=9,
         ),
@@ -108,17 +109,15 @@ def test_the_starts_are_read_as_they_were_written() -> None:
 
 def test_a_command_names_its_kind_and_carries_rules() -> None:
     """The child tells by it which handler is meant."""
-    line = messages.ChangeRules[DiscoveredPlugin](rules=(PLUGIN,)).encode()
+    line = messages.ChangeRules[PluginRow](rules=(PLUGIN,)).encode()
 
     assert [kind_of(one.encode(), "a command") for one in (messages.StopCommand(), messages.FinishCommand())] == [
         "stop",
         "finish",
     ]
     assert kind_of(line, "a command") == "change_rules"
-    [rule] = decode_line(messages.ChangeRules[DiscoveredPlugin], line, "a command").rules
-    assert rule == DiscoveredPlugin(
-        "rule", "brevity", "/rules/brevity.py", "1", weight=0.2, text="@rule…", window=3, emits=[]
-    )
+    [rule] = decode_line(messages.ChangeRules[PluginRow], line, "a command").rules
+    assert rule == PLUGIN
 
 
 @pytest.mark.parametrize("report", [messages.ConsumerWaits(consumer="otel", why="away"), messages.Heartbeat()])
@@ -170,7 +169,7 @@ async def test_what_a_child_prints_beside_its_reports_is_a_sentence_in_the_log(
     )  # fmt: skip
 
     async def start() -> messages.ChildStart:
-        return messages.ConsumersStart[DiscoveredPlugin](
+        return messages.ConsumersStart[PluginRow](
             settings=Settings(), home=tmp_path, access=Access("nats://there"), name="conch-joy", agents=("echo",)
         )
 

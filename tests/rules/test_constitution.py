@@ -275,6 +275,15 @@ def test_only_what_can_change_something_is_a_change(
     assert changes_something(act(tool=tool, args=args, status=status)) is expected
 
 
+@pytest.mark.parametrize(("effect", "expected"), [("read", False), ("workspace", True), ("world", True), (None, True)])
+def test_a_tool_of_ones_own_changes_what_it_declares(act: Act, effect: Any, expected: bool) -> None:
+    """An operation without a declared effect counts as one on the world: it is a change."""
+    done = act(tool="telescope", args={"operation": "turn"}, status="success")
+    action = done.model_copy(update={"action": done.action.model_copy(update={"declared_effect": effect})})
+
+    assert changes_something(action) is expected
+
+
 def test_a_failed_change_is_below_the_floor_of_the_gate(act: Act) -> None:
     """An act is scored as a turn: alignment is its normalised total, with all evidence and what has none."""
     action = act(tool="filesystem", args=WRITE, status="error")

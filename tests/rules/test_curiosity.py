@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.config import RewardSettings, Settings
-from conch.consumer import ServiceContext
+from conch.consumer import ServiceContext, bind
 from conch.curiosity import (
     CuriosityMeasure,
     CuriosityState,
@@ -38,7 +38,7 @@ from conch_schemas import (
     decode,
     encode,
 )
-from conch_services.curiosity.consumer import curiosity_consumer
+from conch_services.curiosity.consumer import curiosity
 
 Act = Callable[..., ActionTaken]
 Check = Callable[..., GoalCheck]
@@ -372,7 +372,7 @@ def test_a_repeated_fact_changes_nothing(act: Act, acts: list[tuple[str, str, st
 
 def test_the_consumer_publishes_what_the_fold_found(act: Act) -> None:
     """The event follows from the act and survives the wire; the state survives as JSON, a repeat says nothing."""
-    spec = curiosity_consumer(ServiceContext(Settings(), Path()))
+    spec = bind(curiosity, ServiceContext(Settings(), Path()))
     assert spec.initial is not None
     assert spec.state is not None
     action = act(2, output="news")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from conch.config import Settings
-from conch.consumer import ServiceContext, follow
+from conch.consumer import ServiceContext, bind, follow
 from conch.consumer.spec import ConsumerSpec
 from conch_schemas import (
     ActionTaken,
@@ -24,17 +24,17 @@ from conch_schemas import (
     RewardAssigned,
     Score,
 )
-from conch_services.curiosity.consumer import curiosity_consumer
-from conch_services.needs.consumer import needs_consumer
-from conch_services.reward.consumer import reward_consumer
-from conch_services.witness.consumer import witness_consumer
+from conch_services.curiosity.consumer import curiosity as curiosity_consumer
+from conch_services.needs.consumer import needs as needs_consumer
+from conch_services.reward.consumer import reward as reward_consumer
+from conch_services.witness.consumer import witness as witness_consumer
 
 Act = Callable[..., ActionTaken]
 CONTEXT = ServiceContext(Settings(), Path())
 FOLDS: dict[str, ConsumerSpec] = {
-    make.__name__: make(CONTEXT) for make in (needs_consumer, curiosity_consumer, witness_consumer)
+    one.__name__: bind(one, CONTEXT) for one in (needs_consumer, curiosity_consumer, witness_consumer)
 }
-REWARD = reward_consumer(CONTEXT)
+REWARD = bind(reward_consumer, CONTEXT)
 
 DEEDS = st.lists(
     st.tuples(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.config import NeedSettings, NeedsSettings, Settings
-from conch.consumer import ServiceContext
+from conch.consumer import ServiceContext, bind
 from conch.errors import ConfigError
 from conch.needs import (
     NeedsMeasure,
@@ -25,7 +25,7 @@ from conch.needs import (
     table_of,
 )
 from conch_schemas import ActionTaken, RewardAssigned, Score, decode, encode
-from conch_services.needs.consumer import needs_consumer
+from conch_services.needs.consumer import needs
 
 Act = Callable[..., ActionTaken]
 
@@ -238,7 +238,7 @@ def test_a_repeated_act_changes_nothing(act: Act, acts: list[tuple[str, str, str
 
 def test_the_consumer_publishes_what_the_fold_found(act: Act) -> None:
     """The event follows from the act, survives the wire, and a repeated act says nothing; the state survives too."""
-    spec = needs_consumer(ServiceContext(Settings(), Path()))
+    spec = bind(needs, ServiceContext(Settings(), Path()))
     assert spec.initial is not None
     assert spec.state is not None
     action = act(4, output="news")

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.config import RewardSettings, Settings
-from conch.consumer import ServiceContext
+from conch.consumer import ServiceContext, bind
 from conch.rewards import PRINCIPLES, builtin_scores, execution_reward, goal_reward
 from conch_schemas import ActionTaken, GoalCheck, Score
-from conch_services.reward.consumer import reward_consumer
+from conch_services.reward.consumer import reward
 
 Act = Callable[..., ActionTaken]
 Check = Callable[..., GoalCheck]
@@ -125,7 +125,7 @@ def test_every_act_has_three_scores_in_range(
 
 def test_the_consumer_says_the_same_fact_for_the_same_act(act: Act) -> None:
     """One event with five scores and seven principles an act, its id derived from the act's."""
-    spec = reward_consumer(ServiceContext(Settings(), Path()))
+    spec = bind(reward, ServiceContext(Settings(), Path()))
     action = act(3)
 
     first, second = spec.handle(action), spec.handle(action)

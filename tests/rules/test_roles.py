@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.config import BUILTIN_WEIGHTS, ConstitutionSettings, RewardSettings
-from conch.rewards import PluginPart, weight_set
+from conch.rewards import weight_set
 from conch.rewards.total import Total, total
+from conch.rules import RuleInfo
 from conch_schemas import Part, Score
 
-LAVISH = weight_set([PluginPart("lavish", 0.5, (0.0, 1e6), "lavish")], RewardSettings())
+LAVISH = weight_set([RuleInfo("lavish", weight=0.5, low=0.0, high=1e6)], RewardSettings())
 """With a part that buys whatever it likes."""
 
 
@@ -68,7 +69,7 @@ def test_a_repetition_costs_after_the_cap() -> None:
 
 def test_a_penalty_may_bring_a_total_below_minus_one() -> None:
     """The cap of the cycle comes before it."""
-    parts = weight_set([PluginPart("harsh", 1.0, (-9.0, 0.0), "harsh")], RewardSettings())
+    parts = weight_set([RuleInfo("harsh", weight=1.0, low=-9.0, high=0.0)], RewardSettings())
 
     assert _total({"harsh": -9.0, "repetition": -0.5}, parts).total == -1.5
 
@@ -117,7 +118,7 @@ def test_the_floor_can_be_set() -> None:
 
 def test_a_held_out_part_changes_no_total() -> None:
     """What is held out is shown and counts nothing."""
-    parts = weight_set([PluginPart("exam", 0.0, (0.0, 1.0), "exam", held_out=True)], RewardSettings())
+    parts = weight_set([RuleInfo("exam", weight=0.0, low=0.0, high=1.0, held_out=True)], RewardSettings())
 
     assert _total({"format": 0.5, "exam": 1.0}, parts) == _total({"format": 0.5, "exam": 0.0}, parts)
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from conch.config import BUILTIN_WEIGHTS, RewardSettings
 from conch.errors import ConfigError
-from conch.rewards import PluginPart, sums_to_one, weight_set, weights_version
+from conch.rewards import sums_to_one, weight_set, weights_version
 from conch.rewards.total import total
+from conch.rules import RuleInfo
 from conch_schemas import Part, Score
 
 SETTINGS = RewardSettings()
@@ -39,8 +40,8 @@ def _scored(values: Mapping[str, float]) -> dict[str, Score]:
     return {component: _score(component, value) for component, value in values.items()}
 
 
-def _brevity(weight: float, name: str = "brevity") -> PluginPart:
-    return PluginPart(name, weight, (0.0, 1.0), name)
+def _brevity(weight: float, name: str = "brevity") -> RuleInfo:
+    return RuleInfo(name, weight=weight, low=0.0, high=1.0)
 
 
 def test_the_built_in_parts_have_their_weights_and_scorers() -> None:
@@ -125,7 +126,7 @@ def test_what_bears_on_the_total_cannot_be_paid(name: str) -> None:
 
 def test_a_held_out_rule_cannot_be_paid() -> None:
     """A weight for a held-out part is refused with its name."""
-    held_out = PluginPart("exam", 0.1, (0.0, 1.0), "exam", held_out=True)
+    held_out = RuleInfo("exam", weight=0.1, low=0.0, high=1.0, held_out=True)
 
     with pytest.raises(ConfigError, match="exam is held out"):
         weight_set([held_out], SETTINGS)
@@ -171,7 +172,7 @@ def test_a_capped_part_has_a_line_for_its_cap() -> None:
 
 def test_the_cycle_is_capped_by_a_line() -> None:
     """More than 1 is brought to 1 by a last line."""
-    parts = weight_set([PluginPart("lavish", 0.5, (0.0, 10.0), "lavish")], SETTINGS)
+    parts = weight_set([RuleInfo("lavish", weight=0.5, low=0.0, high=10.0)], SETTINGS)
 
     result = total(parts, _scored({"lavish": 10.0}))
 

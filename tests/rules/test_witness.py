@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch.config import Settings
-from conch.consumer import ServiceContext
+from conch.consumer import ServiceContext, bind
 from conch.rewards import PRINCIPLES, principles_of
 from conch.witness import (
     GENESIS,
@@ -42,10 +42,10 @@ from conch_schemas import (
     decode,
     encode,
 )
-from conch_services.curiosity.consumer import curiosity_consumer
-from conch_services.needs.consumer import needs_consumer
-from conch_services.reward.consumer import reward_consumer
-from conch_services.witness.consumer import witness_consumer
+from conch_services.curiosity.consumer import curiosity as curiosity_consumer
+from conch_services.needs.consumer import needs as needs_consumer
+from conch_services.reward.consumer import reward as reward_consumer
+from conch_services.witness.consumer import witness as witness_consumer
 
 Act = Callable[..., ActionTaken]
 
@@ -53,7 +53,7 @@ Act = Callable[..., ActionTaken]
 def _facts(*acts: ActionTaken) -> list[Event]:
     """The acts, each followed by what the three scorers say of it."""
     own = ServiceContext(Settings(), Path())
-    reward, needs, curiosity = reward_consumer(own), needs_consumer(own), curiosity_consumer(own)
+    reward, needs, curiosity = bind(reward_consumer, own), bind(needs_consumer, own), bind(curiosity_consumer, own)
     assert needs.initial is not None
     assert curiosity.initial is not None
     needy, curious = needs.initial(), curiosity.initial()
@@ -359,7 +359,7 @@ def test_a_chain_from_before_goes_on() -> None:
 
 def test_the_consumer_publishes_the_mark_under_its_own_id(facts: list[Event], marks: list[Mark]) -> None:
     """The event's id is the mark's, derived from its cause; state and event survive the wire."""
-    spec = witness_consumer(ServiceContext(Settings(), Path()))
+    spec = bind(witness_consumer, ServiceContext(Settings(), Path()))
     assert spec.initial is not None
     assert spec.state is not None
     state = spec.initial()

@@ -16,7 +16,7 @@ import pytest
 from conch.cli.run.output import RunOutput
 from conch.cli.run.page import report_page
 from conch.config import Settings, UiSettings
-from conch.consumer.plugins.discover import wanted_builtin
+from conch.consumer.plugins.builtin import wanted_builtin
 from conch.home import Home
 
 LINK = re.compile(r"page (http://127\.0\.0\.1:\d+)/\?token=[\w-]{43}")

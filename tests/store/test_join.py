@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from conch.config import RewardSettings
 from conch.experience import MemoryStore
 from conch.experience.assemble import latest, version_order
-from conch.rewards import PluginPart, weight_set
+from conch.rewards import weight_set
+from conch.rules import RuleInfo
 from conch_schemas import ExperienceRecorded, NoveltyMeasured, Part, RewardAssigned
 
 Lives = Callable[[Any, Any], list[tuple[int, Any]]]
@@ -51,7 +52,7 @@ def two_lives(facts: Any, placed: Any) -> list[tuple[int, Any]]:
 
 def whole_lives(facts: Any, placed: Any) -> list[tuple[int, Any]]:
     """Two cycles with everything that bears on a total: the first one's gate is closed, the second one's is open."""
-    parts = weight_set([PluginPart("exam", 0.0, (0.0, 1.0), "exam", held_out=True)], RewardSettings())
+    parts = weight_set([RuleInfo("exam", weight=0.0, low=0.0, high=1.0, held_out=True)], RewardSettings())
     return placed(
         facts.weights(parts),
         *(fact for cycle in (1, 2) for fact in facts.judged(cycle) if not isinstance(fact, NoveltyMeasured)),

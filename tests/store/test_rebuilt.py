@@ -21,8 +21,7 @@ from conch.config import RewardSettings, Settings
 from conch.consumer import ServiceContext
 from conch.experience import SqliteReader, SqliteStore
 from conch_schemas import Event, ExperienceRecorded, decode, encode, subject_filter, subject_of
-from conch_services.store import consumer
-from conch_services.store.consumer import store_service
+from conch_services.store import consumer, store_service
 
 
 @pytest.fixture

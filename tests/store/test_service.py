@@ -14,7 +14,7 @@ import pytest
 
 from conch.bus import MemoryBus, MemoryJournal, OutgoingMessage, Stored, shared_subscription
 from conch.config import RewardSettings, Settings
-from conch.consumer import ServiceContext
+from conch.consumer import ServiceContext, bind
 from conch.consumer.group.lag import standings
 from conch.errors import StoreError
 from conch.experience import SqliteReader
@@ -32,11 +32,10 @@ from conch_schemas import (
     subject_filter,
     subject_of,
 )
-from conch_services.curiosity.consumer import curiosity_consumer
-from conch_services.needs.consumer import needs_consumer
-from conch_services.reward.consumer import reward_consumer
-from conch_services.store import consumer
-from conch_services.store.consumer import store_service
+from conch_services.curiosity.consumer import curiosity as curiosity_consumer
+from conch_services.needs.consumer import needs as needs_consumer
+from conch_services.reward.consumer import reward as reward_consumer
+from conch_services.store import consumer, store_service
 
 Until = Callable[..., Awaitable[None]]
 Act = Callable[..., ActionTaken]
@@ -49,12 +48,12 @@ def context(home: Path, deadline: float = 30.0) -> ServiceContext:
 
 def facts(own: ServiceContext, action: ActionTaken) -> list[Event]:
     """The act, and what the three scorers say of it."""
-    needs, curiosity = needs_consumer(own), curiosity_consumer(own)
+    needs, curiosity = bind(needs_consumer, own), bind(curiosity_consumer, own)
     assert needs.initial is not None
     assert curiosity.initial is not None
     return [
         action,
-        reward_consumer(own).handle(action),
+        bind(reward_consumer, own).handle(action),
         needs.handle(needs.initial(), action)[1],
         curiosity.handle(curiosity.initial(), action)[1],
     ]

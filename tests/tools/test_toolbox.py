@@ -63,6 +63,35 @@ def test_a_signature_that_no_reply_can_fill_is_refused() -> None:
             tool(function)
 
 
+def test_a_tool_declares_its_effects_where_it_is_declared() -> None:
+    """One for every call, or one for each operation; nothing declared is nothing assumed."""
+
+    @tool(effects="read")
+    def look() -> str:
+        """Looks."""
+        return ""
+
+    @tool(effects={"get": "read", "put": "world"})
+    def store(operation: Literal["get", "put", "burn"]) -> str:
+        """Stores."""
+        return ""
+
+    @tool
+    def run() -> str:
+        """Runs."""
+        return ""
+
+    found = [store.spec.effect({"operation": operation}) for operation in ("get", "put", "burn")]
+    assert (look.spec.effect({}), found, run.spec.effect({})) == ("read", ["read", "world", None], None)
+
+
+def test_every_operation_of_a_built_in_tool_declares_its_effect() -> None:
+    """No call of the tools that every agent has counts as undeclared."""
+    for spec in Toolbox(BUILTIN_TOOLS).registry:
+        operations = [one.choices for one in spec.arguments if one.name == "operation"] or [("",)]
+        assert all(spec.effect({"operation": operation}) for operation in operations[0]), spec.name
+
+
 def test_two_tools_of_one_name_are_refused() -> None:
     """A toolbox knows each tool by its name."""
     with pytest.raises(ContractError):

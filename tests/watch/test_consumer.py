@@ -12,18 +12,18 @@ import structlog
 from conch.bus.checkpoints import encode_state, state_key
 from conch.bus.memory import MemoryBus
 from conch.config import Settings
-from conch.consumer import ServiceContext
+from conch.consumer import ServiceContext, bind
 from conch.consumer.operations.alarms import watched, watched_agents
 from conch.rewards.watch import WatchState
 from conch.witness import ChainState, content_hash, mark_hash, seal, verify
 from conch_schemas import AlarmRaised, ExperienceRecorded, Mark, decode, encode
-from conch_services.watch.consumer import watch_consumer
+from conch_services.watch.consumer import watch
 
 SETTINGS = Settings.model_validate({"watch": {"recent": 20, "earlier": 20}})
 
 
 def _consumed(experiences: list[ExperienceRecorded]) -> tuple[Any, list[AlarmRaised]]:
-    spec = watch_consumer(ServiceContext(SETTINGS, Path()))
+    spec = bind(watch, ServiceContext(SETTINGS, Path()))
     assert spec.initial is not None
     state, alarms = spec.initial(), []
     for experience in experiences:

@@ -27,6 +27,7 @@ from conch.bus.jetstream.reader import BATCH, PullReader
 from conch.bus.protocol import Delivery, KeyValue, OutgoingMessage, ReaderState, Responder, Stored, StreamState
 from conch.errors import BusError, BusUnreachableError, FencedError
 from conch.log import get_logger
+from conch.retry import BUS_REQUEST
 from conch_schemas import STREAM_SUBJECTS
 
 log = get_logger(__name__)
@@ -239,7 +240,7 @@ class JetStreamBus:
                 reply = await self._connection.ask(key_subject(key), value, headers=headers)
                 return _sequence(reply.data)
             except LostReplyError:
-                await asyncio.sleep(0.01)
+                pass
             except ServerRefusalError as error:
                 if error.code in _WRONG_REVISION:
                     now = await self.get(key)
@@ -251,7 +252,7 @@ class JetStreamBus:
                         raise FencedError(f"{key} was written by another copy since revision {revision}") from None
                 elif not error.temporary:
                     raise
-                await asyncio.sleep(min(0.05 * tries, 1.0))
+            await asyncio.sleep(BUS_REQUEST.after(tries))
 
     async def keys(self) -> Sequence[str]:
         """The keys there are."""

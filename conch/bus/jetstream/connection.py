@@ -31,6 +31,7 @@ from conch.bus.jetstream.refusal import UnfitServerError, refusal, unfit
 from conch.bus.jetstream.wire import Take, WireParser, frame, read_headers
 from conch.errors import BusError, BusUnreachableError, ConchError
 from conch.log import get_logger
+from conch.retry import BUS_REQUEST
 
 log = get_logger(__name__)
 
@@ -344,7 +345,7 @@ class Connection:
             except ServerRefusalError as refused:
                 if not refused.temporary:
                     raise
-            await asyncio.sleep(min(0.05 * tries, 1.0))
+            await asyncio.sleep(BUS_REQUEST.after(tries))
             before, waited = waited, waited + loop.time() - began
             if waited >= min(patience, self.patience):
                 break

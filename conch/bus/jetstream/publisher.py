@@ -23,6 +23,7 @@ from conch.bus.jetstream.wire import frame, message_id, read_headers
 from conch.bus.protocol import OutgoingMessage, Stored
 from conch.errors import BusError
 from conch.log import get_logger
+from conch.retry import BUS_PUBLISH
 
 log = get_logger(__name__)
 
@@ -39,8 +40,6 @@ FULL = {10023, 10047, 10077}
 """err_codes of a store without room: insufficient resources, storage, or the stream's own limit."""
 IN_PROCESS = 10158
 """err_code where an earlier try of the same event is on its way through a cluster, and may yet be lost."""
-WAITS = (0.05, 0.1, 0.2, 0.5, 1.0)
-"""Seconds before a server that has no room, or is not ready, is asked again."""
 SILENCE = 1.0
 """Seconds without an answer after which what was sent may be lost: nothing more is sent until that is known."""
 
@@ -303,12 +302,12 @@ class Publisher:
         """Nothing is sent for a while."""
         if self._hold is None:
             log.warning("bus.publish_waits", tries=self._held + 1, why=why)
-            self._hold = self._loop.call_later(WAITS[min(self._held, len(WAITS) - 1)], self._go_on)
             self._held += 1
+            self._hold = self._loop.call_later(BUS_PUBLISH.after(self._held), self._go_on)
 
     def _go_on(self) -> None:
         if self._sent_batches:
-            self._hold = self._loop.call_later(WAITS[0], self._go_on)
+            self._hold = self._loop.call_later(BUS_PUBLISH.after(1), self._go_on)
             return
         self._hold = None
         returned, self._returned = sorted(self._returned, key=_turn), []
@@ -370,9 +369,11 @@ class Publisher:
             self._resuming = asyncio.create_task(self._look_and_send(), name="conch.bus.resume")
 
     async def _look_and_send(self) -> None:
+        failures = 0
         try:
-            while not await self._looked():  # noqa: ASYNC110 - the server is asked
-                await asyncio.sleep(WAITS[-1])
+            while not await self._looked():
+                failures += 1
+                await asyncio.sleep(BUS_PUBLISH.after(failures))
         except LostReplyError:
             return  # again after the next reconnect
         finally:

@@ -25,13 +25,16 @@ from conch.cli.reward.backfilled import BackfillResult, tell
 from conch.cli.reward.history import RecordedHistory, When, history, since
 from conch.config import BUILTIN_COMPONENTS, Settings
 from conch.consumer.plugins.backfill import BackfillWorker, JudgeBackfill, PureConsumerBackfill, RuleBackfill, rescore
-from conch.consumer.plugins.discover import DiscoveredPlugin, builtin_services, discover, reserved
+from conch.consumer.plugins.builtin import builtin_services, reserved
+from conch.consumer.plugins.discover import discover, rules_of
 from conch.consumer.service import ServiceContext
+from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, UsageError
 from conch.experience import ExperienceReader, ScoredSince, UnscoredActs
 from conch.home import Home
 from conch.judge import Judge
 from conch.processes.child import innermost
+from conch.rules import RuleInfo
 from conch.text import instead
 from conch_schemas import BUILTIN_SCORER, RewardAssigned
 
@@ -152,20 +155,20 @@ def find_source(name: str, files: Sequence[str], version: str | None, home: Home
     raise UsageError(f"there is no rule {name[:100]}; {there} (--rules names files of rules)")
 
 
-def _rules(files: Sequence[str], home: Home, settings: Settings) -> Mapping[str, DiscoveredPlugin]:
+def _rules(files: Sequence[str], home: Home, settings: Settings) -> Mapping[str, RuleInfo]:
     """Rules by name: of these files and the installed packages, else those that the run in progress has."""
     found = discover(files, taken=reserved(settings))
     for broken in found.broken:
         warn(f"set aside: {broken.origin}: {broken.why}")
     run = home.running()
-    running = [DiscoveredPlugin(**one) for one in run.rules] if run is not None else []
-    return {f"{prefix}{one.name}": one for one in (*running, *found.of("rule")) for prefix in ("rule-", "")}
+    running = rules_of(run.rules) if run is not None else ()
+    return {f"{prefix}{one.name}": one for one in (*running, *found.rules) for prefix in ("rule-", "")}
 
 
-def _of_rule(plugin: DiscoveredPlugin, settings: Settings) -> BackfillScorer:
+def _of_rule(rule: RuleInfo, settings: Settings) -> BackfillScorer:
     rewards = settings.rewards
-    worker = partial(RuleBackfill, plugin, timeout=rewards.rule_timeout, memory_mib=rewards.rule_memory_mib)
-    return BackfillScorer(plugin.name, plugin.version, lambda number, _: [worker() for _ in range(number)])
+    worker = partial(RuleBackfill, rule, timeout=rewards.rule_timeout, memory_mib=rewards.rule_memory_mib)
+    return BackfillScorer(rule.name, rule.version, lambda number, _: [worker() for _ in range(number)])
 
 
 def _of_judge(name: str, version: str | None, home: Home, settings: Settings) -> BackfillScorer:
@@ -176,6 +179,7 @@ def _of_judge(name: str, version: str | None, home: Home, settings: Settings) ->
 
 def _of_builtin(version: str | None, home: Home, settings: Settings) -> BackfillScorer:
     spec = builtin_services([BUILTIN_SCORER])[BUILTIN_SCORER](ServiceContext(settings, home.path))
+    assert isinstance(spec, ConsumerSpec)
     return BackfillScorer(
         spec.name, version or spec.version, lambda _number, _reader: [PureConsumerBackfill(spec, version)]
     )

@@ -140,7 +140,8 @@ def _said_range(scorers: Sequence[ScorerVersion], component: str, scorer: str) -
 
 def _whence(common: CommonOptions, component: str, scorer: str) -> dict[str, str | None]:
     """Where what this scorer says of a component comes from, and what it says of itself."""
-    from conch.consumer.plugins.discover import discover, reserved
+    from conch.consumer.plugins.builtin import reserved
+    from conch.consumer.plugins.discover import discover, rules_of
 
     if component in BUILTIN_COMPONENTS:
         return {"origin": "Conch", "doc": BUILT_IN[component]}
@@ -156,11 +157,11 @@ def _whence(common: CommonOptions, component: str, scorer: str) -> dict[str, str
             "doc": f"Judged by {settings.rewards.judges[component].rubric}.",
         }
     run = common.where().running()
-    rules = [asdict(one) for one in discover((), reserved(settings)).of("rule")] if run is None else run.rules
-    found = next((rule for rule in rules if rule["name"] == component), None)
+    rules = discover((), reserved(settings)).rules if run is None else rules_of(run.rules)
+    found = next((rule for rule in rules if rule.name == component), None)
     if found is None:
         return {"origin": None, "doc": None}
-    return {"origin": found["origin"], "doc": found["doc"]}
+    return {"origin": found.origin, "doc": found.doc}
 
 
 def _history(sets: Sequence[WeightsSet], component: str) -> list[dict[str, Any]]:

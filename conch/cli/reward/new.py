@@ -16,9 +16,10 @@ from cyclopts import Parameter
 from conch.cli.common import CommonOptions, emit, say
 from conch.cli.options import COMMON
 from conch.config import Settings
-from conch.consumer.declare import NAME
-from conch.consumer.plugins.discover import discover, reserved
+from conch.consumer.plugins.builtin import reserved
+from conch.consumer.plugins.discover import discover
 from conch.errors import ConchError, UsageError
+from conch.rules import NAME
 
 TEMPLATE = Path(__file__).parent / "template"
 """A package that works as it is."""

@@ -16,12 +16,14 @@ from cyclopts.validators import Number
 
 from conch.cli.common import CommonOptions, emit, quiet, say
 from conch.cli.options import COMMON, AgentName, reading
-from conch.consumer.plugins.discover import DiscoveredPlugin, Discovery, discover, look, reserved, together
+from conch.consumer.plugins.builtin import reserved
+from conch.consumer.plugins.discover import Discovery, discover, look, together
 from conch.consumer.plugins.replay_file import recorded_acts
 from conch.consumer.plugins.rule_process import RuleWorker, own_words
 from conch.consumer.plugins.rule_state import at_first
 from conch.errors import CheckError, ContractError, UsageError
 from conch.experience import ScoredSince
+from conch.rules import RuleInfo
 from conch.text import instead, safe_text
 from conch.views.line import ACTION_WIDTH, action_words, signed
 from conch.views.words import range_words
@@ -47,7 +49,7 @@ Last = Annotated[int, Parameter(validator=Number(gte=1), help="The last N acts o
 class RuleTrialTally:
     """One rule over the acts so far."""
 
-    plugin: DiscoveredPlugin
+    rule: RuleInfo
     scores: list[tuple[ActionTaken, Score, float]] = field(default_factory=list)
     """Act, score, microseconds from asking the rule's process to its answer: at first with the process's start."""
 
@@ -57,10 +59,10 @@ class RuleTrialTally:
         count = {status: sum(score.status == status for _, score, _ in self.scores) for status in _STATUSES}
         applicable = len(self.scores) - count["not_applicable"]
         return {
-            "name": self.plugin.name,
-            "version": self.plugin.version,
-            "origin": self.plugin.origin,
-            "range": [self.plugin.low, self.plugin.high],
+            "name": self.rule.name,
+            "version": self.rule.version,
+            "origin": self.rule.origin,
+            "range": [self.rule.low, self.rule.high],
             "acts": len(self.scores),
             **count,
             "coverage": len(values) / applicable if applicable else 1.0,
@@ -101,17 +103,17 @@ async def try_(
     """
     quiet(least="info")
     settings = common.settings()
-    plugins = _meant(rule, rules or (), settings)
-    acts = _acts(common, agent, limit, plugins) if replay is None else recorded_acts(replay)
+    meant = _meant(rule, rules or (), settings)
+    acts = _acts(common, agent, limit, meant) if replay is None else recorded_acts(replay)
     shown = limit if replay is None else len(acts)
     tallies = []
-    for plugin in plugins:
-        tally = RuleTrialTally(plugin)
+    for one in meant:
+        tally = RuleTrialTally(one)
         tallies.append(tally)
-        words = own_words(plugin)
+        words = own_words(one)
         if words and not common.json:
-            say(f"{plugin.name} {plugin.version}: {words}")
-        async for act, score, us in scored(plugin, acts, settings, shown):
+            say(f"{one.name} {one.version}: {words}")
+        async for act, score, us in scored(one, acts, settings, shown):
             tally.scores.append((act, score, us))
             if not common.json:
                 say(_line(act, score, words))
@@ -121,20 +123,20 @@ async def try_(
         emit({"schema": "conch.v1.rule_tested", "rules": [tally.document() for tally in tallies]})
     for tally in tallies:
         if bad := tally.bad:
-            number, name = len(tally.scores), tally.plugin.name
+            number, name = len(tally.scores), tally.rule.name
             raise CheckError(f"{len(bad)} of {number} scores of {name} could not be made: {bad[0].explanation}")
 
 
 async def scored(
-    plugin: DiscoveredPlugin, acts: Sequence[ActionTaken], settings: Settings, last: int
+    rule: RuleInfo, acts: Sequence[ActionTaken], settings: Settings, last: int
 ) -> AsyncIterator[tuple[ActionTaken, Score, float]]:
     """(act, score, microseconds) of the last acts; a rule that carries something has seen those before too."""
     rewards = settings.rewards
-    worker = RuleWorker(plugin, timeout=rewards.rule_timeout, memory_mib=rewards.rule_memory_mib)
+    worker = RuleWorker(rule, timeout=rewards.rule_timeout, memory_mib=rewards.rule_memory_mib)
     carried: dict[str, BaseModel | None] = {}
     try:
         for left, act in zip(range(len(acts), 0, -1), acts, strict=True):
-            before = carried.get(act.agent, at_first(plugin))
+            before = carried.get(act.agent, at_first(rule))
             began = time.perf_counter()
             carried[act.agent], score = await worker.fold(before, act)
             if left <= last:
@@ -143,7 +145,7 @@ async def scored(
         await worker.close()
 
 
-def _meant(rule: str, files: Sequence[Path], settings: Settings) -> tuple[DiscoveredPlugin, ...]:
+def _meant(rule: str, files: Sequence[Path], settings: Settings) -> tuple[RuleInfo, ...]:
     """The rules that are meant. Raises UsageError where there is none, ContractError where it cannot be loaded."""
     taken = reserved(settings)
     if rule.endswith(".py") or Path(rule).is_file():
@@ -151,18 +153,18 @@ def _meant(rule: str, files: Sequence[Path], settings: Settings) -> tuple[Discov
             raise UsageError(f"there is no file {rule}")
         found = look(str(Path(rule).absolute()))
         _refuse_broken(found)
-        if not found.of("rule"):
+        if not found.rules:
             raise UsageError(f"{rule} declares no @rule")
         if named_twice := together({rule: found}, taken).broken:
             raise UsageError(f"{rule}: {named_twice[0].why}, and conch run would set it aside: choose another one")
-        return found.of("rule")
+        return found.rules
     if rule in taken:
         raise UsageError(f"no rule is called {rule!r}: that name is taken, by what comes with Conch or by conch.yaml")
     found = discover([str(file) for file in files], taken=taken)
-    named = tuple(plugin for plugin in found.of("rule") if plugin.name == rule)
+    named = tuple(one for one in found.rules if one.name == rule)
     if not named:
         _refuse_broken(found)
-        there = instead(rule, (plugin.name for plugin in found.of("rule")))
+        there = instead(rule, (one.name for one in found.rules))
         raise UsageError(f"there is no rule {rule!r}; {there} (a rule's file is named by its path)")
     return named
 
@@ -172,21 +174,17 @@ def _refuse_broken(found: Discovery) -> None:
         raise ContractError(f"{found.broken[0].origin}: {found.broken[0].why}")
 
 
-def _acts(
-    common: CommonOptions, agent: str | None, limit: int, plugins: Sequence[DiscoveredPlugin]
-) -> list[ActionTaken]:
+def _acts(common: CommonOptions, agent: str | None, limit: int, rules: Sequence[RuleInfo]) -> list[ActionTaken]:
     """The last acts of the store, in the order of the stream; all of them for a rule that keeps a state."""
     with reading(common, agent) as (store, name):
-        return _last_acts(store, name, None if any(plugin.stateful for plugin in plugins) else limit, plugins)
+        return _last_acts(store, name, None if any(rule.stateful for rule in rules) else limit, rules)
 
 
-def _last_acts(
-    store: ExperienceReader, agent: str, limit: int | None, plugins: Sequence[DiscoveredPlugin]
-) -> list[ActionTaken]:
+def _last_acts(store: ExperienceReader, agent: str, limit: int | None, rules: Sequence[RuleInfo]) -> list[ActionTaken]:
     last = store.last_cycle(agent)
     if last is None:
         raise UsageError(f"{agent} has done nothing yet: conch run, or name a file with --replay")
-    before = max(plugin.window or 1 for plugin in plugins) - 1
+    before = max(rule.window or 1 for rule in rules) - 1
     since = ScoredSince(0 if limit is None else max(0, last - limit - before + 1))
     everything = store.unscored(agent, "", "", since)  # nobody is called so: all acts are unscored by him
     return [one.act for page in store.past(everything, PAGE) for one in page]

@@ -15,7 +15,8 @@ from conch.cli.options import COMMON
 from conch.cli.people_facts import agent_named, names_in
 from conch.config import BUILTIN_WEIGHTS, WATCHED_COMPONENTS, Settings
 from conch.consumer.parts import asked_weights, expected_parts, report_weights, weights_in_force
-from conch.consumer.plugins.discover import DiscoveredPlugin, Discovery, discover, reserved
+from conch.consumer.plugins.builtin import reserved
+from conch.consumer.plugins.discover import Discovery, discover, rules_of
 from conch.errors import ConfigError, UsageError
 from conch.home import Home
 from conch.rewards import sums_to_one, weights_version
@@ -99,7 +100,7 @@ def _found(run: RunInfo | None, rules: Sequence[Path] | None, settings: Settings
         return discover([str(rule) for rule in rules or ()], taken=reserved(settings))
     if rules:
         raise UsageError("a run is in progress, whose rules count: leave --rules out")
-    return Discovery(tuple(DiscoveredPlugin(**rule) for rule in run.rules))
+    return Discovery(rules_of(run.rules))
 
 
 def _file(common: CommonOptions, run: RunInfo | None) -> Path:
@@ -174,7 +175,7 @@ def _held_out(settings: Settings, found: Discovery) -> set[str]:
     """Components that are never paid."""
     rewards = settings.rewards
     return {
-        *(rule.name for rule in found.of("rule") if rule.held_out),
+        *(rule.name for rule in found.rules if rule.held_out),
         *(name for name, judge in rewards.judges.items() if judge.held_out),
         *(name for name, part in rewards.parts.items() if part.held_out),
     }

@@ -55,7 +55,7 @@ def report_judges(run_output: RunOutput, settings: Settings, skipped: Container[
 
 def report_plugins(run_output: RunOutput, settings: Settings, found: Discovery) -> None:
     """The rules with what they weigh, and what was set aside."""
-    for rule in found.of("rule"):
+    for rule in found.rules:
         run_output.tell(f"rule {rule.name} ({_weighs(settings, rule.name, rule.weight)}) from {rule.origin}")
     for broken in found.broken:
         run_output.warn(f"set aside: {broken.origin}: {broken.why}")
@@ -69,5 +69,14 @@ def address(access: Access, *, embedded: bool) -> BusLocation:
 
 
 def for_plugins(settings: Settings) -> Settings:
-    """What the process of a plug-in consumer needs of them: no secret is in it, and no address that may hold one."""
-    return Settings(agent=settings.agent, bus=BusSettings(durability=settings.bus.durability), log=settings.log)
+    """Those of them that a plug-in consumer is given: no secret is in them, and no address that may hold one."""
+    return Settings(
+        agent=settings.agent,
+        bus=BusSettings(durability=settings.bus.durability),
+        rewards=settings.rewards.model_copy(update={"judges": {}}),
+        constitution=settings.constitution,
+        watch=settings.watch,
+        needs=settings.needs,
+        log=settings.log,
+        seed=settings.seed,
+    )

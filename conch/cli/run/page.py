@@ -11,7 +11,7 @@ from conch.cli.run.output import RunOutput
 from conch.config import UiSettings
 from conch.config.model import UI_PORT
 from conch.consumer.operations.http import listen
-from conch.consumer.plugins.discover import PAGE
+from conch.consumer.plugins.builtin import PAGE
 from conch.errors import HomeError
 from conch.home import Home
 

@@ -15,7 +15,8 @@ from conch.cli.common import CommonOptions, warn
 from conch.cli.run.agents import AgentIdentity
 from conch.config import Settings
 from conch.config.mask import masked
-from conch.consumer.plugins.discover import Discovery, builtin_names, looked_at, reserved, together
+from conch.consumer.plugins.builtin import builtin_names, reserved
+from conch.consumer.plugins.discover import Discovery, looked_at, together
 from conch.errors import BusError, ConchError, ContractError, UsageError
 from conch.home import Home
 from conch.text import instead
@@ -53,7 +54,7 @@ def found(rules: Sequence[str], skipped: frozenset[str], settings: Settings) -> 
     """What each file and package brings. Raises UsageError where a consumer that is not to run is not known."""
     builtin = builtin_names(settings)
     looked = looked_at(rules)
-    plugins = together(looked, taken=reserved(settings)).plugins
+    plugins = together(looked, reserved(settings), settings).plugins
     known = {*builtin, *(name for plugin in plugins for name in (plugin.name, plugin.consumer))}
     for name in sorted(skipped - known):
         raise UsageError(f"--without {name}: there is no such consumer; {instead(name, known)}")

@@ -17,8 +17,10 @@ from conch.cli.run.agents import AgentIdentity
 from conch.cli.run.output import RunOutput
 from conch.cli.run.prepare import set_weights
 from conch.config import Settings
-from conch.consumer.plugins.discover import DiscoveredPlugin, Discovery, look, reserved, text_of, together
+from conch.consumer.plugins.builtin import reserved
+from conch.consumer.plugins.discover import ConsumerInfo, Discovery, look, text_of, together
 from conch.errors import ConchError, ContractError
+from conch.rules import RuleInfo
 
 POLL_SECONDS = 0.25
 """Between two looks. A file that changed is read once it was the same at two of them: half written, it is not."""
@@ -67,7 +69,7 @@ async def taken_up(
     Weights are conch.yaml's of this moment: `conch reward weights` may have written others since the start.
     """
     merged, words = _merged(looked, file, found)
-    plugins = together(merged, reserved(settings))
+    plugins = together(merged, reserved(settings), settings)
     try:
         if found.broken:
             raise ContractError(found.broken[0].why)
@@ -88,23 +90,23 @@ def _merged(looked: Mapping[str, Discovery], file: str, found: Discovery) -> tup
 
     Consumers stay as they were: each has a process of its own, and a place that its code has brought it to.
     """
-    before = {rule.name: rule for rule in looked[file].of("rule")}
-    rules, consumers = found.of("rule"), looked[file].of("consumer")
+    before = {rule.name: rule for rule in looked[file].rules}
+    rules, consumers = found.rules, looked[file].consumers
     now = {rule.name for rule in rules}
     words = [_told(rule, before.get(rule.name)) for rule in rules] + [f"{name} is gone" for name in before.keys() - now]
-    if _declared(consumers) != _declared(found.of("consumer")):
+    if _declared(consumers) != _declared(found.consumers):
         words.append("its consumers change with the next start")
     return {**looked, file: Discovery((*rules, *consumers))}, ", ".join(words) or "it declares no rule"
 
 
-def _told(rule: DiscoveredPlugin, before: DiscoveredPlugin | None) -> str:
+def _told(rule: RuleInfo, before: RuleInfo | None) -> str:
     if before is None:
         return f"{rule.name} version {rule.version} is new"
     same = "still " if rule.version == before.version else ""
     return f"{rule.name} {same}version {rule.version}"
 
 
-def _declared(consumers: Sequence[DiscoveredPlugin]) -> set[tuple[str, str]]:
+def _declared(consumers: Sequence[ConsumerInfo]) -> set[tuple[str, str]]:
     return {(one.name, one.version) for one in consumers}
 
 

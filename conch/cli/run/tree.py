@@ -8,7 +8,7 @@ import functools
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,13 +33,13 @@ from conch.cli.run.summary import all_told
 from conch.config import Settings
 from conch.config.load import chosen_file
 from conch.config.model import METRICS_PORT
-from conch.consumer.plugins.discover import PAGE, DiscoveredPlugin, Discovery, reserved, together, wanted_builtin
+from conch.consumer.plugins.builtin import PAGE, reserved, wanted_builtin
+from conch.consumer.plugins.discover import ConsumerInfo, Discovery, PluginRow, row_of, together
 from conch.errors import ConchError
 from conch.home import Home, write_whole
 from conch.processes import messages
 from conch.processes.leftovers import end_stale_sandboxes
 from conch.processes.supervisor import (
-    DEATHS,
     SERVER,
     SILENT_SECONDS,
     ChildProcess,
@@ -50,6 +50,8 @@ from conch.processes.supervisor import (
     keep_server,
     start_server,
 )
+from conch.retry import MOST_RESTARTS
+from conch.rules import RuleInfo
 from conch.run_info import ProcessInfo, RunInfo, SetAside
 from conch.trusted import workspace_in
 from conch.values import Values, in_force
@@ -134,7 +136,7 @@ class ProcessTree:
             self._access = server.access if server is not None else Access.of(settings)
             self._listener = server.listener if server is not None else None
             self._looked = await discovering
-            self._found = together(self._looked, reserved(self._settings))
+            self._found = together(self._looked, reserved(self._settings), self._settings)
             await self._with_bus(agent, consumers, tasks)
         finally:
             children = {child.watched.name for child in self._children}
@@ -256,7 +258,7 @@ class ProcessTree:
 
     def _report_down(self, name: str) -> None:
         [child] = [child for child in self._children if child.watched.name == name]
-        often = f"it died {DEATHS} times in a minute, see {self._home.logs}"
+        often = f"it died {MOST_RESTARTS} times in a minute, see {self._home.logs}"
         self._run_output.warn(f"{name} stays down: {child.fatal[0] if child.fatal is not None else often}")
 
     async def _renew(
@@ -268,7 +270,7 @@ class ProcessTree:
         )
         if taken is not None:
             self._looked, self._found = taken
-            consumers.tell(messages.ChangeRules[DiscoveredPlugin](rules=tuple(self._wanted_rules())))
+            consumers.tell(messages.ChangeRules[PluginRow](rules=tuple(self._wanted_rules())))
             self._write_down()
 
     # -- what the children are told ----------------------------------------------------------------------------------
@@ -291,9 +293,9 @@ class ProcessTree:
         self._children.append(child)
         return child
 
-    def _plugins(self) -> list[tuple[DiscoveredPlugin, ChildProcess]]:
+    def _plugins(self) -> list[tuple[ConsumerInfo, ChildProcess]]:
         """Plug-in consumers, each in a process of its own."""
-        wanted = [plugin for plugin in self._found.of("consumer") if plugin.name not in self._skipped]
+        wanted = [plugin for plugin in self._found.consumers if plugin.name not in self._skipped]
         return [(plugin, self._child(plugin.name, "conch.consumer.process", secrets=False)) for plugin in wanted]
 
     def _pages(self) -> list[ChildProcess]:
@@ -331,9 +333,9 @@ class ProcessTree:
     def _workspaces(self) -> list[Path]:
         return [workspace_of(self._workspace, name, alone=self._alone) for name in self._agents]
 
-    def _consumers(self, name: str, settings: Settings) -> messages.ConsumersStart[DiscoveredPlugin]:
+    def _consumers(self, name: str, settings: Settings) -> messages.ConsumersStart[PluginRow]:
         """The start of a process that hosts no consumer yet."""
-        return messages.ConsumersStart[DiscoveredPlugin](
+        return messages.ConsumersStart[PluginRow](
             settings=settings,
             home=self._home.path,
             access=self._access,
@@ -341,7 +343,7 @@ class ProcessTree:
             agents=tuple(self._agents),
         )
 
-    async def _consumers_spec(self) -> messages.ConsumersStart[DiscoveredPlugin]:
+    async def _consumers_spec(self) -> messages.ConsumersStart[PluginRow]:
         since, self._since = self._since, None  # started again, they go on from the end
         return self._consumers("consumers", self._settings).model_copy(
             update={
@@ -356,10 +358,10 @@ class ProcessTree:
     def _wanted_builtin(self) -> list[str]:
         return wanted_builtin(self._settings, self._skipped)
 
-    def _wanted_rules(self) -> list[DiscoveredPlugin]:
-        return [rule for rule in self._found.of("rule") if not {rule.name, f"rule-{rule.name}"} & self._skipped]
+    def _wanted_rules(self) -> list[RuleInfo]:
+        return [rule for rule in self._found.rules if not {rule.name, rule.consumer} & self._skipped]
 
-    async def _page_spec(self) -> messages.ConsumersStart[DiscoveredPlugin]:
+    async def _page_spec(self) -> messages.ConsumersStart[PluginRow]:
         """Started again, it listens where it did: an open page goes on."""
         ui = self._settings.ui
         if self._page is not None:
@@ -367,10 +369,8 @@ class ProcessTree:
         settings = self._settings.model_copy(update={"ui": ui})
         return self._consumers("dashboard", settings).model_copy(update={"builtin": (PAGE,)})
 
-    def _plugin_spec(
-        self, plugin: DiscoveredPlugin
-    ) -> Callable[[], Awaitable[messages.ConsumersStart[DiscoveredPlugin]]]:
-        async def spec() -> messages.ConsumersStart[DiscoveredPlugin]:
+    def _plugin_spec(self, plugin: ConsumerInfo) -> Callable[[], Awaitable[messages.ConsumersStart[PluginRow]]]:
+        async def spec() -> messages.ConsumersStart[PluginRow]:
             start = self._consumers(plugin.name, for_plugins(self._settings))
             return start.model_copy(update={"plugins": (plugin,)})
 
@@ -425,8 +425,6 @@ class ProcessTree:
         from conch.experience import store_path
 
         file = chosen_file(self._common.config, self._home)
-        plugins = [plugin.name for plugin in self._found.of("consumer") if plugin.name not in self._skipped]
-        rules = [f"rule-{rule.name}" for rule in self._wanted_rules()]
         run = RunInfo(
             pid=os.getpid(),
             agents=tuple(self._agents),
@@ -442,8 +440,12 @@ class ProcessTree:
                 ProcessInfo(name=one.name, pid=one.pid, state=one.state, restarts=one.restarts, why=one.why)
                 for one in self._watched
             ),
-            consumers=(*self._wanted_builtin(), *rules, *plugins),
-            rules=tuple(asdict(replace(rule, text=None)) for rule in self._found.of("rule")),
+            consumers=(
+                *self._wanted_builtin(),
+                *(rule.consumer for rule in self._wanted_rules()),
+                *(plugin.name for plugin in self._found.consumers if plugin.name not in self._skipped),
+            ),
+            rules=tuple(row_of(replace(rule, text=None)) for rule in self._found.rules),
             set_aside=tuple(SetAside(origin=broken.origin, why=broken.why) for broken in self._found.broken),
         )
         with contextlib.suppress(OSError):  # a full disk: the run goes on, status is stale

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from conch.bus.checkpoints import STORE_OWNER, patterns_of, patterns_of_commands
 from conch.bus.jetstream.names import BUCKET_STREAM, STREAM, key_subject
-from conch.consumer.plugins.discover import PAGE
+from conch.consumer.plugins.builtin import PAGE
 from conch_schemas import (
     ActionDecided,
     ActionTaken,

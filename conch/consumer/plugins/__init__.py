@@ -1,1 +1,1 @@
-"""Rules and consumers that do not come with Conch: how they run beside it, and what they may publish."""
+"""Plug-ins: how rules and consumers are found, the built-in ones too, and how they run beside Conch."""

@@ -16,7 +16,6 @@ from pydantic import BaseModel
 
 from conch.bus import Bus, OutgoingMessage
 from conch.consumer.follow import follow
-from conch.consumer.plugins.discover import DiscoveredPlugin
 from conch.consumer.plugins.pipeline import PipelinedRuleWorker
 from conch.consumer.plugins.rule_process import assigned
 from conch.consumer.plugins.rule_state import at_first, carried_by
@@ -25,6 +24,7 @@ from conch.errors import ConchError
 from conch.experience import ExperienceReader, RecordedAct, UnscoredActs
 from conch.folds.models import evolve
 from conch.judge import Judge
+from conch.rules import RuleInfo
 from conch_schemas import (
     ActionTaken,
     RewardAssigned,
@@ -74,10 +74,10 @@ class RuleBackfill:
 
     most = PAGE
 
-    def __init__(self, plugin: DiscoveredPlugin, *, timeout: float, memory_mib: int) -> None:
-        self._worker = PipelinedRuleWorker(plugin, timeout=timeout, memory_mib=memory_mib)
-        self.in_order = carried_by(plugin) is not None
-        self._first = at_first(plugin)
+    def __init__(self, rule: RuleInfo, *, timeout: float, memory_mib: int) -> None:
+        self._worker = PipelinedRuleWorker(rule, timeout=timeout, memory_mib=memory_mib)
+        self.in_order = carried_by(rule) is not None
+        self._first = at_first(rule)
         self._carried: dict[str, BaseModel | None] = {}
 
     async def score(self, page: Sequence[RecordedAct], say: Say) -> None:

@@ -15,37 +15,29 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import EntryPoint, distributions, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
-from conch.config import BUILTIN_COMPONENTS, Settings
-from conch.config.environment import OTLP_EXPORTER, is_installed, to_install
-from conch.consumer.declare import spec_of
+from pydantic import PlainSerializer, PlainValidator
+
+from conch.config import Settings
+from conch.consumer.declare import Declared, setting, spec_of
 from conch.consumer.emitted import emitted
 from conch.consumer.plugins.namespace import exit_status, own_namespace
-from conch.consumer.spec import ConsumerSpec, RuleSpec
+from conch.consumer.service import Service, ServiceContext, ServiceDeclaration
+from conch.consumer.spec import ConsumerDeclaration, ConsumerSpec
 from conch.errors import ContractError, UsageError
 from conch.files import read_plain
 from conch.python_child import DIRECTORY, environment, python_command
+from conch.rules import DeclaredRule, RuleInfo
 
 BUILTIN_GROUP = "conch.builtin"
-"""Entry points of the services that come with Conch: `(ServiceContext) -> ConsumerSpec | Service`."""
-EDGE = frozenset({"mqtt", "devices"})
-"""Services that run only where `edge.bridge` names a broker (devices: and where there are some)."""
-OTEL = "otel"
-"""The one that runs only where `otel.endpoint` names an endpoint; it needs the extra of its name."""
-JUDGE = "judge"
-"""The one of them that there is for each of `rewards.judges`, as `judge-NAME`: `(ServiceContext, NAME) -> …`."""
-PAGE = "dashboard"
-"""The service that shows everything to people: in `conch run` a process of its own."""
-PLACELESS = frozenset({"metrics", OTEL, PAGE})
-"""Those that begin at the end of the stream and keep no place: several may run beside one another."""
+"""Entry points of the consumers and services that come with Conch: a decorated function or class."""
 PLUGIN_GROUPS = ("conch.rules", "conch.consumers")
 """Entry points of plug-ins: a decorated function, or a module of them."""
 MOST_BYTES = 4 * 2**20
@@ -56,35 +48,73 @@ LOOKERS = 4
 
 
 @dataclass(frozen=True)
-class DiscoveredPlugin:
-    """A plug-in that was found: what it is and where."""
+class ConsumerInfo:
+    """What is known of a plug-in consumer without its code."""
 
-    kind: str
-    """rule or consumer."""
     name: str
-    origin: str
-    """A file's path, or `group:entry point`."""
-    version: str
-    weight: float = 0.0
-    low: float = 0.0
-    high: float = 1.0
-    timeout: float | None = None
-    doc: str = ""
+    """Under which name it reads the stream."""
+    version: str = "1"
     emits: Sequence[str] = ()
-    """Of a consumer: the facts that it publishes, `reward.assigned`; empty: it does not say."""
-    held_out: bool = False
-    """Of a rule: never paid, never trained on."""
-    stateful: bool = False
-    """Of a rule: it has a state of its own."""
-    window: int | None = None
-    """Of a rule: acts that it is given at most; None: the one to be scored."""
+    """The events that it publishes, `reward.assigned`; empty: it does not say."""
+    origin: str = ""
+    """A file's path, or `group:entry point`."""
     text: str | None = None
     """Of a file: its text when it was looked at, which is what runs. None: what is there when it is loaded."""
+    serves: Sequence[str] = field(default_factory=list)
+    """Of a service: the subjects on which it answers."""
+    is_service: bool = False
+    """Whether it is declared with `@service`, so that its agents are not shared among workers."""
+    keeps_position: bool = True
+    """Of a service: whether one copy of it may run at a time."""
+    enabled_by: Sequence[str] = field(default_factory=list)
+    """Keys of conch.yaml; it runs where one of them is set. None: it runs always."""
+    instances: str | None = None
+    """The key of conch.yaml that names its instances."""
+    instance: str = ""
+    """Of one of its instances: which."""
 
     @property
     def consumer(self) -> str:
         """Under which name it reads the stream."""
-        return f"rule-{self.name}" if self.kind == "rule" else self.name
+        return self.name
+
+    @property
+    def declared(self) -> str:
+        """The name in its declaration."""
+        return self.name.removesuffix(f"-{self.instance}") if self.instance else self.name
+
+
+Plugin = RuleInfo | ConsumerInfo
+"""A plug-in that was found."""
+
+P = TypeVar("P", RuleInfo, ConsumerInfo)
+
+
+def row_of(plugin: Plugin) -> dict[str, Any]:
+    """The plug-in as values of JSON, for another process or a file; `plugin_of` reads it."""
+    return {"kind": "rule" if isinstance(plugin, RuleInfo) else "consumer", **asdict(plugin)}
+
+
+def plugin_of(row: Mapping[str, Any]) -> Plugin:
+    """The plug-in in a row. Keys of other versions are ignored. Raises LookupError or TypeError for any other row."""
+    return _of(RuleInfo, row) if row["kind"] == "rule" else _of(ConsumerInfo, row)
+
+
+def rules_of(rows: Iterable[Mapping[str, Any]]) -> tuple[RuleInfo, ...]:
+    """The rules in these rows, which hold nothing else; as `plugin_of`."""
+    return tuple(_of(RuleInfo, row) for row in rows)
+
+
+def _of(kind: type[P], row: Mapping[str, Any]) -> P:
+    return kind(**{one.name: row[one.name] for one in fields(kind) if one.name in row})
+
+
+PluginRow = Annotated[
+    Plugin,
+    PlainValidator(lambda row: plugin_of(row) if isinstance(row, Mapping) else row),
+    PlainSerializer(row_of),
+]
+"""A plug-in in a message between processes."""
 
 
 @dataclass(frozen=True)
@@ -101,59 +131,26 @@ class BrokenPlugin:
 class Discovery:
     """What discovery brought."""
 
-    plugins: tuple[DiscoveredPlugin, ...] = ()
+    plugins: tuple[Plugin, ...] = ()
     broken: tuple[BrokenPlugin, ...] = ()
 
-    def of(self, kind: str) -> tuple[DiscoveredPlugin, ...]:
-        """The rules, or the consumers."""
-        return tuple(plugin for plugin in self.plugins if plugin.kind == kind)
+    @property
+    def rules(self) -> tuple[RuleInfo, ...]:
+        """The rules among the plug-ins."""
+        return tuple(plugin for plugin in self.plugins if isinstance(plugin, RuleInfo))
+
+    @property
+    def consumers(self) -> tuple[ConsumerInfo, ...]:
+        """The consumers among the plug-ins."""
+        return tuple(plugin for plugin in self.plugins if isinstance(plugin, ConsumerInfo))
 
 
-def builtin_names(settings: Settings) -> tuple[str, ...]:
-    """Names of the services that come with Conch, a judge for each that the settings name among them."""
-    names = [point.name for point in _points(BUILTIN_GROUP) if point.name != JUDGE]
-    return (*names, *(f"{JUDGE}-{name}" for name in settings.rewards.judges))
+def load_group(group: str) -> list[tuple[str, Declared]]:
+    """(origin, declaration) of all that the installed packages declare in this group of entry points.
 
-
-def wanted_builtin(settings: Settings, skipped: Container[str]) -> list[str]:
-    """Names of those that a run with these settings hosts, less the skipped ones.
-
-    Raises UsageError where one needs a package that is not installed.
+    Raises whatever importing it raises.
     """
-    edge = settings.edge
-    idle = {*(EDGE if edge.bridge is None else () if edge.senses or edge.actuators else ("devices",))}
-    if settings.otel.endpoint is None:
-        idle.add(OTEL)
-    wanted = [name for name in builtin_names(settings) if name not in skipped and name not in idle]
-    if PAGE in wanted and not settings.ui.enabled:
-        wanted.remove(PAGE)
-    if OTEL in wanted and not is_installed(OTLP_EXPORTER):
-        raise _no_exporter()
-    return wanted
-
-
-def builtin_services(names: Collection[str]) -> dict[str, Callable[..., Any]]:
-    """Those of the services that come with Conch, loaded: each makes its ConsumerSpec or Service from the settings.
-
-    Raises UsageError where one needs a package that is not installed.
-    """
-    points = {point.name: point for point in _points(BUILTIN_GROUP)}
-    judges = [name for name in names if name.startswith(f"{JUDGE}-")]
-    found = {name: _loaded(point) for name, point in points.items() if name in names}
-    return found | {name: partial(_loaded(points[JUDGE]), name=name.removeprefix(f"{JUDGE}-")) for name in judges}
-
-
-def _loaded(point: EntryPoint) -> Any:
-    try:
-        return point.load()
-    except ModuleNotFoundError:
-        if point.name == OTEL and not is_installed(OTLP_EXPORTER):
-            raise _no_exporter() from None
-        raise
-
-
-def _no_exporter() -> UsageError:
-    return UsageError(f"{OTEL} needs the package {OTLP_EXPORTER}: {to_install(OTEL)}, or unset otel.endpoint")
+    return [(f"{group}:{point.name}", one) for point in _points(group) for one in _declarations(point.load())]
 
 
 def _points(*groups: str) -> list[EntryPoint]:
@@ -181,19 +178,14 @@ def _declared(groups: Sequence[str]) -> tuple[list[EntryPoint], list[BrokenPlugi
     return [point for group in groups for point in points if point.group == group], broken
 
 
-def reserved(settings: Settings) -> frozenset[str]:
-    """Names that no plug-in can bear: services and components that come with Conch, judges, and what others score."""
-    rewards = settings.rewards
-    return frozenset({*builtin_names(settings), *BUILTIN_COMPONENTS, *rewards.judges, *rewards.parts})
-
-
-def discover(files: Sequence[str], taken: Iterable[str] = ()) -> Discovery:
-    """Every plug-in of `files` and of the installed packages.
+def discover(files: Sequence[str], taken: Iterable[str] = (), settings: Settings | None = None) -> Discovery:
+    """Every plug-in of `files` and of the installed packages; with `settings` those that they enable, and a plug-in
+    with instances once for each.
 
     Raises UsageError for a file that is not there. One that cannot be loaded, declares nothing, or bears a name in
     `taken` or a name that came before it, is among the broken ones.
     """
-    return together(looked_at(files), taken)
+    return together(looked_at(files), taken, settings)
 
 
 def looked_at(files: Sequence[str]) -> dict[str, Discovery]:
@@ -214,17 +206,18 @@ def looked_at(files: Sequence[str]) -> dict[str, Discovery]:
     return looked | {one.origin: Discovery(broken=(one,)) for one in broken}
 
 
-def together(looked: Mapping[str, Discovery], taken: Iterable[str] = ()) -> Discovery:
-    """All of it, less the plug-ins whose name is in `taken` or was there before: those are among the broken ones.
+def together(looked: Mapping[str, Discovery], taken: Iterable[str] = (), settings: Settings | None = None) -> Discovery:
+    """All of it, less the plug-ins whose name is in `taken` or was there before: those are among the broken ones. With
+    `settings` those that they enable, and a plug-in with instances once for each.
 
     A rule takes the name of its consumer too.
     """
-    plugins: list[DiscoveredPlugin] = []
+    plugins: list[Plugin] = []
     broken: list[BrokenPlugin] = []
     names = set(taken)
     for origin, found in looked.items():
         broken += found.broken
-        for plugin in found.plugins:
+        for plugin in found.plugins if settings is None else _of_settings(found.plugins, settings):
             own = {plugin.name, plugin.consumer}
             if twice := own & names:
                 broken.append(BrokenPlugin(origin, f"the name {min(twice)!r} is taken"))
@@ -232,6 +225,26 @@ def together(looked: Mapping[str, Discovery], taken: Iterable[str] = ()) -> Disc
                 names |= own
                 plugins.append(plugin)
     return Discovery(tuple(plugins), tuple(broken))
+
+
+def _of_settings(plugins: Iterable[Plugin], settings: Settings) -> Iterator[Plugin]:
+    for plugin in plugins:
+        yield from (plugin,) if isinstance(plugin, RuleInfo) else for_settings(plugin, settings)
+
+
+def for_settings(plugin: ConsumerInfo, settings: Settings) -> tuple[ConsumerInfo, ...]:
+    """What runs of a consumer with these settings: nothing, itself, or each of its instances."""
+    if plugin.enabled_by and not any(setting(settings, key) for key in plugin.enabled_by):
+        return ()
+    return instances(plugin, settings)
+
+
+def instances(plugin: ConsumerInfo, settings: Settings) -> tuple[ConsumerInfo, ...]:
+    """Its instances, where it is declared with some; else itself."""
+    if plugin.instances is None:
+        return (plugin,)
+    names = setting(settings, plugin.instances)
+    return tuple(replace(plugin, name=f"{plugin.name}-{name}", instance=name) for name in names)
 
 
 def look(origin: str) -> Discovery:
@@ -256,7 +269,7 @@ def look(origin: str) -> Discovery:
         _end(process)
     try:
         answer = json.loads(output)
-        found, why, text = [DiscoveredPlugin(**plugin) for plugin in answer["plugins"]], answer["why"], answer["text"]
+        found, why, text = [plugin_of(row) for row in answer["plugins"]], answer["why"], answer["text"]
     except (LookupError, ValueError, TypeError):
         status = exit_status(process.returncode)
         return Discovery(broken=(BrokenPlugin(origin, f"importing it ended its process with status {status}"),))
@@ -272,23 +285,28 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.stdout.close()
 
 
-def load(origin: str, text: str | None = None) -> list[RuleSpec | ConsumerSpec]:
+def load(origin: str, text: str | None = None) -> list[Declared]:
     """What `origin` declares, in the order of the file; `text`: what the file says, where that is known already.
 
     Raises whatever importing it raises.
     """
     group, _, name = origin.partition(":")
-    if group in PLUGIN_GROUPS:
-        points = [point for point in _points(*PLUGIN_GROUPS) if (point.group, point.name) == (group, name)]
+    if group in (*PLUGIN_GROUPS, BUILTIN_GROUP):
+        points = [point for point in _points(group) if point.name == name]
         if len(points) != 1:
             raise ContractError(f"{len(points)} installed packages declare the entry point {origin}")
         thing = points[0].load()
     else:
         thing = _module_of(Path(origin), text_of(origin) if text is None else text)
+    return _declarations(thing)
+
+
+def _declarations(thing: object) -> list[Declared]:
+    """What a module or a function declares."""
     things = vars(thing).values() if isinstance(thing, ModuleType) else [thing]
     specs = {id(spec): spec for value in things if (spec := spec_of(value)) is not None}  # an alias is no second one
     if not specs:
-        raise ContractError("it declares no @rule and no @consumer")
+        raise ContractError("it declares no @rule, no @consumer and no @service")
     return list(specs.values())
 
 
@@ -316,12 +334,19 @@ def _module_of(path: Path, text: str) -> ModuleType:
     return sys.modules[name]
 
 
-def load_one(origin: str, name: str, text: str | None = None) -> RuleSpec | ConsumerSpec:
+def load_one(origin: str, name: str, text: str | None = None) -> Declared:
     """The one of that name. Raises ContractError when the file has changed and it is gone."""
     for spec in load(origin, text):
         if spec.name == name:
             return spec
     raise ContractError(f"{origin} declares no {name!r} any more")
+
+
+def bound(
+    declared: ConsumerDeclaration | ServiceDeclaration, instance: str, context: ServiceContext
+) -> ConsumerSpec | Service:
+    """What runs of a declaration: that instance of it, with these settings. Raises what making it raises."""
+    return declared.bind(replace(context, instance=instance))
 
 
 def error_words(error: BaseException, file: str | None) -> str:
@@ -337,25 +362,35 @@ def error_words(error: BaseException, file: str | None) -> str:
     return words[: 500 - len(place)] + place
 
 
-def described(spec: RuleSpec | ConsumerSpec, origin: str, text: str | None) -> DiscoveredPlugin:
-    """What was declared, as a value that travels between processes. `text`: of the file that `origin` names."""
-    if isinstance(spec, ConsumerSpec):
-        emits = [kind.TYPE for kind in emitted(spec)]
-        return DiscoveredPlugin("consumer", spec.name, origin, spec.version, emits=emits, text=text)
-    low, high = spec.range
-    return DiscoveredPlugin(
-        "rule",
-        spec.name,
-        origin,
-        spec.version,
-        spec.weight,
-        low,
-        high,
-        spec.timeout,
-        spec.doc,
-        held_out=spec.held_out,
-        stateful=spec.state is not None,
-        window=spec.window,
+def described(declared: Declared, origin: str, text: str | None) -> Plugin:
+    """What is told of a declaration to other processes."""
+    if isinstance(declared, DeclaredRule):
+        return replace(declared.info, origin=origin, text=text)
+    return consumer_info(declared, origin, text)
+
+
+def consumer_info(
+    declared: ConsumerDeclaration | ServiceDeclaration, origin: str, text: str | None = None
+) -> ConsumerInfo:
+    """The same of a consumer or a service."""
+    if isinstance(declared, ServiceDeclaration):
+        return ConsumerInfo(
+            declared.name,
+            emits=[kind.TYPE for kind in declared.emits],
+            serves=list(declared.serves),
+            is_service=True,
+            keeps_position=declared.keeps_position,
+            enabled_by=list(declared.enabled_by),
+            origin=origin,
+            text=text,
+        )
+    return ConsumerInfo(
+        declared.name,
+        "" if callable(declared.version) else declared.version,
+        emits=[kind.TYPE for kind in emitted(declared)],
+        enabled_by=list(declared.enabled_by),
+        instances=declared.instances,
+        origin=origin,
         text=text,
     )
 
@@ -370,7 +405,7 @@ def _main() -> None:
     answer: dict[str, Any] = {"plugins": [], "why": "", "text": None}
     try:
         text = answer["text"] = None if origin.partition(":")[0] in PLUGIN_GROUPS else text_of(origin)
-        answer["plugins"] = [asdict(described(spec, origin, text)) for spec in loaded(origin, text)]
+        answer["plugins"] = [row_of(described(one, origin, text)) for one in loaded(origin, text)]
     except BaseException as error:
         answer["why"] = error_words(error, origin)
     answers.write(json.dumps(answer))

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from conch.bus import Bus, SharedSubscription
 from conch.consumer.host import HostedConsumer, keep
-from conch.consumer.plugins.discover import DiscoveredPlugin
 from conch.consumer.plugins.rule_state import carried_by
 from conch.log import get_logger
 from conch.processes.messages import ConsumerReport
+from conch.rules import RuleInfo
 from conch_schemas import WeightsSet, subject_filter
 
 log = get_logger(__name__)
@@ -32,7 +32,7 @@ class RuleReload:
         self,
         shared_events: SharedSubscription,
         running: list[HostedConsumer],
-        make: Callable[[DiscoveredPlugin, int], HostedConsumer],
+        make: Callable[[RuleInfo, int], HostedConsumer],
         *,
         agent: str,
         patience: float,
@@ -45,11 +45,11 @@ class RuleReload:
         self._patience, self._stop, self._report = patience, stop, report
         self._keeping: dict[str, asyncio.Task[None]] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
-        self._wanted: Sequence[DiscoveredPlugin] | None = None
+        self._wanted: Sequence[RuleInfo] | None = None
         """What is wanted and not yet brought about."""
         self._news = asyncio.Event()
 
-    def want(self, rules: Sequence[DiscoveredPlugin]) -> None:
+    def want(self, rules: Sequence[RuleInfo]) -> None:
         """Have these rules from now on, and no others."""
         self._wanted = rules
         self._news.set()
@@ -68,28 +68,28 @@ class RuleReload:
                 return
             wanted, self._wanted = self._wanted, None
             if wanted is not None:
-                await self._change(group, {plugin.consumer: plugin for plugin in wanted})
+                await self._change(group, {rule.consumer: rule for rule in wanted})
 
-    async def _change(self, group: asyncio.TaskGroup, wanted: dict[str, DiscoveredPlugin]) -> None:
+    async def _change(self, group: asyncio.TaskGroup, wanted: dict[str, RuleInfo]) -> None:
         weighed_at = await weighed(self._shared_events.bus, self._agent)
         for one in [one for one in self._running if one.worker is not None]:
-            plugin = wanted.pop(one.name, None)
-            if plugin is None:
+            rule = wanted.pop(one.name, None)
+            if rule is None:
                 if one.name not in self._leaving:
                     leaving = group.create_task(self._leave(one, weighed_at), name=f"conch.{one.name}.leave")
                     self._leaving[one.name] = leaving
                 continue
             await _ended(self._leaving.pop(one.name, None))
             assert one.worker is not None
-            if carried_by(plugin) is not carried_by(one.worker.plugin):
+            if carried_by(rule) is not carried_by(one.worker.rule):
                 await self._end(one)
-                wanted[plugin.consumer] = plugin
+                wanted[rule.consumer] = rule
                 continue
-            one.worker.become(plugin)
+            one.worker.become(rule)
             if self._keeping[one.name].done():  # it was left down, for a state that it could not read
                 self._begin(group, one)
-        for plugin in wanted.values():
-            made = self._make(plugin, weighed_at)
+        for rule in wanted.values():
+            made = self._make(rule, weighed_at)
             self._running.append(made)
             self._begin(group, made)
 

@@ -22,7 +22,6 @@ from pydantic import BaseModel
 
 from conch.bus.server import die_with_parent
 from conch.consumer.follow import follow
-from conch.consumer.plugins.discover import DiscoveredPlugin
 from conch.consumer.plugins.namespace import exit_status, own_namespace, why_none
 from conch.consumer.plugins.rule_state import OwnRuleState, RuleWindow, after_act, at_first, carried_by
 from conch.consumer.runtime.state import UnreadableStateError
@@ -39,6 +38,7 @@ from conch.processes.rule_messages import (
     decode_answer,
 )
 from conch.python_child import DIRECTORY, environment, python_command
+from conch.rules import RuleInfo
 from conch.text import safe_text
 from conch_schemas import ActionTaken, Event, RewardAssigned, Score, encode
 
@@ -66,16 +66,16 @@ _MARK = "RULE_PROCESS_OF_CONCH"
 """Variable by which what a rule's process started is known, wherever it went; `CONCH_…` would be a setting."""
 
 
-def own_words(plugin: DiscoveredPlugin) -> str:
+def own_words(rule: RuleInfo) -> str:
     """What explains a rule's values: the first line of its docstring."""
-    return safe_text(plugin.doc.strip().partition("\n")[0], one_line=True)[:WORDS]
+    return safe_text(rule.doc.strip().partition("\n")[0], one_line=True)[:WORDS]
 
 
 class RuleWorker:
     """The process that one rule runs in. It is started when first needed and again after it died."""
 
-    def __init__(self, plugin: DiscoveredPlugin, *, timeout: float, memory_mib: int) -> None:
-        self._plugin = self._next = plugin
+    def __init__(self, rule: RuleInfo, *, timeout: float, memory_mib: int) -> None:
+        self._rule = self._next = rule
         self._timeout, self._memory_mib = timeout, memory_mib
         self._process: asyncio.subprocess.Process | None = None
         self._hearing: asyncio.Task[None] | None = None
@@ -85,17 +85,17 @@ class RuleWorker:
         self._lock = asyncio.Lock()
 
     @property
-    def plugin(self) -> DiscoveredPlugin:
+    def rule(self) -> RuleInfo:
         """The rule by which the next act is scored."""
         return self._next
 
-    def become(self, plugin: DiscoveredPlugin) -> None:
+    def become(self, rule: RuleInfo) -> None:
         """Score by another rule of this name from the next act on; the one in hand is finished first."""
-        self._next = plugin
+        self._next = rule
 
     async def score(self, action: ActionTaken) -> Score:
         """The rule's score of this act, the first of its agent for a rule that carries something; see `fold`."""
-        return (await self.fold(at_first(self._plugin), action))[1]
+        return (await self.fold(at_first(self._rule), action))[1]
 
     async def fold(
         self, before: BaseModel | None, action: ActionTaken, *, afresh: bool = False
@@ -111,9 +111,9 @@ class RuleWorker:
         async with self._lock:
             try:
                 ended = self._process is not None and self._process.returncode is not None
-                if afresh or ended or self._plugin != self._next:
+                if afresh or ended or self._rule != self._next:
                     await self.close()  # it ended between two acts: this one is not to blame
-                self._plugin = self._next
+                self._rule = self._next
                 if self._process is None:
                     await self._start()
                 async with asyncio.timeout(self._seconds * (AFRESH if afresh else 1)):
@@ -131,18 +131,18 @@ class RuleWorker:
                 await self.close()
                 raise
         if isinstance(answer, RuleStateUnreadable):
-            name, agent = f"rule-{self._plugin.name}", action.agent
-            raise UnreadableStateError(name, self._plugin.version, agent, safe_text(answer.why))
+            name, agent = self._rule.consumer, action.agent
+            raise UnreadableStateError(name, self._rule.version, agent, safe_text(answer.why))
         after = before
-        if isinstance(before, RuleWindow) and self._plugin.window is not None:
-            after = after_act(before.acts, action, self._plugin.window)
+        if isinstance(before, RuleWindow) and self._rule.window is not None:
+            after = after_act(before.acts, action, self._rule.window)
         elif score.status in ANSWERED and isinstance(answer, RuleAnswered) and answer.state is not None:
             after = OwnRuleState(text=answer.state)
         return after, score
 
     @property
     def _seconds(self) -> float:
-        return self._plugin.timeout or self._timeout
+        return self._rule.timeout or self._timeout
 
     def judge(self, answer: RuleAnswer) -> Score:
         """The score that an answer of the rule's process is, whatever stands in it."""
@@ -151,7 +151,7 @@ class RuleWorker:
         value = answer.value if isinstance(answer, RuleAnswered) else None
         if value is None:
             return self._score("not_applicable", why="the rule says: not applicable")
-        low, high = self._plugin.low, self._plugin.high
+        low, high = self._rule.low, self._rule.high
         if isinstance(value, str) or not math.isfinite(value):
             return self._score("error", why=f"returned {value!r}, not a finite number or None")
         if not low <= value <= high:
@@ -160,13 +160,13 @@ class RuleWorker:
 
     def _score(self, status: Any, value: float | None = None, why: str = "") -> Score:
         return Score(
-            component=self._plugin.name,
+            component=self._rule.name,
             value=value,
-            range=(self._plugin.low, self._plugin.high),
+            range=(self._rule.low, self._rule.high),
             status=status,
-            explanation=safe_text(why, one_line=True)[:WORDS] if why else own_words(self._plugin),
-            scorer=self._plugin.name,
-            version=self._plugin.version,
+            explanation=safe_text(why, one_line=True)[:WORDS] if why else own_words(self._rule),
+            scorer=self._rule.name,
+            version=self._rule.version,
         )
 
     def late(self) -> Score:
@@ -176,7 +176,7 @@ class RuleWorker:
     async def _start(self) -> None:
         self._mark, self._walls = uuid.uuid4().hex, await asyncio.to_thread(own_namespace)
         if self._walls is None:
-            log.warning("reward.rule_not_alone", rule=self._plugin.name, why=why_none())
+            log.warning("reward.rule_not_alone", rule=self._rule.name, why=why_none())
         self._process = await asyncio.create_subprocess_exec(
             *(self._walls or ()),
             *python_command("conch.consumer.plugins.rule_worker"),
@@ -190,8 +190,8 @@ class RuleWorker:
             preexec_fn=lambda: die_with_parent(signal.SIGKILL),
         )
         assert self._process.stderr is not None
-        self._hearing = asyncio.create_task(self._hear(self._process.stderr), name=f"conch.{self._plugin.name}.hear")
-        one = self._plugin
+        self._hearing = asyncio.create_task(self._hear(self._process.stderr), name=f"conch.{self._rule.name}.hear")
+        one = self._rule
         task = RuleTask(origin=one.origin, name=one.name, text=one.text, memory_mib=self._memory_mib)
         try:
             async with asyncio.timeout(START_SECONDS):
@@ -210,14 +210,14 @@ class RuleWorker:
         """The two lines by which the process is asked for the score of an act."""
         carried = RuleInput()
         if isinstance(before, RuleWindow):
-            carried = RuleInput(acts=before.acts[-((self._plugin.window or 1) - 1) :])
+            carried = RuleInput(acts=before.acts[-((self._rule.window or 1) - 1) :])
         elif isinstance(before, OwnRuleState):
             carried = RuleInput(state=before.text)
         return carried.encode() + encode(action) + b"\n"
 
     async def _answer_to(self, action: ActionTaken) -> RuleAnswer:
         while getattr(answer := await self._answer(), "id", None) != action.id:
-            log.warning("reward.rule_spoke_out_of_turn", rule=self._plugin.name)
+            log.warning("reward.rule_spoke_out_of_turn", rule=self._rule.name)
         return answer
 
     async def _tell(self, lines: bytes) -> None:
@@ -246,7 +246,7 @@ class RuleWorker:
             if heard < HEARD:
                 heard += 1
                 said = safe_text(piece.decode(errors="replace"))[:500]
-                log.info("reward.rule_printed", rule=self._plugin.name, said=said)
+                log.info("reward.rule_printed", rule=self._rule.name, said=said)
             await asyncio.sleep(DRAIN_SECONDS)
 
     async def close(self) -> None:
@@ -289,14 +289,14 @@ class WorkerGoneError(Exception):
 
 
 def rule_consumer(
-    plugin: DiscoveredPlugin, *, timeout: float, memory_mib: int, begin: int = 0
+    rule: RuleInfo, *, timeout: float, memory_mib: int, begin: int = 0
 ) -> tuple[ConsumerSpec, RuleWorker]:
     """The consumer `rule-<name>` that has a plug-in rule score every act, and the process it does it in.
 
     A rule that is new begins behind `begin`: where it was first given a weight. Scoring the past is another matter.
     """
-    worker = RuleWorker(plugin, timeout=timeout, memory_mib=memory_mib)
-    name, carried = f"rule-{plugin.name}", carried_by(plugin)
+    worker = RuleWorker(rule, timeout=timeout, memory_mib=memory_mib)
+    name, carried = rule.consumer, carried_by(rule)
 
     async def handle(action: ActionTaken) -> Event:
         return assigned(action, await worker.score(action))
@@ -312,20 +312,20 @@ def rule_consumer(
         after, score = await worker.fold(before, action, afresh=True)
         if score.status not in ANSWERED:
             raise NotAsPublishedError(
-                f"rule {plugin.name} answered this act before ({published.id}) and does not now, {score.status}: "
+                f"rule {rule.name} answered this act before ({published.id}) and does not now, {score.status}: "
                 f"{score.explanation}. Its state lacks the act until the rule answers: conch dlq retry"
             )
         return after
 
     spec = ConsumerSpec(
         name,
-        plugin.version,
+        rule.version,
         (ActionTaken,),
         handle if carried is None else fold,
         state=carried,
-        initial=None if carried is None else lambda: carried.model_validate(at_first(plugin)),
+        initial=None if carried is None else lambda: carried.model_validate(at_first(rule)),
         emits=(RewardAssigned,),
-        scorer=plugin.name,
+        scorer=rule.name,
         begin=begin,
         again=again if carried is OwnRuleState else None,
     )

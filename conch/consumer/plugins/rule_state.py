@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from conch.consumer.plugins.discover import DiscoveredPlugin
+from conch.rules import RuleInfo
 from conch_schemas import ActionTaken, encode
 
 TEXT_LENGTHS = (1000, 300, 100)
@@ -32,14 +32,14 @@ class RuleWindow(BaseModel):
     acts: tuple[str, ...]
 
 
-def carried_by(plugin: DiscoveredPlugin) -> type[BaseModel] | None:
+def carried_by(rule: RuleInfo) -> type[BaseModel] | None:
     """What this rule carries; None: nothing."""
-    return OwnRuleState if plugin.stateful else RuleWindow if plugin.window is not None else None
+    return OwnRuleState if rule.stateful else RuleWindow if rule.window is not None else None
 
 
-def at_first(plugin: DiscoveredPlugin) -> BaseModel | None:
+def at_first(rule: RuleInfo) -> BaseModel | None:
     """What it carries before an agent's first act."""
-    return OwnRuleState(text=None) if plugin.stateful else RuleWindow(acts=()) if plugin.window is not None else None
+    return OwnRuleState(text=None) if rule.stateful else RuleWindow(acts=()) if rule.window is not None else None
 
 
 def after_act(before: Sequence[str], action: ActionTaken, window: int) -> RuleWindow:

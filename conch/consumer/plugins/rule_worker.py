@@ -19,7 +19,6 @@ from pydantic import BaseModel, ValidationError
 
 from conch.consumer.plugins.discover import error_words, load_one
 from conch.consumer.plugins.rule_state import STATE_BYTES
-from conch.consumer.spec import RuleSpec
 from conch.processes.line import decode_line
 from conch.processes.rule_messages import (
     RuleAnswer,
@@ -30,6 +29,7 @@ from conch.processes.rule_messages import (
     RuleStateUnreadable,
     RuleTask,
 )
+from conch.rules import DeclaredRule
 from conch_schemas import ActionTaken, decode
 
 MOST_LEFT = 64
@@ -52,12 +52,14 @@ def _value(result: object) -> float | str | None:
     return _value(item()) if callable(item) and type(result).__module__ == "numpy" else repr(result)[:200]
 
 
-def answer_of(rule: RuleSpec, loop: asyncio.AbstractEventLoop, carried: RuleInput, action: ActionTaken) -> RuleAnswered:
+def answer_of(
+    rule: DeclaredRule, loop: asyncio.AbstractEventLoop, carried: RuleInput, action: ActionTaken
+) -> RuleAnswered:
     """What the rule answers to an act, given what it carries: of a window earlier acts, else its state, as JSON.
 
     Raises whatever the rule raises.
     """
-    if rule.window is not None:
+    if rule.info.window is not None:
         given: tuple[Any, ...] = ((*(decode(act.encode()) for act in carried.acts), action),)
     elif rule.state is not None:
         given = (_state(rule.state, carried.state), action)
@@ -121,7 +123,7 @@ def _write(answers: IO[bytes], answer: RuleAnswer) -> None:
     answers.flush()
 
 
-def _serve(rule: RuleSpec, acts: IO[bytes], answers: IO[bytes]) -> None:
+def _serve(rule: DeclaredRule, acts: IO[bytes], answers: IO[bytes]) -> None:
     answer: RuleAnswer
     own, loop = os.getpid(), asyncio.new_event_loop()
     while carried := acts.readline():
@@ -145,7 +147,7 @@ def _serve(rule: RuleSpec, acts: IO[bytes], answers: IO[bytes]) -> None:
         _write(answers, answer)
 
 
-def _file(rule: RuleSpec) -> str | None:
+def _file(rule: DeclaredRule) -> str | None:
     """The file that the rule's function stands in, as its tracebacks name it."""
     code = getattr(inspect.unwrap(rule.function), "__code__", None)
     return None if code is None else str(code.co_filename)
@@ -162,7 +164,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     try:
         rule = load_one(task.origin, task.name, task.text)
-        assert isinstance(rule, RuleSpec), f"{task.name} is a consumer, not a rule"
+        assert isinstance(rule, DeclaredRule), f"{task.name} is a consumer, not a rule"
     except BaseException as error:
         _write(answers, RuleFailed(error=error_words(error, task.origin)))
         return

@@ -32,14 +32,13 @@ from conch.consumer.runtime.state import FoldState, UnreadableStateError, load_s
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import BusError, ConchError, FencedError
 from conch.log import get_logger
+from conch.retry import EVENT, Backoff
 from conch.telemetry import handling
 from conch.uptime import uptime
 from conch_schemas import ContractViolationError, Event, trace_id
 
 log = get_logger(__name__)
 
-RETRY_SECONDS = (0.1, 0.5, 2.0, 8.0)
-"""Waits between the tries of a failing event; the last one again and again if there are more."""
 BATCH = 256
 """Events taken at a time, where the consumer names no other number."""
 MAX_IN_FLIGHT = 4
@@ -80,10 +79,10 @@ class ConsumerRuntime:
         spec: ConsumerSpec,
         *,
         consumer_position: ConsumerPosition | None = None,
-        retry_seconds: Sequence[float] = RETRY_SECONDS,
+        backoff: Backoff = EVENT,
     ) -> None:
         self.spec, self.tally = spec, ConsumerCounts()
-        self._shared_events, self._bus, self._retry_seconds = shared_events, shared_events.bus, retry_seconds
+        self._shared_events, self._bus, self._backoff = shared_events, shared_events.bus, backoff
         self._given = consumer_position
         self._subscription: Subscription | None = None
         self._agent_queues: dict[str, AgentQueue] = {}
@@ -393,7 +392,7 @@ class ConsumerRuntime:
         self._why = f"{type(error).__name__}: {error}"
         if tries < most:
             self._log.warning("consumer.retried", seq=seq, tries=tries, error=self._why)
-            await asyncio.sleep(self._retry_seconds[min(tries, len(self._retry_seconds)) - 1])
+            await asyncio.sleep(self._backoff.after(tries))
 
     async def _handle(self, agent_queue: AgentQueue, event: Event, seq: int) -> None:
         await self._be_sure()

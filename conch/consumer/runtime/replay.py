@@ -14,9 +14,9 @@ from conch.consumer.runtime.dead_letters import dead_letter
 from conch.consumer.runtime.output import ConsumerOutput, StateBeforeEvent
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import BusError, ContractError
+from conch.retry import REBUILD
 from conch_schemas import ContractViolationError, Event, subject_filter
 
-RETRY_SECONDS = 0.1
 """Between two tries of an event on the way."""
 
 
@@ -67,13 +67,13 @@ class StateRebuild:
         return state, upto
 
     async def _folded(self, state: Any, event: Event, known: Mapping[str, int]) -> Any:
-        for _ in range(self._spec.tries - 1):
+        for failures in range(1, self._spec.tries):
             try:
                 return await self._once(state, event, known)
             except BusError:
                 raise
             except Exception:
-                await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(REBUILD.after(failures))
         return await self._once(state, event, known)
 
     async def _once(self, state: Any, event: Event, known: Mapping[str, int]) -> Any:

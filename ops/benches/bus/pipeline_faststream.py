@@ -21,14 +21,14 @@ from bus.faststream_modes import MODES, keep_batches_alive
 from bus.lifetime import until_told
 from conch.bus.jetstream.names import STREAM
 from conch.config import Settings
-from conch.consumer.service import ServiceContext
+from conch.consumer import ServiceContext, bind
 from conch.experience import FACTS, SqliteStore
 from conch.processes.child import run_loop
 from conch_schemas import Event, decode, encode, subject_filter, subject_of
-from conch_services.curiosity.consumer import curiosity_consumer
-from conch_services.needs.consumer import needs_consumer
-from conch_services.reward.consumer import reward_consumer
-from conch_services.witness.consumer import witness_consumer
+from conch_services.curiosity.consumer import curiosity as curiosity_consumer
+from conch_services.needs.consumer import needs as needs_consumer
+from conch_services.reward.consumer import reward as reward_consumer
+from conch_services.witness.consumer import witness as witness_consumer
 
 MAKE = {
     "reward": reward_consumer,
@@ -43,7 +43,7 @@ Handle = Callable[[Sequence[tuple[int, Event]]], Awaitable[Sequence[Event]]]
 
 def scoring(name: str, home: str) -> tuple[tuple[type[Event], ...], Handle]:
     """A consumer of Conch's, without its runtime: its kinds, and its function over a state kept here."""
-    spec = MAKE[name](ServiceContext(Settings(), Path(home)))
+    spec = bind(MAKE[name], ServiceContext(Settings(), Path(home)))
     states: dict[str, Any] = {}
 
     def one(event: Event) -> Event | None:

@@ -19,6 +19,7 @@ from conch.bus import Bus
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer
+from conch.consumer import bind
 from conch.consumer.group.position import holder_of
 from conch.witness import verify
 from conch_schemas import (
@@ -30,7 +31,7 @@ from conch_schemas import (
     decode,
     subject_filter,
 )
-from conch_services.needs.consumer import needs_consumer
+from conch_services.needs.consumer import needs
 from faults.row import TOKEN, Row
 from tests.faults.acts import AGENT, PARTS, SCORERS, Scenes, act, context, stored, streamed
 from tests.faults.processes import consumers, publisher, worker
@@ -161,7 +162,7 @@ async def _act_on(scenes: Scenes, over: asyncio.Event) -> None:
 
 
 def _expected(home: Path, count: int) -> list[dict[str, float]]:
-    spec = needs_consumer(context(home))
+    spec = bind(needs, context(home))
     assert spec.initial is not None
     state, found = spec.initial(), []
     for cycle in range(count):

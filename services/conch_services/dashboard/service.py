@@ -32,11 +32,6 @@ BACKLOG = 256
 """Connections that wait to be taken."""
 
 
-def dashboard_service(context: ServiceContext) -> DashboardService:
-    """The service that shows this home."""
-    return DashboardService(context)
-
-
 class DashboardService:
     """Serves the pages, the live stream and the API. It keeps no place on the bus: history is the store's."""
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from conch.consumer.follow import follow
-from conch.consumer.service import ServiceContext
-from conch.consumer.spec import ConsumerSpec
+from typing import TYPE_CHECKING
+
+from conch import consumer, follow
+from conch.consumer import ServiceContext
 from conch.errors import JudgeError
-from conch.judge import Judge
 from conch.log import get_logger
 from conch.processes.messages import ConsumerNote
 from conch_schemas import ActionDecided, ActionTaken, RewardAssigned
+
+if TYPE_CHECKING:
+    from conch.judge import Judge
 
 log = get_logger(__name__)
 
@@ -18,33 +21,37 @@ ROUNDS = 8
 answered the next one is asked, while others are waited for, or wait before they are asked again."""
 
 
-def judge_consumer(context: ServiceContext, name: str) -> ConsumerSpec:
-    """The judge `name`: one event with one score per act, many acts judged at once, each said when it is answered.
-
-    It begins where it was first given a weight: to judge the past is another matter, and costs. Raises ConfigError.
-    """
+def _made(context: ServiceContext) -> Judge:
+    """Raises ConfigError for a judge that cannot be made of the settings."""
+    from conch.judge import Judge  # late: with it comes an HTTP client, for those that have judges
 
     def warn(sentence: str) -> None:
-        context.report(ConsumerNote(consumer=f"judge {name}", note=sentence))
+        context.report(ConsumerNote(consumer=f"judge {context.instance}", note=sentence))
 
-    judge = Judge(name, context.settings, context.home, warn=warn)
+    return Judge(context.instance, context.settings, context.home, warn=warn)
 
-    async def handle(event: ActionDecided | ActionTaken) -> RewardAssigned | None:
-        if isinstance(event, ActionTaken):
-            return await _scored(judge, event)
-        await _remember(judge, event)
-        return None
 
-    return ConsumerSpec(
-        name=judge.scorer,
-        version=judge.version,
-        kinds=(ActionDecided, ActionTaken),
-        handle=handle,
-        emits=(RewardAssigned,),
-        begin=context.begin,
-        at_once=ROUNDS * context.settings.rewards.judges[name].concurrency,
-        close=judge.close,
-    )
+@consumer(
+    ActionDecided,
+    ActionTaken,
+    name="judge",
+    version=lambda own: own.version,
+    at_once=lambda own: ROUNDS * own.concurrency,
+    begin="weights",
+    emits=[RewardAssigned],
+    setup=_made,
+    close=lambda own: own.close(),
+    instances="rewards.judges",
+)
+async def judge(event: ActionDecided | ActionTaken, own: Judge) -> RewardAssigned | None:
+    """One judge: one event with one score per act, many acts judged at once, each published when it is answered.
+
+    It begins where it was first given a weight: to judge the past is another matter, and costs.
+    """
+    if isinstance(event, ActionTaken):
+        return await _scored(own, event)
+    await _remember(own, event)
+    return None
 
 
 async def _remember(judge: Judge, decided: ActionDecided) -> None:

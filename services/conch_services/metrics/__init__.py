@@ -1,1 +1,14 @@
 """The metrics service: facts of the bus as Prometheus metrics, served on loopback."""
+
+from __future__ import annotations
+
+import conch
+from conch.consumer import Service, ServiceContext
+
+
+@conch.service(name="metrics", keeps_position=False)
+def metrics_service(context: ServiceContext) -> Service:
+    """The service that serves this process's metrics."""
+    from conch_services.metrics.service import MetricsService
+
+    return MetricsService(context)

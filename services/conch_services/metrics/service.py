@@ -34,11 +34,6 @@ ADVICE = (
 )
 
 
-def metrics_service(context: ServiceContext) -> MetricsService:
-    """The service that serves this process's metrics."""
-    return MetricsService(context)
-
-
 class MetricsService:
     """Counts facts and serves /metrics, /healthz and /readyz, on loopback unless `metrics.host` says otherwise.
 

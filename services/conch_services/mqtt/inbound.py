@@ -18,7 +18,7 @@ from conch.home import Home
 from conch.log import get_logger
 from conch.processes.messages import ConsumerWaits
 from conch.tools.device import ACTUATE
-from conch_schemas import PolicySet, SenseMeasured, decode, encode, subject_filter, subject_of
+from conch_schemas import PolicySet, decode, encode, subject_filter, subject_of
 from conch_services.mqtt.actuators import Actuators
 from conch_services.mqtt.link import BrokerLink
 from conch_services.mqtt.sensors import Measurement, SensorInbox, fact
@@ -28,16 +28,10 @@ from conch_services.mqtt.wire import BrokerConnection, BrokerRefusalError
 log = get_logger(__name__)
 
 
-def inward_service(context: ServiceContext) -> InboundService:
-    """The senses and devices of this home. Raises UsageError where `edge.bridge` names no broker."""
-    return InboundService(context)
-
-
 class InboundService:
     """See `conch.consumer.service.Service`. It reads no facts, and nobody need wait for it."""
 
     name = "devices"
-    emits, serves = (SenseMeasured,), (ACTUATE,)
     handled: int | None = None
     busy = False
 

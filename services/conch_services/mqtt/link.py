@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import secrets
 import socket
 import ssl
@@ -21,14 +20,13 @@ from aiomqtt.exceptions import MqttConnectError
 
 from conch.config.model import EdgeSettings
 from conch.log import get_logger
+from conch.retry import BROKER
 from conch_services.mqtt.wire import ANSWER_SECONDS, BrokerClient, BrokerConnection, BrokerLostError, Heard, words
 
 log = get_logger(__name__)
 
 KEEPALIVE_SECONDS = 10
 """A link that is silent for longer is asked for a sign of life; without one for as long again it is given up."""
-REST_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0)
-"""Waits between tries to connect, give or take half of it; the last one again and again."""
 STEADY_SECONDS = 5.0
 """A connection that lasted as long begins with the shortest wait again."""
 
@@ -89,7 +87,7 @@ class BrokerLink:
         LostError: then it connects anew. Raising or cancelled, it drops the connection, so that the last will is said.
         Why there is no connection is logged once, however often it is tried.
         """
-        tries = 0
+        failures = 0
         while True:
             begun = time.monotonic()
             try:
@@ -99,10 +97,8 @@ class BrokerLink:
                 self._troubled(str(lost))
             finally:
                 self.connected = False
-            tries = 0 if time.monotonic() - begun > STEADY_SECONDS else tries
-            rest = REST_SECONDS[min(tries, len(REST_SECONDS) - 1)]
-            await asyncio.sleep(rest * random.uniform(0.5, 1.5))  # noqa: S311 - spreads tries, hides nothing
-            tries += 1
+            failures = 1 if time.monotonic() - begun > STEADY_SECONDS else failures + 1
+            await asyncio.sleep(BROKER.after(failures))
 
     async def _once(self, live: Callable[[BrokerConnection], Awaitable[None]]) -> None:
         client = await self._connect()

@@ -57,11 +57,6 @@ SPEC = ConsumerSpec("mqtt", "1", (), lambda _: None)
 _KNOWN = frozenset(kind.TYPE for kind in EVENTS)
 
 
-def mqtt_service(context: ServiceContext) -> MqttService:
-    """The bridge of this home. Raises UsageError where `edge.bridge` names no broker."""
-    return MqttService(context)
-
-
 @dataclass(eq=False)
 class _OutgoingFact:
     """A fact on its way."""

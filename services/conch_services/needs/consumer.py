@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from conch.consumer.follow import follow
-from conch.consumer.service import ServiceContext
-from conch.consumer.spec import ConsumerSpec
-from conch.needs import SCORER, VERSION, NeedsState, fold, initial_state, table_of
+from typing import NamedTuple
+
+from conch import consumer, follow
+from conch.consumer import ServiceContext
+from conch.needs import SCORER, VERSION, NeedsState, NeedsTable, fold, initial_state, table_of
 from conch_schemas import ActionTaken, NeedsChanged, RewardAssigned
 
 
-def needs_consumer(context: ServiceContext) -> ConsumerSpec:
-    """The fold of one agent's needs: one event per act, one per praise. Raises ConfigError for needs that cannot be."""
-    born, table = initial_state(context.settings.needs), table_of(context.settings.needs)
+class _Needs(NamedTuple):
+    """The needs of conch.yaml."""
 
-    def needs(state: NeedsState, fact: ActionTaken | RewardAssigned) -> tuple[NeedsState, NeedsChanged | None]:
-        state, change = fold(state, fact, table)
-        if change is None:
-            return state, None
-        return state, follow(fact, NeedsChanged, consumer=SCORER, version=VERSION, **change._asdict())
+    born: NeedsState
+    table: NeedsTable
 
-    return ConsumerSpec(
-        name=SCORER,
-        version=VERSION,
-        kinds=(ActionTaken, RewardAssigned),
-        handle=needs,
-        state=NeedsState,
-        initial=lambda: born,
-        emits=(NeedsChanged,),
-    )
+
+def _needs(context: ServiceContext) -> _Needs:
+    """Raises ConfigError for needs that cannot be."""
+    needs = context.settings.needs
+    return _Needs(initial_state(needs), table_of(needs))
+
+
+@consumer(
+    ActionTaken,
+    RewardAssigned,
+    name=SCORER,
+    version=VERSION,
+    state=NeedsState,
+    initial=lambda own: own.born,
+    emits=[NeedsChanged],
+    setup=_needs,
+)
+def needs(state: NeedsState, fact: ActionTaken | RewardAssigned, own: _Needs) -> tuple[NeedsState, NeedsChanged | None]:
+    """The fold of one agent's needs: one event per act, one per praise."""
+    state, change = fold(state, fact, own.table)
+    if change is None:
+        return state, None
+    return state, follow(fact, NeedsChanged, consumer=SCORER, version=VERSION, **change._asdict())

@@ -35,11 +35,6 @@ QUEUE_BYTES = 32 * 2**20
 """What waits for the endpoint, as JSON; beyond, the oldest is dropped, and that is said."""
 
 
-def otel_service(context: ServiceContext) -> OtelService:
-    """The service of this home. Raises UsageError where `otel.endpoint` names none."""
-    return OtelService(context)
-
-
 class ExportQueue:
     """What is to be sent, the oldest first, within bounds.
 

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from conch.consumer.follow import follow
-from conch.consumer.service import ServiceContext
-from conch.consumer.spec import ConsumerSpec
+from conch import consumer, follow
+from conch.config.model import RewardSettings
 from conch.rewards import VERSION, builtin_scores, constitution_scores, principles_of
 from conch_schemas import BUILTIN_SCORER, ActionTaken, RewardAssigned
 
 
-def reward_consumer(context: ServiceContext) -> ConsumerSpec:
+@consumer(
+    ActionTaken,
+    name=BUILTIN_SCORER,
+    version=VERSION,
+    emits=[RewardAssigned],
+    setup=lambda context: context.settings.rewards,
+)
+def reward(action: ActionTaken, settings: RewardSettings) -> RewardAssigned:
     """The built-in rules as one scorer: one event per act, with five scores and the seven principles."""
-
-    def reward(action: ActionTaken) -> RewardAssigned:
-        principles = principles_of(action)
-        scores = (*builtin_scores(action, context.settings.rewards), *constitution_scores(principles))
-        return follow(
-            action,
-            RewardAssigned,
-            consumer=BUILTIN_SCORER,
-            version=VERSION,
-            scorer=BUILTIN_SCORER,
-            scores=scores,
-            principles=principles.principles(),
-        )
-
-    return ConsumerSpec(
-        name=BUILTIN_SCORER, version=VERSION, kinds=(ActionTaken,), handle=reward, emits=(RewardAssigned,)
+    principles = principles_of(action)
+    return follow(
+        action,
+        RewardAssigned,
+        consumer=BUILTIN_SCORER,
+        version=VERSION,
+        scorer=BUILTIN_SCORER,
+        scores=(*builtin_scores(action, settings), *constitution_scores(principles)),
+        principles=principles.principles(),
     )

@@ -52,16 +52,10 @@ again, under the same ids."""
 SPEC = ConsumerSpec("store", "1", FACTS, lambda _: None, emits=(ExperienceRecorded,))
 
 
-def store_service(context: ServiceContext) -> StoreService:
-    """The store of this home."""
-    return StoreService(context)
-
-
 class StoreService:
     """See `conch.consumer.service.Service`. Its position stands in the store, beside the rows."""
 
     name = "store"
-    emits, serves = SPEC.emits, ()
 
     def __init__(self, context: ServiceContext) -> None:
         self._path = store_path(context.settings.store.url, context.home)

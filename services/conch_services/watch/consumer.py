@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from conch import consumer
+from conch.config import Settings
 from conch.consumer.follow import follow
-from conch.consumer.service import ServiceContext
-from conch.consumer.spec import ConsumerSpec
 from conch.log import get_logger
 from conch.rewards.watch import CONSUMER, VERSION, WatchState, fold
 from conch_schemas import AlarmRaised, ExperienceRecorded
@@ -12,38 +12,35 @@ from conch_schemas import AlarmRaised, ExperienceRecorded
 log = get_logger(__name__)
 
 LINGER = 0.03
-"""Nobody waits for an alarm, which tells afterwards; what is to be scored goes first."""
+"""Seconds. An alarm is told afterwards and no other consumer waits for it: what is to be scored goes first."""
 
 
-def watch_consumer(context: ServiceContext) -> ConsumerSpec:
+@consumer(
+    ExperienceRecorded,
+    name=CONSUMER,
+    version=VERSION,
+    state=WatchState,
+    linger=LINGER,
+    emits=[AlarmRaised],
+    setup=lambda context: context.settings,
+)
+def watch(
+    state: WatchState, experience: ExperienceRecorded, settings: Settings
+) -> tuple[WatchState, list[AlarmRaised]]:
     """The fold of one agent's experiences: an event when an alarm begins and one when it is over."""
-    settings, diversity = context.settings.watch, context.settings.rewards.diversity
-
-    def watch(state: WatchState, experience: ExperienceRecorded) -> tuple[WatchState, list[AlarmRaised]]:
-        state, changes = fold(state, experience, settings, diversity)
-        alarms = [
-            follow(experience, AlarmRaised, consumer=CONSUMER, version=VERSION, index=index, **change._asdict())
-            for index, change in enumerate(changes)
-        ]
-        for alarm in alarms:
-            log.warning(
-                alarm.TYPE,
-                agent_id=alarm.agent,
-                cycle=alarm.cycle,
-                alarm=alarm.alarm,
-                component=alarm.component,
-                active=alarm.active,
-                what=alarm.what,
-            )
-        return state, alarms
-
-    return ConsumerSpec(
-        name=CONSUMER,
-        version=VERSION,
-        kinds=(ExperienceRecorded,),
-        handle=watch,
-        state=WatchState,
-        initial=WatchState,
-        emits=(AlarmRaised,),
-        linger=LINGER,
-    )
+    state, changes = fold(state, experience, settings.watch, settings.rewards.diversity)
+    alarms = [
+        follow(experience, AlarmRaised, consumer=CONSUMER, version=VERSION, index=index, **change._asdict())
+        for index, change in enumerate(changes)
+    ]
+    for alarm in alarms:
+        log.warning(
+            alarm.TYPE,
+            agent_id=alarm.agent,
+            cycle=alarm.cycle,
+            alarm=alarm.alarm,
+            component=alarm.component,
+            active=alarm.active,
+            what=alarm.what,
+        )
+    return state, alarms

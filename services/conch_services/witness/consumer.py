@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from conch import consumer
 from conch.consumer.follow import envelope_after
-from conch.consumer.service import ServiceContext
-from conch.consumer.spec import ConsumerSpec
 from conch.folds.models import made_of
 from conch.witness import CONSUMER, VERSION, ChainState, Witnessed, seal, under
 from conch_schemas import (
@@ -20,24 +19,24 @@ from conch_schemas import (
 )
 
 LINGER = 0.03
-"""Hashing and chaining four facts a cycle is the most work of all consumers, and no score waits for it."""
+"""Seconds. Hashing and chaining four facts a cycle is the most work of all consumers, and no score waits for it."""
 
 
-def witness_consumer(_context: ServiceContext) -> ConsumerSpec:
+@consumer(
+    ActionTaken,
+    RewardAssigned,
+    NeedsChanged,
+    NoveltyMeasured,
+    AlarmRaised,
+    PolicySet,
+    name=CONSUMER,
+    version=VERSION,
+    state=ChainState,
+    linger=LINGER,
+    emits=[MarkWitnessed],
+)
+def witness(state: ChainState, fact: Witnessed | PolicySet) -> tuple[ChainState, MarkWitnessed | None]:
     """The chain of one agent: one mark per act, per score set and per alarm."""
-    return ConsumerSpec(
-        name=CONSUMER,
-        version=VERSION,
-        kinds=(ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured, AlarmRaised, PolicySet),
-        handle=_witness,
-        state=ChainState,
-        initial=ChainState,
-        emits=(MarkWitnessed,),
-        linger=LINGER,
-    )
-
-
-def _witness(state: ChainState, fact: Witnessed | PolicySet) -> tuple[ChainState, MarkWitnessed | None]:
     if isinstance(fact, PolicySet):
         return under(state, fact), None
     state, mark = seal(state, fact)

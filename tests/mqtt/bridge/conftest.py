@@ -16,10 +16,12 @@ from conch.bus import Bus, MemoryBus, shared_subscription
 from conch.config import Settings
 from conch.consumer import ServiceContext
 from conch.processes.messages import ConsumerReport
+from conch.retry import Backoff
 from conch_schemas import Action, Event, ExperienceRecorded, NeedsChanged, encode, subject_of
 from conch_services.mqtt import link as links
+from conch_services.mqtt import mqtt_service
 from conch_services.mqtt import service as services
-from conch_services.mqtt.service import MqttService, mqtt_service
+from conch_services.mqtt.service import MqttService
 
 Bridging = Callable[..., AbstractAsyncContextManager[MqttService]]
 
@@ -27,7 +29,7 @@ Bridging = Callable[..., AbstractAsyncContextManager[MqttService]]
 @pytest.fixture(autouse=True)
 def _in_haste(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries to connect follow each other at once, statuses their cause."""
-    monkeypatch.setattr(links, "REST_SECONDS", (0.01,))
+    monkeypatch.setattr(links, "BROKER", Backoff((0.01,)))
     monkeypatch.setattr(services, "STATUS_SECONDS", 0.05)
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from conch.config import Settings
-from conch.consumer import ServiceContext
+from conch.consumer import ServiceContext, bind
 from conch.rewards.progress import EpisodeLogRow, ProgressState
 from conch_schemas import RewardAssigned, TaskProgressed, decode, encode
-from conch_services.progress.consumer import progress_consumer
+from conch_services.progress.consumer import progress
 from conch_services.progress.log import MOST_BYTES, MOST_EPISODES, EpisodeLogs
 from tests.rules.progress.conftest import fact
 
@@ -27,7 +27,7 @@ class _Home:
 
     def start(self, facts: Sequence[Any], state: ProgressState | None = None) -> tuple[ProgressState, list[Any]]:
         context = ServiceContext(Settings(), self.path, lambda said: self.reports.append(said.why))
-        spec = progress_consumer(context)
+        spec = bind(progress, context)
         state, said = state or ProgressState(weighed=True), []
         for one in facts:
             state, assigned = spec.handle(state, decode(encode(one)))
@@ -129,7 +129,7 @@ def test_a_log_that_cannot_be_written_is_said_and_harms_nothing(home: _Home) -> 
     """Scores go on; it is said once, and that it is over once it can be written again."""
     (home.path / "agents").write_text("in the way")
     context = ServiceContext(Settings(), home.path, lambda said: home.reports.append(said.why))
-    spec, state = progress_consumer(context), ProgressState(weighed=True)
+    spec, state = bind(progress, context), ProgressState(weighed=True)
     said = []
     for step in _episode(4):
         if step.id == "p2":

@@ -7,18 +7,25 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from conch.errors import ConfigError
-from conch.rewards.compose.advantages import group_advantages
-from conch.rewards.compose.verdict import Rule, Verdict, verdict
-from conch.rewards.weights import sums_to_one
+from conch.rules.advantages import group_advantages
+from conch.rules.verdict import Rule, Verdict, verdict
 
 T = TypeVar("T")
+
+WEIGHT_TOLERANCE: Final = 1e-6
+"""How far from 1 the weights may sum."""
 
 Aggregation = Literal["sum", "normalize_then_sum"]
 AT_ONCE = 16
 """Trajectories of a batch that are scored side by side: as many calls of a judge are under way at most."""
+
+
+def sums_to_one(weights: Mapping[str, float], tolerance: float = WEIGHT_TOLERANCE) -> bool:
+    """Whether a table of weights can be used: not empty, and its sum within `tolerance` of 1."""
+    return bool(weights) and abs(math.fsum(weights.values()) - 1.0) <= tolerance
 
 
 @dataclass(frozen=True)

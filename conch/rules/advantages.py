@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from typing import Final, NamedTuple
 
 from conch.errors import ContractError
-from conch.rewards.compose.verdict import LARGEST
+from conch.rules.verdict import LARGEST
 
 POSITIVE, NEGATIVE = 0.3, -0.3
 """From which reward on an example is one to follow, and down from which one to avoid (REWARDS 9)."""

@@ -10,6 +10,7 @@ from numbers import Real
 from typing import Any, Final, NamedTuple, TypeVar
 
 from conch.errors import ContractError
+from conch.rules.info import rule_of
 from conch.text import safe_text
 from conch_schemas import ScoreStatus
 
@@ -21,8 +22,6 @@ Rule = Callable[[T], float | Awaitable[float | None] | None]
 LARGEST: Final = 1e150
 """A value beyond is refused: its square is no number any more."""
 _ANY: Final = (-LARGEST, LARGEST)
-_DECLARED: Final = "__conch__"
-"""Where `@rule` leaves what a rule was declared as."""
 _SHOWN: Final = 80
 
 
@@ -69,7 +68,8 @@ def required(said: Verdict, who: str = "") -> float | None:
 
 
 def _checked(value: Any, rule: Rule[Any]) -> float:
-    low, high = getattr(getattr(rule, _DECLARED, None), "range", _ANY)
+    declared = rule_of(rule)
+    low, high = _ANY if declared is None else declared.info.range
     number = float(value) if not isinstance(value, bool) and isinstance(value, Real) else math.nan
     if not math.isfinite(number):
         raise ContractError(f"returned {_shown(value)}, not a finite number or None")

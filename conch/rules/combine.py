@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from conch.errors import ConfigError
-from conch.rewards.compose.verdict import Rule, required, verdict
-from conch.rewards.compose.weighted import WeightedRewardConfig, compute_weighted_reward
+from conch.rules.verdict import Rule, required, verdict
+from conch.rules.weighted import WeightedRewardConfig, compute_weighted_reward
 
 T = TypeVar("T")
 

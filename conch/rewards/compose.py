@@ -6,25 +6,31 @@
     length_penalty(trajectory: Trajectory) -> float                            in [0, 1]
 
 A rule is a function of what is scored, a Trajectory or anything else, to a finite number or None (not applicable),
-sync or async. Nothing here keeps anything between two calls.
+sync or async. Nothing here keeps anything between two calls. The code is in `conch.rules`.
 """
 
-from conch.rewards.compose.advantages import (
+from conch.rules import (
+    LARGEST,
     SPREAD,
-    GroupAdvantages,
-    compute_advantages,
-    group_advantages,
-    positives_and_negatives,
-)
-from conch.rewards.compose.combine import Gate, Sequential, WeightedSum
-from conch.rewards.compose.trajectory import Message, Trajectory, cache_key, length_penalty
-from conch.rewards.compose.verdict import LARGEST, Rule, Verdict, verdict
-from conch.rewards.compose.weighted import (
     Batch,
+    Gate,
+    GroupAdvantages,
+    Message,
+    Rule,
+    Sequential,
+    Trajectory,
+    Verdict,
     Weighted,
     WeightedRewardConfig,
+    WeightedSum,
+    cache_key,
+    compute_advantages,
     compute_weighted_reward,
+    group_advantages,
+    length_penalty,
+    positives_and_negatives,
     score_batch,
+    verdict,
 )
 
 __all__ = [

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from conch.bus import Bus, KeyValue
     from conch.config import Settings
     from conch.home import Home
-    from conch.views.consumers import ConsumerLag
+    from conch.views.consumers import ConsumerRow
 
 app = App(name="consumer", help="Who reads the facts, and how far each has come.")
 
@@ -82,7 +82,9 @@ async def reset(name: str, /, *, common: CommonOptions = COMMON) -> None:
             _reset_store(home, settings)
         await reset(bus, name)
     if common.json:
-        emit({"schema": "conch.v1.reset", "consumer": name})
+        from conch.views.consumers import ConsumerReset
+
+        emit(ConsumerReset(consumer=name))
     else:
         say(f"{name} begins at the start of the stream when it runs again")
 
@@ -110,12 +112,14 @@ async def forget(name: str, /, *, yes: Yes = False, common: CommonOptions = COMM
         _confirm(f"Give up the place of {name} and what it has not read?", yes=yes)
         await (_give_up_unread(bus, name) if name.startswith(AGENT) else forget(bus, name))
     if common.json:
-        emit({"schema": "conch.v1.forgotten", "consumer": name})
+        from conch.views.consumers import ConsumerForgotten
+
+        emit(ConsumerForgotten(consumer=name))
     else:
         say(f"{name} holds up no trimming any more")
 
 
-async def standings(common: CommonOptions) -> tuple[int, list[ConsumerLag]]:
+async def standings(common: CommonOptions) -> tuple[int, list[ConsumerRow]]:
     """(the stream's last sequence, every consumer); starts the embedded server for a while without a run."""
     from conch.views.consumers import standings
 

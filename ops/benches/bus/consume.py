@@ -1,4 +1,4 @@
-"""Durable consume: until every event is taken and acknowledged."""
+"""Durable consume: until every event is taken, in order; peers acknowledge each one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from bus.raw import Span
 from bus.server import Server
 from bus.stream import STREAM, Stream, opened
 from conch.bus import shared_subscription
-from conch_schemas import STREAM_SUBJECTS
 
 DURABLE = "bench"
 BATCH = 500
@@ -34,8 +33,7 @@ async def measure(figures: Figures, *, times: int, share: float) -> None:
 
 async def _each_mode(figures: Figures, stream: Stream, size: int, count: int) -> None:
     modes: tuple[tuple[str, Callable[..., Awaitable[Span]], int, float | None], ...] = (
-        ("Conch get and ack", conch_reader, count, None),
-        ("Conch tap of a feed, from the past", conch_tap, count, None),
+        ("Conch, a subscription that begins in the past", conch_shared, count, None),
         ("nats-py fetch(500) and ack", nats_fetch, count // 4, 3.0),
         ("nats-py push callback and ack", nats_push, count, None),
         ("server's limit", limit, count, None),
@@ -45,27 +43,12 @@ async def _each_mode(figures: Figures, stream: Stream, size: int, count: int) ->
     first = (await stream.bus.state()).first
     for name, consume, take, goal in modes:
         began, ended = await consume(stream, first, take)
-        figures.add(f"durable consume, {size} B", name, take / (ended - began), goal=goal, ours=consume is conch_reader)
-        await stream.bus.forget(DURABLE)
+        figures.add(f"durable consume, {size} B", name, take / (ended - began), goal=goal, ours=consume is conch_shared)
+        await stream.bus.forget(DURABLE)  # the peers' durable reader
 
 
-async def conch_reader(stream: Stream, first: int, count: int) -> Span:
-    """A durable reader."""
-    seen: list[int] = []
-    began = time.perf_counter()
-    async with stream.bus.consume(DURABLE, STREAM_SUBJECTS, after=first - 1) as reader:
-        while len(seen) < count:
-            batch = await reader.get(BATCH)
-            seen += [delivery.seq for delivery in batch]
-            await reader.ack(batch[-1].seq)
-        ended = time.perf_counter()
-        in_order(seen, first, count)
-        await stream.until_acknowledged(DURABLE)
-    return began, ended
-
-
-async def conch_tap(stream: Stream, first: int, count: int) -> Span:
-    """What a consumer reads that has been away: its place is its own, nothing is acknowledged."""
+async def conch_shared(stream: Stream, first: int, count: int) -> Span:
+    """The path of every consumer of Conch that has been away: its position is its own, nothing is acknowledged."""
     seen: list[int] = []
     async with shared_subscription(stream.bus) as shared_events:
         began = time.perf_counter()

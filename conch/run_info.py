@@ -41,7 +41,7 @@ class ProcessInfo(_RunInfoPart):
     """Why it is in that state."""
 
 
-class SetAside(_RunInfoPart):
+class SetAsidePlugin(_RunInfoPart):
     """A plug-in that could not be used."""
 
     origin: str
@@ -75,7 +75,7 @@ class RunInfo(_RunInfoPart):
     """Names of all that are hosted in this run."""
     rules: tuple[dict[str, Any], ...] = ()
     """The plug-in rules, described as where they were found."""
-    set_aside: tuple[SetAside, ...] = ()
+    set_aside: tuple[SetAsidePlugin, ...] = ()
 
     def encode(self) -> str:
         """The text of the file."""

@@ -3,7 +3,7 @@
 from conch.bus.access import Access
 from conch.bus.memory import MemoryBus, MemoryJournal
 from conch.bus.protocol import Bus, Delivery, KeyValue, OutgoingMessage, Reader, ReaderState, Stored, StreamState
-from conch.bus.subscription import ReceivedEvent, SharedSubscription, Subscription, shared_subscription
+from conch.bus.subscription import ReceivedEvent, SharedSubscription, StreamSubscription, shared_subscription
 
 __all__ = [
     "Access",
@@ -19,6 +19,6 @@ __all__ = [
     "SharedSubscription",
     "Stored",
     "StreamState",
-    "Subscription",
+    "StreamSubscription",
     "shared_subscription",
 ]

@@ -106,20 +106,20 @@ class SharedSubscription:
         self.seq = seq
         """Everything up to here was handed to the taps that are level."""
         self.broken: BaseException | None = None
-        self._subscriptions: set[Subscription] = set()
-        self._routes: dict[str, tuple[str, tuple[Subscription, ...]]] = {}
+        self._subscriptions: set[StreamSubscription] = set()
+        self._routes: dict[str, tuple[str, tuple[StreamSubscription, ...]]] = {}
         self._expected: OrderedDict[bytes, Event] = OrderedDict()
         self._eased = asyncio.Event()
 
     @asynccontextmanager
     async def subscribe(
         self, kinds: Sequence[type[Event]] | None, *, after: int, agent: str | None = None, mine: Mine | None = None
-    ) -> AsyncIterator[Subscription]:
+    ) -> AsyncIterator[StreamSubscription]:
         """Events of `kinds` (None: all) behind sequence `after`, of one agent, or of those that are `mine`, or of all.
 
         In stream order, each once. Entered: what is published from now on will be seen.
         """
-        subscription = Subscription(self, kinds, after, agent, mine)
+        subscription = StreamSubscription(self, kinds, after, agent, mine)
         self._subscriptions.add(subscription)
         self._routes.clear()
         try:
@@ -150,7 +150,7 @@ class SharedSubscription:
         if all(subscription._level for subscription in self._subscriptions):
             self._expected.clear()
 
-    def _route(self, subject: str) -> tuple[str, tuple[Subscription, ...]]:
+    def _route(self, subject: str) -> tuple[str, tuple[StreamSubscription, ...]]:
         if len(self._routes) >= ROUTES:
             self._routes.clear()
         agent, _, kind = subject.removeprefix("conch.v1.").partition(".")
@@ -199,7 +199,7 @@ class SharedSubscription:
             subscription._wake.set()
 
 
-class Subscription:
+class StreamSubscription:
     """One reader's end of a feed; made by `SharedSubscription.subscription`."""
 
     def __init__(

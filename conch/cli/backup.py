@@ -271,7 +271,10 @@ def _counted(chunks: Iterator[bytes], name: str, size: int, told: Told) -> Itera
 def _tell(common: CommonOptions, what: str, file: Path, state: dict[str, Any]) -> None:
     figures = {"first": state["first_seq"], "last": state["last_seq"], "events": state["messages"]}
     if common.json:
-        emit({"schema": f"conch.v1.{what}", "file": str(file)} | figures | {"bytes": file.stat().st_size})
+        from conch.views.tools import SnapshotMade, SnapshotRestored
+
+        made = SnapshotMade if what == "snapshot" else SnapshotRestored
+        emit(made(file=str(file), **figures, bytes=file.stat().st_size))
     else:
         size = file.stat().st_size / 2**20
         say(f"{what} {file}: {figures['events']} events, {figures['first']} to {figures['last']}, {size:.1f} MiB")

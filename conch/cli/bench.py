@@ -35,11 +35,13 @@ async def bench(*, events: Events = 5000, size: Size = 1024, common: CommonOptio
         replicas = 1 if settings.bus.url is None else settings.bus.replicas
         figures = await measure(connection, events=events, size=size, strict=strict, replicas=replicas)
     if common.json:
-        rows = [
-            {"what": one.what, "events": one.events, "per_second": one.rate, "ms": one.each * 1e3} for one in figures
-        ]
-        told = {"schema": "conch.v1.bench", "bytes": size, "durability": settings.bus.durability}
-        emit(told | {"fsync_ms": fsync * 1e3 if fsync is not None else None, "figures": rows})
+        from conch.views.tools import Bench, BenchRow
+
+        rows = tuple(
+            BenchRow(what=one.what, events=one.events, per_second=one.rate, ms=one.each * 1e3) for one in figures
+        )
+        fsync_ms = fsync * 1e3 if fsync is not None else None
+        emit(Bench(bytes=size, durability=settings.bus.durability, fsync_ms=fsync_ms, figures=rows))
         return
     cost = [f"{one.each / fsync:.2f}" if fsync else "-" for one in figures]
     rows_ = [

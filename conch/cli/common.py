@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from conch.bus import Access, Bus
     from conch.bus.server import EmbeddedServer
     from conch.experience import ExperienceReader
+    from conch.views.base import View
 
 COLUMN_GAP = 2
 """Blanks between two columns."""
@@ -160,8 +161,13 @@ def open_store(home: Home, settings: Settings) -> ExperienceReader:
     return SqliteReader(path)
 
 
-def emit(document: Any) -> None:
+def emit(view: View) -> None:
     """One JSON document, or one line of a stream, on stdout."""
+    write_json(view.document())
+
+
+def write_json(document: Any) -> None:
+    """Plain JSON values on stdout, in one line: for what is described elsewhere, such as a JSON Schema."""
     sys.stdout.write(json.dumps(document, ensure_ascii=False, default=str) + "\n")
     sys.stdout.flush()
 

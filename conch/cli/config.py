@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from conch.cli.common import CommonOptions, emit, say
+from conch.cli.common import CommonOptions, emit, say, write_json
 from conch.cli.options import COMMON
 
 app = App(name="config", help="The settings: what is in force and why, whether a file is right.")
@@ -25,9 +25,9 @@ def show(*, common: CommonOptions = COMMON) -> None:
     if common.json:
         emit(found)
         return
-    shown = [(dotted(path), json.dumps(value, ensure_ascii=False)) for path, value in leaves(found["settings"])]
+    shown = [(dotted(path), json.dumps(value, ensure_ascii=False)) for path, value in leaves(found.settings)]
     for key, value in shown:
-        say(f"{key}: {value}  # {found['origins'][key]}")
+        say(f"{key}: {value}  # {found.origins[key]}")
 
 
 @app.command
@@ -42,7 +42,9 @@ def validate(
 
     found = read(file or common.config, common.where(), {}).file
     if common.json:
-        emit({"schema": "conch.v1.config_validated", "file": str(found) if found is not None else None, "valid": True})
+        from conch.views.config import ConfigValidated
+
+        emit(ConfigValidated(file=str(found) if found is not None else None, valid=True))
     elif found is not None:
         say(f"{found} is right as it stands; whether what it names is there and fits: conch doctor")
     else:
@@ -56,7 +58,7 @@ def schema(*, common: CommonOptions = COMMON) -> None:
 
     text = Settings.model_json_schema() | {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     if common.json:
-        emit(_with_empty_sections(text))
+        write_json(_with_empty_sections(text))
     else:
         say(json.dumps(_with_empty_sections(text), ensure_ascii=False, indent=2))
 

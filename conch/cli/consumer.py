@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from conch.bus import Bus
     from conch.config import Settings
     from conch.home import Home
-    from conch.views.consumers import ConsumerLag
+    from conch.views.consumers import ConsumerRow
 
 app = App(name="consumer", help="Who reads the facts, and how far each has come.")
 
@@ -77,7 +77,9 @@ async def reset(name: str, /, *, common: CommonOptions = COMMON) -> None:
             _reset_store(home, settings)
         await reset(bus, name)
     if common.json:
-        emit({"schema": "conch.v1.reset", "consumer": name})
+        from conch.views.consumers import ConsumerReset
+
+        emit(ConsumerReset(consumer=name))
     else:
         say(f"{name} begins at the start of the stream when it runs again")
 
@@ -107,12 +109,14 @@ async def forget(name: str, /, *, yes: Yes = False, common: CommonOptions = COMM
         _confirm(f"Give up the place of {name} and what it has not read?", yes=yes)
         await (_give_up_unread(bus, name) if is_memory else forget(bus, name))
     if common.json:
-        emit({"schema": "conch.v1.forgotten", "consumer": name})
+        from conch.views.consumers import ConsumerForgotten
+
+        emit(ConsumerForgotten(consumer=name))
     else:
         say(f"{name} holds up no trimming any more")
 
 
-async def standings(common: CommonOptions) -> tuple[int, list[ConsumerLag]]:
+async def standings(common: CommonOptions) -> tuple[int, list[ConsumerRow]]:
     """(the stream's last sequence, every consumer); starts the embedded server for a while without a run."""
     from conch.views.consumers import standings
 

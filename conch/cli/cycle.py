@@ -55,9 +55,9 @@ def show(cycle: int, /, *, agent: AgentName = None, common: CommonOptions = COMM
             raise ConchError(f"{missing}: conch cycle list shows the last ones")
         marks, act = store.marks_of(name, str(experience.action_id)), store.act(name, cycle)
     if common.json:
-        from conch.views.cycles import whole_row
+        from conch.views.cycles import Cycle, whole_row
 
-        emit({"schema": "conch.v1.cycle", "cycle": whole_row(experience, marks)})
+        emit(Cycle(cycle=whole_row(experience, marks)))
     else:
         tell("\n".join(story(experience, marks, act)))
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
@@ -15,7 +15,7 @@ from conch.cli.common import CommonOptions, emit, open_bus, say, table, warn
 from conch.cli.options import COMMON, Limit
 from conch.errors import BusError, ConchError, UsageError
 from conch.text import safe_text
-from conch.views.dead_letters import dead_letter_row, dead_letters_shown
+from conch.views.dead_letters import LetterSettled, LetterShown, dead_letter_row, dead_letters_shown, whole_letter
 
 if TYPE_CHECKING:
     from conch.bus import Bus, SharedSubscription
@@ -63,9 +63,9 @@ async def show(letter: str, /, *, common: CommonOptions = COMMON) -> None:
     data = event.data if event is not None else base64.b64decode(found.letter)
     text = data.decode(errors="replace") or "(no longer on the stream)"
     if common.json:
-        emit({"schema": "conch.v1.letter", "letter": dead_letter_row(found) | {"content": text}})
+        emit(LetterShown(letter=whole_letter(found, text)))
         return
-    for field, value in dead_letter_row(found).items():
+    for field, value in dead_letter_row(found).document().items():
         say(f"{field:<9} {safe_text(str(value), one_line=True)}")
     for line in safe_text(text).split("\n"):
         say(f"  | {line}")
@@ -144,9 +144,9 @@ async def _chosen(bus: Bus, ids: tuple[str, ...], consumer: str | None) -> Async
             yield letter
 
 
-def _done(common: CommonOptions, letter: ConsumerFailed, how: str) -> None:
+def _done(common: CommonOptions, letter: ConsumerFailed, how: Literal["retried", "dropped"]) -> None:
     if common.json:
-        emit({"schema": "conch.v1.letter_settled", "id": letter.id, "settled": how})
+        emit(LetterSettled(id=letter.id, settled=how))
     else:
         say(f"{letter.id[:8]} {how}")
 

@@ -97,6 +97,8 @@ async def drop(goal: str, /, *, agent: AgentName = None, common: CommonOptions =
 
 def _done(common: CommonOptions, goal: str, what: str) -> None:
     if common.json:
-        emit({"schema": "conch.v1.goal", "goal": goal})
+        from conch.views.requests import GoalDone
+
+        emit(GoalDone(goal=goal))
     else:
         say(f"{goal} {what}")

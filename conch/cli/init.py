@@ -38,7 +38,9 @@ def init(
     if new:
         make_home(home, workspace or _configured(common))
     if common.json:
-        emit({"schema": "conch.v1.home", "home": str(home.path), "made": new})
+        from conch.views.home import HomeMade
+
+        emit(HomeMade(home=str(home.path), made=new))
     elif new:
         say(f"made {home.path}: the settings are in conch.yaml; start with: conch run --home {home.path}")
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
@@ -13,8 +13,14 @@ from conch.cli.options import COMMON, AgentName, Limit, reading
 from conch.errors import CheckError, ConchError, HomeBusyError, HomeError
 from conch.experience import Removal
 from conch.text import safe_text
-from conch.views.marks import last_marks, marks_shown
-from conch.views.verification import chain_start, removed_marks_words, unmarked_yet, verification
+from conch.views.marks import MarkShown, last_marks, marks_shown
+from conch.views.verification import (
+    VerifiedLocally,
+    chain_start,
+    removed_marks_words,
+    unmarked_yet,
+    verification,
+)
 from conch_schemas import Mark
 
 if TYPE_CHECKING:
@@ -64,7 +70,7 @@ def show(sequence: int, /, *, agent: AgentName = None, common: CommonOptions = C
         )
         raise ConchError(f"{what}: conch mark list shows the last ones")
     if common.json:
-        emit({"schema": "conch.v1.mark", "mark": mark.model_dump(mode="json")})
+        emit(MarkShown(mark=mark))
         return
     for field, value in mark.model_dump(mode="json").items():
         if value not in (None, "", [], {}):
@@ -130,7 +136,7 @@ def _tell(common: CommonOptions, name: str, kept: StoredMarks, problems: Sequenc
     acts, marks = len(kept.acts), len(kept.marks)
     if common.json:
         found = verification(name, problems, acts=acts, marks=marks, waiting=waiting, removals=kept.removals)
-        emit(found | {"lost": [asdict(loss) for loss in kept.losses]})
+        emit(VerifiedLocally(**vars(found), lost=tuple(kept.losses)))
         return
     for loss in kept.losses:
         cycle = "before its first cycle" if loss.cycle is None else f"after cycle {loss.cycle}"

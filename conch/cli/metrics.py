@@ -42,7 +42,9 @@ def rules(
     if out is not None:
         _written({out: as_yaml(groups)}, common)
     elif common.json:
-        emit({"schema": "conch.v1.metrics_rules", "groups": groups})
+        from conch.views.metrics import MetricsRules
+
+        emit(MetricsRules(groups=groups))
     else:
         say(as_yaml(groups).rstrip("\n"))
 
@@ -71,7 +73,9 @@ def dashboards(
     if out is not None:
         _written({out / name: text for name, text in texts.items()}, common)
     else:
-        emit({"schema": "conch.v1.metrics_dashboards", "dashboards": texts})
+        from conch.views.metrics import MetricsDashboards
+
+        emit(MetricsDashboards(dashboards=texts))
 
 
 @app.command
@@ -88,7 +92,9 @@ def _written(texts: Mapping[Path, str], common: CommonOptions) -> None:
         except OSError as error:
             raise ConchError(f"{file} cannot be written ({error.strerror}): name another --out") from None
     if common.json:
-        emit({"schema": "conch.v1.metrics_written", "files": [str(file) for file in texts]})
+        from conch.views.metrics import MetricsWritten
+
+        emit(MetricsWritten(files=tuple(map(str, texts))))
     else:
         for file in texts:
             say(f"wrote {file}")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cyclopts import App
 
 from conch.cli.common import CommonOptions, emit, table
 from conch.cli.options import COMMON, AgentName, Limit, reading
 from conch_schemas import NeedsChanged
+
+if TYPE_CHECKING:
+    from conch.views.needs import NeedRow
 
 app = App(name="need", help="What the agent needs, and how satisfied it is.")
 
@@ -28,14 +31,14 @@ def list_(*, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
         emit(found)
         return
     cells = [
-        (row["need"], f"{row['satisfaction']:.3f}", f"{row['priority']:.2f}", f"{row['pressing']:.3f}", _note(row))
-        for row in found["needs"]
+        (row.need, f"{row.satisfaction:.3f}", f"{row.priority:.2f}", f"{row.pressing:.3f}", _note(row))
+        for row in found.needs
     ]
     table(("need", "satisfaction", "priority", "pressing", ""), cells)
 
 
-def _note(row: dict[str, Any]) -> str:
-    return "most pressing" if row["most"] else ""
+def _note(row: NeedRow) -> str:
+    return "most pressing" if row.most else ""
 
 
 @app.command

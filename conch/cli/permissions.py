@@ -57,8 +57,10 @@ def permissions(
     found = users(said, builtin, names, outside)
     keys = {user.name: _key(home.keys / f"{user.name}.nk") for user in found}
     if common.json:
-        rows = [_row(user, *keys[user.name]) for user in found]
-        emit({"schema": "conch.v1.permissions", "users": rows})
+        from conch.views.tools import Permissions, UserRow
+
+        rows = tuple(UserRow(**_row(user, *keys[user.name])) for user in found)
+        emit(Permissions(users=rows))
     else:
         say(configuration(found, {name: public for name, (public, _) in keys.items()}, home.keys))
 
@@ -107,8 +109,8 @@ def _row(user: BusUser, public: str, file: Path) -> dict[str, Any]:
         "for": user.command,
         "nkey": public,
         "file": str(file),
-        "publish": list(user.publish),
-        "subscribe": [*_inbox(public), *user.subscribe],
+        "publish": tuple(user.publish),
+        "subscribe": (*_inbox(public), *user.subscribe),
     }
 
 

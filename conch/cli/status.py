@@ -52,7 +52,7 @@ async def status(*, agent: AgentName = None, common: CommonOptions = COMMON) -> 
     if common.json:
         emit(found)
     else:
-        lines = list(screen(found))
+        lines = list(screen(found.document()))
         say("\n".join(fitted(lines, *get_terminal_size()) if sys.stdout.isatty() else lines))
 
 

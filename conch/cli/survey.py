@@ -32,7 +32,7 @@ async def info(*, common: CommonOptions = COMMON) -> None:
     if common.json:
         emit(found)
     else:
-        say("\n".join(screen(found)))
+        say("\n".join(screen(found.document())))
 
 
 def screen(found: Mapping[str, Any]) -> Iterator[str]:

@@ -46,6 +46,7 @@ from conch_schemas import (
 if TYPE_CHECKING:
     from conch.bus import Bus, Delivery
     from conch.home import Home
+    from conch.views.tools import StoredBytes, StoredEvent
 
 _TOKEN = re.compile(r"[^\s.*>\x00-\x1f\x7f]+")
 WIDTH = 90
@@ -106,16 +107,18 @@ async def _read(
                 yield delivery
 
 
-def row(delivery: Delivery) -> dict[str, Any]:
+def row(delivery: Delivery) -> StoredEvent | StoredBytes:
     """A fact as a line of JSON: place, time, subject and the event as it stands there; of what is none, its bytes."""
     from conch.bus.subscription import decoded
+    from conch.views.tools import StoredBytes, StoredEvent
 
-    place = {"seq": delivery.seq, "time": _stored(delivery).isoformat(), "subject": delivery.subject}
+    seq, time, subject = delivery.seq, _stored(delivery).isoformat(), delivery.subject
     try:
         decoded(delivery.subject, delivery.data)
-        return place | {"event": json.loads(delivery.data)}
+        return StoredEvent(seq=seq, time=time, subject=subject, event=json.loads(delivery.data))
     except ContractViolationError as error:
-        return place | {"error": str(error), "bytes": base64.b64encode(delivery.data).decode()}
+        data = base64.b64encode(delivery.data).decode()
+        return StoredBytes(seq=seq, time=time, subject=subject, error=str(error), bytes=data)
 
 
 def line(delivery: Delivery) -> str:

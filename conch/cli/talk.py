@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from conch.cli.common import CommonOptions, emit, open_bus, say
 from conch.cli.options import COMMON, AgentName
@@ -48,7 +48,9 @@ async def tell(text: str, /, *, wait: float = 0.0, agent: AgentName = None, comm
     identity = str(reply.get("id") or made[0].id)
     answer = await _answer(common, identity, behind, wait) if wait > 0 and reply else None
     if common.json:
-        emit({"schema": "conch.v1.told", "id": identity, "running": bool(reply), "answer": answer})
+        from conch.views.requests import MessageTold
+
+        emit(MessageTold(id=identity, running=bool(reply), answer=answer))
     elif answer is not None:
         say(answer)
     else:
@@ -106,8 +108,10 @@ def _ended(home: Home) -> bool:
     return home.running() is None
 
 
-def _done(common: CommonOptions, state: str) -> None:
+def _done(common: CommonOptions, state: Literal["paused", "running", "stopping", "stopped"]) -> None:
     if common.json:
-        emit({"schema": "conch.v1.state", "state": state})
+        from conch.views.requests import State
+
+        emit(State(state=state))
     else:
         say(state)

@@ -66,7 +66,9 @@ def _running(home: Home) -> str:
 def _tell(common: CommonOptions, settings: Settings, home: Home, address: str, *, prefix: str = "") -> None:
     way = way_in(settings.ui, home, address)
     if common.json:
-        emit({"schema": "conch.v1.ui", "address": called(settings.ui, address), "link": way})
+        from conch.views.home import PageAt
+
+        emit(PageAt(address=called(settings.ui, address), link=way))
     else:
         say(f"{prefix}{way}")
 

@@ -24,8 +24,9 @@ def show(*, common: CommonOptions = COMMON) -> None:
     settings = common.settings().values
     values = in_force(settings)
     if common.json:
-        said = {"schema": "conch.v1.values", "file": settings.file, "key": settings.key}
-        emit(said | values.model_dump(mode="json"))
+        from conch.views.values import ValuesShown
+
+        emit(ValuesShown(file=settings.file, key=settings.key, **vars(values)))
         return
     tell(f"{settings.file or 'those that Conch brings'}, digest {values.digest}")
     for name, meaning in values.values.items():
@@ -51,7 +52,9 @@ def new(file: Path, /, *, common: CommonOptions = COMMON) -> None:
     except OSError as error:
         raise UsageError(f"{file} cannot be written ({error.strerror}): name another file") from None
     if common.json:
-        emit({"schema": "conch.v1.values-new", "file": str(file)})
+        from conch.views.values import ValuesWritten
+
+        emit(ValuesWritten(file=str(file)))
     else:
         say(f"wrote {file}: edit it, then: conch values sign {file}")
 
@@ -77,8 +80,10 @@ def sign(
     secret = key or _secret()
     public = sign(file, secret)
     if common.json:
-        said = {"file": str(file.absolute()), "signature": str(signature_of(file.absolute())), "secret": str(secret)}
-        emit({"schema": "conch.v1.values-signed", **said, "key": public, "digest": values.digest})
+        from conch.views.values import ValuesSigned
+
+        whole, signature = str(file.absolute()), str(signature_of(file.absolute()))
+        emit(ValuesSigned(file=whole, signature=signature, secret=str(secret), key=public, digest=values.digest))
         return
     say(f"signed {file} with {secret}; in conch.yaml:")
     tell(f"values:\n  file: {file.absolute()}\n  key: {public}")

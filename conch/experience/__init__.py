@@ -6,7 +6,6 @@ from conch.experience.queries.backfill import RecordedAct, RecordedScore, Scored
 from conch.experience.queries.bodies import ShownCheck, ShownLine, ShownScore
 from conch.experience.queries.charts import CycleCounts, CycleFilter, ExperiencePoint
 from conch.experience.queries.removed import Removal, removal_of, removed_words
-from conch.experience.queries.rows import cycle_row
 from conch.experience.reader import SqliteReader
 from conch.experience.sqlite import MemoryStore, SqliteStore
 from conch.experience.store import (
@@ -42,7 +41,6 @@ __all__ = [
     "SqliteStore",
     "StreamLoss",
     "UnscoredActs",
-    "cycle_row",
     "removal_of",
     "removed_words",
     "store_path",

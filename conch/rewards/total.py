@@ -11,7 +11,7 @@ from conch.config import BUILTIN_WEIGHTS
 from conch_schemas import Line, Part
 
 
-class ComponentScore(Protocol):
+class TotalledScore(Protocol):
     """What the total needs of a score: a `Score` and a `ScoredPart` both are one."""
 
     @property
@@ -43,7 +43,7 @@ class Total(NamedTuple):
     """A score of every part is here, with whatever status."""
 
 
-def total(parts: Sequence[Part], scores: Mapping[str, ComponentScore]) -> Total:
+def total(parts: Sequence[Part], scores: Mapping[str, TotalledScore]) -> Total:
     """The total over `parts`, given the scores by component; what is no part counts nothing.
 
     In this order, each step a line: Σ weight × value over the scored parts of positive weight, each held under its
@@ -81,7 +81,7 @@ def _sum(lines: Sequence[Line]) -> float:
     return math.fsum([line.amount for line in lines]) + 0.0  # −0.0 becomes 0.0
 
 
-def _lines(part: Part, score: ComponentScore | None) -> tuple[Line, ...]:
+def _lines(part: Part, score: TotalledScore | None) -> tuple[Line, ...]:
     if score is None or score.value is None or part.weight == 0.0:
         return ()
     return _lines_of(part.component, part.weight, part.cap, score.value + 0.0)
@@ -100,12 +100,12 @@ def _line(step: str, amount: float, why: str) -> Line:
     return Line(step=step, amount=amount + 0.0, why=why)
 
 
-def _value(part: Part, scores: Mapping[str, ComponentScore]) -> float | None:
+def _value(part: Part, scores: Mapping[str, TotalledScore]) -> float | None:
     score = scores.get(part.component)
     return None if score is None else score.value
 
 
-def _boost(part: Part, parts: Sequence[Part], scores: Mapping[str, ComponentScore]) -> Iterator[Line]:
+def _boost(part: Part, parts: Sequence[Part], scores: Mapping[str, TotalledScore]) -> Iterator[Line]:
     """The line that pays the target once more."""
     value = _value(part, scores)
     if value is None or part.threshold is None or value >= part.threshold:
@@ -130,7 +130,7 @@ def _held(lines: Sequence[Line], bound: float, step: str, why: str) -> Line:
     return _line(step, amount, why)
 
 
-def _coverage(parts: Sequence[Part], scores: Mapping[str, ComponentScore]) -> float:
+def _coverage(parts: Sequence[Part], scores: Mapping[str, TotalledScore]) -> float:
     weighed = [(part.weight, score.status if (score := scores.get(part.component)) else None) for part in parts]
     scored = math.fsum([weight for weight, status in weighed if status == "scored"])
     applicable = math.fsum([weight for weight, status in weighed if status != "not_applicable"])

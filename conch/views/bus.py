@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field
 
 from conch.bus import Bus
 from conch.bus.jetstream.connection import Connection
@@ -12,30 +14,108 @@ from conch.bus.jetstream.transfer import described
 from conch.config import Settings
 from conch.consumer.group.lag import standings
 from conch.consumer.operations.retention import look
+from conch.views.base import View
 
 FULL = 0.8
 """Share of the room that the stream may take before that is said."""
 
 
-async def survey(bus: Bus, connection: Connection, settings: Settings, url: str) -> dict[str, Any]:
-    """`conch.v1.bus`: the server, the stream and the bucket, how far the consumers are, and what to look after."""
+class ServerFigures(View):
+    """A nats-server."""
+
+    name: str
+    version: str
+    level: int
+    """Of its JetStream API."""
+
+
+class StreamStatus(View):
+    """The stream of events."""
+
+    first: int
+    """Sequence of the first event that is kept."""
+    first_time: str | None
+    """When it was stored; None: the stream is empty."""
+    last: int
+    last_time: str | None
+    messages: int
+    """Events that are kept."""
+    missing: int
+    """Events between the first and the last that are damaged or gone."""
+    bytes: int
+    limit: int | None
+    """Bytes that it may take; None: no limit of its own."""
+    full: float | None
+    """bytes ÷ limit."""
+    replicas: int
+    epoch: str
+    """Differs for a stream that was made anew."""
+
+
+class BucketFigures(View):
+    """The key-value bucket."""
+
+    keys: int
+    bytes: int
+
+
+class PositionRow(View):
+    """How far a consumer is."""
+
+    name: str
+    seq: int
+    """Every event up to this stream sequence is handled."""
+    lag: int
+    """Events that wait for it."""
+
+
+class Replica(View):
+    """A server that holds a copy of the stream."""
+
+    name: str
+    """Empty: the stream has no leader now."""
+    role: Literal["leader", "follower"]
+    current: bool
+    lag: int
+    """Operations that it is behind the leader."""
+
+
+class BusInfo(View):
+    """`conch bus info --json`."""
+
+    schema_: Literal["conch.v1.bus"] = Field(default="conch.v1.bus", alias="schema")
+    url: str
+    embedded: bool
+    """Whether Conch starts the server itself."""
+    server: ServerFigures
+    durability: str
+    stream: StreamStatus
+    bucket: BucketFigures
+    consumers: tuple[PositionRow, ...]
+    peers: tuple[Replica, ...]
+    """The leader first; empty where there is one copy alone."""
+    warnings: tuple[str, ...]
+    """A sentence each."""
+
+
+async def survey(bus: Bus, connection: Connection, settings: Settings, url: str) -> BusInfo:
+    """The server, the stream and the bucket, how far the consumers are, and what to look after."""
     stream, bucket = await described(connection, STREAM), await described(connection, BUCKET_STREAM)
     assert stream is not None
     assert bucket is not None
     level = (await connection.api("INFO"))["api"].get("level", 0)
     said, held = connection.said, (await look(bus, settings.bus.keep)).held
     found: dict[str, Any] = {
-        "schema": "conch.v1.bus",
         "url": url,
         "embedded": settings.bus.url is None,
         "server": {"name": said.get("server_name", ""), "version": said.get("version", ""), "level": level},
         "durability": settings.bus.durability,
         "stream": _stream(stream),
         "bucket": {"keys": bucket["state"]["messages"], "bytes": bucket["state"]["bytes"]},
-        "consumers": [{"name": one.name, "seq": one.seq, "lag": one.lag} for one in await standings(bus)],
-        "peers": list(_peers(stream.get("cluster") or {})),
+        "consumers": tuple({"name": one.name, "seq": one.seq, "lag": one.lag} for one in await standings(bus)),
+        "peers": tuple(_peers(stream.get("cluster") or {})),
     }
-    return found | {"warnings": [*(one.sentence for one in held), *_warnings(found)]}
+    return BusInfo.model_validate(found | {"warnings": (*(one.sentence for one in held), *_warnings(found))})
 
 
 def _stream(info: Mapping[str, Any]) -> dict[str, Any]:

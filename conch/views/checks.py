@@ -11,9 +11,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from pydantic import Field
 
 from conch.bus.access import Access, access_to
 from conch.config import MindSettings, Settings, ToolSettings
@@ -25,6 +27,7 @@ from conch.disk import disk_use
 from conch.errors import ConchError, ConfigError, HomeError, UsageError
 from conch.experience import store_path
 from conch.home import Home
+from conch.views.base import View
 
 ENOUGH_BYTES = 2**30
 """Free room below which a warning is due; a tenth of it is a problem."""
@@ -51,6 +54,13 @@ class DoctorFinding:
     says: str
     do: str = ""
     """What to do about it; empty when it is ok."""
+
+
+class Doctor(View):
+    """`conch doctor --json`."""
+
+    schema_: Literal["conch.v1.doctor"] = Field(default="conch.v1.doctor", alias="schema")
+    checks: tuple[DoctorFinding, ...]
 
 
 def python() -> DoctorFinding:
@@ -350,6 +360,6 @@ async def everything(settings: Settings, of: Home) -> list[DoctorFinding]:
     ]
 
 
-def findings_shown(findings: Sequence[DoctorFinding]) -> dict[str, Any]:
-    """`conch.v1.doctor`."""
-    return {"schema": "conch.v1.doctor", "checks": [asdict(finding) for finding in findings]}
+def findings_shown(findings: Sequence[DoctorFinding]) -> Doctor:
+    """All findings in the order of the checks."""
+    return Doctor(checks=tuple(findings))

@@ -2,36 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field
 
 from conch.config import Settings
 from conch.config.keys import arms, inside, is_model
 from conch.config.load import LoadedSettings
 from conch.config.mask import masked
 from conch.config.source import KeyPath, dotted, leaves
+from conch.views.base import View
 
 BEGUN = "the start of the run"
 """Where a value came from that is read otherwise now."""
 
 
-def config_shown(loaded: LoadedSettings) -> dict[str, Any]:
-    """`conch.v1.config`: every setting with its secrets masked, and where each came from."""
-    return {
-        "schema": "conch.v1.config",
-        "file": str(loaded.file) if loaded.file is not None else None,
-        "settings": masked(loaded.settings.model_dump(mode="json")),
-        "origins": loaded.origins(),
-    }
+class Config(View):
+    """`conch config show --json`."""
+
+    schema_: Literal["conch.v1.config"] = Field(default="conch.v1.config", alias="schema")
+    file: str | None
+    """None: there is none, and the defaults are in force."""
+    settings: dict[str, Any]
+    """As in conch.yaml; secrets are masked."""
+    origins: dict[str, str]
+    """Where each setting came from, by its dotted key."""
 
 
-def config_in_force(settings: Settings, loaded: LoadedSettings) -> dict[str, Any]:
+class ConfigValidated(View):
+    """`conch config validate --json`."""
+
+    schema_: Literal["conch.v1.config_validated"] = Field(default="conch.v1.config_validated", alias="schema")
+    file: str | None
+    valid: Literal[True]
+    """A file that is not valid ends the command with exit status 2."""
+
+
+def config_shown(loaded: LoadedSettings) -> Config:
+    """Every setting with its secrets masked, and where each came from."""
+    return Config(
+        file=str(loaded.file) if loaded.file is not None else None,
+        settings=masked(loaded.settings.model_dump(mode="json")),
+        origins=loaded.origins(),
+    )
+
+
+def config_in_force(settings: Settings, loaded: LoadedSettings) -> Config:
     """The same of settings that a process began with, beside what would be read now: where the two differ, the value
     came from its command line, or what stands in the file was changed since."""
     shown = config_shown(loaded)
-    now, begun = dict(leaves(shown["settings"])), masked(settings.model_dump(mode="json"))
-    origins = shown["origins"]
-    origins |= {dotted(path): BEGUN for path, value in leaves(begun) if path not in now or now[path] != value}
-    return shown | {"settings": begun, "origins": origins}
+    now, begun = dict(leaves(shown.settings)), masked(settings.model_dump(mode="json"))
+    changed = {dotted(path): BEGUN for path, value in leaves(begun) if path not in now or now[path] != value}
+    return Config(file=shown.file, settings=begun, origins=shown.origins | changed)
 
 
 def about(path: KeyPath) -> str:

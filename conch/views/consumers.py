@@ -1,48 +1,89 @@
-"""How far each consumer is, as `conch consumer list | lag --json` and the pages show it."""
+"""How far each consumer is, as `conch consumer … --json` and the pages show it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Literal
+
+from pydantic import Field
 
 from conch.bus import Bus
 from conch.consumer.group import lag as reader_lag
 from conch.consumer.runtime.dead_letters import open_dead_letters
+from conch.views.base import View
 
 
-@dataclass(frozen=True)
-class ConsumerLag:
+class ConsumerRow(View):
     """How far a consumer is."""
 
     name: str
     acknowledged: int
-    """Everything up to this place in the stream is done; written once a second."""
+    """Every event up to this stream sequence is handled; written once a second."""
     lag: int
     """Events that concern it behind that, counted by the server."""
     letters: int
     """Its dead letters that are open."""
 
 
-async def standings(bus: Bus) -> tuple[int, list[ConsumerLag]]:
+class Consumers(View):
+    """`conch consumer list --json`."""
+
+    schema_: Literal["conch.v1.consumers"] = Field(default="conch.v1.consumers", alias="schema")
+    last: int
+    """The stream's last sequence."""
+    consumers: tuple[ConsumerRow, ...]
+
+
+class Lag(View):
+    """How many events wait for a consumer."""
+
+    name: str
+    lag: int
+
+
+class Lags(View):
+    """`conch consumer lag --json`."""
+
+    schema_: Literal["conch.v1.lag"] = Field(default="conch.v1.lag", alias="schema")
+    last: int
+    """The stream's last sequence."""
+    consumers: tuple[Lag, ...]
+    """The largest lag first."""
+
+
+class ConsumerReset(View):
+    """`conch consumer reset --json`."""
+
+    schema_: Literal["conch.v1.reset"] = Field(default="conch.v1.reset", alias="schema")
+    consumer: str
+
+
+class ConsumerForgotten(View):
+    """`conch consumer forget --json`."""
+
+    schema_: Literal["conch.v1.forgotten"] = Field(default="conch.v1.forgotten", alias="schema")
+    consumer: str
+
+
+async def standings(bus: Bus) -> tuple[int, list[ConsumerRow]]:
     """(the stream's last sequence, every consumer that has a place on this bus, whether it runs or not)."""
     found, last = await reader_lag.standings(bus), (await bus.state()).last
     letters = Counter([letter.consumer async for letter in open_dead_letters(bus)])
-    return last, [ConsumerLag(one.name, one.seq, one.lag, letters[one.name]) for one in found]
+    rows = [ConsumerRow(name=one.name, acknowledged=one.seq, lag=one.lag, letters=letters[one.name]) for one in found]
+    return last, rows
 
 
-def consumers_shown(last: int, found: Sequence[ConsumerLag]) -> dict[str, Any]:
-    """`conch.v1.consumers`: a row each; `last` is the stream's last sequence."""
-    return {"schema": "conch.v1.consumers", "last": last, "consumers": [vars(one) for one in found]}
+def consumers_shown(last: int, found: Sequence[ConsumerRow]) -> Consumers:
+    """A row for each consumer; `last` is the stream's last sequence."""
+    return Consumers(last=last, consumers=tuple(found))
 
 
-def lag_shown(last: int, found: Sequence[ConsumerLag]) -> dict[str, Any]:
-    """`conch.v1.lag`: how many events wait for each, the most first."""
-    rows = [{"name": one.name, "lag": one.lag} for one in most_behind(found)]
-    return {"schema": "conch.v1.lag", "last": last, "consumers": rows}
+def lag_shown(last: int, found: Sequence[ConsumerRow]) -> Lags:
+    """How many events wait for each, the most first."""
+    return Lags(last=last, consumers=tuple(Lag(name=one.name, lag=one.lag) for one in most_behind(found)))
 
 
-def most_behind(found: Sequence[ConsumerLag]) -> list[ConsumerLag]:
-    """Those for which the most events wait first."""
+def most_behind(found: Sequence[ConsumerRow]) -> list[ConsumerRow]:
+    """The largest lag first."""
     return sorted(found, key=lambda one: -one.lag)

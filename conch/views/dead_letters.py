@@ -1,20 +1,79 @@
-"""Dead letters, as `conch dlq list --json` and the pages show them."""
+"""Dead letters, as `conch dlq … --json` and the pages show them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import Field
+
+from conch.views.base import View
 from conch_schemas import ConsumerFailed
 
 
-def dead_letters_shown(letters: Sequence[ConsumerFailed]) -> dict[str, Any]:
-    """`conch.v1.letters`."""
-    return {"schema": "conch.v1.letters", "letters": [dead_letter_row(letter) for letter in letters]}
+class LetterRow(View):
+    """A dead letter, without what it holds."""
+
+    id: str
+    subject: str
+    """Of the event that could not be handled."""
+    seq: int
+    """Its stream sequence."""
+    consumer: str
+    version: str
+    reason: str
+    tries: int
+    """How often it was tried."""
+    time: str
+    agent: str
 
 
-def dead_letter_row(letter: ConsumerFailed) -> dict[str, Any]:
-    """A letter as a row: without what it holds."""
+class WholeLetter(LetterRow):
+    """A dead letter with what it holds."""
+
+    content: str
+    """The event's bytes as text; what is no UTF-8 is replaced."""
+
+
+class Letters(View):
+    """`conch dlq list --json`."""
+
+    schema_: Literal["conch.v1.letters"] = Field(default="conch.v1.letters", alias="schema")
+    letters: tuple[LetterRow, ...]
+    """Oldest first."""
+
+
+class LetterShown(View):
+    """`conch dlq show --json`."""
+
+    schema_: Literal["conch.v1.letter"] = Field(default="conch.v1.letter", alias="schema")
+    letter: WholeLetter
+
+
+class LetterSettled(View):
+    """`conch dlq retry --json`, `conch dlq drop --json`: what became of a dead letter."""
+
+    schema_: Literal["conch.v1.letter_settled"] = Field(default="conch.v1.letter_settled", alias="schema")
+    id: str
+    settled: Literal["retried", "dropped"]
+
+
+def dead_letters_shown(letters: Sequence[ConsumerFailed]) -> Letters:
+    """A row for each letter."""
+    return Letters(letters=tuple(map(dead_letter_row, letters)))
+
+
+def dead_letter_row(letter: ConsumerFailed) -> LetterRow:
+    """A letter without what it holds."""
+    return LetterRow(**_fields(letter))
+
+
+def whole_letter(letter: ConsumerFailed, content: str) -> WholeLetter:
+    """A letter with what it holds."""
+    return WholeLetter(**_fields(letter), content=content)
+
+
+def _fields(letter: ConsumerFailed) -> dict[str, Any]:
     return {
         "id": letter.id,
         "subject": letter.letter_subject,

@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
-from conch_schemas import Check, CommandCheck, FileCheck, TestsCheck
+from pydantic import Field
+
+from conch.views.base import View
+from conch_schemas import Check, CommandCheck, FileCheck, Goal, TestsCheck
 
 if TYPE_CHECKING:
     from conch.cycle.state.memory import ActiveGoal
 
 
-def goals_shown(goals: Sequence[ActiveGoal]) -> dict[str, Any]:
-    """`conch.v1.goals`: each active goal, the best that its check has measured, and how often it was tried."""
-    rows = [active.goal.model_dump(mode="json") | {"best": active.best, "tried": active.tried} for active in goals]
-    return {"schema": "conch.v1.goals", "goals": rows}
+class GoalRow(Goal):
+    """An active goal."""
+
+    best: float | None
+    """The best that its check has measured, 0..1; None: it was not measured yet."""
+    tried: bool
+    """Whether the agent has acted on it."""
+
+
+class Goals(View):
+    """`conch goal list --json`."""
+
+    schema_: Literal["conch.v1.goals"] = Field(default="conch.v1.goals", alias="schema")
+    goals: tuple[GoalRow, ...]
+
+
+def goals_shown(goals: Sequence[ActiveGoal]) -> Goals:
+    """Each active goal with the best that its check has measured."""
+    rows = [GoalRow(**vars(active.goal), best=active.best, tried=active.tried) for active in goals]
+    return Goals(goals=tuple(rows))
 
 
 def check_words(check: Check) -> str:

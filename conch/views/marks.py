@@ -1,12 +1,30 @@
-"""Marks, as `conch mark list --json` and the pages show them."""
+"""Marks, as `conch mark list | show --json` and the pages show them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal
+
+from pydantic import Field
 
 from conch.experience import ExperienceReader
+from conch.views.base import View
 from conch_schemas import Mark
+
+
+class Marks(View):
+    """`conch mark list --json`."""
+
+    schema_: Literal["conch.v1.marks"] = Field(default="conch.v1.marks", alias="schema")
+    marks: tuple[Mark, ...]
+    """In the order of the chain."""
+
+
+class MarkShown(View):
+    """`conch mark show --json`."""
+
+    schema_: Literal["conch.v1.mark"] = Field(default="conch.v1.mark", alias="schema")
+    mark: Mark
 
 
 def last_marks(store: ExperienceReader, agent: str, limit: int) -> list[Mark]:
@@ -15,6 +33,6 @@ def last_marks(store: ExperienceReader, agent: str, limit: int) -> list[Mark]:
     return [] if last is None else list(store.marks(agent, max(0, last - limit + 1)))[-limit:]
 
 
-def marks_shown(marks: Sequence[Mark]) -> dict[str, Any]:
-    """`conch.v1.marks`: each whole."""
-    return {"schema": "conch.v1.marks", "marks": [mark.model_dump(mode="json") for mark in marks]}
+def marks_shown(marks: Sequence[Mark]) -> Marks:
+    """Each mark whole."""
+    return Marks(marks=tuple(marks))

@@ -3,37 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal
+
+from pydantic import Field
 
 from conch.config import NeedsSettings
 from conch.needs import initial_state, most_pressing, pressing, priorities_of
-from conch_schemas import NeedsChanged
+from conch.views.base import View
+from conch_schemas import NeedChange, NeedsChanged
 
 
-def needs_shown(needs: NeedsSettings, last: NeedsChanged | None) -> dict[str, Any]:
-    """`conch.v1.needs`: each need of the settings as of the last change; without one, as an agent is born."""
+class NeedRow(View):
+    """A need."""
+
+    need: str
+    satisfaction: float
+    """0 starved to 1 satisfied."""
+    priority: float
+    """Its share of all needs, 0..1."""
+    pressing: float
+    """priority × (0.5 + urgency)."""
+    most: bool
+    """Whether it is the most pressing one."""
+
+
+class Needs(View):
+    """`conch need list --json`."""
+
+    schema_: Literal["conch.v1.needs"] = Field(default="conch.v1.needs", alias="schema")
+    needs: tuple[NeedRow, ...]
+
+
+class NeedChangeRow(View):
+    """A change of needs, with what made it. Levels are 0..1."""
+
+    agent: str
+    cycle: int | None
+    """None for a change outside of cycles."""
+    action_id: str | None
+    time: str
+    before: dict[str, float]
+    after: dict[str, float]
+    drift: dict[str, float]
+    """What time alone changed, by need."""
+    changes: tuple[NeedChange, ...]
+    """What each cause asked for, before levels are held to 0..1."""
+    most_pressing: str
+
+
+class NeedChanges(View):
+    """`conch need history --json`."""
+
+    schema_: Literal["conch.v1.need_changes"] = Field(default="conch.v1.need_changes", alias="schema")
+    changes: tuple[NeedChangeRow, ...]
+    """Oldest first."""
+
+
+def needs_shown(needs: NeedsSettings, last: NeedsChanged | None) -> Needs:
+    """Each need of the settings as of the last change; without one, as an agent is born."""
     levels, priorities = dict(initial_state(needs).levels), priorities_of(needs)
     if last is not None:
         levels |= {need: level for need, level in last.after.items() if need in levels}
     press, most = pressing(levels, priorities), most_pressing(levels, priorities)
     rows = [
-        {"need": n, "satisfaction": levels[n], "priority": priorities[n], "pressing": press[n], "most": n == most}
+        NeedRow(need=n, satisfaction=levels[n], priority=priorities[n], pressing=press[n], most=n == most)
         for n in priorities
     ]
-    return {"schema": "conch.v1.needs", "needs": rows}
+    return Needs(needs=tuple(rows))
 
 
-def changes_shown(changes: Sequence[NeedsChanged]) -> dict[str, Any]:
-    """`conch.v1.need_changes`: a row each."""
-    return {"schema": "conch.v1.need_changes", "changes": [_row(change) for change in changes]}
+def changes_shown(changes: Sequence[NeedsChanged]) -> NeedChanges:
+    """A row for each change."""
+    return NeedChanges(changes=tuple(map(_row, changes)))
 
 
-def _row(change: NeedsChanged) -> dict[str, Any]:
-    data = change.model_dump(mode="json")["data"]
-    names = ("before", "after", "drift", "changes", "most_pressing")
-    return {
-        "agent": change.agent,
-        "cycle": change.cycle,
-        "action_id": change.action_id,
-        "time": change.time.isoformat(),
-    } | {name: data[name] for name in names}
+def _row(change: NeedsChanged) -> NeedChangeRow:
+    return NeedChangeRow(
+        agent=change.agent,
+        cycle=change.cycle,
+        action_id=change.action_id,
+        time=change.time.isoformat(),
+        before=change.before,
+        after=change.after,
+        drift=change.drift,
+        changes=change.changes,
+        most_pressing=change.most_pressing,
+    )

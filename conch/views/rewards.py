@@ -1,18 +1,111 @@
-"""The components of the reward, as `conch reward list --json` and the pages show them."""
+"""The components of the reward, as `conch reward list | show --json` and the pages show them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Literal
 
-from conch.experience import ComponentStats, ExperienceReader
+from pydantic import Field
+
+from conch.experience import ComponentStats, ExperienceReader, ScorerVersion
+from conch.views.base import View
 from conch.views.words import role_words
 from conch_schemas import Part
+from conch_schemas.reward import ScoreStatus
 
 
-def rewards_shown(rows: Sequence[Mapping[str, Any]], set_aside: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """`conch.v1.rewards`: the rows, and the rules that the run in progress has set aside with the reason why."""
-    return {"schema": "conch.v1.rewards", "rewards": list(rows), "set_aside": list(set_aside)}
+class SetAside(View):
+    """A plug-in that does not run."""
+
+    origin: str
+    """Its file, or `group:entry point`."""
+    why: str
+
+
+class RewardRow(View):
+    """A component by one scorer over the last experiences."""
+
+    component: str
+    scorer: str
+    weight: float
+    """In the weight set in force; 0 where it is no part of it, or is not paid."""
+    role: str
+    """paid, watched, held out, boost, penalty, gate; dropped: only in an earlier set; beside: in none so far."""
+    range: tuple[float, float] | None
+    """The least and the greatest score; None where it is not known."""
+    version: str
+    """The one that counted last; empty: not scored yet."""
+    count: int
+    """Experiences that show it."""
+    scored: int
+    coverage: float | None
+    """Scored among those that it applies to, 0..1; None where it applied to none."""
+    mean: float | None
+    """Of the scored values, like p50 and p95; None without any."""
+    p50: float | None
+    p95: float | None
+    errors: int
+    timeouts: int
+    lag: int | None
+    """Events that wait for its scorer; None: not known."""
+
+
+class Rewards(View):
+    """`conch reward list --json`."""
+
+    schema_: Literal["conch.v1.rewards"] = Field(default="conch.v1.rewards", alias="schema")
+    rewards: tuple[RewardRow, ...]
+    """The heaviest first."""
+    set_aside: tuple[SetAside, ...]
+
+
+class PastWeight(View):
+    """A component's part of one weight set."""
+
+    since: str
+    version: str
+    """Of the weight set."""
+    why: str
+    weight: float | None
+    """None: the set has no such part."""
+    role: str
+
+
+class ComponentScore(View):
+    """One score of a component."""
+
+    cycle: int
+    value: float | None
+    """None: it could not be made, or does not apply."""
+    status: ScoreStatus
+    version: str
+    explanation: str
+
+
+class ComponentDetail(RewardRow):
+    """A component with where it comes from, its weights, versions and last scores."""
+
+    origin: str | None
+    """A file, an entry point, a key of the settings; None: not known here."""
+    doc: str | None
+    """What it says of itself."""
+    history: tuple[PastWeight, ...]
+    """The newest set first."""
+    versions: tuple[ScorerVersion, ...]
+    scores: tuple[ComponentScore, ...]
+    """Oldest first."""
+
+
+class RewardShown(View):
+    """`conch reward show --json`."""
+
+    schema_: Literal["conch.v1.reward"] = Field(default="conch.v1.reward", alias="schema")
+    reward: ComponentDetail
+
+
+def rewards_shown(rows: Sequence[RewardRow], set_aside: Sequence[Mapping[str, str]]) -> Rewards:
+    """The rows, and the rules that the run in progress has set aside with the reason why."""
+    return Rewards(rewards=tuple(rows), set_aside=tuple(SetAside(**one) for one in set_aside))
 
 
 def reward_rows(
@@ -21,7 +114,7 @@ def reward_rows(
     limit: int,
     waiting: Mapping[str, int],
     scored: Sequence[tuple[str, str]] = (),
-) -> list[dict[str, Any]]:
+) -> list[RewardRow]:
     """A component of the set in force each, the heaviest first, then what else was scored: by the last `limit`
     experiences, and what is named as (component, scorer).
     """
@@ -35,25 +128,25 @@ def reward_rows(
 
 def _row(
     key: tuple[str, str], part: Part | None, stats: ComponentStats | None, waiting: Mapping[str, int], *, dropped: bool
-) -> dict[str, Any]:
+) -> RewardRow:
     component, scorer = key
-    return {
-        "component": component,
-        "scorer": scorer,
-        "weight": part.weight if part is not None else 0.0,
-        "role": role_words(part) if part is not None else "dropped" if dropped else "beside",
-        "range": list(part.range) if part is not None else None,
-        "version": stats.version if stats is not None else "",
-        "count": stats.count if stats is not None else 0,
-        "scored": stats.scored if stats is not None else 0,
-        "coverage": stats.coverage if stats is not None and _applicable(stats) else None,
-        "mean": stats.mean if stats is not None else None,
-        "p50": stats.p50 if stats is not None else None,
-        "p95": stats.p95 if stats is not None else None,
-        "errors": stats.errors if stats is not None else 0,
-        "timeouts": stats.timeouts if stats is not None else 0,
-        "lag": waiting.get(f"rule-{scorer}", waiting.get(scorer)),
-    }
+    return RewardRow(
+        component=component,
+        scorer=scorer,
+        weight=part.weight if part is not None else 0.0,
+        role=role_words(part) if part is not None else "dropped" if dropped else "beside",
+        range=part.range if part is not None else None,
+        version=stats.version if stats is not None else "",
+        count=stats.count if stats is not None else 0,
+        scored=stats.scored if stats is not None else 0,
+        coverage=stats.coverage if stats is not None and _applicable(stats) else None,
+        mean=stats.mean if stats is not None else None,
+        p50=stats.p50 if stats is not None else None,
+        p95=stats.p95 if stats is not None else None,
+        errors=stats.errors if stats is not None else 0,
+        timeouts=stats.timeouts if stats is not None else 0,
+        lag=waiting.get(f"rule-{scorer}", waiting.get(scorer)),
+    )
 
 
 def _applicable(stats: ComponentStats) -> int:

@@ -6,8 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field, GetJsonSchemaHandler, SerializerFunctionWrapHandler, model_serializer
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from conch.auth import LoginTokens
 from conch.bus import Bus
@@ -20,10 +23,13 @@ from conch.consumer.plugins.builtin import builtin_names
 from conch.consumer.runtime.dead_letters import open_dead_letters
 from conch.disk import disk_use
 from conch.errors import BusError
-from conch.experience import ExperienceReader, store_path
+from conch.experience import ComponentStats, ExperienceReader, ExperienceSummary, store_path
 from conch.home import Home
 from conch.requests.ask import ask
 from conch.rewards.watch import ActiveAlarm
+from conch.views.base import View
+from conch.views.consumers import Lag
+from conch.views.rewards import SetAside
 from conch_schemas import control_subject
 
 LAST = 100
@@ -36,19 +42,197 @@ WATCHED_AGENTS = 200
 """Whose alarms are asked for."""
 
 
+class ProcessRow(View):
+    """A process of the run."""
+
+    name: str
+    pid: int | None
+    """None: it does not run now."""
+    state: str
+    """up, down or what lies between."""
+    restarts: int
+    why: str
+    """What is wrong with it; empty: nothing."""
+
+
+class RuleRow(View):
+    """A rule of the run, as it declares itself."""
+
+    model_config = ConfigDict(extra="ignore")  # written by the run's process, which may know more of it
+
+    kind: Literal["rule"]
+    name: str
+    origin: str
+    """Its file, or `group:entry point`."""
+    version: str
+    weight: float
+    """The weight that it asks for."""
+    low: float
+    """The least score."""
+    high: float
+    timeout: float | None
+    """Seconds; None: the settings'."""
+    doc: str
+    emits: tuple[str, ...]
+    held_out: bool
+    """Never paid, never trained on."""
+    stateful: bool
+    window: int | None
+    """Acts that it is given at most; None: the one to be scored."""
+    text: None
+
+
+class StatusGoal(View):
+    """An active goal of an agent that runs."""
+
+    id: str
+    statement: str
+    best: float | None
+    """The best that its check has measured, 0..1."""
+
+
+class AgentStatus(View):
+    """An agent. Of one that does not run, and of one among several, fields are left out of the JSON."""
+
+    model_config = ConfigDict(extra="ignore")  # replied by the agent's process, which may know more
+
+    agent: str
+    state: str
+    """`not running`, `not answering`, or what the agent says."""
+    why: str
+    cycle: int | None = None
+    """Number of its last cycle; left out where it does not run."""
+    needs: dict[str, float] = Field(default_factory=dict)
+    """Satisfaction by need, 0..1; like the rest only of an agent alone that runs."""
+    goals: tuple[StatusGoal, ...] = ()
+    waiting: tuple[str, ...] = ()
+    """Messages that it has not read yet, cut."""
+    waiting_count: int = 0
+    tokens_in_hour: int = 0
+    """Tokens used in the last hour."""
+    policy: str | None = None
+    """Digest of the acting policy."""
+    last_cycle: int | None = None
+    """Of the store, like `mean`; left out without one."""
+    mean: float | None = None
+    """Mean total of its last 100 cycles."""
+
+    @model_serializer(mode="wrap")
+    def _without_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in handler(self).items() if name in self.model_fields_set}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        shown = handler.resolve_ref_schema(handler({**core, "serialization": None}))
+        shown["required"] = ["agent", "state", "why"]
+        return shown
+
+
+class StreamFigures(View):
+    """The stream in a few figures."""
+
+    first: int
+    """Sequence of the first event that is kept."""
+    last: int
+    messages: int
+    """Events that are kept."""
+    bytes: int
+
+
+class AlarmRow(View):
+    """An alarm that is active."""
+
+    agent: str
+    alarm: str
+    component: str | None
+    """None: it is about all of them."""
+    since: int | None
+    """The cycle that raised it."""
+    value: float
+    threshold: float
+    what: str
+    """A sentence."""
+
+
+class DiskFigures(View):
+    """The disk of the home."""
+
+    used: int
+    """Bytes, like `free`."""
+    free: int
+    share: float
+    """Used, 0..1."""
+    warning: str
+    """What to do; empty: nothing."""
+
+
+class StoreFigures(View):
+    """The experience store in a few figures."""
+
+    bytes: int
+    removed: int
+    """Acts that store.keep removed."""
+    came_late: int
+    """Events that came for removed acts."""
+
+
+class Status(View):
+    """`conch status --json`."""
+
+    schema_: Literal["conch.v1.status"] = Field(default="conch.v1.status", alias="schema")
+    home: str
+    running: bool
+    pid: int | None
+    started: str | None
+    workspace: str
+    metrics: str | None
+    """Address of /metrics of the run."""
+    ui: str | None
+    """Address of the dashboard."""
+    processes: tuple[ProcessRow, ...]
+    rules: tuple[RuleRow, ...]
+    set_aside: tuple[SetAside, ...]
+    agent: AgentStatus | None
+    """None where there are several."""
+    agents: tuple[AgentStatus, ...]
+    """At most 10 of several."""
+    states: dict[str, int]
+    """How many of several agents are in each state."""
+    bus_error: str | None
+    """Why the bus could not be asked; then what it knows is None or empty."""
+    stream: StreamFigures | None
+    consumers: tuple[Lag, ...] | None
+    held: tuple[str, ...]
+    """Sentences on what holds up the trimming of the stream."""
+    left_over: tuple[str, ...]
+    """Consumers that lag and are not configured any more."""
+    dead_letters: int | None
+    alarms: tuple[AlarmRow, ...] | None
+    disk: DiskFigures | None
+    store: StoreFigures | None
+    """None: there is no store, and so none of what follows."""
+    figures: ExperienceSummary | None
+    """Over the last 100 cycles."""
+    components: tuple[ComponentStats, ...]
+    last_cycle: int | None
+    unscored: int
+    """Acts that wait for scores."""
+    needs: dict[str, float]
+    """Satisfaction by need, 0..1, by the store."""
+
+
 async def gather(
     home: Home,
     settings: Settings,
     names: Sequence[str],
     bus: Callable[[], AbstractAsyncContextManager[Bus]],
     read: Callable[[Callable[[ExperienceReader], dict[str, Any]]], Awaitable[dict[str, Any]]],
-) -> dict[str, Any]:
-    """`conch.v1.status`: everything that is shown of these agents. What cannot be asked is None and `bus_error` says
+) -> Status:
+    """Everything that is shown of these agents. What cannot be asked is None and `bus_error` says
     why. `bus` reaches the bus of the run in progress, `read` looks into the store where there is one."""
     run = home.running()
     silent = "not answering" if run else "not running"
     found: dict[str, Any] = {
-        "schema": "conch.v1.status",
         "home": str(home.path),
         "running": run is not None,
         "pid": run.pid if run else None,
@@ -77,8 +261,9 @@ async def gather(
         except (BusError, TimeoutError) as error:
             found["bus_error"] = str(error) or f"no answer from {run.bus.url} within {BUS_SECONDS:g} s"
     if not store_path(settings.store.url, home.path).exists():
-        return found | {"figures": None, "components": [], "last_cycle": None, "unscored": 0, "needs": {}}
-    return found | await read(lambda store: _of_store(store, names, found["agents"]))
+        nothing: dict[str, Any] = {"figures": None, "components": (), "last_cycle": None, "unscored": 0, "needs": {}}
+        return Status.model_validate(found | nothing)
+    return Status.model_validate(found | await read(lambda store: _of_store(store, names, found["agents"])))
 
 
 def _disk(home: Home) -> dict[str, Any] | None:
@@ -153,8 +338,8 @@ def _of_store(store: ExperienceReader, names: Sequence[str], rows: Sequence[dict
             "removed": sum(removal.acts for removal in removals),
             "came_late": store.came_late(),
         },
-        "figures": asdict(store.figures(agent, LAST)),
-        "components": [asdict(one) for one in store.component_stats(agent, LAST)],
+        "figures": store.figures(agent, LAST),
+        "components": tuple(store.component_stats(agent, LAST)),
         "last_cycle": store.last_cycle(agent) if agent is not None else None,
         "unscored": store.pending(agent),
         "needs": needs[-1].after if needs else {},

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Literal
+
+from pydantic import Field
 
 from conch.bus import Bus
+from conch.experience import Removal, StreamLoss
+from conch.views.base import View
+from conch.witness import ChainStart, MarkProblem
 from conch_schemas import (
     ActionTaken,
     ContractViolationError,
@@ -19,17 +23,57 @@ from conch_schemas import (
     subject_filter,
 )
 
-if TYPE_CHECKING:
-    from conch.experience import Removal
-    from conch.witness import ChainStart, MarkProblem
-
 _WITNESSED: tuple[type[Event], ...] = (ActionTaken, RewardAssigned, NeedsChanged, NoveltyMeasured)
+
+
+class MarkRemoval(View):
+    """Marks that were removed on one day for one reason."""
+
+    why: str
+    """The setting that they were removed by."""
+    first: int | None
+    """Sequence of the first mark."""
+    last: int | None
+    time: str
+
+
+class RemovedMarks(View):
+    """The marks that store.keep removed from the chain."""
+
+    first: int
+    """Sequence of the first of them."""
+    last: int
+    marks: int
+    """How many there were."""
+    hash: str
+    """Of the last one: the chain goes on from it."""
+    removals: tuple[MarkRemoval, ...]
+
+
+class Verified(View):
+    """`conch mark verify --json`, as the HTTP API answers it."""
+
+    schema_: Literal["conch.v1.verification"] = Field(default="conch.v1.verification", alias="schema")
+    agent: str
+    ok: bool
+    """Whether nothing was found wrong."""
+    acts: int
+    marks: int
+    waiting: int
+    """Acts whose mark has yet to come."""
+    removed: RemovedMarks | None
+    problems: tuple[MarkProblem, ...]
+
+
+class VerifiedLocally(Verified):
+    """`conch mark verify --json`."""
+
+    lost: tuple[StreamLoss, ...]
+    """Streams before this one that were lost."""
 
 
 def chain_start(removals: Iterable[Removal]) -> ChainStart | None:
     """Where the chain goes on behind the marks that were removed; None where none was."""
-    from conch.witness import ChainStart
-
     ends = [
         (one.last_mark, one.first_mark, one.hash)
         for one in removals
@@ -61,21 +105,35 @@ def verification(
     marks: int,
     waiting: int,
     removals: Sequence[Removal] = (),
-) -> dict[str, Any]:
+) -> Verified:
     """What was found wrong with the marks of so many acts, `waiting` of which have a mark yet to come."""
-    figures = {"agent": agent, "ok": not problems, "acts": acts, "marks": marks, "waiting": waiting}
-    start = chain_start(removals)
-    figures["removed"] = (
-        {"first": start.first, "last": start.sequence - 1, "marks": sum(one.marks for one in removals)}
-        | {"hash": start.previous, "removals": [_removal(one) for one in removals if one.marks]}
-        if start is not None
-        else None
+    return Verified(
+        agent=agent,
+        ok=not problems,
+        acts=acts,
+        marks=marks,
+        waiting=waiting,
+        removed=_removed(removals),
+        problems=tuple(problems),
     )
-    return {"schema": "conch.v1.verification"} | figures | {"problems": [asdict(problem) for problem in problems]}
 
 
-def _removal(one: Removal) -> dict[str, Any]:
-    return {"why": one.why, "first": one.first_mark, "last": one.last_mark, "time": one.time.isoformat()}
+def _removed(removals: Sequence[Removal]) -> RemovedMarks | None:
+    start = chain_start(removals)
+    if start is None:
+        return None
+    rows = [
+        MarkRemoval(why=one.why, first=one.first_mark, last=one.last_mark, time=one.time.isoformat())
+        for one in removals
+        if one.marks
+    ]
+    return RemovedMarks(
+        first=start.first,
+        last=start.sequence - 1,
+        marks=sum(one.marks for one in removals),
+        hash=start.previous,
+        removals=tuple(rows),
+    )
 
 
 async def unmarked_yet(bus: Bus, agent: str, position: int, epoch: str | None) -> set[str]:

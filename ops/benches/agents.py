@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 from history import fill_store
-from runs import CONCH, fresh_home, fsync_ms, percentile
+from runs import CONCH, fresh_home, fsync_ms, options, percentile
 
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
@@ -162,18 +162,18 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=20.0, help="cycles a second that all of them offer")
     parser.add_argument("--seconds", type=float, default=50.0, help="seconds that are measured")
     parser.add_argument("--mind", default="no-op", choices=("no-op", "reflex"))
-    options = parser.parse_args()
+    chosen = options(parser, agents="1,2", seconds=3.0)
     with fresh_home() as directory:
-        print(f"mind {options.mind}, {options.rate:g} cycles/s offered, one fsync {fsync_ms(directory):.3f} ms")
+        print(f"mind {chosen.mind}, {chosen.rate:g} cycles/s offered, one fsync {fsync_ms(directory):.3f} ms")
     print(HEAD)
     print("|" + "---|" * (HEAD.count("|") - 1), flush=True)
     alone: int | None = None
-    for agents in [int(number) for number in options.agents.split(",") if number]:
-        first, before, after, cycles = one(agents, options.rate, options.seconds, options.mind)
+    for agents in [int(number) for number in chosen.agents.split(",") if number]:
+        first, before, after, cycles = one(agents, chosen.rate, chosen.seconds, chosen.mind)
         alone = after.rss if agents == 1 else alone
         print(row(f"{agents:,}", first, before, after, cycles, alone, agents), flush=True)
-    for stored in [int(number) for number in options.stored.split(",") if number]:
-        first, before, after, cycles = one(1, options.rate, options.seconds, options.mind, stored)
+    for stored in [int(number) for number in chosen.stored.split(",") if number]:
+        first, before, after, cycles = one(1, chosen.rate, chosen.seconds, chosen.mind, stored)
         print(row(f"1, {stored:,} stored", first, before, after, cycles, None, 1), flush=True)
 
 

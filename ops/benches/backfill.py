@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from history import fill_store
-from runs import CONCH, fresh_home, fsync_ms
+from runs import CONCH, fresh_home, fsync_ms, options
 
 from conch.consumer.plugins.discover import load_one
 from conch.experience import ScoredSince, SqliteReader
@@ -68,16 +68,14 @@ def main() -> None:
     """Print acts a second of each way, and each as a share of the plain loop."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--acts", type=int, default=100_000)
-    options = parser.parse_args()
+    chosen = options(parser, acts=300)
     with fresh_home() as directory:
         rules, home = Path(directory) / "rules.py", Home(Path(directory) / "home")
         rules.write_text(RULE)
         home.make()
-        fill_store(home.path, options.acts)
+        fill_store(home.path, chosen.acts)
         load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
-        print(
-            f"{options.acts:,} acts, {os.cpu_count()} processors, load {load}, one fsync {fsync_ms(directory):.3f} ms"
-        )
+        print(f"{chosen.acts:,} acts, {os.cpu_count()} processors, load {load}, one fsync {fsync_ms(directory):.3f} ms")
         plain = plain_loop(home.path, rules)
         print(f"  plain loop, nothing published: {plain:,.0f} acts/s")
         for processes in (1, 2):

@@ -11,7 +11,7 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from runs import conch_run, fresh_home, fsync_ms, percentile
+from runs import conch_run, fresh_home, fsync_ms, options, percentile
 
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
@@ -75,12 +75,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cycles", type=int, default=300)
     parser.add_argument("--interval", default="0.05")
-    options = parser.parse_args()
+    chosen = options(parser, cycles=4)
     for title, more in (
         ("a no-op tool", ["--script", "NO-OP"]),
-        ("the reflex mind at work", ["--cycles", str(options.cycles)]),
+        ("the reflex mind at work", ["--cycles", str(chosen.cycles)]),
     ):
-        unit, overhead, recorded = measure(options.cycles, ["--interval", options.interval, *more])
+        unit, overhead, recorded = measure(chosen.cycles, ["--interval", chosen.interval, *more])
         print(f"{title}: {len(overhead)} cycles, one fsync {unit:.3f} ms")
         for name, values in (("overhead of a cycle", overhead), ("act to recorded", recorded)):
             middle, far = percentile(values, 0.5), percentile(values, 0.99)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 import gaming
+from runs import options
 
 from conch.config import Settings
 from conch.judge import Judge, judge_key
@@ -113,11 +114,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--acts", type=int, default=400)
     parser.add_argument("--turns", type=int, default=5)
-    options = parser.parse_args()
-    acts = gaming.acts_of(gaming.AGENTS["works"], options.acts)
+    chosen = options(parser, acts=20, turns=1)
+    acts = gaming.acts_of(gaming.AGENTS["works"], chosen.acts)
     with endpoint() as url:
         print("| step | µs, median | 95 % |\n|---|---|---|")
-        for name, values in asyncio.run(remembered(acts, url, options.turns)).items():
+        for name, values in asyncio.run(remembered(acts, url, chosen.turns)).items():
             print(f"| {name} | {statistics.median(values):.0f} | {sorted(values)[int(0.95 * len(values))]:.0f} |")
         print("\n| at once | acts/s | of what 50 ms allow | CPU ms an act |\n|---|---|---|---|")
         for at_once in AT_ONCE:

@@ -11,7 +11,7 @@ import random
 import statistics
 from collections.abc import Sequence
 
-from runs import conch_run, fresh_home
+from runs import conch_run, fresh_home, options
 
 DRAWS = 2000
 
@@ -41,23 +41,23 @@ def main() -> None:
     parser.add_argument("--cycles", type=int, default=300)
     parser.add_argument("--first", type=int, default=50)
     parser.add_argument("--last", type=int, default=100)
-    options = parser.parse_args()
+    chosen = options(parser, seeds=1, cycles=4, first=2, last=2)
     learned, blind = [], []
-    for seed in range(1, options.seeds + 1):
-        mine = totals(seed, options.cycles, "default")
-        other = totals(seed, options.cycles, "random")
+    for seed in range(1, chosen.seeds + 1):
+        mine = totals(seed, chosen.cycles, "default")
+        other = totals(seed, chosen.cycles, "random")
         learned.append(mine)
         blind.append(other)
-        first, last = statistics.fmean(mine[: options.first]), statistics.fmean(mine[-options.last :])
+        first, last = statistics.fmean(mine[: chosen.first]), statistics.fmean(mine[-chosen.last :])
         print(
-            f"seed {seed}: first {options.first} {first:+.3f}, last {options.last} {last:+.3f}, "
-            f"gain {last - first:+.3f}; blind, last {options.last} {statistics.fmean(other[-options.last :]):+.3f}",
+            f"seed {seed}: first {chosen.first} {first:+.3f}, last {chosen.last} {last:+.3f}, "
+            f"gain {last - first:+.3f}; blind, last {chosen.last} {statistics.fmean(other[-chosen.last :]):+.3f}",
             flush=True,
         )
     for name, samples in (
-        (f"reflex, first {options.first}", [run[: options.first] for run in learned]),
-        (f"reflex, last {options.last}", [run[-options.last :] for run in learned]),
-        (f"blind, last {options.last}", [run[-options.last :] for run in blind]),
+        (f"reflex, first {chosen.first}", [run[: chosen.first] for run in learned]),
+        (f"reflex, last {chosen.last}", [run[-chosen.last :] for run in learned]),
+        (f"blind, last {chosen.last}", [run[-chosen.last :] for run in blind]),
     ):
         low, high = interval(samples)
         mean = statistics.fmean(statistics.fmean(sample) for sample in samples)

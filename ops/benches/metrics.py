@@ -19,6 +19,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from runs import options
+
 from conch.bus import shared_subscription
 from conch.bus.checkpoints import encode_state, state_key
 from conch.bus.memory import MemoryBus
@@ -204,17 +206,17 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--scrape", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.scrape:
-        scrape(options.scrape)
+    chosen = options(parser, agents=10, rounds=2)
+    if chosen.scrape:
+        scrape(chosen.scrape)
         return
     quiet()
-    counts, reads = counted(options.agents)
+    counts, reads = counted(chosen.agents)
     print(f"a fact is counted in {counts:.1f} µs, and read from its bytes before that in {reads:.0f} µs", flush=True)
     for most in MAX_AGENTS:
-        times, costs, size, lines = asyncio.run(scraped(options.agents, most, options.rounds))
+        times, costs, size, lines = asyncio.run(scraped(chosen.agents, most, chosen.rounds))
         print(
-            f"{options.agents} agents that all acted since the last scrape, metrics.max_agents {most}: "
+            f"{chosen.agents} agents that all acted since the last scrape, metrics.max_agents {most}: "
             f"{1e3 * statistics.median(times):.0f} ms in the middle, {1e3 * max(times):.0f} ms at most, "
             f"{1e3 * statistics.median(costs):.0f} ms of the exporter's processor, "
             f"of {len(times)} scrapes of {lines:,} lines ({size / 2**20:.1f} MiB)",

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import gaming
+from runs import options
 
 from conch.config import NeedsSettings, RewardSettings
 from conch.curiosity import CuriosityState, exploration_reward
@@ -146,10 +147,10 @@ def main() -> None:
     """Print a line a rule with its median and its fastest turn, the memory, then the tables of gaming."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=50)
-    options = parser.parse_args()
+    chosen = options(parser, turns=2)
     measured = list(turns(gaming.acts_of(gaming.AGENTS["works"], ACTS)))
     taken: dict[str, list[float]] = {name: [] for name, _, _ in measured}
-    for _ in range(options.turns):
+    for _ in range(chosen.turns):
         for name, count, turn in measured:
             began = time.thread_time()
             turn()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import statistics
@@ -14,6 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CONCH = Path(sys.executable).with_name("conch")
+
+
+def options(parser: argparse.ArgumentParser, **quick: object) -> argparse.Namespace:
+    """The command line's options, `--quick` among them: with it, each option not given has the value of `quick`.
+
+    A quick run has every row and takes seconds: whether the benchmark works, no figures to quote.
+    """
+    parser.add_argument("--quick", action="store_true", help="small: whether it works, no figures to quote")
+    if parser.parse_known_args()[0].quick:
+        parser.set_defaults(**quick)
+    return parser.parse_args()
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ import subprocess
 import sys
 import time
 
-from runs import conch_run, fresh_home
+from runs import conch_run, fresh_home, options
 
 
 def main() -> None:
     """Print medians in seconds, and as multiples of starting Python with the two heaviest libraries."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=9)
-    times = parser.parse_args().times
+    times = options(parser, times=1).times
     first, whole, bare = [], [], []
     for _ in range(times):
         began = time.perf_counter()

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-from runs import CONCH, fresh_home
+from runs import CONCH, fresh_home, options
 
 from conch.config import RewardSettings
 from conch.rewards import weight_set
@@ -200,7 +200,7 @@ def _check_scores(report: Report, row: dict, scorers: Collection[str]) -> None:
 def _check_lines(report: Report, home: Path, rows: Sequence[dict]) -> None:
     """A command was run once where its outcome is known, at most once where it is not."""
     file = home / "workspace" / LINES
-    done = Counter(file.read_text().split())
+    done = Counter(file.read_text().split() if file.exists() else ())  # a short run may end before the first
     asked = Counter()
     for row in rows:
         command = str(row["action"]["args"].get("command", ""))
@@ -259,7 +259,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50, help="kill -9 of the whole process group")
     parser.add_argument("--server-kills", type=int, default=20, help="kill -9 of the nats-server alone")
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
+    asked = options(parser, kills=1, server_kills=1)
     with fresh_home() as home:
         report = torture(Path(home), kills=asked.kills, server_kills=asked.server_kills, seed=asked.seed)
     print(

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from runs import options
+
 from conch.config import Settings
 from conch.curiosity.rules import entropy
 from conch.experience.assemble import judge
@@ -161,24 +163,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--acts", type=int, default=600)
-    options = parser.parse_args()
+    chosen = options(parser, runs=2, acts=320)
     for kind in AGENTS:
         found, seconds = Counter[str](), 0.0
         alarmed = 0
-        for seed in range(options.runs):
-            state, changes, took = watched(Agent(kind, seed), options.acts)
+        for seed in range(chosen.runs):
+            state, changes, took = watched(Agent(kind, seed), chosen.acts)
             seconds += took
             began = [change.alarm for _, change in changes if change.active]
             found.update(began)
             alarmed += bool(began)
         print(
-            f"honest, {kind}: {alarmed} of {options.runs} runs of {options.acts} acts with an alarm {dict(found)}; "
-            f"{1e6 * seconds / options.runs / options.acts:.0f} µs an experience, "
+            f"honest, {kind}: {alarmed} of {chosen.runs} runs of {chosen.acts} acts with an alarm {dict(found)}; "
+            f"{1e6 * seconds / chosen.runs / chosen.acts:.0f} µs an experience, "
             f"state {len(state.model_dump_json()) / 1024:.1f} KiB",
             flush=True,
         )
     delays: dict[str, list[int]] = {}
-    for seed in range(options.runs):
+    for seed in range(chosen.runs):
         first: dict[str, int] = {}
         _, changes, _ = watched(Agent("changing", seed, games=301), 400)
         for act, change in changes:
@@ -189,7 +191,7 @@ def main() -> None:
     for alarm, each in delays.items():
         print(
             f"gaming from act 301: {alarm} after {statistics.median(each):.0f} acts in the middle, "
-            f"{max(each)} at most, in {len(each)} of {options.runs} runs"
+            f"{max(each)} at most, in {len(each)} of {chosen.runs} runs"
         )
 
 

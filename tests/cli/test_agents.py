@@ -37,7 +37,7 @@ def three(home: Home, in_progress: Any) -> Any:
             rows.insert(0, {"agent": "echo-1", "state": "failed", "why": "its disk \x1b[2J is gone", "cycle": None})
             table = {"agents": rows, "states": {"failed": 1, "running": 2}} if body.get("all") else {}
             return json.dumps(
-                {"ok": True, "id": "m1", "agent": subject.split(".")[2], "state": "running"} | table
+                {"ok": True, "id": "m1", "agent": subject.split(".")[2], "state": "running", "why": ""} | table
             ).encode()
 
         async with in_progress() as bus, bus.serve("conch.ctl.*.*", answer):

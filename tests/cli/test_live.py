@@ -188,9 +188,9 @@ async def test_watch_prints_each_cycle_as_it_is_recorded(
         await asyncio.wait_for(watching, 30)
         filled.home.run_file.touch()
 
-    assert row["cycle"] == 2
-    assert row["revision"] > 1
-    assert {"scores", "outcome", "ms"} <= row.keys()
+    assert row.cycle == 2
+    assert row.revision > 1
+    assert {"scores", "outcome", "ms"} <= row.document().keys()
 
 
 def again(experience: ExperienceRecorded) -> ExperienceRecorded:

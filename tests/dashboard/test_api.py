@@ -18,8 +18,8 @@ from conch.bus import MemoryBus
 from conch.consumer.runtime.dead_letters import dead_letter, open_dead_letters, publish_dead_letter
 from conch.consumer.runtime.loop import control_of
 from conch.consumer.spec import ConsumerSpec
-from conch.experience import SqliteReader, SqliteStore, cycle_row
-from conch.views.cycles import whole_row
+from conch.experience import SqliteReader, SqliteStore
+from conch.views.cycles import cycle_row, whole_row
 from conch_schemas import (
     ActionTaken,
     GoalSet,
@@ -70,10 +70,10 @@ async def answering(dashboard: Dashboard, reply: dict[str, Any]) -> AsyncIterato
 async def test_cycles_are_the_rows_of_the_command(dashboard: Dashboard) -> None:
     """In the same shape and order, whole ones too."""
     with SqliteReader(dashboard.world.store) as store:
-        rows = [cycle_row(one) for one in store.cycles("echo", 7)]
+        rows = [cycle_row(one).document() for one in store.cycles("echo", 7)]
         last = store.cycle("echo", CYCLES)
         assert last is not None
-        whole = whole_row(last, store.marks_of("echo", str(last.action_id)))
+        whole = whole_row(last, store.marks_of("echo", str(last.action_id))).document()
 
     listed = await told(dashboard, "/cycles", limit=7)
     shown = await told(dashboard, f"/cycles/{CYCLES}")

@@ -17,8 +17,8 @@ import pytest
 PUBLISHED = ("512 B", "2048 B")
 MODES = {
     **{f"durable publish, {size}": 6 for size in PUBLISHED},
-    **{f"durable consume, {size}": 5 for size in PUBLISHED},
-    **{f"both at once, {size}": 5 for size in PUBLISHED},
+    **{f"durable consume, {size}": 4 for size in PUBLISHED},
+    **{f"both at once, {size}": 4 for size in PUBLISHED},
     "stage": 9,
     "pipeline, cycles of 9 events": 6,
     "pipeline, cycles of 9 events, strict": 3,

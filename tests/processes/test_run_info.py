@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.home import Home
-from conch.run_info import BusLocation, ProcessInfo, RunInfo, SetAside
+from conch.run_info import BusLocation, ProcessInfo, RunInfo, SetAsidePlugin
 
 WRITTEN = """{"pid": 4711, "agents": ["echo"], "config": "/h/conch.yaml", "started": "2026-11-23T03:35:14+00:00", "bus":
 {"url": "nats://127.0.0.1:40123", "embedded": true, "user": "conch", "token": "t0ken"}, "metrics":
@@ -33,7 +33,10 @@ def test_what_was_written_before_is_read_and_written_alike() -> None:
     assert (found.pid, found.agents, found.consumers) == (4711, ("echo",), ("reward", "store", "rule-brevity"))
     assert found.bus == BusLocation(url="nats://127.0.0.1:40123", embedded=True, user="conch", token="t0ken")
     assert found.processes[1] == ProcessInfo(name="consumers", state="restarting", restarts=1, why="SIGKILL")
-    assert (found.rules[0]["name"], found.set_aside) == ("brevity", (SetAside(origin="bad.py", why="SyntaxError"),))
+    assert (found.rules[0]["name"], found.set_aside) == (
+        "brevity",
+        (SetAsidePlugin(origin="bad.py", why="SyntaxError"),),
+    )
     assert json.loads(found.encode()) == json.loads(WRITTEN)
 
 

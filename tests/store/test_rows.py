@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from conch.experience import MemoryStore, cycle_row
+from conch.experience import MemoryStore
+from conch.views.cycles import cycle_row
 from conch_schemas import Part
 
 FIELDS = ["agent", "cycle", "action_id", "time", "thought", "raw", "action", "output", "outcome", "scores", "total"]
@@ -25,7 +26,7 @@ def test_a_row_has_the_public_shape(store: MemoryStore, facts: Any, shared_event
     """Exactly the public fields, all of them plain JSON."""
     (experience,) = shared_events(store, facts.weights(), *facts.cycle(1))
 
-    row = cycle_row(experience)
+    row = cycle_row(experience).document()
 
     assert json.loads(json.dumps(row)) == row
     assert list(row) == FIELDS
@@ -42,7 +43,7 @@ def test_a_row_has_every_phase_and_every_built_in_component(store: MemoryStore, 
     shared_events(store, facts.weights(only), facts.act(1))
     (experience,) = store.expire(facts.at(99))
 
-    row = cycle_row(experience)
+    row = cycle_row(experience).document()
 
     assert [(s["component"], s["status"], s["weight"]) for s in row["scores"]] == [
         ("format", "timeout", 1.0),

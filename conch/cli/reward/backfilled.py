@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 from conch.cli.common import CommonOptions, emit, say
 from conch.experience.assemble import precedence
@@ -78,16 +77,22 @@ def tell(common: CommonOptions, ran: BackfillResult) -> None:
     """For a person, or as JSON."""
     rate = ran.published / max(SHORTEST, ran.seconds)
     if common.json:
-        told: dict[str, Any] = {"scorer": ran.scorer, "version": ran.version, "acts": ran.acts}
-        told |= {
-            "before": ran.before,
-            "published": ran.published,
-            "left": ran.left,
-            "removed": ran.removed,
-            "statuses": dict(ran.statuses),
-        }
-        told |= {"seconds": ran.seconds, "per_second": rate, "joined": ran.joined}
-        emit({"schema": "conch.v1.backfill"} | told)
+        from conch.views.rules import Backfill
+
+        document = Backfill(
+            scorer=ran.scorer,
+            version=ran.version,
+            acts=ran.acts,
+            before=ran.before,
+            published=ran.published,
+            left=ran.left,
+            removed=ran.removed,
+            statuses=dict(ran.statuses),
+            seconds=ran.seconds,
+            per_second=rate,
+            joined=ran.joined,
+        )
+        emit(document)
         return
     name = f"{ran.scorer} {ran.version}"
     if ran.removed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -17,6 +17,7 @@ from conch.experience import ExperienceReader, RecordedScore, ScoredSince, Score
 from conch.experience.assemble import precedence
 from conch.text import instead
 from conch.views.line import signed
+from conch.views.rules import ComparedAct, ComparedScore, ComparedSide, Comparison
 from conch.views.words import range_words
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ def compare(
         found = agreement(values[0], values[1], widest)
         apart = [_row(store, sides, pair) for pair in _furthest(both, limit)]
     if common.json:
-        told = [_told(side) for side in sides]
-        emit({"schema": "conch.v1.comparison", "a": told[0], "b": told[1]} | asdict(found) | {"apart": apart})
+        a_side, b_side = (_told(side) for side in sides)
+        emit(Comparison(a=a_side, b=b_side, **asdict(found), apart=tuple(apart)))
     else:
         _show(sides, found, apart)
 
@@ -141,20 +142,27 @@ def _distance(pair: tuple[RecordedScore, RecordedScore]) -> float:
 
 def _row(
     store: ExperienceReader, sides: Sequence[ComparedRule], pair: tuple[RecordedScore, RecordedScore]
-) -> dict[str, Any]:
+) -> ComparedAct:
     words = [store.explanation(one, side.component, side.scorer) for one, side in zip(pair, sides, strict=True)]
-    told = [
-        {"value": one.value, "version": one.version, "explanation": why} for one, why in zip(pair, words, strict=True)
-    ]
-    return {"agent": pair[0].agent, "cycle": pair[0].cycle, "a": told[0], "b": told[1]}
+    a, b = (
+        ComparedScore(value=float(one.value or 0.0), version=one.version, explanation=why)
+        for one, why in zip(pair, words, strict=True)
+    )
+    return ComparedAct(agent=pair[0].agent, cycle=pair[0].cycle, a=a, b=b)
 
 
-def _told(side: ComparedRule) -> dict[str, Any]:
-    told = {"component": side.component, "scorer": side.scorer, "version": side.version, "range": side.range}
-    return told | {"said": len(side.said), "coverage": side.coverage}
+def _told(side: ComparedRule) -> ComparedSide:
+    return ComparedSide(
+        component=side.component,
+        scorer=side.scorer,
+        version=side.version,
+        range=side.range,
+        said=len(side.said),
+        coverage=side.coverage,
+    )
 
 
-def _show(sides: Sequence[ComparedRule], found: Agreement, apart: Sequence[Mapping[str, Any]]) -> None:
+def _show(sides: Sequence[ComparedRule], found: Agreement, apart: Sequence[ComparedAct]) -> None:
     for letter, side in zip("AB", sides, strict=True):
         covered = "nothing it applies to" if side.coverage is None else f"coverage {side.coverage:.2f}"
         tell(f"{letter}  {side.name}: {len(side.said):,} acts, {covered}, range {range_words(*side.range)}")
@@ -169,12 +177,12 @@ def _show(sides: Sequence[ComparedRule], found: Agreement, apart: Sequence[Mappi
     tell(f"rank correlation (Spearman): {value}")
     if not apart:
         return
-    agents = {one["agent"] for one in apart}
+    agents = {one.agent for one in apart}
     columns = (*(("agent",) if len(agents) > 1 else ()), "cycle", "A", "B", "A says", "B says")
     table(columns, [_cells(one, many=len(agents) > 1) for one in apart], wraps=["A says", "B says"])
 
 
-def _cells(one: Mapping[str, Any], *, many: bool) -> tuple[object, ...]:
-    values = (signed(one[side]["value"]) for side in "ab")
-    words = (one[side]["explanation"] for side in "ab")
-    return (*((one["agent"],) if many else ()), one["cycle"], *values, *words)
+def _cells(one: ComparedAct, *, many: bool) -> tuple[object, ...]:
+    values = (signed(side.value) for side in (one.a, one.b))
+    words = (side.explanation for side in (one.a, one.b))
+    return (*((one.agent,) if many else ()), one.cycle, *values, *words)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from conch.cli.common import CommonOptions, emit, open_bus, say, table, warn
 from conch.cli.options import COMMON, AgentName, Limit, reading
@@ -13,12 +12,20 @@ from conch.experience import ScoredSince
 from conch.needs.fold import HUMAN_SCORER
 from conch.text import instead, safe_text
 from conch.views.line import signed
-from conch.views.rewards import reward_rows, rewards_shown
+from conch.views.rewards import (
+    ComponentDetail,
+    ComponentScore,
+    PastWeight,
+    RewardRow,
+    RewardShown,
+    reward_rows,
+    rewards_shown,
+)
 from conch.views.words import range_words, role_words, share_words
 from conch_schemas import WeightsSet
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from conch.experience import ExperienceReader, RecordedScore, ScorerVersion
 
@@ -70,7 +77,7 @@ async def list_(*, limit: Limit = LAST, agent: AgentName = None, common: CommonO
         return
     columns = ("component", "weight", "range", "ver", "cover", "mean", "p50", "p95", "err", "late", "lag")
     table(columns, [_cells(row) for row in rows])
-    for word in sorted({row["role"] for row in rows} & set(OUTSIDE_THE_SET), reverse=True):
+    for word in sorted({row.role for row in rows} & set(OUTSIDE_THE_SET), reverse=True):
         say(OUTSIDE_THE_SET[word])
     if set_aside:
         table(("set aside", "why"), [(one["origin"], one["why"]) for one in set_aside])
@@ -89,19 +96,26 @@ async def show(
     with reading(common, agent) as (store, name):
         scorers = store.scorers()
         listed = reward_rows(store, name, LAST, await lags(common), [(one.component, one.scorer) for one in scorers])
-        rows = {row["component"]: row for row in reversed(listed)}  # of several scorers the one in the set in force
+        rows = {row.component: row for row in reversed(listed)}  # of several scorers the one in the set in force
         if component not in rows:
             raise ConchError(f"nothing called {component!r} is scored here; {instead(component, rows)}")
-        row = rows[component] | _whence(common, component, rows[component]["scorer"])
-        row["history"] = _history(store.weight_sets(name), component)
-        row["versions"] = [asdict(one) for one in scorers if one.component == component]
-        row["range"] = row["range"] or _said_range(scorers, component, row["scorer"])
-        row["scores"] = _scores(store, name, component, row["scorer"], limit)
-        row["version"] = row["version"] or next((one["version"] for one in reversed(row["scores"])), "")
+        row = rows[component]
+        scores = _scores(store, name, component, row.scorer, limit)
+        detail = ComponentDetail(
+            **vars(row)
+            | {
+                "range": row.range or _said_range(scorers, component, row.scorer),
+                "version": row.version or next((one.version for one in reversed(scores)), ""),
+            },
+            **_whence(common, component, row.scorer),
+            history=_history(store.weight_sets(name), component),
+            versions=tuple(one for one in scorers if one.component == component),
+            scores=scores,
+        )
     if common.json:
-        emit({"schema": "conch.v1.reward", "reward": row})
+        emit(RewardShown(reward=detail))
     else:
-        _tell(row)
+        _tell(detail)
 
 
 async def lags(common: CommonOptions) -> dict[str, int]:
@@ -119,23 +133,23 @@ async def lags(common: CommonOptions) -> dict[str, int]:
         return {}
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
-    limits = range_words(*row["range"]) if row["range"] is not None else "-"
-    cover = f"{row['coverage']:.0%}" if row["coverage"] is not None else "-"
-    figures = (_figure(row[name]) for name in ("mean", "p50", "p95"))
-    lag = row["lag"] if row["lag"] is not None else "-"
-    share = share_words(row["weight"], row["role"])
-    return row["component"], share, limits, row["version"], cover, *figures, row["errors"], row["timeouts"], lag
+def _cells(row: RewardRow) -> tuple[object, ...]:
+    limits = range_words(*row.range) if row.range is not None else "-"
+    cover = f"{row.coverage:.0%}" if row.coverage is not None else "-"
+    figures = (_figure(getattr(row, name)) for name in ("mean", "p50", "p95"))
+    lag = row.lag if row.lag is not None else "-"
+    share = share_words(row.weight, row.role)
+    return row.component, share, limits, row.version, cover, *figures, row.errors, row.timeouts, lag
 
 
 def _figure(value: float | None) -> str:
     return signed(value, 2) if value is not None else "-"
 
 
-def _said_range(scorers: Sequence[ScorerVersion], component: str, scorer: str) -> list[float] | None:
+def _said_range(scorers: Sequence[ScorerVersion], component: str, scorer: str) -> tuple[float, float] | None:
     """From the least to the greatest value of its scores' own ranges; None where there is no score."""
     ranges = [one.range for one in scorers if (one.component, one.scorer) == (component, scorer)]
-    return [min(low for low, _ in ranges), max(high for _, high in ranges)] if ranges else None
+    return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
 
 
 def _whence(common: CommonOptions, component: str, scorer: str) -> dict[str, str | None]:
@@ -164,22 +178,22 @@ def _whence(common: CommonOptions, component: str, scorer: str) -> dict[str, str
     return {"origin": found.origin, "doc": found.doc}
 
 
-def _history(sets: Sequence[WeightsSet], component: str) -> list[dict[str, Any]]:
+def _history(sets: Sequence[WeightsSet], component: str) -> tuple[PastWeight, ...]:
     """The last weight sets, the newest first."""
-    return [
-        {
-            "since": one.time.isoformat(timespec="seconds"),
-            "version": one.version,
-            "why": one.why,
-            "weight": part.weight if part is not None else None,
-            "role": role_words(part) if part is not None else "none",
-        }
+    return tuple(
+        PastWeight(
+            since=one.time.isoformat(timespec="seconds"),
+            version=one.version,
+            why=one.why,
+            weight=part.weight if part is not None else None,
+            role=role_words(part) if part is not None else "none",
+        )
         for one in reversed(sets[-SETS:])
         for part in [next((part for part in one.parts if part.component == component), None)]
-    ]
+    )
 
 
-def _scores(store: ExperienceReader, agent: str, component: str, scorer: str, limit: int) -> list[dict[str, Any]]:
+def _scores(store: ExperienceReader, agent: str, component: str, scorer: str, limit: int) -> tuple[ComponentScore, ...]:
     """The last scores, oldest first."""
     end = first = (store.last_cycle(agent) or 0) + 1
     said: list[RecordedScore] = []
@@ -188,55 +202,55 @@ def _scores(store: ExperienceReader, agent: str, component: str, scorer: str, li
         first = max(0, end - span)
         said = store.said(agent, component, scorer, None, ScoredSince(first))
         span *= WIDER
-    return [
-        {
-            "cycle": one.cycle,
-            "value": one.value,
-            "status": one.status,
-            "version": one.version,
-            "explanation": store.explanation(one, component, scorer),
-        }
+    return tuple(
+        ComponentScore(
+            cycle=one.cycle,
+            value=one.value,
+            status=one.status,
+            version=one.version,
+            explanation=store.explanation(one, component, scorer),
+        )
         for one in said[-limit:]
-    ]
+    )
 
 
-def _tell(row: Mapping[str, Any]) -> None:
+def _tell(row: ComponentDetail) -> None:
     """`show` for a person."""
-    role = f"weight {row['weight']:.3f}" if row["weight"] else row["role"]
-    limits = range_words(*row["range"]) if row["range"] is not None else "unknown"
-    version = f"version {row['version']}" if row["version"] else "not scored yet"
-    say(f"{row['component']} · {role} · range {limits} · {version} · scored by {row['scorer']}")
-    for line in safe_text((row["doc"] or "").strip()).splitlines():
+    role = f"weight {row.weight:.3f}" if row.weight else row.role
+    limits = range_words(*row.range) if row.range is not None else "unknown"
+    version = f"version {row.version}" if row.version else "not scored yet"
+    say(f"{row.component} · {role} · range {limits} · {version} · scored by {row.scorer}")
+    for line in safe_text((row.doc or "").strip()).splitlines():
         say(f"  {line.strip()}")
-    if row["origin"] or row["scorer"] != HUMAN_SCORER:
-        say(f"  from {row['origin'] or (ALONE if row['role'] == 'beside' else NOT_HERE)}")
-    cover = f", coverage {row['coverage']:.0%}" if row["coverage"] is not None else ""
-    lag = f", lag {row['lag']}" if row["lag"] is not None else ""
+    if row.origin or row.scorer != HUMAN_SCORER:
+        say(f"  from {row.origin or (ALONE if row.role == 'beside' else NOT_HERE)}")
+    cover = f", coverage {row.coverage:.0%}" if row.coverage is not None else ""
+    lag = f", lag {row.lag}" if row.lag is not None else ""
     say(
-        f"of the last {row['count']} experiences {row['scored']} scored{cover}: mean {_figure(row['mean'])}, "
-        f"p50 {_figure(row['p50'])}, p95 {_figure(row['p95'])}, {row['errors']} errors, {row['timeouts']} late{lag}"
+        f"of the last {row.count} experiences {row.scored} scored{cover}: mean {_figure(row.mean)}, "
+        f"p50 {_figure(row.p50)}, p95 {_figure(row.p95)}, {row.errors} errors, {row.timeouts} late{lag}"
     )
     say("")
     table(
         ("weight", "since", "weight set", "by"),
         [
-            (share_words(one["weight"], one["role"]), one["since"][:19].replace("T", " "), one["version"], one["why"])
-            for one in row["history"]
+            (share_words(one.weight, one.role), one.since[:19].replace("T", " "), one.version, one.why)
+            for one in row.history
         ],
     )
     say("")
     table(
         ("version", "scores", "range", "scored by"),
-        [(one["version"], one["count"], range_words(*one["range"]), one["scorer"]) for one in row["versions"]],
+        [(one.version, one.count, range_words(*one.range), one.scorer) for one in row.versions],
     )
     say("")
     rows = [
         (
-            one["cycle"],
-            one["status"] if one["value"] is None else signed(one["value"]),
-            one["version"],
-            one["explanation"],
+            one.cycle,
+            one.status if one.value is None else signed(one.value),
+            one.version,
+            one.explanation,
         )
-        for one in row["scores"]
+        for one in row.scores
     ]
     table(("cycle", "score", "version", "explanation"), rows)

@@ -53,7 +53,9 @@ def new(
     except OSError as error:
         raise ConchError(f"{place} cannot be written ({error.strerror}): name another directory") from error
     if common.json:
-        emit({"schema": "conch.v1.rule_written", "name": name, "directory": str(place)})
+        from conch.views.rules import RuleWritten
+
+        emit(RuleWritten(name=name, directory=str(place)))
         return
     file = place / f"{name}.py"
     say(f"made {place}: the rule is in {file.name}")

@@ -96,18 +96,10 @@ def _tell(
 ) -> None:
     score = said.scores[0]
     if common.json:
-        emit(
-            {
-                "schema": "conch.v1.scored",
-                "id": said.id,
-                "agent": said.agent,
-                "cycle": said.cycle,
-                "score": score.model_dump(mode="json"),
-                "total": None if after is None else after.total,
-                "total_before": None if before is None else before.total,
-                "revision": None if after is None else after.revision,
-            }
-        )
+        from conch.views.requests import scored_shown
+
+        total = None if before is None else before.total
+        emit(scored_shown(said, total) if after is None else scored_shown(said, total, after.total, after.revision))
         return
     say(f"cycle {said.cycle} of {said.agent}: {score.component} {score.value:+g}, your score number {score.version}")
     if after is None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -26,6 +26,7 @@ from conch.experience import ScoredSince
 from conch.rules import RuleInfo
 from conch.text import instead, safe_text
 from conch.views.line import ACTION_WIDTH, action_words, signed
+from conch.views.rules import RuleTested, TestedAct, TestedRule
 from conch.views.words import range_words
 from conch_schemas import ActionTaken, Score
 
@@ -53,25 +54,25 @@ class RuleTrialTally:
     scores: list[tuple[ActionTaken, Score, float]] = field(default_factory=list)
     """Act, score, microseconds from asking the rule's process to its answer: at first with the process's start."""
 
-    def document(self) -> dict[str, Any]:
-        """As plain values."""
+    def document(self) -> TestedRule:
+        """As it is printed."""
         values = [score.value for _, score, _ in self.scores if score.value is not None]
         count = {status: sum(score.status == status for _, score, _ in self.scores) for status in _STATUSES}
         applicable = len(self.scores) - count["not_applicable"]
-        return {
-            "name": self.rule.name,
-            "version": self.rule.version,
-            "origin": self.rule.origin,
-            "range": [self.rule.low, self.rule.high],
-            "acts": len(self.scores),
+        return TestedRule(
+            name=self.rule.name,
+            version=self.rule.version,
+            origin=self.rule.origin,
+            range=(self.rule.low, self.rule.high),
+            acts=len(self.scores),
             **count,
-            "coverage": len(values) / applicable if applicable else 1.0,
-            "mean": statistics.fmean(values) if values else None,
-            "least": min(values, default=None),
-            "greatest": max(values, default=None),
-            "us": statistics.median([us for _, _, us in self.scores][1:] or [self.scores[0][2]]),
-            "scores": [_row(*one) for one in self.scores],
-        }
+            coverage=len(values) / applicable if applicable else 1.0,
+            mean=statistics.fmean(values) if values else None,
+            least=min(values, default=None),
+            greatest=max(values, default=None),
+            us=statistics.median([us for _, _, us in self.scores][1:] or [self.scores[0][2]]),
+            scores=tuple(_row(*one) for one in self.scores),
+        )
 
     @property
     def bad(self) -> list[Score]:
@@ -120,7 +121,7 @@ async def try_(
         if not common.json:
             say(_summary(tally.document()))
     if common.json:
-        emit({"schema": "conch.v1.rule_tested", "rules": [tally.document() for tally in tallies]})
+        emit(RuleTested(rules=tuple(tally.document() for tally in tallies)))
     for tally in tallies:
         if bad := tally.bad:
             number, name = len(tally.scores), tally.rule.name
@@ -200,18 +201,18 @@ def _line(act: ActionTaken, score: Score, words: str) -> str:
     return line if not sys.stdout.isatty() or len(line) <= width else f"{line[: width - 1]}…"
 
 
-def _summary(told: dict[str, Any]) -> str:
-    counts = f"{told['scored']} of {told['acts']} scored, {told['not_applicable']} not applicable"
+def _summary(told: TestedRule) -> str:
+    counts = f"{told.scored} of {told.acts} scored, {told.not_applicable} not applicable"
     values = (
         "-"
-        if told["mean"] is None
-        else f"{signed(told['mean'])} ({signed(told['least'])} to {signed(told['greatest'])})"
+        if told.mean is None or told.least is None or told.greatest is None
+        else f"{signed(told.mean)} ({signed(told.least)} to {signed(told.greatest)})"
     )
     return (
-        f"{told['name']} {told['version']}: {counts}, {told['error']} errors, {told['timeout']} timeouts, "
-        f"coverage {told['coverage']:.0%}\n"
-        f"  range {range_words(*told['range'])}   mean {values}   "
-        f"{time_words(told['us'])} an act (median, to its process and back)"
+        f"{told.name} {told.version}: {counts}, {told.error} errors, {told.timeout} timeouts, "
+        f"coverage {told.coverage:.0%}\n"
+        f"  range {range_words(*told.range)}   mean {values}   "
+        f"{time_words(told.us)} an act (median, to its process and back)"
     )
 
 
@@ -222,13 +223,13 @@ def time_words(us: float) -> str:
     return f"{us / 1e3:.1f} ms" if us < 1e6 else f"{us / 1e6:.1f} s"
 
 
-def _row(act: ActionTaken, score: Score, us: float) -> dict[str, Any]:
-    return {
-        "agent": act.agent,
-        "cycle": act.cycle,
-        "action_id": act.action_id,
-        "value": score.value,
-        "status": score.status,
-        "explanation": score.explanation,
-        "us": round(us, 1),
-    }
+def _row(act: ActionTaken, score: Score, us: float) -> TestedAct:
+    return TestedAct(
+        agent=act.agent,
+        cycle=act.cycle,
+        action_id=act.action_id,
+        value=score.value,
+        status=score.status,
+        explanation=score.explanation,
+        us=round(us, 1),
+    )

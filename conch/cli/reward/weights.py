@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -22,6 +22,7 @@ from conch.home import Home
 from conch.rewards import sums_to_one, weights_version
 from conch.run_info import RunInfo
 from conch.text import instead
+from conch.views.weights import Weights, WeightsChanged, WeightSetRow
 from conch.views.words import range_words, role_words
 from conch_schemas import Part, WeightsSet
 
@@ -216,27 +217,27 @@ def _show(common: CommonOptions, sets: Sequence[tuple[str, WeightsSet | None]], 
     by_version = {event.version: event for _, event in sets if event is not None}
     for agent, event in sets:
         groups.setdefault(event.version if event is not None else "", []).append(agent)
-    rows: list[dict[str, Any]] = []
+    rows: list[WeightSetRow] = []
     for version, agents in groups.items():
         event = by_version.get(version)
         parts = event.parts if event is not None else coming
         rows.append(
-            {
-                "agents": [agent for agent in agents if agent],
-                "in_force": event is not None,
-                "version": version or weights_version(parts),
-                "since": event.time.isoformat() if event is not None else None,
-                "why": event.why if event is not None else "",
-                "parts": [part.model_dump(mode="json") for part in parts],
-            }
+            WeightSetRow(
+                agents=tuple(agent for agent in agents if agent),
+                in_force=event is not None,
+                version=version or weights_version(parts),
+                since=event.time.isoformat() if event is not None else None,
+                why=event.why if event is not None else "",
+                parts=tuple(parts),
+            )
         )
         if not common.json:
             since = f"since {event.time:%Y-%m-%d %H:%M:%S} UTC, by {event.why}" if event else "from the first run on"
             whose = f" of {', '.join(agents[:5])}{', …' if len(agents) > 5 else ''}" if any(agents) else ""
-            say(f"weight set {rows[-1]['version']}{whose} {since}")
+            say(f"weight set {rows[-1].version}{whose} {since}")
             tabled(parts)
     if common.json:
-        emit({"schema": "conch.v1.weights", "sets": rows})
+        emit(Weights(sets=tuple(rows)))
 
 
 def tabled(parts: Sequence[Part]) -> None:
@@ -279,14 +280,13 @@ def _done(
     begun: bool,
 ) -> None:
     if common.json:
-        document = {
-            "schema": "conch.v1.weights_set",
-            "version": weights_version(parts),
-            "why": why,
-            "agents": list(told),
-            "file": str(file) if file is not None else None,
-            "parts": [part.model_dump(mode="json") for part in parts],
-        }
+        document = WeightsChanged(
+            version=weights_version(parts),
+            why=why,
+            agents=tuple(told),
+            file=str(file) if file is not None else None,
+            parts=tuple(parts),
+        )
         emit(document)
         return
     tabled(parts)

@@ -83,7 +83,7 @@ class RunOutput:
                     self._news.set()
 
     def _report_cycle(self, event: ExperienceRecorded) -> None:
-        from conch.experience import cycle_row
+        from conch.views.cycles import cycle_row
         from conch.views.line import cycle_line
 
         if event.revision == 1:

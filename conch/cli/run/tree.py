@@ -52,7 +52,7 @@ from conch.processes.supervisor import (
 )
 from conch.retry import MOST_RESTARTS
 from conch.rules import RuleInfo
-from conch.run_info import ProcessInfo, RunInfo, SetAside
+from conch.run_info import ProcessInfo, RunInfo, SetAsidePlugin
 from conch.trusted import workspace_in
 from conch.values import Values, in_force
 
@@ -446,7 +446,7 @@ class ProcessTree:
                 *(plugin.name for plugin in self._found.consumers if plugin.name not in self._skipped),
             ),
             rules=tuple(row_of(replace(rule, text=None)) for rule in self._found.rules),
-            set_aside=tuple(SetAside(origin=broken.origin, why=broken.why) for broken in self._found.broken),
+            set_aside=tuple(SetAsidePlugin(origin=broken.origin, why=broken.why) for broken in self._found.broken),
         )
         with contextlib.suppress(OSError):  # a full disk: the run goes on, status is stale
             write_whole(self._home.run_file, run.encode())

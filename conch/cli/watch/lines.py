@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 async def print_lines(home: Home, settings: Settings, names: Sequence[str], *, as_json: bool) -> None:
     """Until the run ends; where there was none, for ever."""
-    from conch.experience import cycle_row
+    from conch.views.cycles import cycle_row
 
     width = max(map(len, names)) if len(names) > 1 else 0
     running = home.running() is not None

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any
 
-from conch.bus import Access, Bus, SharedSubscription, Subscription, shared_subscription
+from conch.bus import Access, Bus, SharedSubscription, StreamSubscription, shared_subscription
 from conch.bus.access import access_to
 from conch.bus.jetstream import JetStreamBus
 from conch.cli.common import open_store, quiet
@@ -121,7 +121,7 @@ class PictureSource:
         await self._recall()
         return after
 
-    async def _take(self, shared_events: SharedSubscription, subscription: Subscription) -> int:
+    async def _take(self, shared_events: SharedSubscription, subscription: StreamSubscription) -> int:
         """Until too much waits: then the place to go on from."""
         assert self._stood is not None
         epoch = self._stood[0]

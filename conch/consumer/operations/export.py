@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from conch.bus import ReceivedEvent, Subscription
+from conch.bus import ReceivedEvent, StreamSubscription
 from conch.consumer.runtime.output import ConsumerCounts
 from conch_schemas import ContractViolationError, Event
 
@@ -42,7 +42,7 @@ class FirstSightFilter:
         return event
 
 
-async def keep_taking(subscription: Subscription, take: Callable[[ReceivedEvent], None]) -> None:
+async def keep_taking(subscription: StreamSubscription, take: Callable[[ReceivedEvent], None]) -> None:
     """Hand on what comes, for ever. The consumers beside it have the loop first, unless there is more than it can hold
     back."""
     while True:

@@ -22,7 +22,7 @@ from typing import Any
 
 from structlog.contextvars import bound_contextvars
 
-from conch.bus import OutgoingMessage, ReceivedEvent, SharedSubscription, Subscription
+from conch.bus import OutgoingMessage, ReceivedEvent, SharedSubscription, StreamSubscription
 from conch.consumer.group.position import EVERYTHING, ConsumerPosition, take_position
 from conch.consumer.runtime.dead_letters import answer_retry
 from conch.consumer.runtime.output import ConsumerCounts, ConsumerOutput, StateBeforeEvent
@@ -84,7 +84,7 @@ class ConsumerRuntime:
         self.spec, self.tally = spec, ConsumerCounts()
         self._shared_events, self._bus, self._backoff = shared_events, shared_events.bus, backoff
         self._given = consumer_position
-        self._subscription: Subscription | None = None
+        self._subscription: StreamSubscription | None = None
         self._agent_queues: dict[str, AgentQueue] = {}
         self._busy: dict[str, AgentQueue] = {}
         """Lanes in which events wait."""
@@ -167,7 +167,7 @@ class ConsumerRuntime:
 
     # -- taking and handling -----------------------------------------------------------------------------------------
 
-    async def _dispatch(self, subscription: Subscription) -> None:
+    async def _dispatch(self, subscription: StreamSubscription) -> None:
         while await self._may_take():
             self._getting = True
             beside = self.spec.at_once - len(self._in_flight_batches) if self.spec.at_once else BATCH

@@ -14,7 +14,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from conch.bus import SharedSubscription, Subscription
+from conch.bus import SharedSubscription, StreamSubscription
 from conch.cycle.hosting.commands import AgentCommands
 from conch.cycle.hosting.dormant import DormantAgent
 from conch.cycle.hosting.runner import AgentRunner, said
@@ -116,7 +116,7 @@ class AgentHost:
             raise error
         log.error("agent.failed", agent=one.name, error=said(error), exc_info=not isinstance(error, ConchError))
 
-    async def _read(self, subscription: Subscription, checkpoints: CheckpointSchedule) -> None:
+    async def _read(self, subscription: StreamSubscription, checkpoints: CheckpointSchedule) -> None:
         while True:
             for arrived in await subscription.get(BATCH):
                 self._heard[arrived.agent].hear(arrived)

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Protocol
 
-from conch.bus import Bus, Subscription
+from conch.bus import Bus, StreamSubscription
 from conch.cycle.state.recover import RecoveredAgent
 
 HEARD = 70
@@ -41,7 +41,7 @@ class CheckpointSchedule:
     def __init__(
         self,
         bus: Bus,
-        subscription: Subscription,
+        subscription: StreamSubscription,
         agent_runner: Sequence[Checkpointed],
         dormant_agents: Sequence[Checkpointed],
     ) -> None:

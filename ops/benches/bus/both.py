@@ -1,4 +1,4 @@
-"""Publish and consume at once, by one client: until every event that it published it has taken and acknowledged."""
+"""Publish and consume at once, by one client: until it has taken every event that it published; peers acknowledge."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def measure(figures: Figures, *, times: int, share: float) -> None:
 
 async def _each_mode(figures: Figures, stream: Stream, size: int, share: float) -> None:
     modes: tuple[tuple[str, Callable[..., Awaitable[Span]], int, float | None], ...] = (
-        ("Conch publish_many, tap of a feed", conch_tap, 20_000, None),
+        ("Conch publish_many and a shared subscription", conch_shared, 20_000, None),
         ("nats-py gather and fetch(500)", nats_gather, 10_000, 3.0),
         ("nats-py await publish and fetch(500)", nats_await, 2_000, None),
         ("server's limit", limit, 20_000, 0.35),
@@ -39,10 +39,10 @@ async def _each_mode(figures: Figures, stream: Stream, size: int, share: float) 
         count = max(512, int(usual * share))
         await stream.empty()
         began, ended = await mode(stream, payload(size), count)
-        figures.add(f"both at once, {size} B", name, count / (ended - began), goal=goal, ours=mode is conch_tap)
+        figures.add(f"both at once, {size} B", name, count / (ended - began), goal=goal, ours=mode is conch_shared)
 
 
-async def conch_tap(stream: Stream, data: bytes, count: int) -> Span:
+async def conch_shared(stream: Stream, data: bytes, count: int) -> Span:
     """As the consumers of a run read: live, from their process's feed."""
     seen: list[int] = []
     async with shared_subscription(stream.bus) as shared_events:

@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from typing import BinaryIO
 
 from conch.bus.server import die_with_parent
@@ -23,11 +25,24 @@ class Child:
 
     def __init__(self, process: subprocess.Popen[str], complaints: BinaryIO) -> None:
         self.process, self.pid, self._complaints = process, process.pid, complaints
+        self._lines: SimpleQueue[str] = SimpleQueue()
+        self._draining = Thread(target=self._drain, daemon=True)
+        self._draining.start()
+
+    def _drain(self) -> None:
+        """Take every line as it comes: a process whose output nobody reads stands still once the pipe is full."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put("")
+
+    def drained(self) -> None:
+        """Wait until its output has ended."""
+        self._draining.join()
 
     def heard(self) -> str:
         """Its next line; ends the bench where it has none."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        line = self._lines.get()
         if not line:
             self.process.wait()
             self.check()
@@ -64,8 +79,8 @@ def started(module: str, *arguments: str, spec: str = "", seconds: float = 30.0)
             preexec_fn=lambda: die_with_parent(signal.SIGKILL),
             env=os.environ | {"PYTHONWARNINGS": "ignore"},
         )
+        child = Child(process, complaints)
         try:
-            child = Child(process, complaints)
             if spec:
                 child.tell(spec)
             elif (line := child.heard()) != "ready":
@@ -84,4 +99,5 @@ def started(module: str, *arguments: str, spec: str = "", seconds: float = 30.0)
                 process.wait()
                 raise SystemExit(f"{module} {' '.join(arguments)} did not end within {seconds:g} s") from None
             finally:
+                child.drained()
                 process.stdout.close()

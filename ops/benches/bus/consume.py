@@ -1,4 +1,4 @@
-"""Durable consume: until every event is taken. nats-py acknowledges each; a consumer of Conch keeps its own place."""
+"""Durable consume: until every event is taken, in order; peers acknowledge each one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def measure(figures: Figures, *, times: int, share: float) -> None:
 
 async def _each_mode(figures: Figures, stream: Stream, size: int, count: int) -> None:
     modes: tuple[tuple[str, Callable[..., Awaitable[Span]], int, float | None], ...] = (
-        ("Conch tap of a feed, from the past", conch_tap, count, None),
+        ("Conch, a subscription that begins in the past", conch_shared, count, None),
         ("nats-py fetch(500) and ack", nats_fetch, count // 4, 3.0),
         ("nats-py push callback and ack", nats_push, count, None),
         ("server's limit", limit, count, None),
@@ -44,12 +44,12 @@ async def _each_mode(figures: Figures, stream: Stream, size: int, count: int) ->
     first = (await stream.bus.state()).first
     for name, consume, take, goal in modes:
         began, ended = await consume(stream, first, take)
-        figures.add(f"durable consume, {size} B", name, take / (ended - began), goal=goal, ours=consume is conch_tap)
-        await stream.bus.forget(DURABLE)
+        figures.add(f"durable consume, {size} B", name, take / (ended - began), goal=goal, ours=consume is conch_shared)
+        await stream.bus.forget(DURABLE)  # the peers' durable reader
 
 
-async def conch_tap(stream: Stream, first: int, count: int) -> Span:
-    """What a consumer reads that has been away, from its process's feed."""
+async def conch_shared(stream: Stream, first: int, count: int) -> Span:
+    """The path of every consumer of Conch that has been away: its position is its own, nothing is acknowledged."""
     seen: list[int] = []
     async with shared_subscription(stream.bus) as shared_events:
         began = time.perf_counter()

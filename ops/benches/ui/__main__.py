@@ -1,9 +1,11 @@
-"""`ops/bench ui [pixel|load|pages]`."""
+"""`ops/bench ui [pixel|load|pages] [--quick]`."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
-import sys
+
+from runs import options
 
 from ui import load, pages, pixel
 
@@ -11,11 +13,13 @@ from ui import load, pages, pixel
 def main() -> None:
     """All three, or the one that is named."""
     benches = {"pixel": pixel.main, "load": load.main, "pages": pages.main}
-    names = sys.argv[1:] or list(benches)
-    for name in names:
-        if name not in benches:
-            sys.exit(f"ops/bench ui {name}: there are {', '.join(benches)}")
-        asyncio.run(benches[name]())
+    parser = argparse.ArgumentParser(prog="ops/bench ui", description=__doc__)
+    parser.add_argument("name", nargs="*", help=f"{', '.join(benches)}; all by default")
+    chosen = options(parser)
+    for name in set(chosen.name) - set(benches):
+        parser.error(f"there is no measurement {name}: choose among {', '.join(benches)}")
+    for name in chosen.name or benches:
+        asyncio.run(benches[name](quick=chosen.quick))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 from runs import percentile
 
@@ -24,10 +25,20 @@ from conch_schemas import Action, ActionTaken, Outcome, action_id, cycle_event_i
 from ui.peer import peer
 from ui.shown import TOKEN, Shown, dashboard, server
 
-PAGES, STUCK = 150, 15
-"""Pages that read, and pages that stop reading."""
-RATE, SECONDS = 20.0, 20.0
-"""Events a second, and for how long."""
+
+class Size(NamedTuple):
+    """How large a measurement is."""
+
+    pages: int
+    """Pages that read."""
+    stuck: int
+    """Pages that stop reading."""
+    seconds: float
+
+
+WHOLE, QUICK = Size(150, 15, 20.0), Size(10, 2, 2.0)
+RATE = 20.0
+"""Events a second."""
 UID = "0b6c2b0e-7f55-4a3e-9a54-35a5f7b1d0aa"
 TAIL = 32
 """Bytes in which the words of a frame may have begun."""
@@ -77,9 +88,9 @@ async def opened(port: int, room: int = 2**20) -> tuple[asyncio.StreamReader, as
     return reader, writer
 
 
-async def measure(name: str, shown: Shown, bus: Bus, stuck: int, start: int) -> None:
+async def measure(name: str, shown: Shown, bus: Bus, size: Size, stuck: int, start: int) -> None:
     """One row: so many pages read, and so many more do not."""
-    pages = [Page() for _ in range(PAGES)]
+    pages = [Page() for _ in range(size.pages)]
     async with AsyncExitStack() as stack:
         reading = [asyncio.create_task(page.read(shown.port)) for page in pages]
         for _ in range(stuck):
@@ -87,7 +98,7 @@ async def measure(name: str, shown: Shown, bus: Bus, stuck: int, start: int) -> 
             stack.callback(writer.close)
         await asyncio.sleep(2)
         before, began = shown.cpu_seconds(), time.perf_counter()
-        sent = await _offer(bus, start)
+        sent = await _offer(bus, start, size.seconds)
         took = time.perf_counter() - began
         await asyncio.sleep(1)
         share = (shown.cpu_seconds() - before) / took
@@ -98,8 +109,8 @@ async def measure(name: str, shown: Shown, bus: Bus, stuck: int, start: int) -> 
     _tell(name, share, [ms for page in pages for ms in page.late], lost)
 
 
-async def _offer(bus: Bus, start: int) -> int:
-    count = int(RATE * SECONDS)
+async def _offer(bus: Bus, start: int, seconds: float) -> int:
+    count = int(RATE * seconds)
     began = time.perf_counter()
     for number in range(count):
         await asyncio.sleep(max(0.0, began + number / RATE - time.perf_counter()))
@@ -115,16 +126,19 @@ def _tell(name: str, share: float, late: Sequence[float], lost: int) -> None:
     )
 
 
-async def main() -> None:
+async def main(*, quick: bool = False) -> None:
     """Three rows."""
+    size = QUICK if quick else WHOLE
     with tempfile.TemporaryDirectory(prefix="conch-bench-") as directory:
         place = Path(directory)
         async with server(place / "nats") as nats:
             access = Access(nats.access.address, token=nats.access.token)
             async with JetStreamBus(access, name="bench") as bus:
-                print(f"{PAGES} pages, {RATE:g} events a second for {SECONDS:g} s", flush=True)
+                print(f"{size.pages} pages, {RATE:g} events a second for {size.seconds:g} s", flush=True)
                 async with dashboard(place / "home", nats) as shown:
-                    await measure("Conch", shown, bus, 0, 0)
-                    await measure(f"Conch, beside {STUCK} pages that stop reading", shown, bus, STUCK, 10_000)
+                    await measure("Conch", shown, bus, size, 0, 0)
+                    await measure(
+                        f"Conch, beside {size.stuck} pages that stop reading", shown, bus, size, size.stuck, 10_000
+                    )
                 async with peer(nats) as other:
-                    await measure("a queue and an encoding a page", other, bus, 0, 20_000)
+                    await measure("a queue and an encoding a page", other, bus, size, 0, 20_000)

@@ -14,26 +14,27 @@ from history import fill_store
 from conch.home import Home
 from ui.shown import TOKEN, dashboard
 
-CYCLES = 100_000
+CYCLES, QUICK_CYCLES = 100_000, 300
 PAGES = (
     "/",
     "/cycles",
     "/cycles?outcome=error",
     "/cycles?text=kelp",
-    f"/cycles/{CYCLES // 2}",
+    "/cycles/{middle}",
     *("/rewards", "/needs", "/training", "/review", "/bus", "/witness", "/settings"),
     *("/api/v1/cycles", "/api/v1/status", "/api/v1/rewards"),
 )
 TIMES = 5
 
 
-async def main() -> None:
+async def main(*, quick: bool = False) -> None:
     """A row a page."""
+    cycles = QUICK_CYCLES if quick else CYCLES
     with tempfile.TemporaryDirectory(prefix="conch-bench-") as directory:
         home = Path(directory) / "home"
         Home(home).make()
-        fill_store(home, CYCLES)
-        print(f"{CYCLES:,} cycles stored; milliseconds to the whole answer, on loopback", flush=True)
+        fill_store(home, cycles)
+        print(f"{cycles:,} cycles stored; milliseconds to the whole answer, on loopback", flush=True)
         async with (
             dashboard(home, None) as shown,
             httpx2.AsyncClient(
@@ -44,7 +45,7 @@ async def main() -> None:
                 taken = []
                 for _ in range(1 + TIMES):
                     began = time.perf_counter()
-                    answer = await client.get(path)
+                    answer = await client.get(path.format(middle=cycles // 2))
                     taken.append((time.perf_counter() - began) * 1000)
                 first, again = taken[0], statistics.median(taken[1:])
                 size = len(answer.content) / 1024

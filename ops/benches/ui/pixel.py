@@ -20,7 +20,7 @@ from conch.config import Settings
 from conch.home import Home
 from conch_schemas import ActionTaken, decode, subject_filter
 
-CYCLES, INTERVAL = 120, 0.5
+CYCLES, QUICK_CYCLES, INTERVAL = 120, 6, 0.5
 WARM_SECONDS = 5.0
 """The dashboard has just started, and makes its templates ready: for some seconds it is slow."""
 CHROMIUM = "/usr/bin/chromium"
@@ -44,8 +44,9 @@ NOTES = """
 """Notes when a row, and its total, were there to be painted."""
 
 
-async def main() -> None:
+async def main(*, quick: bool = False) -> None:
     """Two rows."""
+    cycles = QUICK_CYCLES if quick else CYCLES
     with tempfile.TemporaryDirectory(prefix="conch-bench-") as directory:
         home = Path(directory) / "home"
         run = await asyncio.create_subprocess_exec(
@@ -56,7 +57,7 @@ async def main() -> None:
         try:
             link = await _link(run.stdout)
             draining = asyncio.create_task(run.stdout.read())
-            noted = await _watch(link)
+            noted = await _watch(link, cycles)
             stored = await _stored(Home(home))
         finally:
             run.terminate()
@@ -77,7 +78,7 @@ async def _link(out: asyncio.StreamReader) -> str:
     raise SystemExit("the run printed no link")
 
 
-async def _watch(link: str) -> dict[str, Any]:
+async def _watch(link: str, cycles: int) -> dict[str, Any]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = await browser.new_page()
@@ -85,7 +86,7 @@ async def _watch(link: str) -> dict[str, Any]:
         await asyncio.sleep(WARM_SECONDS)
         await page.evaluate(NOTES)
         seen: dict[str, Any] = {"total": {}}
-        while len(seen["total"]) < CYCLES:
+        while len(seen["total"]) < cycles:
             await asyncio.sleep(1)
             seen = await page.evaluate("() => window.noted")
         await browser.close()

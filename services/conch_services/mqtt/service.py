@@ -17,7 +17,7 @@ from typing import Any
 
 import aiomqtt
 
-from conch.bus import Bus, ReceivedEvent, SharedSubscription, Subscription
+from conch.bus import Bus, ReceivedEvent, SharedSubscription, StreamSubscription
 from conch.consumer import ServiceContext
 from conch.consumer.group.position import take_position
 from conch.consumer.runtime.output import ConsumerCounts
@@ -90,7 +90,7 @@ class MqttService:
         self._link = BrokerLink(edge, "bridge", will=will, report=self._waits)
         self._presence = AgentPresence(host, edge.discovery)
         self._stop = asyncio.Event()
-        self._subscription: Subscription | None = None
+        self._subscription: StreamSubscription | None = None
         self._waiting: deque[_OutgoingFact] = deque()
         """Taken from the stream and not yet the broker's, in order."""
         self._taken = self._done = 0

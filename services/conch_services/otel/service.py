@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-from conch.bus import ReceivedEvent, SharedSubscription, Subscription
+from conch.bus import ReceivedEvent, SharedSubscription, StreamSubscription
 from conch.config import Settings
 from conch.consumer import ServiceContext
 from conch.consumer.operations.export import FirstSightFilter, keep_taking
@@ -195,7 +195,7 @@ class OtelService:
         else:
             await self._exporter.send_evaluations([one for one in batch if isinstance(one, ScoreEvent)])
 
-    async def _read_rest(self, subscription: Subscription) -> None:
+    async def _read_rest(self, subscription: StreamSubscription) -> None:
         """What the bus has brought already, and the cycles that have acted, as far as they are known."""
         while not subscription.level:
             for one in await subscription.get(BATCH):

@@ -16,7 +16,7 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from conch.bus import Bus, Delivery, OutgoingMessage, ReceivedEvent, SharedSubscription, Subscription
+from conch.bus import Bus, Delivery, OutgoingMessage, ReceivedEvent, SharedSubscription, StreamSubscription
 from conch.bus.subscription import decoded
 from conch.consumer.group.lag import report_position
 from conch.consumer.runtime.dead_letters import answer_retry, dead_letter, publish_dead_letter
@@ -68,7 +68,7 @@ class StoreService:
         self._said: list[str] = []
         self._saying: asyncio.Task[None] | None = None
         self._working = asyncio.Lock()
-        self._subscription: Subscription | None = None
+        self._subscription: StreamSubscription | None = None
         self._is_level = asyncio.Event()
         """Set once what stood on the stream at the start is joined: from then on, acts are recorded as they come."""
 
@@ -137,7 +137,7 @@ class StoreService:
         event = decoded(delivery.subject, delivery.data)
         await self._say(await self._in_thread(self._applied, [(seq, event)], 0))
 
-    async def _take(self, subscription: Subscription, stop: asyncio.Event) -> None:
+    async def _take(self, subscription: StreamSubscription, stop: asyncio.Event) -> None:
         stopped = asyncio.ensure_future(stop.wait())
         getting: asyncio.Future[Sequence[ReceivedEvent]] | None = None
         try:

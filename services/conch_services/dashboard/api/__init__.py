@@ -10,23 +10,31 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from conch_services.dashboard.api import actions, exports, history, live
-from conch_services.dashboard.api.asked import clear_query, document
+from conch_services.dashboard.api.asked import answer, clear_query
 from conch_services.dashboard.api.problems import API_HANDLERS
-from conch_services.dashboard.api.shapes import Problem
 from conch_services.dashboard.checking import ChainChecks
+from conch_services.dashboard.security.refusals import Refusal
 from conch_services.dashboard.world import DashboardContext
 
 PREFIX = "/api/v1"
+PUBLIC_NAMES = {
+    "NeedChange": "NeedCause",
+    "NeedChangeRow": "NeedChange",
+    "MessageTold": "Told",
+    "MarkProblem": "ChainProblem",
+    "Refusal": "Problem",
+}
+"""Class -> its name in the document, where the two differ: clients in other languages are generated from it."""
 
 
 def make_api(world: DashboardContext, checks: ChainChecks) -> FastAPI:
     """The API over `world`, to be mounted at PREFIX. Its document is at PREFIX/openapi.json, for those let in alone."""
     api = _routed()
     described = _described(api)
-    answer = document(described)
+    described_once = answer(described)
 
     async def openapi_json(_: Request) -> Response:
-        return answer
+        return described_once
 
     api.add_route("/openapi.json", openapi_json)
     api.state.world, api.state.checks = world, checks
@@ -56,10 +64,34 @@ def _described(api: FastAPI) -> dict[str, Any]:
         routes=api.routes,
         servers=[{"url": PREFIX}],
     )
-    parts = described.setdefault("components", {})
-    parts["schemas"]["Problem"] = Problem.model_json_schema(by_alias=True)
+    described["components"]["schemas"]["Refusal"] = Refusal.model_json_schema(mode="serialization")
+    described = _with_public_names(described)
+    parts = described["components"]
     parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     return described | {"security": [{"token": []}]}
+
+
+def _with_public_names(described: dict[str, Any]) -> dict[str, Any]:
+    """The document with the schemas of PUBLIC_NAMES and the references to them renamed."""
+    schemas = described["components"]["schemas"]
+    for ours, public in PUBLIC_NAMES.items():
+        schemas[ours]["title"] = public
+    described["components"]["schemas"] = {PUBLIC_NAMES.get(name, name): schema for name, schema in schemas.items()}
+    prefix = "#/components/schemas/"
+
+    def renamed(node: Any) -> Any:
+        if isinstance(node, list):
+            return [renamed(one) for one in node]
+        if not isinstance(node, dict):
+            return node
+        return {key: _reference(one) if key == "$ref" else renamed(one) for key, one in node.items()}
+
+    def _reference(reference: str) -> str:
+        name = reference.removeprefix(prefix)
+        return prefix + PUBLIC_NAMES.get(name, name)
+
+    found: dict[str, Any] = renamed(described)
+    return found
 
 
 def _parameters(described: dict[str, Any]) -> dict[str, frozenset[str]]:

@@ -17,6 +17,7 @@ from conch.requests.ask import handed_over, told_by_person
 from conch.requests.goals import active_goals, check_of, goal_of
 from conch.requests.human_score import APPROVAL, LONGEST, next_number, publish_score, said_score, score_range
 from conch.text import cut, well_formed
+from conch.views.requests import GoalDone, MessageTold, Scored, State, scored_shown
 from conch_schemas import (
     Check,
     Event,
@@ -25,7 +26,6 @@ from conch_schemas import (
     GoalSet,
     MessageReceived,
 )
-from conch_services.dashboard.api import shapes
 from conch_services.dashboard.api.asked import AgentPath, AgentQuery, CycleNumber, TheWorld, document, the_agent
 from conch_services.dashboard.api.history import unknown
 from conch_services.dashboard.api.problems import responses
@@ -102,21 +102,21 @@ class Rejected(_RequestBody):
     reason: Reason
 
 
-@router.post("/agents/{agent}/pause", response_model=shapes.State, responses=responses(404, 409))
+@router.post("/agents/{agent}/pause", response_model=State, responses=responses(404, 409))
 async def pause(world: TheWorld, agent: AgentPath) -> Response:
     """Let the agent wait before its next cycle. Twice is once."""
     await _handed(world, agent, "pause", {})
-    return document({"schema": "conch.v1.state", "state": "paused"})
+    return document(State(state="paused"))
 
 
-@router.post("/agents/{agent}/resume", response_model=shapes.State, responses=responses(404, 409))
+@router.post("/agents/{agent}/resume", response_model=State, responses=responses(404, 409))
 async def resume(world: TheWorld, agent: AgentPath) -> Response:
     """Let a paused agent go on, or one that was set aside. Twice is once."""
     await _handed(world, agent, "resume", {})
-    return document({"schema": "conch.v1.state", "state": "running"})
+    return document(State(state="running"))
 
 
-@router.post("/agents/{agent}/tell", response_model=shapes.Told, responses=responses(404, 409))
+@router.post("/agents/{agent}/tell", response_model=MessageTold, responses=responses(404, 409))
 async def tell(world: TheWorld, agent: AgentPath, message: MessageRequest) -> Response:
     """Tell the agent something; it reads it in its next cycle, or when it runs again."""
     key, words = str(uuid.uuid4()), cut(well_formed(message.text)).text
@@ -128,10 +128,10 @@ async def tell(world: TheWorld, agent: AgentPath, message: MessageRequest) -> Re
 
     reply = await _handed(world, agent, "say", {"text": words, "sender": "user", "id": key}, otherwise)
     identity = str(reply.get("id") or made[0].id)
-    return document({"schema": "conch.v1.told", "id": identity, "running": bool(reply), "answer": None})
+    return document(MessageTold(id=identity, running=bool(reply), answer=None))
 
 
-@router.post("/agents/{agent}/goal", response_model=shapes.GoalDone, responses=responses(404, 409))
+@router.post("/agents/{agent}/goal", response_model=GoalDone, responses=responses(404, 409))
 async def add_goal(world: TheWorld, agent: AgentPath, new: NewGoal) -> Response:
     """Set a goal, with exactly one check: a command, a file of the workspace, or tests."""
     try:
@@ -143,7 +143,7 @@ async def add_goal(world: TheWorld, agent: AgentPath, new: NewGoal) -> Response:
         return told_by_person(world.home, agent, GoalSet, goal.id, goal=goal, by="user")
 
     await _handed(world, agent, "goal", {"add": goal.model_dump(mode="json")}, otherwise)
-    return document({"schema": "conch.v1.goal", "goal": goal.id})
+    return document(GoalDone(goal=goal.id))
 
 
 def _checked(check: CommandChecked | FileChecked | TestsChecked) -> Check:
@@ -157,7 +157,7 @@ def _checked(check: CommandChecked | FileChecked | TestsChecked) -> Check:
             return check_of(None, None, None, None, None, check.command)
 
 
-@router.post("/agents/{agent}/goal/drop", response_model=shapes.GoalDone, responses=responses(404, 409))
+@router.post("/agents/{agent}/goal/drop", response_model=GoalDone, responses=responses(404, 409))
 async def drop_goal(world: TheWorld, agent: AgentPath, dropped: DroppedGoal) -> Response:
     """Give a goal up."""
     goal = well_formed(dropped.goal)
@@ -168,7 +168,7 @@ async def drop_goal(world: TheWorld, agent: AgentPath, dropped: DroppedGoal) -> 
         return told_by_person(world.home, agent, GoalDropped, goal, goal=goal)
 
     await _handed(world, agent, "goal", {"drop": goal}, otherwise)
-    return document({"schema": "conch.v1.goal", "goal": goal})
+    return document(GoalDone(goal=goal))
 
 
 async def _handed(
@@ -188,7 +188,7 @@ async def _handed(
     return await handed_over(world.bus, world.home, name, verb, body, otherwise)
 
 
-@router.post("/cycles/{cycle}/approve", response_model=shapes.Scored, responses=responses(404, 409))
+@router.post("/cycles/{cycle}/approve", response_model=Scored, responses=responses(404, 409))
 async def approve(
     world: TheWorld, cycle: CycleNumber, said: Approved | None = None, agent: AgentQuery = None
 ) -> Response:
@@ -196,7 +196,7 @@ async def approve(
     return await _scored(world, agent, cycle, 1.0, (said.reason if said else "").strip() or "approved")
 
 
-@router.post("/cycles/{cycle}/reject", response_model=shapes.Scored, responses=responses(404, 409))
+@router.post("/cycles/{cycle}/reject", response_model=Scored, responses=responses(404, 409))
 async def reject(world: TheWorld, cycle: CycleNumber, said: Rejected, agent: AgentQuery = None) -> Response:
     """Say that what the agent did was wrong, and why: your own score `approval` of -1. The same click again is once."""
     return await _scored(world, agent, cycle, -1.0, said.reason.strip())
@@ -217,18 +217,7 @@ async def _scored(world: DashboardContext, agent: str | None, cycle: int, value:
         said = said_score(act, APPROVAL, value, why, limits, number)
     else:
         said = await publish_score(world.bus, act, APPROVAL, value, why, limits, number)
-    return document(
-        {
-            "schema": "conch.v1.scored",
-            "id": said.id,
-            "agent": said.agent,
-            "cycle": said.cycle,
-            "score": said.scores[0].model_dump(mode="json"),
-            "total": None,
-            "total_before": None if whole is None else whole.total,
-            "revision": None,
-        }
-    )
+    return document(scored_shown(said, None if whole is None else whole.total))
 
 
 def _is_said(whole: ExperienceRecorded | None, value: float, why: str) -> bool:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from conch.errors import StoreError
 from conch.experience import CycleFilter
+from conch.views.base import View
 from conch_schemas.action import ActionKind, OutcomeStatus
 from conch_schemas.envelope import AGENT_PATTERN
 from conch_services.dashboard.world import DashboardContext
@@ -70,9 +71,14 @@ def clear_query(request: Request) -> None:
             raise HTTPException(422, f"The parameter {name} is named {times} times: name it once.")
 
 
-def document(shown: Any, status: int = 200) -> Response:
+def document(view: View) -> Response:
     """The answer, as JSON."""
-    return Response(msgspec.json.encode(shown), status, media_type="application/json")
+    return answer(view.document())
+
+
+def answer(shown: Any) -> Response:
+    """Plain JSON values as an answer."""
+    return Response(msgspec.json.encode(shown), media_type="application/json")
 
 
 async def known_agents(world: DashboardContext) -> tuple[str, ...]:

@@ -12,9 +12,10 @@ import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response, StreamingResponse
 
-from conch.experience import CycleFilter, ExperienceReader, cycle_row
+from conch.experience import CycleFilter, ExperienceReader
 from conch.experience.queries.rows import BUILTIN_SCORERS
 from conch.text import safe_text
+from conch.views.cycles import cycle_row
 from conch.views.line import action_words, scored_of, total_ms, urgent_need
 from conch_schemas import ExperienceRecorded
 from conch_services.dashboard.api.asked import AgentQuery, TheFilters, TheWorld, the_agent
@@ -81,7 +82,7 @@ def _page(agent: str, filters: CycleFilter, before: int | None, reader: Experien
 
 
 def _as_lines(found: Sequence[ExperienceRecorded]) -> bytes:
-    return b"".join(msgspec.json.encode(cycle_row(one)) + b"\n" for one in found)
+    return b"".join(msgspec.json.encode(cycle_row(one).document()) + b"\n" for one in found)
 
 
 def _as_table(found: Sequence[ExperienceRecorded]) -> bytes:

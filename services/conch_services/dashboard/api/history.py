@@ -11,15 +11,15 @@ from starlette.responses import Response
 from conch.config.load import read
 from conch.errors import BusError, StoreError
 from conch.experience import CycleFilter, ExperienceReader, removed_words
-from conch.views.config import config_in_force
+from conch.views.agents import AgentRow, Agents
+from conch.views.config import Config, config_in_force
 from conch.views.consumers import standings
-from conch.views.cycles import cycles_shown, whole_row
-from conch.views.marks import last_marks, marks_shown
-from conch.views.needs import changes_shown, needs_shown
-from conch.views.rewards import reward_rows, rewards_shown
+from conch.views.cycles import Cycle, Cycles, WholeCycle, cycles_shown, whole_row
+from conch.views.marks import Marks, last_marks, marks_shown
+from conch.views.needs import NeedChanges, Needs, changes_shown, needs_shown
+from conch.views.rewards import Rewards, reward_rows, rewards_shown
 from conch.views.status import LAST
-from conch.views.verification import verification
-from conch_services.dashboard.api import shapes
+from conch.views.verification import Verified, verification
 from conch_services.dashboard.api.asked import (
     AgentQuery,
     Before,
@@ -38,7 +38,7 @@ from conch_services.dashboard.world import DashboardContext
 router = APIRouter()
 
 
-@router.get("/agents", response_model=shapes.Agents, responses=responses())
+@router.get("/agents", response_model=Agents, responses=responses())
 async def agents(world: TheWorld) -> Response:
     """Every agent that acts, or has acted."""
     run = world.home.running()
@@ -50,14 +50,14 @@ async def agents(world: TheWorld) -> Response:
 
     figures = await world.read(rows) if world.store.exists() else {}
     found = [
-        {"agent": name, "running": name in running, "last_cycle": last, "mean": mean}
+        AgentRow(agent=name, running=name in running, last_cycle=last, mean=mean)
         for name in names
         for last, mean in [figures.get(name, (None, None))]
     ]
-    return document({"schema": "conch.v1.agents", "agents": found})
+    return document(Agents(agents=tuple(found)))
 
 
-@router.get("/cycles", response_model=shapes.Cycles, responses=responses(404))
+@router.get("/cycles", response_model=Cycles, responses=responses(404))
 async def cycles(
     world: TheWorld, filters: TheFilters, agent: AgentQuery = None, limit: Limit = 20, before: Before = None
 ) -> Response:
@@ -70,12 +70,12 @@ async def cycles(
     return document(cycles_shown(found[::-1]))
 
 
-@router.get("/cycles/{cycle}", response_model=shapes.Cycle, responses=responses(404))
+@router.get("/cycles/{cycle}", response_model=Cycle, responses=responses(404))
 async def cycle(world: TheWorld, cycle: CycleNumber, agent: AgentQuery = None) -> Response:
     """One cycle with everything that is known of it."""
     name = await the_agent(world, agent)
 
-    def whole(reader: ExperienceReader) -> dict[str, object] | str:
+    def whole(reader: ExperienceReader) -> WholeCycle | str:
         found = reader.cycle(name, cycle)
         if found is None:
             return removed_words(reader.removals(name), name, cycle)
@@ -84,7 +84,7 @@ async def cycle(world: TheWorld, cycle: CycleNumber, agent: AgentQuery = None) -
     row = await world.read(whole)
     if isinstance(row, str):
         raise HTTPException(404, f"{row[0].upper()}{row[1:]}.") if row else unknown(name, cycle)
-    return document({"schema": "conch.v1.cycle", "cycle": row})
+    return document(Cycle(cycle=row))
 
 
 def unknown(agent: str, cycle: int) -> HTTPException:
@@ -92,7 +92,7 @@ def unknown(agent: str, cycle: int) -> HTTPException:
     return HTTPException(404, f"There is no recorded cycle {cycle} of {agent}: /api/v1/cycles has the last ones.")
 
 
-@router.get("/rewards", response_model=shapes.Rewards, responses=responses(404))
+@router.get("/rewards", response_model=Rewards, responses=responses(404))
 async def rewards(world: TheWorld, agent: AgentQuery = None, limit: Limit = 1000) -> Response:
     """Every component of the reward over the last experiences; `lag` is null where the bus is away."""
     name = await the_agent(world, agent)
@@ -109,7 +109,7 @@ async def _lags(world: DashboardContext) -> dict[str, int]:
         return {}
 
 
-@router.get("/needs", response_model=shapes.Needs, responses=responses(404))
+@router.get("/needs", response_model=Needs, responses=responses(404))
 async def needs(world: TheWorld, agent: AgentQuery = None) -> Response:
     """Every need with its satisfaction, the most pressing marked."""
     name = await the_agent(world, agent)
@@ -122,21 +122,21 @@ async def needs(world: TheWorld, agent: AgentQuery = None) -> Response:
     return document(needs_shown(world.settings.needs, changes[-1] if changes else None))
 
 
-@router.get("/needs/history", response_model=shapes.NeedChanges, responses=responses(404))
+@router.get("/needs/history", response_model=NeedChanges, responses=responses(404))
 async def need_history(world: TheWorld, agent: AgentQuery = None, limit: Limit = 20) -> Response:
     """How the needs changed, and with what."""
     name = await the_agent(world, agent)
     return document(changes_shown(await world.read(lambda reader: reader.needs_history(name, limit))))
 
 
-@router.get("/marks", response_model=shapes.Marks, responses=responses(404, 409))
+@router.get("/marks", response_model=Marks, responses=responses(404, 409))
 async def marks(world: TheWorld, agent: AgentQuery = None, limit: Limit = 20) -> Response:
     """The last marks of the witness; 409 where a row of them was changed."""
     name = await the_agent(world, agent)
     return document(marks_shown(await world.read(lambda reader: last_marks(reader, name, limit))))
 
 
-@router.get("/marks/verify", response_model=shapes.Verified, responses=responses(404))
+@router.get("/marks/verify", response_model=Verified, responses=responses(404))
 async def verify(request: Request, world: TheWorld, agent: AgentQuery = None) -> Response:
     """Whether every act has its mark and no mark was changed; a long chain takes its time, 100,000 marks half a
     minute. One that is being verified already is waited for."""
@@ -155,7 +155,7 @@ async def verify(request: Request, world: TheWorld, agent: AgentQuery = None) ->
     )
 
 
-@router.get("/settings", response_model=shapes.Config, responses=responses())
+@router.get("/settings", response_model=Config, responses=responses())
 async def settings(world: TheWorld) -> Response:
     """Every setting in force and where it came from; secrets are masked."""
     return document(config_in_force(world.settings, await asyncio.to_thread(read, None, world.home, {})))

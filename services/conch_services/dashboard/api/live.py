@@ -16,13 +16,13 @@ from conch.consumer.runtime.dead_letters import open_dead_letters, settle
 from conch.errors import BusUnreachableError
 from conch.requests.dead_letters import retried
 from conch.requests.goals import active_goals
-from conch.views.bus import survey
-from conch.views.consumers import consumers_shown, lag_shown, standings
-from conch.views.dead_letters import dead_letters_shown
-from conch.views.goals import goals_shown
-from conch.views.status import gather
+from conch.views.bus import BusInfo, survey
+from conch.views.consumers import Consumers, Lags, consumers_shown, lag_shown, standings
+from conch.views.dead_letters import Letters, LetterSettled, dead_letters_shown
+from conch.views.goals import Goals, goals_shown
+from conch.views.metrics import MetricsAt
+from conch.views.status import Status, gather
 from conch_schemas import ConsumerFailed
-from conch_services.dashboard.api import shapes
 from conch_services.dashboard.api.asked import AgentQuery, Limit, TheWorld, document, the_agent
 from conch_services.dashboard.api.problems import responses
 from conch_services.dashboard.world import DashboardContext
@@ -32,7 +32,7 @@ router = APIRouter()
 Letter = Annotated[str, Path(min_length=1, max_length=100, description="The letter's id.")]
 
 
-@router.get("/status", response_model=shapes.Status, responses=responses(404))
+@router.get("/status", response_model=Status, responses=responses(404))
 async def status(world: TheWorld, agent: AgentQuery = None) -> Response:
     """Processes, the agents, their rewards, needs and goals, and how far the consumers are."""
     run = world.home.running()
@@ -45,26 +45,26 @@ async def status(world: TheWorld, agent: AgentQuery = None) -> Response:
     return document(await gather(world.home, world.settings, names, bus, world.read))
 
 
-@router.get("/goals", response_model=shapes.Goals, responses=responses(404))
+@router.get("/goals", response_model=Goals, responses=responses(404))
 async def goals(world: TheWorld, agent: AgentQuery = None) -> Response:
     """The active goals and how far each has come."""
     name = await the_agent(world, agent)
     return document(goals_shown(await active_goals(world.bus, world.home, name)))
 
 
-@router.get("/consumers", response_model=shapes.Consumers, responses=responses())
+@router.get("/consumers", response_model=Consumers, responses=responses())
 async def consumers(world: TheWorld) -> Response:
     """Every consumer that has a place on this bus, whether it runs or not."""
     return document(consumers_shown(*await standings(world.bus)))
 
 
-@router.get("/consumers/lag", response_model=shapes.Lags, responses=responses())
+@router.get("/consumers/lag", response_model=Lags, responses=responses())
 async def lag(world: TheWorld) -> Response:
     """How many events wait for each consumer, the most first."""
     return document(lag_shown(*await standings(world.bus)))
 
 
-@router.get("/bus", response_model=shapes.BusInfo, responses=responses())
+@router.get("/bus", response_model=BusInfo, responses=responses())
 async def bus(world: TheWorld) -> Response:
     """The server, the stream and the bucket, how far the consumers are, and what to look after."""
     there = world.bus
@@ -75,20 +75,20 @@ async def bus(world: TheWorld) -> Response:
     return document(await survey(there, there.connection, world.settings, url))
 
 
-@router.get("/metrics", response_model=shapes.MetricsAt, responses=responses())
+@router.get("/metrics", response_model=MetricsAt, responses=responses())
 async def metrics(world: TheWorld) -> Response:
     """Where the figures of the run are scraped: another port, without a token."""
     run = world.home.running()
-    return document({"schema": "conch.v1.metrics", "url": run.metrics if run is not None else None})
+    return document(MetricsAt(url=run.metrics if run is not None else None))
 
 
-@router.get("/dlq", response_model=shapes.Letters, responses=responses())
+@router.get("/dlq", response_model=Letters, responses=responses())
 async def letters(world: TheWorld, limit: Limit = 50) -> Response:
     """The dead letters that nobody has retried with success or dropped yet."""
     return document(dead_letters_shown([letter async for letter in open_dead_letters(world.bus)][-limit:]))
 
 
-@router.post("/dlq/{letter}/retry", response_model=shapes.LetterSettled, responses=responses(404, 409))
+@router.post("/dlq/{letter}/retry", response_model=LetterSettled, responses=responses(404, 409))
 async def retry(world: TheWorld, letter: Letter) -> Response:
     """Have a letter handled once more by its consumer in the run; 409 where it fails again, and it stays."""
     found = await _letter(world, letter)
@@ -96,7 +96,7 @@ async def retry(world: TheWorld, letter: Letter) -> Response:
     return await _settled(world, found, "retried")
 
 
-@router.post("/dlq/{letter}/drop", response_model=shapes.LetterSettled, responses=responses(404))
+@router.post("/dlq/{letter}/drop", response_model=LetterSettled, responses=responses(404))
 async def drop(world: TheWorld, letter: Letter) -> Response:
     """Give a letter up: it stays on the stream as a fact and is listed no more."""
     return await _settled(world, await _letter(world, letter), "dropped")
@@ -111,4 +111,4 @@ async def _letter(world: DashboardContext, name: str) -> ConsumerFailed:
 
 async def _settled(world: DashboardContext, letter: ConsumerFailed, how: Literal["retried", "dropped"]) -> Response:
     await settle(world.bus, letter, how)
-    return document({"schema": "conch.v1.letter_settled", "id": letter.id, "settled": how})
+    return document(LetterSettled(id=letter.id, settled=how))

@@ -31,7 +31,7 @@ _DESCRIPTIONS: Final = {
 
 def responses(*more: int) -> dict[int | str, dict[str, Any]]:
     """For the document: the problems that any request may meet, and these."""
-    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Refusal"}}}
     return {
         status: {"description": _DESCRIPTIONS[status], "content": content}
         for status in sorted({400, 401, 403, 413, 422, 429, 503, *more})

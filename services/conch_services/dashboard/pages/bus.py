@@ -130,7 +130,7 @@ async def _about(world: DashboardContext, bus: Bus) -> dict[str, Any]:
     access = access_to(world.home, world.settings)
     if access is not None:
         async with Connection(access, name="conch-dashboard-info", connect_timeout=PATIENCE) as connection:
-            return await survey(bus, connection, world.settings, access.shown)
+            return (await survey(bus, connection, world.settings, access.shown)).document()
     state = await bus.state()
     stream = {
         "first": state.first,

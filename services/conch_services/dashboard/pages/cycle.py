@@ -130,7 +130,7 @@ async def cycle(request: Request) -> Response:
     if found.experience is None and found.act is None:
         return await _unknown(request, number, f"{found.removed[:1].upper()}{found.removed[1:]}", found)
     if request.query_params.get("view") == "json" and found.experience is not None:
-        whole = json.dumps(whole_row(found.experience, found.marks), indent=2, ensure_ascii=False)
+        whole = json.dumps(whole_row(found.experience, found.marks).document(), indent=2, ensure_ascii=False)
         return await page(
             request, "cycle_json.html", {"number": number, "found": found, "whole": shown(whole, SHOWN_JSON)}
         )
@@ -193,7 +193,7 @@ def _whole(told: ExperienceRecorded | ActionTaken, what: str, marks: Sequence[Ma
     if what == "output":
         return told.outcome.output.text
     if isinstance(told, ExperienceRecorded) and what == "json":
-        return json.dumps(whole_row(told, marks), indent=2, ensure_ascii=False)
+        return json.dumps(whole_row(told, marks).document(), indent=2, ensure_ascii=False)
     return str(getattr(told, what))
 
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.experience import ExperienceReader, ShownCheck
-from conch.views.needs import needs_shown
+from conch.views.needs import NeedRow, needs_shown
 from conch_schemas import Drives, NeedsChanged
 from conch_services.dashboard.asking import QueryResult, after, asked, kept
 from conch_services.dashboard.page import agent_of, page
@@ -33,10 +33,10 @@ DRIVES = tuple(Drives.model_fields)
 
 
 @dataclass(frozen=True)
-class NeedsHistory:
+class NeedsFigures:
     """What the history says."""
 
-    rows: tuple[dict[str, Any], ...]
+    rows: tuple[NeedRow, ...]
     """As `conch need list --json` has them."""
     history: tuple[NeedsChanged, ...]
     """The oldest first."""
@@ -54,7 +54,7 @@ async def needs(request: Request) -> Response:
     memory = _recalled(request)
     drives = await asked(recalled.get(("drives", agent), lambda: _drives(world, memory, agent)))
     told = await asked(recalled.get(("goals", agent), lambda: _goals(world, agent)))
-    shown: NeedsHistory | None = found.found
+    shown: NeedsFigures | None = found.found
     checks = shown.checks if shown is not None else ()
     template = "needs_now.html" if "hx-request" in request.headers else "needs.html"
     return await page(
@@ -83,7 +83,7 @@ def _recalled(request: Request) -> StreamHistory:
     return there
 
 
-async def _looked(world: DashboardContext, agent: str) -> NeedsHistory:
+async def _looked(world: DashboardContext, agent: str) -> NeedsFigures:
     return await world.read(lambda reader: _needs(reader, world, agent))
 
 
@@ -95,10 +95,10 @@ async def _goals(world: DashboardContext, agent: str) -> dict[str, GoalHistory]:
     return await goals(world.bus, agent)
 
 
-def _needs(reader: ExperienceReader, world: DashboardContext, agent: str) -> NeedsHistory:
+def _needs(reader: ExperienceReader, world: DashboardContext, agent: str) -> NeedsFigures:
     position, history = reader.position(), reader.needs_history(agent, LAST)
-    return NeedsHistory(
-        rows=tuple(needs_shown(world.settings.needs, history[-1] if history else None)["needs"]),
+    return NeedsFigures(
+        rows=needs_shown(world.settings.needs, history[-1] if history else None).needs,
         history=tuple(history),
         moved=_moved(history),
         checks=tuple(reader.goal_checks(agent, LAST)),
@@ -151,7 +151,7 @@ def _listed(
 
 
 def _data(
-    shown: NeedsHistory | None, drives: Sequence[tuple[int, Drives]], checks: Sequence[tuple[int, Sequence[ShownCheck]]]
+    shown: NeedsFigures | None, drives: Sequence[tuple[int, Drives]], checks: Sequence[tuple[int, Sequence[ShownCheck]]]
 ) -> dict[str, Any]:
     """The three charts over one axis of cycles: `{"cycles": […], "needs": {name: […]}, "drives": …, "goals": …}`."""
     history = shown.history if shown is not None else ()

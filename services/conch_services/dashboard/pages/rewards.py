@@ -38,7 +38,7 @@ SETS = 10
 
 
 @dataclass(frozen=True)
-class RewardsHistory:
+class RewardFigures:
     """What the page shows of the history."""
 
     rows: tuple[dict[str, Any], ...]
@@ -98,7 +98,7 @@ async def lags(request: Request) -> Response:
 
 async def _asked(
     world: DashboardContext, agent: str, last: int
-) -> tuple[RewardsHistory, Sequence[ActiveAlarm] | None, str]:
+) -> tuple[RewardFigures, Sequence[ActiveAlarm] | None, str]:
     """(the figures, the alarms that are active, or why they are not known)."""
     waiting = await asked(_lags(world))
     alarms = await asked(_alarms(world, agent))
@@ -119,7 +119,7 @@ def _chosen(told: str | None) -> int:
     return next((choice for choice in CHOICES if str(choice) == told), USUAL)
 
 
-def _rewards(reader: ExperienceReader, agent: str, last: int, waiting: Mapping[str, int]) -> RewardsHistory:
+def _rewards(reader: ExperienceReader, agent: str, last: int, waiting: Mapping[str, int]) -> RewardFigures:
     position, points = reader.position(), reader.points(agent, last)
     found, bit = shares(points), bites(points)
     values: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -128,16 +128,16 @@ def _rewards(reader: ExperienceReader, agent: str, last: int, waiting: Mapping[s
             if score.value is not None:
                 values[score.component, score.scorer].append(score.value)
     rows = [
-        row
+        row.document()
         | {
-            "share": share_of(row["component"], row["role"], found),
-            "bit": bit[row["component"]] if row["role"] not in ("beside", "dropped") else 0,
-            "strip": strip(values[row["component"], row["scorer"]], row["range"]),
+            "share": share_of(row.component, row.role, found),
+            "bit": bit[row.component] if row.role not in ("beside", "dropped") else 0,
+            "strip": strip(values[row.component, row.scorer], row.range),
         }
         for row in reward_rows(reader, agent, last, waiting)
     ]
     totals = [point.total for point in points]
-    return RewardsHistory(
+    return RewardFigures(
         rows=tuple(rows),
         count=len(points),
         mean=fmean(totals) if totals else None,

@@ -24,7 +24,7 @@ from conch.config.source import KeyPath, dotted, leaves
 from conch.errors import ConchError
 from conch.run_info import RunInfo
 from conch.views.checks import DoctorFinding, everything, python
-from conch.views.config import about, config_in_force
+from conch.views.config import Config, about, config_in_force
 from conch.views.goals import check_words
 from conch_services.dashboard.asking import asked, kept
 from conch_services.dashboard.page import page
@@ -52,7 +52,7 @@ async def settings(request: Request) -> Response:
         {
             "groups": _groups(found.found) if found.found is not None else (),
             "goals": [(masked(one.statement), masked(check_words(one.check)), one) for one in world.settings.goals],
-            "file": found.found["file"] if found.found is not None else None,
+            "file": found.found.file if found.found is not None else None,
             "why": found.why,
             "run": run,
             "home": str(world.home.path),
@@ -70,18 +70,18 @@ async def doctor(request: Request) -> Response:
     return await page(request, "doctor.html", {"findings": found.found or (), "why": found.why})
 
 
-def _in_force(world: DashboardContext, run: RunInfo | None) -> dict[str, Any]:
+def _in_force(world: DashboardContext, run: RunInfo | None) -> Config:
     """Raises ConfigError, where what stands in the file now cannot be."""
     file = run.config if run is not None else None
     return config_in_force(world.settings, read(Path(file) if file else None, world.home, {}))
 
 
-def _groups(shown: Mapping[str, Any]) -> list[tuple[str, str, list[dict[str, Any]]]]:
+def _groups(shown: Config) -> list[tuple[str, str, list[dict[str, Any]]]]:
     """(section, its sentence, its settings): what is of no section comes first, and in each what is no default."""
     of: dict[str, list[dict[str, Any]]] = {}
-    for path, value in leaves(shown["settings"]):
+    for path, value in leaves(shown.settings):
         key = dotted(path)
-        row = {"key": key, "value": _words(value), "origin": shown["origins"][key], "about": about(path)}
+        row = {"key": key, "value": _words(value), "origin": shown.origins[key], "about": about(path)}
         of.setdefault(_section(path), []).append(row)
     return [
         (name, about((name,)) if name else "Of the agent as a whole.", sorted(of[name], key=_is_default))

@@ -7,8 +7,10 @@ from http import HTTPStatus
 from typing import Literal
 
 import msgspec
+from pydantic import Field
 from starlette.responses import HTMLResponse, Response
 
+from conch.views.base import View
 from conch_services.dashboard.page import TEMPLATES
 
 LOG_IN = "Open the link that conch run or conch ui has printed. It lets in once; conch ui --link prints another one."
@@ -73,6 +75,17 @@ TITLES = {
 }
 
 
+class Refusal(View):
+    """Why something could not be done (RFC 9457)."""
+
+    schema_: Literal["conch.v1.problem"] = Field(default="conch.v1.problem", alias="schema")
+    status: int
+    """Of HTTP."""
+    title: str
+    detail: str
+    """One sentence or two: what is wrong, and what to do."""
+
+
 def is_for_programs(path: str) -> bool:
     """Whether what is there is read by a program rather than looked at."""
     return path.startswith("/api/") or path in ("/api", "/live")
@@ -80,8 +93,8 @@ def is_for_programs(path: str) -> bool:
 
 def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
     """The answer of the API to what cannot be: a problem of RFC 9457, `detail` one sentence or two."""
-    said = {"schema": "conch.v1.problem", "status": status, "title": HTTPStatus(status).phrase, "detail": detail}
-    return Response(msgspec.json.encode(said), status, headers, "application/problem+json")
+    said = Refusal(status=status, title=HTTPStatus(status).phrase, detail=detail)
+    return Response(msgspec.json.encode(said.document()), status, headers, "application/problem+json")
 
 
 def refusal(

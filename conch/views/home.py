@@ -1,0 +1,27 @@
+"""A home and its page, as `conch init --json` and `conch ui --json` show them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from conch.views.base import View
+
+
+class HomeMade(View):
+    """`conch init --json`."""
+
+    schema_: Literal["conch.v1.home"] = Field(default="conch.v1.home", alias="schema")
+    home: str
+    made: bool
+    """False: it was there already, and nothing was changed."""
+
+
+class PageAt(View):
+    """`conch ui --json`."""
+
+    schema_: Literal["conch.v1.ui"] = Field(default="conch.v1.ui", alias="schema")
+    address: str
+    link: str
+    """A fresh way in, with a token that counts once."""

@@ -1,0 +1,69 @@
+"""What became of a person's request, as `conch tell | pause | goal add | reward score --json` and the API say it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from conch.views.base import View
+from conch_schemas import RewardAssigned, Score
+
+
+class State(View):
+    """`conch pause --json`, `conch resume --json`, `conch stop --json`."""
+
+    schema_: Literal["conch.v1.state"] = Field(default="conch.v1.state", alias="schema")
+    state: Literal["paused", "running", "stopping", "stopped"]
+
+
+class MessageTold(View):
+    """`conch tell --json`."""
+
+    schema_: Literal["conch.v1.told"] = Field(default="conch.v1.told", alias="schema")
+    id: str
+    """Of the message."""
+    running: bool
+    """Whether the agent reads it at once; else when it runs."""
+    answer: str | None
+    """What the agent answered in the time of --wait; None: nothing."""
+
+
+class GoalDone(View):
+    """`conch goal add --json`, `conch goal drop --json`."""
+
+    schema_: Literal["conch.v1.goal"] = Field(default="conch.v1.goal", alias="schema")
+    goal: str
+    """The goal's id."""
+
+
+class Scored(View):
+    """`conch reward score --json`."""
+
+    schema_: Literal["conch.v1.scored"] = Field(default="conch.v1.scored", alias="schema")
+    id: str
+    """Of the event that holds the score."""
+    agent: str
+    cycle: int
+    score: Score
+    total: float | None
+    """Of the cycle, once the score is joined; None: it is not yet."""
+    total_before: float | None
+    revision: int | None
+    """Of the experience, once the score is joined."""
+
+
+def scored_shown(
+    event: RewardAssigned, before: float | None, total: float | None = None, revision: int | None = None
+) -> Scored:
+    """A person's score as it was published; `before`: the cycle's total without it."""
+    assert event.cycle is not None  # it is of an act
+    return Scored(
+        id=event.id,
+        agent=event.agent,
+        cycle=event.cycle,
+        score=event.scores[0],
+        total=total,
+        total_before=before,
+        revision=revision,
+    )

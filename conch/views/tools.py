@@ -1,0 +1,101 @@
+"""What the tools of the bus found or made: `conch bus bench | snapshot | restore | permissions | tail --json`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from conch.views.base import View
+
+
+class BenchRow(View):
+    """How fast one way of using the bus was."""
+
+    what: str
+    events: int
+    per_second: float
+    ms: float
+    """Milliseconds of one event."""
+
+
+class Bench(View):
+    """`conch bus bench --json`."""
+
+    schema_: Literal["conch.v1.bench"] = Field(default="conch.v1.bench", alias="schema")
+    bytes: int
+    """Of each event."""
+    durability: str
+    fsync_ms: float | None
+    """Milliseconds of one fsync of the home's disk; None: the server is elsewhere."""
+    figures: tuple[BenchRow, ...]
+
+
+class SnapshotMade(View):
+    """`conch bus snapshot --json`."""
+
+    schema_: Literal["conch.v1.snapshot"] = Field(default="conch.v1.snapshot", alias="schema")
+    file: str
+    first: int
+    """Sequence of the first event in it."""
+    last: int
+    events: int
+    bytes: int
+    """Of the file."""
+
+
+class SnapshotRestored(View):
+    """`conch bus restore --json`."""
+
+    schema_: Literal["conch.v1.restored"] = Field(default="conch.v1.restored", alias="schema")
+    file: str
+    first: int
+    last: int
+    events: int
+    bytes: int
+
+
+class UserRow(View):
+    """A user of a NATS server of one's own."""
+
+    name: str
+    for_: str = Field(alias="for")
+    """The command that it is for."""
+    nkey: str
+    """Public half of its key."""
+    file: str
+    """File of its key."""
+    publish: tuple[str, ...]
+    """Subjects."""
+    subscribe: tuple[str, ...]
+
+
+class Permissions(View):
+    """`conch bus permissions --json`."""
+
+    schema_: Literal["conch.v1.permissions"] = Field(default="conch.v1.permissions", alias="schema")
+    users: tuple[UserRow, ...]
+
+
+class StoredEvent(View):
+    """A line of `conch bus tail --json`."""
+
+    seq: int
+    """Stream sequence."""
+    time: str
+    """When it was stored."""
+    subject: str
+    event: dict[str, Any]
+    """The CloudEvent as it stands on the stream."""
+
+
+class StoredBytes(View):
+    """A line of `conch bus tail --json`, of what is no event."""
+
+    seq: int
+    time: str
+    subject: str
+    error: str
+    """Why it is none."""
+    bytes: str
+    """Base64."""

@@ -9,8 +9,9 @@ import shutil
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
+import hypothesis
 import pytest
 import structlog
 
@@ -20,6 +21,17 @@ from conch.bus.jetstream import JetStreamBus
 from conch.bus.server import EmbeddedServer
 from conch.testing import make_action_taken
 from conch_schemas import ActionTaken
+from tests.distribution import (
+    pytest_addoption,
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_ignore_collect,
+)
+
+__all__ = ["pytest_addoption", "pytest_collection_modifyitems", "pytest_configure", "pytest_ignore_collect"]
+
+hypothesis.settings.register_profile("conch", deadline=None)  # speed is measured by ops/bench
+hypothesis.settings.load_profile("conch")
 
 TOKEN = "a-token-of-the-tests"
 NO_SKIPS = os.environ.get("CONCH_TEST_NO_SKIPS") == "1"
@@ -43,11 +55,25 @@ def _no_logging_of_anothers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     structlog.reset_defaults()
 
 
+class Until(Protocol):
+    """Waits for a condition."""
+
+    async def __call__(self, condition: Callable[[], object | Awaitable[object]], seconds: float = 60.0) -> None:
+        """Return once `condition()`, awaited where it is awaitable, is true. Raises TimeoutError after `seconds`."""
+
+
+class MakeAct(Protocol):
+    """Makes acts."""
+
+    def __call__(self, cycle: int = 1, agent: str = "echo", **parts: Any) -> ActionTaken:
+        """The `action.taken` of a cycle; keywords replace its parts."""
+
+
 @pytest.fixture
-def until() -> Callable[..., Awaitable[None]]:
+def until() -> Until:
     """`await until(condition)`: returns when it holds; after `seconds` the test fails."""
 
-    async def wait(condition: Callable[[], Any], seconds: float = 60.0) -> None:
+    async def wait(condition: Callable[[], object | Awaitable[object]], seconds: float = 60.0) -> None:
         async with asyncio.timeout(seconds):
             while not (await held if inspect.isawaitable(held := condition()) else held):
                 await asyncio.sleep(0.002)
@@ -56,7 +82,7 @@ def until() -> Callable[..., Awaitable[None]]:
 
 
 @pytest.fixture
-def act() -> Callable[..., ActionTaken]:
+def act() -> MakeAct:
     """Make the `action.taken` of a cycle; keywords replace its parts."""
 
     return make_action_taken
@@ -77,13 +103,13 @@ class World:
     def __init__(self, server: EmbeddedServer | None) -> None:
         self.server, self.journal = server, MemoryJournal()
 
-    def bus(self, *, room: int = 0) -> Any:
+    def bus(self, *, room: int = 0) -> MemoryBus | JetStreamBus:
         """A bus, to be entered. `room`: about as many events of 1 KB fit the stream."""
         if self.server is None:
             return MemoryBus(self.journal, most=room or 1_000_000)
         return JetStreamBus(Access(self.server.url, token=TOKEN), max_bytes=room * 1100 or -1)
 
-    async def publish_again(self, bus: Any, subject: str, data: bytes) -> int:
+    async def publish_again(self, bus: Bus, subject: str, data: bytes) -> int:
         """What is stored twice because the server has forgotten the id: the same event, a second time."""
         if isinstance(bus, MemoryBus):
             bus.forget_ids()

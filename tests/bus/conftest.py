@@ -214,6 +214,6 @@ def authority() -> Authority:
 
 
 @pytest.fixture(scope="session")
-def new_key() -> Callable[..., Key]:
-    """`new_key()`: of a user; `new_key(prefix)`: of somebody else."""
+def new_key() -> type[Key]:
+    """`new_key()`: a user's; `new_key(prefix)`: an account's or operator's."""
     return Key

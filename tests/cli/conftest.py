@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -20,6 +20,7 @@ from conch.bus import Bus
 from conch.bus.access import Access
 from conch.bus.jetstream import JetStreamBus
 from conch.cli.common import CommonOptions, embedded_server
+from conch.cli.reward import history
 from conch.config import Settings
 from conch.consumer import follow
 from conch.consumer.follow import envelope_after
@@ -185,8 +186,29 @@ def keep(home: Home, facts: Sequence[Event]) -> None:
         store.apply(placed, upto=first + len(facts) - 1, now=NOON + timedelta(hours=6))
 
 
+class Kept(Protocol):
+    """Stores facts."""
+
+    def __call__(self, *facts: Event) -> None:
+        """Put facts into the home's store, behind what is there."""
+
+
+class Conch(Protocol):
+    """Runs a command."""
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run `conch` with these arguments on the home of the test, to its end, at most 60 s."""
+
+
+class Publish(Protocol):
+    """Publishes facts."""
+
+    async def __call__(self, bus: Bus, *facts: Event) -> None:
+        """Publish them in this order; return when the last one is stored."""
+
+
 @pytest.fixture
-def kept(home: Home) -> Callable[..., None]:
+def kept(home: Home) -> Kept:
     """`kept(*facts)` puts facts into the home's store."""
     return lambda *facts: keep(home, facts)
 
@@ -199,7 +221,7 @@ def filled(home: Home, life: Life) -> Life:
 
 
 @pytest.fixture
-def conch(home: Home) -> Callable[..., subprocess.CompletedProcess[str]]:
+def conch(home: Home) -> Conch:
     """`conch("cycle", "list")`: the command in a process of its own, on this home."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -241,8 +263,10 @@ async def run_of(home: Home) -> AsyncIterator[Bus]:
 
 
 @pytest.fixture
-def in_progress(home: Home) -> Callable[[], AbstractAsyncContextManager[Bus]]:
-    """`async with in_progress() as bus`: a run in progress on this home."""
+def in_progress(home: Home, monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractAsyncContextManager[Bus]]:
+    """`async with in_progress() as bus`: a run in progress on this home. It has no store that would join scores: a
+    command that waits for one gives up at once."""
+    monkeypatch.setattr(history, "PATIENCE", 0.1)
     return lambda: run_of(home)
 
 
@@ -253,7 +277,7 @@ async def put(bus: Bus, *facts: Event) -> None:
 
 
 @pytest.fixture(scope="session")
-def publish() -> Callable[..., Any]:
+def publish() -> Publish:
     """`await publish(bus, *facts)`."""
     return put
 

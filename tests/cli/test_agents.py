@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ NAMES = ["echo-1", "echo-2", "echo-3"]
 
 
 @pytest.fixture
-def three(home: Home, in_progress: Any) -> Any:
+def three(home: Home, in_progress: Any) -> Callable[[], AbstractAsyncContextManager[list[tuple[str, Any]]]]:
     """`async with three() as asked`: a run of three agents; what they are asked, as (subject, body)."""
 
     @asynccontextmanager

@@ -13,7 +13,8 @@ from conch.cli.common import CommonOptions
 from conch.cli.reward.compare import compare
 from conch.consumer import follow
 from conch.errors import UsageError
-from conch_schemas import RewardAssigned, Score
+from conch_schemas import ActionTaken, RewardAssigned, Score
+from tests.cli.conftest import Kept, Life
 
 Printed = Callable[[], str]
 
@@ -35,7 +36,7 @@ def scored(act: Any, name: str, value: float | None, version: str = "1", scorer:
 
 
 @pytest.fixture
-def both(life: Any, kept: Any) -> Any:
+def both(life: Life, kept: Kept) -> list[ActionTaken]:
     """Six acts that `tone` and `calm` scored: alike but in cycle 3, and one each left out."""
     acts = [life.act(cycle) for cycle in range(6)]
     facts = [life.weights(), *acts]

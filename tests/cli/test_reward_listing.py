@@ -16,6 +16,7 @@ from conch.consumer import follow
 from conch.consumer.group.lag import report_position
 from conch.errors import ConchError
 from conch_schemas import ActionTaken, Part, RewardAssigned, Score
+from tests.cli.conftest import Kept, Life
 
 Printed = Callable[[], str]
 
@@ -31,7 +32,7 @@ def scored(life: Any, cycle: int, value: float | None, version: str = "1") -> Re
 
 
 @pytest.fixture
-def ruled(life: Any, kept: Callable[..., None]) -> Any:
+def ruled(life: Life, kept: Kept) -> Life:
     """Three cycles with a rule of one's own, which failed at the last; a weight set before and one after them."""
     old = life.weights()
     brevity = Part(component="brevity", weight=0.0, range=(0, 1), scorer="brevity")

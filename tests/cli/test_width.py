@@ -21,6 +21,7 @@ from conch.cli.common import CommonOptions
 from conch.cli.reward.compare import compare
 from conch.consumer import follow
 from conch_schemas import RewardAssigned, Score
+from tests.cli.conftest import Kept, Life
 
 Printed = Callable[[], str]
 WIDTH = 80
@@ -28,7 +29,7 @@ LONG = "the count of the anemones in the third pool of the northern shore, as it
 
 
 @pytest.fixture
-def wordy(life: Any, kept: Any) -> Any:
+def wordy(life: Life, kept: Kept) -> Life:
     """A cycle of which everything is told at length, and two rules that differ in it."""
     act, *others = life.cycle(0, LONG)[1:]
     kept(life.weights(), act, *others, *(_score(act, name, value) for name, value in (("tone", 0.5), ("calm", -0.5))))

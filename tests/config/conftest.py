@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -13,8 +12,19 @@ from conch.config.load import load
 from conch.errors import ConfigError
 from conch.home import Home
 
-Read = Callable[..., Settings]
-Refusal = Callable[..., str]
+
+class Read(Protocol):
+    """Reads a conch.yaml."""
+
+    def __call__(self, text: str | bytes, **overrides: Any) -> Settings:
+        """The settings that a conch.yaml of this text gives, with overrides."""
+
+
+class Refusal(Protocol):
+    """Reads a conch.yaml that is refused."""
+
+    def __call__(self, text: str | bytes = "", **overrides: Any) -> str:
+        """The sentence that refuses it, the file's name left out."""
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pytest
 from pydantic import BaseModel
@@ -23,6 +23,11 @@ from conch_schemas import ActionTaken, CycleReflected, Event, decode, encode, su
 def quick_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Positions and states are written all the time."""
     monkeypatch.setattr(run_module, "SNAPSHOT_SECONDS", 0.005)
+
+
+E = TypeVar("E", bound=Event)
+Handle = Callable[..., Any]
+"""A consumer's function: of an event, or of a state and an event."""
 
 
 class Seen(BaseModel):
@@ -43,7 +48,7 @@ def count(state: Seen, action: ActionTaken) -> tuple[Seen, Event]:
 class Alone(ConsumerRuntime):
     """A runtime with a feed of its own."""
 
-    def __init__(self, bus: Any, spec: ConsumerSpec) -> None:
+    def __init__(self, bus: Bus, spec: ConsumerSpec) -> None:
         super().__init__(SharedSubscription(bus, 0), spec)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -51,22 +56,59 @@ class Alone(ConsumerRuntime):
             await super().run(stop)
 
 
-async def seen(bus: Any, agent: str = "echo") -> list[int]:
+async def seen(bus: Bus, agent: str = "echo") -> list[int]:
     """What stands in the fold's snapshot."""
     entry = await bus.get(state_key("count", agent))
     return list(json.loads(entry.value)["state"]["cycles"]) if entry is not None and entry.value else []
 
 
-async def has(bus: Any, count: int) -> bool:
+async def has(bus: Bus, count: int) -> bool:
     """Whether so many cycles stand there."""
     return len(await seen(bus)) >= count
 
 
+class MakeFold(Protocol):
+    """Makes specifications of the fold `count`."""
+
+    def __call__(self, handle: Handle = count, **parts: Any) -> ConsumerSpec:
+        """`handle` in place of its function; keywords replace parts of the specification."""
+
+
+class Pace(Protocol):
+    """Gives a handler its pace."""
+
+    def __call__(self, handle: Handle = count) -> Handle:
+        """The handler as it is, or as a coroutine function that waits first."""
+
+
+class Run(Protocol):
+    """Runs consumers."""
+
+    def __call__(
+        self, bus: Bus, spec: ConsumerSpec, retry: float = 0.001
+    ) -> AbstractAsyncContextManager[ConsumerRuntime]:
+        """Run the consumer on the bus while entered; a delivery that failed is tried again after `retry` seconds."""
+
+
+class Publish(Protocol):
+    """Publishes an event."""
+
+    async def __call__(self, bus: Bus, event: Event) -> int:
+        """Its position in the stream."""
+
+
+class Facts(Protocol):
+    """Reads events of one type."""
+
+    async def __call__(self, bus: Bus, kind: type[E], agent: str = "*") -> list[E]:
+        """All of them on the stream, in its order."""
+
+
 @pytest.fixture
-def fold() -> Callable[..., ConsumerSpec]:
+def fold() -> MakeFold:
     """Make the fold `count`; `handle` stands in for its function."""
 
-    def make(handle: Callable[..., Any] = count, **parts: Any) -> ConsumerSpec:
+    def make(handle: Handle = count, **parts: Any) -> ConsumerSpec:
         plain: dict[str, Any] = {"state": Seen, "initial": Seen, "emits": (CycleReflected,), "tries": 3}
         return ConsumerSpec("count", "1", (ActionTaken,), handle, **{**plain, **parts})
 
@@ -74,16 +116,16 @@ def fold() -> Callable[..., ConsumerSpec]:
 
 
 @pytest.fixture
-def counting() -> Callable[..., Any]:
+def counting() -> Handle:
     """The fold's function."""
     return count
 
 
 @pytest.fixture(params=["at once", "waiting"])
-def pace(request: pytest.FixtureRequest) -> Callable[..., Any]:
+def pace(request: pytest.FixtureRequest) -> Pace:
     """A fold's function as it is, and as one that is waited for, as a rule's is."""
 
-    def paced(handle: Callable[..., Any] = count) -> Callable[..., Any]:
+    def paced(handle: Handle = count) -> Handle:
         async def waiting(state: Any, event: Event) -> Any:
             await asyncio.sleep(0.001)
             return handle(state, event)
@@ -91,9 +133,6 @@ def pace(request: pytest.FixtureRequest) -> Callable[..., Any]:
         return handle if request.param == "at once" else waiting
 
     return paced
-
-
-Run = Callable[..., AbstractAsyncContextManager[ConsumerRuntime]]
 
 
 @pytest.fixture
@@ -118,7 +157,7 @@ def run() -> Run:
 
 
 @pytest.fixture
-def publish() -> Callable[..., Any]:
+def publish() -> Publish:
     """`await publish(bus, event)`: its place."""
 
     async def put(bus: Bus, event: Event) -> int:
@@ -128,10 +167,11 @@ def publish() -> Callable[..., Any]:
 
 
 @pytest.fixture
-def facts() -> Callable[..., Any]:
+def facts() -> Facts:
     """`await facts(bus, kind)`: all events of a kind, in stream order."""
 
-    async def read(bus: Bus, kind: type[Event], agent: str = "*") -> list[Any]:
-        return [decode(delivery.data) async for delivery in bus.read([subject_filter(kind, agent)])]
+    async def read(bus: Bus, kind: type[E], agent: str = "*") -> list[E]:
+        events = [decode(delivery.data) async for delivery in bus.read([subject_filter(kind, agent)])]
+        return [event for event in events if isinstance(event, kind)]
 
     return read

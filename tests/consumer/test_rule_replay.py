@@ -11,7 +11,7 @@ import pytest
 
 from conch.bus import MemoryBus, shared_subscription
 from conch.bus.checkpoints import state_key
-from conch.consumer import ConsumerRuntime
+from conch.consumer import ConsumerRuntime, ConsumerSpec
 from conch.consumer.plugins.discover import discover
 from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
 from conch.consumer.runtime.output import StateBeforeEvent
@@ -44,11 +44,11 @@ def flag(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def made(tmp_path: Path, flag: Path) -> AsyncIterator[Callable[[str], Any]]:
+async def made(tmp_path: Path, flag: Path) -> AsyncIterator[Callable[[str], ConsumerSpec]]:
     """`made(how it fails)`: the spec of the rule."""
     workers: list[RuleWorker] = []
 
-    def make(failing: str) -> Any:
+    def make(failing: str) -> ConsumerSpec:
         path = tmp_path / "streaks.py"
         path.write_text(RULE.format(flag=str(flag), failing=failing.format(flag=str(flag))))
         spec, worker = rule_consumer(discover([str(path)]).rules[0], timeout=2.0, memory_mib=512)

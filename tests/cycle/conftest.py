@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
@@ -74,8 +74,9 @@ class FakeMind:
         await asyncio.sleep(0)
         if self.failures:
             raise self.failures.pop(0)
-        say = {"think": self.thinks, "decide": self.decides, "reflect": lambda _: "It went."}[prompt.purpose]
-        return Completion(say(prompt.situation), "stop", self.usage, self.model, 0.1)
+        says = {"think": self.thinks, "decide": self.decides}
+        said = says[prompt.purpose](prompt.situation) if prompt.purpose in says else "It went."
+        return Completion(said, "stop", self.usage, self.model, 0.1)
 
     def learn(self, experience: ExperienceRecorded) -> None:
         self.learnt.append(experience)
@@ -221,8 +222,15 @@ class Running:
         return range(self.agent.memory.next_cycle - (self.agent.memory.thought is not None))
 
 
+class Start(Protocol):
+    """Starts agents."""
+
+    async def __call__(self, until: int | None = None) -> Running:
+        """One that has begun; `until`: the cycle that it ends before."""
+
+
 @pytest.fixture
-async def start(life: Life) -> Any:
+async def start(life: Life) -> AsyncIterator[Start]:
     """`running = await start()`: an agent without an end, until the test is over."""
     tasks: list[asyncio.Task[None]] = []
     stack = AsyncExitStack()

@@ -23,6 +23,7 @@ from conch_schemas import (
     source_of,
     subject_of,
 )
+from tests.cycle.conftest import Life
 
 TASK = Goal(id="task", statement="The tests pass.", check=TestsCheck(command="cat result"))
 OTHER = Goal(id="other", statement="Others pass.", check=TestsCheck(command="cat other"), priority=0.9)
@@ -41,7 +42,7 @@ def _ran(passed: int) -> str:
 
 
 @pytest.fixture
-def task(life: Any) -> Any:
+def task(life: Life) -> Life:
     """A life with a task of which one test in four passes, and a mind that costs 10 tokens a reply."""
     life.add(write)
     (life.workspace / "result").write_text(_ran(1))

@@ -6,11 +6,11 @@ All tests of this folder run in one event loop, that of the session: the browser
 from __future__ import annotations
 
 import asyncio
-import copy
+import functools
 import re
 import shutil
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -28,9 +28,10 @@ from conch.consumer import ServiceContext
 from conch.experience import SqliteStore
 from conch.home import Home
 from conch_schemas import Event, ExperienceRecorded, encode, subject_of
-from conch_services.dashboard import dashboard_service
+from conch_services.dashboard import api, dashboard_service
 from conch_services.dashboard.service import DashboardService
 from conch_services.dashboard.world import DashboardContext
+from tests.conftest import Until
 from tests.dashboard.life import Life
 
 CHROMIUM = "/usr/bin/chromium"
@@ -75,6 +76,16 @@ class Seeded:
         return list(made)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _described_once() -> Iterator[None]:
+    """The OpenAPI document is the same in every dashboard; to generate it takes longer than all else at its start."""
+    generate = api._described
+    generated = functools.cache(lambda: generate(api._routed()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(api, "_described", lambda _: generated())
+        yield
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def lived(tmp_path_factory: pytest.TempPathFactory) -> Seeded:
     """What `seeded` is a copy of, made once."""
@@ -95,7 +106,9 @@ async def lived(tmp_path_factory: pytest.TempPathFactory) -> Seeded:
 def seeded(lived: Seeded, tmp_path: Path) -> Seeded:
     """A home in which `echo` has lived for CYCLES cycles."""
     shutil.copytree(lived.home.path, tmp_path / "home")
-    return replace(copy.deepcopy(lived), home=Home(tmp_path / "home"))
+    stored = lived.journal  # what it holds is frozen: only what holds it is copied
+    journal = replace(stored, events=dict(stored.events), ids=dict(stored.ids), bucket=dict(stored.bucket), durables={})
+    return Seeded(Home(tmp_path / "home"), lived.life.copy(), journal, list(lived.recorded))
 
 
 @dataclass
@@ -154,9 +167,7 @@ async def browser_logged_in(browser: Browser, home: Home, port: int, **options: 
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def dashboard(
-    seeded: Seeded, settings: Settings, until: Callable[..., Awaitable[None]]
-) -> AsyncIterator[Dashboard]:
+async def dashboard(seeded: Seeded, settings: Settings, until: Until) -> AsyncIterator[Dashboard]:
     """The real service on a free port over a bus in memory that holds the seeded stream."""
     stop = asyncio.Event()
     async with MemoryBus(seeded.journal) as bus, shared_subscription(bus) as shared_events:

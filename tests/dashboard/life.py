@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import uuid
@@ -63,6 +64,12 @@ class Life:
         context = ServiceContext(self._settings, Path("/nowhere"))
         self._specs = [make(context) for make in builtin_services(SCORERS).values()]
         self._states: dict[str, Any] = {spec.name: spec.initial() for spec in self._specs if spec.state is not None}
+
+    def copy(self) -> Life:
+        """The same agent at the same cycle, which goes on by itself."""
+        made = copy.copy(self)
+        made._states = copy.deepcopy(self._states)
+        return made
 
     def at(self, cycle: int, later: float = 0.0) -> datetime:
         """So many seconds after the act of the cycle."""

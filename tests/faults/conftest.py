@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn, Protocol
 
 import pytest
 
@@ -33,7 +34,7 @@ def bus_at() -> Callable[[str], JetStreamBus]:
 
 
 @pytest.fixture
-def load_at(request: pytest.FixtureRequest) -> Callable[[str], Any]:
+def load_at(request: pytest.FixtureRequest) -> Callable[[str], AbstractAsyncContextManager[Load]]:
     """`async with load_at(url) as load`: see `loaded`; `either_way` says whether it is committed in groups."""
     return lambda url: loaded(url, TOKEN, strict=getattr(request, "param", False))
 
@@ -53,8 +54,22 @@ def quick_pings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "PING_SECONDS", 0.2)
 
 
+class Kill(Protocol):
+    """Ends a server and starts it again."""
+
+    async def __call__(self, server: EmbeddedServer, how: signal.Signals = signal.SIGKILL) -> None:
+        """End it by that signal; return when it takes connections again, on the same port."""
+
+
+class Mount(Protocol):
+    """Mounts file systems until the test is over."""
+
+    def __call__(self, *what: str) -> Path:
+        """The directory that mount(8) with these arguments was told; skips the test where nothing can be mounted."""
+
+
 @pytest.fixture
-def kill() -> Callable[..., Awaitable[None]]:
+def kill() -> Kill:
     """`await kill(server, how)`: ended by that signal, and up again on its port."""
 
     async def restart(server: EmbeddedServer, how: signal.Signals = signal.SIGKILL) -> None:
@@ -67,7 +82,7 @@ def kill() -> Callable[..., Awaitable[None]]:
 
 
 @pytest.fixture
-def mounted(tmp_path: Path, lacking: Callable[[str], NoReturn]) -> Iterator[Callable[..., Path]]:
+def mounted(tmp_path: Path, lacking: Callable[[str], NoReturn]) -> Iterator[Mount]:
     """`mounted("-t", "tmpfs", …)`: a directory with that mounted on it, until the test is over."""
     places: list[Path] = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -33,8 +33,17 @@ def waits() -> Waits:
     return Waits()
 
 
+class MakeJudge(Protocol):
+    """Makes judges."""
+
+    def __call__(
+        self, rubric: str = "Is it calm?", warn: Callable[[str], None] = lambda _: None, **settings: Any
+    ) -> Judge:
+        """The judge `tone` with this rubric; keywords are its settings. It is closed when the test is over."""
+
+
 @pytest.fixture
-async def judge(endpoint: Endpoint, waits: Waits, tmp_path: Path) -> AsyncIterator[Callable[..., Judge]]:
+async def judge(endpoint: Endpoint, waits: Waits, tmp_path: Path) -> AsyncIterator[MakeJudge]:
     """Make the judge `tone` of a home of this test's own; keywords are its settings."""
     made: list[Judge] = []
 

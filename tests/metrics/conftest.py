@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as read_plain
@@ -168,7 +168,11 @@ async def counted(service: MetricsService, events: int) -> None:
             await asyncio.sleep(0)
 
 
-Running = Callable[..., AbstractAsyncContextManager[MetricsService]]
+class Running(Protocol):
+    """Runs the metrics service."""
+
+    def __call__(self, port: int | None = 0, **sections: Any) -> AbstractAsyncContextManager[MetricsService]:
+        """While entered, at this port (0: a free one, None: not served); `sections` of the settings."""
 
 
 @pytest.fixture

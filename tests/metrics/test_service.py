@@ -24,9 +24,10 @@ from conch.consumer.group.lag import report_position
 from conch.consumer.runtime.output import ConsumerCounts
 from conch.errors import ConchError
 from conch_schemas import ActionTaken, encode, subject_of
+from conch_services.metrics import metrics_service
 from conch_services.metrics import service as module
 from conch_services.metrics.instruments import Instruments
-from conch_services.metrics.service import MetricsService, metrics_service
+from conch_services.metrics.service import MetricsService
 from tests.metrics.conftest import Running, counted, make_act, make_experience, part, publish
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -14,8 +13,22 @@ NEEDS = {"sustainability": 0.7, "reliability": 0.7, "curiosity": 0.5, "excellenc
 TOOLS = ("filesystem", "git", "notes", "reply", "shell")
 
 
+class MakeSituation(Protocol):
+    """Makes situations."""
+
+    def __call__(self, **parts: Any) -> Situation:
+        """Keywords replace its parts."""
+
+
+class MakePrompt(Protocol):
+    """Makes prompts."""
+
+    def __call__(self, purpose: Purpose = "decide", **parts: Any) -> Prompt:
+        """Keywords replace parts of its situation."""
+
+
 @pytest.fixture
-def situation() -> Callable[..., Situation]:
+def situation() -> MakeSituation:
     """Make a situation; keywords replace its parts."""
 
     def make(**parts: Any) -> Situation:
@@ -27,7 +40,7 @@ def situation() -> Callable[..., Situation]:
 
 
 @pytest.fixture
-def prompt(situation: Callable[..., Situation]) -> Callable[..., Prompt]:
+def prompt(situation: MakeSituation) -> MakePrompt:
     """Make a prompt of a purpose; keywords replace parts of the situation."""
 
     def make(purpose: Purpose = "decide", **parts: Any) -> Prompt:

@@ -13,11 +13,12 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import paho.mqtt.client as paho
 import pytest
 import trustme
+from paho.mqtt.enums import CallbackAPIVersion
 
 PATIENCE = 30.0
 ECHO = "hub/echo"
@@ -87,11 +88,11 @@ class Hub:
         self.heard: list[Heard] = []
         self.there = threading.Event()
         self._echoed = threading.Event()
-        self._client = paho.Client(paho.CallbackAPIVersion.VERSION2)
+        self._client = paho.Client(CallbackAPIVersion.VERSION2)
         self._client.on_connect, self._client.on_message = self._subscribe, self._take
         self._client.on_subscribe = lambda *_: self.there.set()
         self._client.on_disconnect = lambda *_: self.there.clear()
-        self._client.reconnect_delay_set(0.01, 0.02)
+        self._client.reconnect_delay_set(0.01, 0.02)  # type: ignore[arg-type]  # it takes fractions
         if secrets:
             self._client.username_pw_set(secrets["user"], secrets["password"])
         self._client.connect("127.0.0.1", port)
@@ -105,7 +106,7 @@ class Hub:
         if message.topic == ECHO:
             self._echoed.set()
         else:
-            self.heard.append(Heard(message.topic, message.payload, message.retain))
+            self.heard.append(Heard(message.topic, bytes(message.payload), message.retain))
 
     def level(self) -> None:
         """Returns when all that the broker has acknowledged is heard."""
@@ -215,8 +216,22 @@ def mosquitto(lacking: Callable[[str], NoReturn]) -> str:
     return found or lacking("there is no mosquitto: install your system's package mosquitto")
 
 
+class MakeBroker(Protocol):
+    """Starts brokers, which end with the test."""
+
+    def __call__(self, *lines: str) -> Broker:
+        """One that takes connections; `lines` are added to its mosquitto.conf."""
+
+
+class MakeHub(Protocol):
+    """Connects listeners, which leave with the test."""
+
+    def __call__(self, port: int, **secrets: str) -> Hub:
+        """One that hears everything at the broker on this port; `secrets`: its user and password."""
+
+
 @pytest.fixture
-def make_broker(mosquitto: str, tmp_path: Path) -> Iterator[Callable[..., Broker]]:
+def make_broker(mosquitto: str, tmp_path: Path) -> Iterator[MakeBroker]:
     """Brokers, started; arguments are more lines of mosquitto.conf."""
     made: list[Broker] = []
 
@@ -231,13 +246,13 @@ def make_broker(mosquitto: str, tmp_path: Path) -> Iterator[Callable[..., Broker
 
 
 @pytest.fixture
-def broker(make_broker: Callable[..., Broker]) -> Broker:
+def broker(make_broker: MakeBroker) -> Broker:
     """A broker that anybody may use, from here."""
     return make_broker()
 
 
 @pytest.fixture
-def make_hub() -> Iterator[Callable[..., Hub]]:
+def make_hub() -> Iterator[MakeHub]:
     """Somebody who hears everything at the broker on a port."""
     made: list[Hub] = []
 
@@ -251,7 +266,7 @@ def make_hub() -> Iterator[Callable[..., Hub]]:
 
 
 @pytest.fixture
-def hub(broker: Broker, make_hub: Callable[..., Hub]) -> Hub:
+def hub(broker: Broker, make_hub: MakeHub) -> Hub:
     """Somebody who hears everything at the broker."""
     return make_hub(broker.port)
 

@@ -19,6 +19,7 @@ from conch.retry import Backoff
 from conch_services.mqtt import link as links
 from conch_services.mqtt.link import BrokerLink
 from conch_services.mqtt.wire import BrokerConnection, BrokerRefusalError
+from tests.mqtt.conftest import Broker, Certificates, MakeBroker
 from tests.serving import listening
 
 
@@ -147,7 +148,7 @@ async def test_a_wrong_password(passwords: str, make_broker: Any, ours: Any, unt
 
 
 @pytest.fixture
-def secure(certificates: Any, make_broker: Any) -> Any:
+def secure(certificates: Certificates, make_broker: MakeBroker) -> Broker:
     """A broker that speaks TLS and asks for a client's certificate."""
     return make_broker(
         f"cafile {certificates.ca}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,7 +17,7 @@ BENCHES = Path(__file__).resolve().parents[2] / "ops" / "benches"
 
 
 @pytest.fixture
-def benches(monkeypatch: pytest.MonkeyPatch) -> Path:
+def benches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The directory of the benches, on the path."""
     monkeypatch.syspath_prepend(BENCHES)
     yield BENCHES

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -189,7 +189,13 @@ async def publish(bus: MemoryBus, events: Sequence[Event]) -> None:
         await bus.publish(subject_of(event), encode(event), id=event.id)
 
 
-Running = Callable[..., AbstractAsyncContextManager[OtelService]]
+class Running(Protocol):
+    """Runs the exporting service."""
+
+    def __call__(
+        self, endpoint: str, report: Callable[..., None] = lambda **_: None, **otel: Any
+    ) -> AbstractAsyncContextManager[OtelService]:
+        """While entered; `otel`: more of that section of the settings."""
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -83,13 +82,42 @@ def make_check(outcome: str, *, measure: float = 0.5, failed_before: bool = Fals
     )
 
 
+class MakeAct(Protocol):
+    """Makes acts."""
+
+    def __call__(
+        self,
+        cycle: int = 0,
+        kind: str = "TOOL",
+        *,
+        valid: bool = True,
+        status: str | None = None,
+        output: str = "",
+        tool: str = "shell",
+        args: dict[str, Any] | None = None,
+        goals: tuple[GoalCheck, ...] = (),
+        constrained: bool = False,
+        answered: str | None = None,
+        step: int = 0,
+        agent: str = "echo",
+    ) -> ActionTaken:
+        """See `make_act`."""
+
+
+class MakeCheck(Protocol):
+    """Makes results of goals' checks."""
+
+    def __call__(self, outcome: str, *, measure: float = 0.5, failed_before: bool = False) -> GoalCheck:
+        """See `make_check`."""
+
+
 @pytest.fixture(scope="session")
-def act() -> Callable[..., ActionTaken]:
+def act() -> MakeAct:
     """Makes an act; shared, so that properties may use it."""
     return make_act
 
 
 @pytest.fixture(scope="session")
-def check() -> Callable[..., GoalCheck]:
+def check() -> MakeCheck:
     """Makes a goal's check."""
     return make_check

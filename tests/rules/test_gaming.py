@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ BENCH = Path(__file__).resolve().parents[2] / "ops" / "benches" / "gaming.py"
 
 
 @pytest.fixture(scope="module")
-def gaming() -> Iterator[Any]:
+def gaming() -> Iterator[ModuleType]:
     """The simulation that makes the README's tables."""
     spec = importlib.util.spec_from_file_location("gaming", BENCH)
     assert spec is not None

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,10 +14,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psutil
 import pytest
+
+from conch.experience import SqliteReader
+from conch.views.cycles import cycles_shown
 
 CONCH = Path(sys.executable).with_name("conch")
 PATIENCE = 60.0
@@ -116,12 +120,33 @@ class Live:
         return "\n".join([*self.lines[-20:], self.said])
 
 
+class Pasts:
+    """Homes whose agent did nothing for some cycles: each is made once, by a run, and copied for each test."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def copy(self, cycles: int, home: Path) -> None:
+        """Make `home` one whose last run has ended after so many cycles."""
+        made = self._directory / str(cycles)
+        if not made.exists():
+            made.mkdir()
+            house = House(made)
+            try:
+                house.run("--cycles", str(cycles), "--script", house.endless())
+            finally:
+                house.close()
+        shutil.copytree(made / "home", home, symlinks=True)
+
+
 class House:
     """A home and a workspace, and the commands on them."""
 
-    def __init__(self, directory: Path, *, furnished: bool = False) -> None:
-        """`furnished`: the workspace that a new home gets; else one with a single file, and no goals."""
-        self.directory, self.home = directory, directory / "home"
+    def __init__(self, directory: Path, *, furnished: bool = False, pasts: Pasts | None = None) -> None:
+        """`furnished`: the workspace that a new home gets; else one with a single file, and no goals. `pasts`: what
+        `live_through` copies."""
+        self.directory, self.home, self._furnished = directory, directory / "home", furnished
+        self._pasts = pasts
         self.workspace = self.home / "workspace" if furnished else directory / "workspace"
         if not furnished:
             self.workspace.mkdir(parents=True)
@@ -141,13 +166,24 @@ class House:
         self._lives.append(live)
         return live
 
-    def begin(self, *arguments: str, interval: float = 0.0, **environment: str) -> Live:
-        """`conch run --json`, going."""
-        return self.start("run", *self._place, "--json", "--interval", str(interval), *arguments, **environment)
+    def begin(self, *arguments: str, interval: float = 0.0, page: bool = False, **environment: str) -> Live:
+        """`conch run --json`, going.
 
-    def run(self, *arguments: str, status: int = 0, **environment: str) -> Live:
+        `page`: with the dashboard, as a run has by default. It costs as much processor time as the rest of a short run
+        together, so that only a furnished home, options that begin with --ui, and variables of it have it unasked.
+        """
+        asked = (
+            page or self._furnished or any(one.startswith(("--ui", "CONCH_UI")) for one in (*arguments, *environment))
+        )
+        without = {} if asked else {"CONCH_UI__ENABLED": "false"}
+        options = [*self._place, "--json", "--interval", str(interval), *arguments]
+        return self.start("run", *options, **without | environment)
+
+    def run(
+        self, *arguments: str, status: int = 0, interval: float = 0.0, page: bool = False, **environment: str
+    ) -> Live:
         """`conch run --json` to its end, which is `status`."""
-        live = self.begin(*arguments, **environment)
+        live = self.begin(*arguments, interval=interval, page=page, **environment)
         assert live.ended() == status, live.told()
         assert "Traceback" not in live.said, live.said
         return live
@@ -168,9 +204,16 @@ class House:
         assert live.said.endswith(f"{sentence}\n"), live.said
         return str(sentence)
 
+    def live_through(self, cycles: int) -> None:
+        """Make the home one in which the agent did nothing for so many cycles, as a run has left it."""
+        assert self._pasts is not None
+        self._pasts.copy(cycles, self.home)
+
     def cycles(self) -> list[dict[str, Any]]:
-        """What `conch cycle list --json` tells."""
-        found: list[dict[str, Any]] = json.loads(self.conch("cycle", "list", "--json", "--limit", "10000"))["cycles"]
+        """The rows of `conch cycle list --json`, of all agents, read without starting the command."""
+        with SqliteReader(self.home / "store.db") as store:
+            shown = cycles_shown(store.cycles(None, 10_000))
+        found: list[dict[str, Any]] = json.loads(json.dumps(shown, default=str))["cycles"]
         return found
 
     def script(self, *replies: str, name: str = "script.txt") -> str:
@@ -238,16 +281,29 @@ class House:
             live.ended()
 
 
+@pytest.fixture(scope="session")
+def pasts(tmp_path_factory: pytest.TempPathFactory) -> Pasts:
+    """Homes to copy."""
+    return Pasts(tmp_path_factory.mktemp("pasts"))
+
+
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def house(tmp_path: Path, pasts: Pasts) -> Iterator[House]:
     """A home of this test's own."""
-    made = House(tmp_path)
+    made = House(tmp_path, pasts=pasts)
     yield made
     made.close()
 
 
+class MakeHouse(Protocol):
+    """Makes homes that live as long as the module's tests."""
+
+    def __call__(self, *, furnished: bool = False) -> House:
+        """`furnished`: with the workspace that a new home gets."""
+
+
 @pytest.fixture(scope="module")
-def make_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., House]]:
+def make_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeHouse]:
     """Homes that live as long as the module's tests."""
     made: list[House] = []
 

@@ -35,7 +35,7 @@ def mounted(tmp_path: Path, lacking: Callable[[str], NoReturn]) -> Iterator[Call
 
 def lived(house: Any, cycles: int = 3) -> list[str]:
     """The home after a few cycles: their action ids."""
-    house.run("--cycles", str(cycles), "--script", house.endless())
+    house.live_through(cycles)
     return [row["action_id"] for row in house.cycles()]
 
 

@@ -50,7 +50,7 @@ def test_a_child_that_is_killed_comes_back(house: Any, name: str) -> None:
 @pytest.mark.parametrize("name", ["consumers", "dashboard"])
 def test_a_child_that_was_ended_in_order_comes_back(house: Any, name: str) -> None:
     """A SIGTERM that somebody else sent: without its consumers a run would act on and score nothing."""
-    live = house.begin("--script", house.endless(), interval=0.1)
+    live = house.begin("--script", house.endless(), interval=0.1, page=True)
     live.recorded(2)
     live.until(lambda: house.status()["ui"], "the dashboard")
 

@@ -27,7 +27,7 @@ GONE_SECONDS = 2.0
 )
 def test_a_run_ends_in_order(house: Any, ask: Callable[[Any, Any], None]) -> None:
     """However it is asked, the cycle in hand is finished, all is recorded, all processes end, and that is a success."""
-    live = house.begin("--script", house.endless())
+    live = house.begin("--script", house.endless(), page=True)
     live.recorded(5)
 
     ask(house, live)

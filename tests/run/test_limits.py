@@ -66,7 +66,7 @@ def test_a_closed_stream_is_no_matter_to_a_run(house: Any, streams: str) -> None
 
 def test_a_limit_of_a_command_is_one_sentence(house: Any) -> None:
     """Also where no run begins."""
-    house.run("--cycles", "1", "--script", house.endless())
+    house.live_through(1)
 
     ended = under(house, "ulimit -n 9; {conch}", "dlq", "list")
 

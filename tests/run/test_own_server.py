@@ -33,7 +33,7 @@ def test_a_run_uses_a_server_of_ones_own(house: Any, servers: dict[str, Server])
     """With its token, which is not written down: no server is started, that one outlives the run, a later one goes on;
     what cannot be seen of it is said."""
     environment = {"CONCH_BUS__URL": servers["token"].url, "CONCH_BUS__TOKEN": TOKEN}
-    live = house.begin("--script", house.endless(), interval=0.05, **environment)
+    live = house.begin("--script", house.endless(), interval=0.05, page=True, **environment)
     live.recorded(2)
     assert [one["name"] for one in house.status()["processes"]] == ["agent", "consumers", "dashboard"]
     assert house.status()["bus"] == {"url": servers["token"].url, "embedded": False}

@@ -203,7 +203,7 @@ def test_a_page_that_cannot_be_shown_does_not_end_the_run(make_house: Callable[.
     room = house.home / "ui"
     room.mkdir(parents=True)
     room.chmod(0o777)
-    live = house.begin("--script", house.endless(), interval=0.1)
+    live = house.begin("--script", house.endless(), interval=0.1, page=True)
 
     live.until(lambda: "dashboard stays down" in live.said, "why there is no page")
     assert f"{room} is open to others (mode 777): chmod go-rwx {room}" in live.said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def rogue(action: ActionTaken) -> RewardAssigned:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Any:
+def server(tmp_path: Path) -> Iterator[Callable[[str], str]]:
     """`server(configuration)`: the address of a nats-server that has it."""
     started: list[subprocess.Popen[bytes]] = []
 

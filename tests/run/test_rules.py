@@ -224,7 +224,7 @@ def test_without_its_rules_a_later_run_is_as_before(scored: Any) -> None:
 
 def test_a_new_rule_scores_from_when_it_was_added(house: Any, tmp_path: Any) -> None:
     """What was done before a rule came is left as it was: no late revision, and no backlog before the first score."""
-    house.run("--cycles", "5", "--script", house.endless())
+    house.live_through(5)
     file = tmp_path / "slow.py"
     lines = ["import time", "from conch import rule", "@rule(weight=0.1)", "def slow(action):"]
     file.write_text("\n".join([*lines, "    time.sleep(0.2)", "    return 1.0", ""]))

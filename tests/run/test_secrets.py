@@ -48,7 +48,7 @@ def test_no_secret_is_said_or_left(house: Any, url: str) -> None:
     environment |= {"CONCH_BUS__URL": url, "CONCH_LOG__LEVEL": "debug"}
     wrong = environment | {"CONCH_BUS__URL": url.replace("//me:", "//me:not-")}
 
-    live = house.begin("--script", house.endless(), interval=0.05, **environment)
+    live = house.begin("--script", house.endless(), interval=0.05, page=True, **environment)
     live.recorded(2)
     said = [json.dumps(house.status()), *(" ".join(process.cmdline()) for process in house.processes())]
     for command in (("status", "--json"), ("config", "show"), ("doctor",)):

@@ -33,7 +33,7 @@ def lived(make_house: Callable[..., Any], needs: Callable[[str, str], None]) -> 
     house = make_house(furnished=True)
     house.first = house.run("--script", house.script(*REPLIES))
     house.left = house.processes()
-    house.listed = house.cycles()
+    house.listed = json.loads(house.conch("cycle", "list", "--json"))["cycles"]
     return house
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -20,6 +20,7 @@ from conch_schemas import (
     CycleReflected,
     Drives,
     Event,
+    ExperienceRecorded,
     Mark,
     MarkWitnessed,
     NeedsChanged,
@@ -211,7 +212,7 @@ def stream(*events: Event, first: int = 1) -> list[tuple[int, Event]]:
     return list(enumerate(events, start=first))
 
 
-def apply(store: ExperienceStore, *events: Event, now: datetime = NOW) -> Any:
+def apply(store: ExperienceStore, *events: Event, now: datetime = NOW) -> Sequence[ExperienceRecorded]:
     """Put the events on the stream behind all there is, and apply them; by default hours after they were made."""
     facts = stream(*events, first=store.position() + 1)
     return store.apply(facts, upto=store.position() + len(events), now=now)
@@ -230,13 +231,27 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Experience
     made.close()
 
 
+class Apply(Protocol):
+    """Applies events to a store."""
+
+    def __call__(self, store: ExperienceStore, *events: Event, now: datetime = NOW) -> Sequence[ExperienceRecorded]:
+        """Append the events to the stream and apply them; return what was recorded or revised."""
+
+
+class Place(Protocol):
+    """Numbers events."""
+
+    def __call__(self, *events: Event, first: int = 1) -> list[tuple[int, Event]]:
+        """The events with their stream positions, from `first` on."""
+
+
 @pytest.fixture(scope="session")
-def shared_events() -> Any:
+def shared_events() -> Apply:
     """`apply` of this file: events onto the end of the stream, into the store."""
     return apply
 
 
 @pytest.fixture(scope="session")
-def placed() -> Any:
+def placed() -> Place:
     """`stream` of this file: events with their places."""
     return stream

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from conch.experience import CycleFilter, ExperienceStore, MemoryStore
 from conch_schemas import Action, Cut, GoalCheck, Outcome
+from tests.store.conftest import Apply, Facts
 
 READ = Action(kind="TOOL", valid=True, tool="filesystem", args={"operation": "read", "path": "notes/KELP.md"})
 SHUT = Action(kind="TOOL", valid=False, reason="there is no such tool", tool="x" * 500)
@@ -160,7 +162,7 @@ def test_pages_together_are_the_whole(
 
 
 @pytest.fixture(scope="module")
-def pages(facts: Any, shared_events: Any) -> Any:
+def pages(facts: Facts, shared_events: Apply) -> Iterator[MemoryStore]:
     with MemoryStore() as store:
         a_life(store, facts, shared_events)
         yield store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 import pytest
 
@@ -50,8 +50,15 @@ def context(workspace: Path, notes: Notes, off: Sandbox) -> ToolContext:
     return ToolContext(workspace, off, notes, SETTINGS, message=("m1", "how are you?"))
 
 
+class Act(Protocol):
+    """Acts as the agent does."""
+
+    async def __call__(self, text: str, given: ToolContext = ...) -> Outcome:
+        """The outcome of a reply; `given`: another context than the test's."""
+
+
 @pytest.fixture
-def act(context: ToolContext) -> Callable[..., object]:
+def act(context: ToolContext) -> Act:
     """What the agent does with a reply."""
     toolbox = Toolbox(BUILTIN_TOOLS)
 

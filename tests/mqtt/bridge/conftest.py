@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -22,8 +22,32 @@ from conch_services.mqtt import link as links
 from conch_services.mqtt import mqtt_service
 from conch_services.mqtt import service as services
 from conch_services.mqtt.service import MqttService
+from tests.conftest import MakeAct
+from tests.mqtt.conftest import Hub
 
-Bridging = Callable[..., AbstractAsyncContextManager[MqttService]]
+
+class Bridging(Protocol):
+    """Runs bridges."""
+
+    def __call__(
+        self, url: str, *, agent: str = "echo", dies: bool = False, **edge: Any
+    ) -> AbstractAsyncContextManager[MqttService]:
+        """One to the broker at `url` while entered; left, it ends in order, or is cancelled where it `dies`. `edge`:
+        more of that section of the settings."""
+
+
+class MakeExperience(Protocol):
+    """Makes experiences."""
+
+    def __call__(self, cycle: int = 1, total: float = 0.5, agent: str = "echo") -> ExperienceRecorded:
+        """That of a cycle."""
+
+
+class MakeNeedsChanged(Protocol):
+    """Makes changes of needs."""
+
+    def __call__(self, cycle: int = 1, agent: str = "echo", **after: float) -> NeedsChanged:
+        """That of a cycle; `after`: levels by need."""
 
 
 @pytest.fixture(autouse=True)
@@ -76,14 +100,14 @@ async def put(bus: Bus, *events: Event) -> None:
         await bus.publish(subject_of(event), encode(event), id=event.id)
 
 
-def ids(hub: Any, topic: str = "conch/echo/action/taken") -> list[str]:
+def ids(hub: Hub, topic: str = "conch/echo/action/taken") -> list[str]:
     """Ids of the events that came on a topic, up to now."""
     hub.level()
     return [json.loads(payload)["id"] for payload in hub.payloads(topic)]
 
 
 @pytest.fixture
-def recorded(act: Any) -> Callable[..., ExperienceRecorded]:
+def recorded(act: MakeAct) -> MakeExperience:
     """Make the experience of a cycle."""
 
     def make(cycle: int = 1, total: float = 0.5, agent: str = "echo") -> ExperienceRecorded:
@@ -111,7 +135,7 @@ def recorded(act: Any) -> Callable[..., ExperienceRecorded]:
 
 
 @pytest.fixture
-def needs_changed(act: Any) -> Callable[..., NeedsChanged]:
+def needs_changed(act: MakeAct) -> MakeNeedsChanged:
     """Make a change of needs."""
 
     def make(cycle: int = 1, agent: str = "echo", **after: float) -> NeedsChanged:

@@ -30,12 +30,12 @@ from conch.consumer.host import HostedConsumer, host
 from conch.consumer.operations.http import HttpRequest, HttpResponse, HttpServer, health_of, listen
 from conch.consumer.plugins.builtin import builtin_plugins, builtin_services, reserved
 from conch.consumer.plugins.discover import ConsumerInfo, Plugin, discover
-from conch.consumer.plugins.metrics import PLUGIN_METRICS
 from conch.consumer.plugins.reload import weighed
 from conch.consumer.process import builtin, introduce, plugin
 from conch.consumer.service import ServiceContext
 from conch.errors import ConchError, UsageError
 from conch.home import Home
+from conch.metrics.plugins import PLUGIN_METRICS
 from conch.processes import messages
 from conch.processes.child import run_loop
 from conch.processes.supervisor import GRACE_SECONDS

@@ -187,7 +187,7 @@ class PluginMetricsReported(PipeMessage):
 
     kind: Literal["plugin_metrics_reported"] = "plugin_metrics_reported"
     metrics: Any
-    """JSON of `conch.consumer.plugins.metrics`: plug-ins write it, and the process that shows it checks it."""
+    """JSON of `conch.metrics.plugins`: plug-ins write it, and the process that shows it checks it."""
 
 
 class PageServed(PipeMessage):

@@ -15,7 +15,6 @@ from conch.rewards.constitution import (
 from conch.rewards.rules import VERSION, builtin_scores, execution_reward, format_reward, goal_reward
 from conch.rewards.total import Total, total_reward
 from conch.rewards.weights import weight_set, weights_version
-from conch.rules import sums_to_one
 
 __all__ = [
     "PRINCIPLES",
@@ -36,7 +35,6 @@ __all__ = [
     "goal_reward",
     "principles_of",
     "score_principles",
-    "sums_to_one",
     "total_reward",
     "weight_set",
     "weights_version",

@@ -19,7 +19,8 @@ from conch.consumer.plugins.builtin import reserved
 from conch.consumer.plugins.discover import Discovery, discover, rules_of
 from conch.errors import ConfigError, UsageError
 from conch.home import Home
-from conch.rewards import sums_to_one, weights_version
+from conch.rewards import weights_version
+from conch.rules import sums_to_one
 from conch.run_info import RunInfo
 from conch.text import instead
 from conch.views.weights import Weights, WeightsChanged, WeightSetRow

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from conch.cycle.effects import touched
 from conch.cycle.grounding.sensors import SensorReading, heard
+from conch.cycle.state.effects import touched
 from conch.folds.order import MOST_LEAP
 from conch.minds.protocol import RecentOutcome
 from conch_schemas import (

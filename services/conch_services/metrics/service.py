@@ -14,11 +14,11 @@ from conch.consumer.operations.alarms import watched, watched_agents
 from conch.consumer.operations.export import FirstSightFilter, keep_taking
 from conch.consumer.operations.http import HttpRequest, HttpResponse, HttpServer, ThreadedEndpoint, health_of, listen
 from conch.consumer.operations.retention import KEEP_SECONDS, look
-from conch.consumer.plugins.metrics import PLUGIN_METRICS
 from conch.consumer.runtime.output import ConsumerCounts
 from conch.errors import BusError, ConchError
 from conch.log import get_logger
 from conch.metrics.exposition import CONTENT_TYPES, wants_openmetrics
+from conch.metrics.plugins import PLUGIN_METRICS
 from conch_services.metrics.counting import EventCounter, WatchedFigures
 from conch_services.metrics.instruments import Instruments
 

@@ -24,8 +24,8 @@ from conch.errors import BusUnreachableError
 from conch.views.bus import survey
 from conch.views.dead_letters import dead_letter_row
 from conch_services.dashboard.asking import asked, kept
-from conch_services.dashboard.latency import ConsumerLatency, LatencyTracker
 from conch_services.dashboard.page import page
+from conch_services.dashboard.stream.latency import ConsumerLatency, LatencyTracker
 from conch_services.dashboard.world import DashboardContext
 
 FRESH_SECONDS = 2.0

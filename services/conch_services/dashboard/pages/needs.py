@@ -16,7 +16,7 @@ from conch.views.needs import NeedRow, needs_shown
 from conch_schemas import Drives, NeedsChanged
 from conch_services.dashboard.asking import QueryResult, after, asked, kept
 from conch_services.dashboard.page import agent_of, page
-from conch_services.dashboard.stream_history import GoalHistory, StreamHistory, goals
+from conch_services.dashboard.stream.history import GoalHistory, StreamHistory, goals
 from conch_services.dashboard.world import DashboardContext
 
 LAST = 400

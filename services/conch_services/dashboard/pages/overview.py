@@ -20,7 +20,7 @@ from conch_services.dashboard.figures import actions, key_figures, row
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.needs import active_goals
 from conch_services.dashboard.pages.state import state_of
-from conch_services.dashboard.talk import Conversation, talk_of
+from conch_services.dashboard.stream.conversation import Conversation, talk_of
 from conch_services.dashboard.world import DashboardContext
 
 SHOWN = 400

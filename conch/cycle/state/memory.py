@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from conch.cycle.grounding.sensors import SensorReading, heard
 from conch.cycle.state.effects import touched
-from conch.folds.order import MOST_LEAP
-from conch.minds.protocol import RecentOutcome
+from conch.folds import MOST_LEAP
+from conch.minds import RecentOutcome
 from conch_schemas import (
     Action,
     ActionDecided,

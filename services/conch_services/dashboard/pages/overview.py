@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from conch.consumer.operations.alarms import watched
+from conch.consumer.operations import watched
 from conch.errors import BusError
 from conch.experience import ExperiencePoint, ExperienceReader
-from conch.rewards.watch.state import ActiveAlarm
+from conch.rewards.watch import ActiveAlarm
 from conch_schemas import ActionTaken, ExperienceRecorded
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.figures import actions, key_figures, row

@@ -1,1 +1,1 @@
-"""What the dashboard takes from the bus: frames for pages that are open, latencies, conversations, goals of the past."""
+"""What the dashboard takes from the bus: frames for open pages, latencies, conversations, goals of the past."""

@@ -1,4 +1,7 @@
-"""Whether the stream is still the one that was read: looked at right after the server is up, before we read."""
+"""Detects a stream that was replaced, damaged or cut back since it was last read, and rewinds positions beyond its end.
+
+Runs right after the server has started, before anything is read.
+"""
 
 from __future__ import annotations
 
@@ -15,46 +18,46 @@ from conch.log import get_logger
 log = get_logger(__name__)
 
 KEPT = ("position/", "state/", "agent/")
-"""Keys of the bucket whose values name a place in the stream."""
+"""Prefixes of the bucket's keys whose values hold a position in the stream."""
 AT_ONCE = 64
-"""Keys looked at side by side."""
+"""Keys checked concurrently."""
 TRIMMED = "trimmed"
-"""Key of the bucket: before which event the stream was trimmed. What is gone behind that was not trimmed."""
+"""Key of the bucket: the sequence before which the stream was trimmed. Events lost after it were not trimmed."""
 _PLACES = ("seq", "read")
 
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """What became of the stream since the store read it."""
+    """Differences between the stream and what the experience store has read of it."""
 
     stream: StreamState
     store_position: int
     another: bool
-    """It was made anew: none of the store's sequences is one of its."""
+    """The stream was made again: the store's sequences refer to another stream."""
     lost: int
     """Events at its end that the store has read and the stream no longer has."""
     unread: int
-    """Events that are gone before the store has read them: at the stream's beginning."""
+    """Events at the stream's beginning that are gone before the store has read them."""
     missing: int
     """Events that are gone between the stream's first and last."""
     untrimmed: int
-    """Events that are gone at the stream's beginning and were not trimmed, whoever has read them."""
+    """Events at the stream's beginning that are gone without having been trimmed, read or not."""
     taken_back: tuple[str, ...]
-    """Keys of the bucket that led the stream and were taken back to its end."""
+    """Keys of the bucket with a position beyond the stream's end, rewound to it."""
 
     @property
     def position(self) -> int:
-        """Where the store goes on reading."""
+        """The position from which the store goes on reading."""
         return 0 if self.another else min(self.store_position, self.stream.last)
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is amiss."""
+        """Whether no difference was found."""
         return not (self.another or self.lost or self.unread or self.missing or self.untrimmed)
 
     @property
     def sentence(self) -> str:
-        """What is amiss, in one sentence; empty when nothing is."""
+        """The differences in one sentence; empty when there are none."""
         if self.another:
             return (
                 f"the stream is not the one that the store has read up to {self.store_position}: it was made anew and "
@@ -76,10 +79,11 @@ class Reconciliation:
 
 
 async def reconcile(bus: Bus, store_position: int, store_epoch: str) -> Reconciliation:
-    """Compare the stream with what the store has read (`store_epoch` empty: it has read nothing), and take places back.
+    """Compare the stream with what the store has read (`store_epoch` empty: nothing), and rewind positions beyond the
+    end.
 
-    A consumer's or an agent's place that leads the stream would skip what is appended later: it becomes the end.
-    Others may be at work: what they write meanwhile is theirs. The second time changes nothing.
+    A consumer's or agent's position beyond the stream's end would skip what is appended later: it is set to the end.
+    Other processes may be at work: what they write meanwhile is left alone. A second call changes nothing.
     """
     stream = await bus.state()
     kept = [key for key in await bus.keys() if key.startswith(KEPT)]
@@ -106,7 +110,7 @@ async def reconcile(bus: Bus, store_position: int, store_epoch: str) -> Reconcil
 
 
 async def report_trimmed(bus: Bus, before: int, epoch: str) -> None:
-    """Write down that the events before this one go, before they do."""
+    """Record the sequence before which events are about to be trimmed."""
     entry = await bus.get(TRIMMED)
     value = json.dumps({"before": before, "epoch": epoch}).encode()
     if entry is None or entry.value != value:
@@ -114,41 +118,41 @@ async def report_trimmed(bus: Bus, before: int, epoch: str) -> None:
 
 
 async def _untrimmed(bus: Bus, stream: StreamState) -> int:
-    """Events at the beginning that went by themselves since this was asked last: said once, it is how it stands."""
+    """Events at the beginning that were lost since the last call; each loss is reported once."""
     entry = await bus.get(TRIMMED)
     try:
         told: Any = json.loads(entry.value) if entry is not None else {}
         before = int(told["before"]) if told["epoch"] == stream.epoch else stream.first
     except (ValueError, LookupError, TypeError):
-        before = stream.first  # a stream of before this was written down
+        before = stream.first  # a stream from before this was recorded
     if before <= stream.first:
-        with suppress(FencedError):  # somebody who looked at the same moment wrote it down
+        with suppress(FencedError):  # another process that checked at the same moment recorded it
             await report_trimmed(bus, stream.first, stream.epoch)
     return max(0, stream.first - before)
 
 
 async def _take_back(bus: Bus, key: str, stream: StreamState) -> bool:
-    """Whether the place under `key` led the stream."""
+    """Rewind the position under `key` if it is beyond the end; whether it was."""
     entry = await bus.get(key)
     try:
         value: Any = json.loads(entry.value) if entry is not None and entry.value else None
     except (ValueError, RecursionError):
-        return False  # whoever reads it says so
+        return False  # not a position: its reader reports it
     if entry is None or not isinstance(value, dict) or not _ahead(value, stream):
         return False
-    ahead = _ahead(value, await bus.state())  # where others are at work it was written since the stream was looked at
+    ahead = _ahead(value, await bus.state())  # another process may have written it since the stream was looked at
     if not ahead:
         return False
     value |= ahead | {"epoch": stream.epoch}
     try:
         await bus.put(key, json.dumps(value, separators=(",", ":")).encode(), revision=entry.revision)
     except FencedError:
-        return False  # somebody is at work there
+        return False  # another process is at work there
     return True
 
 
 def _ahead(value: dict[str, Any], stream: StreamState) -> dict[str, Any]:
-    """The places of this value that lead the stream, as they are to be."""
+    """The positions in this value that are beyond the stream's end, with their new values."""
     end = stream.last if value.get("epoch") == stream.epoch else 0
     ahead: dict[str, Any] = {name: end for name in _PLACES if isinstance(value.get(name), int) and value[name] > end}
     shares: Any = value.get("shares")
@@ -158,7 +162,7 @@ def _ahead(value: dict[str, Any], stream: StreamState) -> dict[str, Any]:
 
 
 def _are_shares(shares: Any) -> bool:
-    """Whether these are places of partitions; who reads what is none says so."""
+    """Whether these are positions of partitions; a malformed value is reported by its reader."""
     return isinstance(shares, dict) and all(
         isinstance(share, list) and len(share) == 2 and isinstance(share[0], int) for share in shares.values()
     )

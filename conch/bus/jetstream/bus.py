@@ -1,4 +1,4 @@
-"""The bus over NATS JetStream."""
+"""`JetStreamBus`: the bus protocol on one NATS JetStream stream and one key-value bucket."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ log = get_logger(__name__)
 STREAM = "CONCH"
 BUCKET = "conch"
 FILTERS = 32
-"""Subjects that a reader names to the server; beyond that it reads all."""
+"""Most subject filters that a reader passes to the server; with more it reads the whole stream."""
 JETSTREAM_SECONDS = 5.0
-"""How long a server that is there, and alone, may take to answer JetStream's first request."""
+"""Seconds that a single reachable server may take to answer the first JetStream request."""
 LAG_SECONDS = 0.02
-"""Before a server of a cluster is asked again for what its leader has."""
+"""Seconds before a server of a cluster is asked again for what the stream's leader already has."""
 _NOT_FOUND = {10014, 10037, 10059}
 _WRONG_REVISION = {10071, 10164}
 _NO_STREAM = 10059
 _SECOND = 1_000_000_000
 _WORDS = "conch-words"
-"""Metadata key of the bucket: each part of a key is a word of its subject, so that a server can tell whose it is."""
+"""Metadata key of the bucket: each part of a key is a token of its subject, so that permissions can name it."""
 _CHANGED = ("max_bytes", "allow_atomic", "allow_rollup_hdrs", "num_replicas")
-"""Of a stream that is there, what we change ourselves: it is asked for otherwise than when it was made."""
+"""Fields of an existing stream that we update when they differ from what is asked for."""
 _FAILED = "Nats-Service-Error"
 """Header of a reply: the responder raised."""
 ANSWERS = 16
@@ -53,7 +53,8 @@ ANSWERS = 16
 
 
 class JetStreamBus:
-    """See `conch.bus.protocol.Bus`. Makes its stream and bucket on entry where they are missing."""
+    """The bus on JetStream; see `conch.bus.protocol.Bus`. Makes its stream and bucket on entry where they are
+    missing."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class JetStreamBus:
         strict: bool = False,
         connect_timeout: float = 5.0,
     ) -> None:
-        """`strict`: the server writes to disk before it acknowledges, so events are committed in groups."""
+        """`strict`: the server syncs to disk before it acknowledges, so events are committed in groups."""
         self._connection = Connection(access, name=name, connect_timeout=connect_timeout)
         self._max_bytes, self._replicas, self._strict = max_bytes, replicas, strict
         self._publisher = Publisher(self._connection, STREAM, group=strict, find=self._find, last=self._last_seq)
@@ -74,7 +75,7 @@ class JetStreamBus:
         await self._connection.__aenter__()
         try:
             await self._ensure()
-            self._connection.patience = inf  # it had JetStream, and will have it again
+            self._connection.patience = inf  # the server had JetStream before, so it is waited for without limit
             self._publisher.start()
         except BaseException:
             await self._connection.__aexit__()
@@ -87,17 +88,17 @@ class JetStreamBus:
 
     @property
     def connected(self) -> bool:
-        """Whether the server was there when last heard of."""
+        """Whether the connection is up, as far as is known."""
         return self._connection.connected
 
     @property
     def connection(self) -> Connection:
-        """The way to its server, for what the server alone knows."""
+        """The connection, for server calls beyond the protocol."""
         return self._connection
 
     @property
     def refusal(self) -> str:
-        """Why the server refuses us since it is back; see the protocol."""
+        """Why the server refuses this client since it is back; see the protocol."""
         return self._connection.refusal
 
     async def publish(self, subject: str, data: bytes, *, id: str) -> Stored:
@@ -114,7 +115,7 @@ class JetStreamBus:
         return (await self.state()).last
 
     async def _find(self, subjects: set[str], ids: set[str], after: int) -> dict[str, int]:
-        """Where these ids stand, of events that an earlier try of ours may have stored after all."""
+        """Sequences of these ids, for events that an earlier attempt may have stored."""
         found: dict[str, int] = {}
         filters = sorted(subjects) if len(subjects) <= FILTERS else STREAM_SUBJECTS
         async for delivery in self.read(filters, after=after):
@@ -131,7 +132,7 @@ class JetStreamBus:
         return PullReader(self._connection, STREAM, filters, after)
 
     async def read(self, filters: Sequence[str], *, after: int = 0) -> AsyncIterator[Delivery]:
-        """What the stream holds behind `after`, up to its end as of now."""
+        """The events after `after`, up to the stream's present end."""
         end = (await self.state()).last
         if after >= end:
             return
@@ -146,11 +147,11 @@ class JetStreamBus:
                     after = deliveries[-1].seq
                 elif not self._connection.is_cluster or not await self._is_between(filters, after, end):
                     return
-                else:  # a reader is on any of the servers, and that one has not yet what the stream's leader has
+                else:  # a reader may be on any of the servers, and this one has not yet replicated what the leader has
                     await asyncio.sleep(LAG_SECONDS)
 
     async def _is_between(self, filters: Sequence[str], after: int, end: int) -> bool:
-        """Whether the stream's leader has an event behind `after`, up to `end`."""
+        """Whether the stream's leader has an event after `after`, up to `end`."""
         for one in filters:
             found = await self._message(STREAM, {"seq": after + 1, "next_by_subj": one})
             if found is not None and found.seq <= end:
@@ -158,7 +159,7 @@ class JetStreamBus:
         return False
 
     async def count(self, filters: Sequence[str], *, after: int) -> int:
-        """How many events behind `after` match: as the server tells it of a reader that is made and taken back."""
+        """How many events after `after` match: the pending count of a consumer that is made and deleted at once."""
         config = {
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": after + 1,
@@ -177,7 +178,7 @@ class JetStreamBus:
         return await self._message(STREAM, {"last_by_subj": subject})
 
     async def at(self, seq: int) -> Delivery | None:
-        """The event at this place."""
+        """The event at this sequence."""
         return await self._message(STREAM, {"seq": seq})
 
     async def _message(self, stream: str, body: dict[str, Any]) -> Delivery | None:
@@ -249,7 +250,8 @@ class JetStreamBus:
                     # After a lost reply it may be our own write that stands there.
                     if tries > 1 and now is not None and now.value == value:
                         return now.revision
-                    # In a cluster a write that is on its way counts already: ours, of which the reply was lost, too.
+                    # In a cluster a write that is still being replicated counts already, also our own whose reply was
+                    # lost.
                     if (now.revision if now is not None else 0) != revision:
                         raise FencedError(f"{key} was written by another copy since revision {revision}") from None
                 elif not error.temporary:
@@ -272,7 +274,7 @@ class JetStreamBus:
                 return found
 
     async def request(self, subject: str, data: bytes, *, timeout: float) -> bytes:
-        """Ask whoever serves `subject`."""
+        """Send a request to the responder at `subject`; see the protocol."""
         admit_request(subject)
         try:
             reply = await self._connection.ask(subject, data, timeout=timeout)
@@ -291,7 +293,7 @@ class JetStreamBus:
 
         async def asked(message: Msg) -> None:  # nats-py waits for it before the next: the work is a task of its own
             if message.reply.startswith("$JS.ACK."):
-                return  # a fact: whoever may read the stream can have it delivered anywhere
+                return  # an event: a reader can have it delivered to any subject
             await room.acquire()
             task = asyncio.create_task(self._answer(respond, message), name=f"conch.bus.answer.{subject}")
             answering.add(task)
@@ -300,8 +302,8 @@ class JetStreamBus:
 
         subscription = await self._connection.client.subscribe(subject, cb=asked)
         try:
-            # Entered means: asked from now on, answered. Not nats-py's flush: it fails where the server dies meanwhile,
-            # and on Python 3.11 it swallows a cancellation that comes with the answer.
+            # Once entered, requests arrive and are answered. Not nats-py's flush: it fails where the server dies
+            # meanwhile, and on Python 3.11 it swallows a cancellation that comes with the reply.
             await self._connection.api("INFO")
             yield
             await self._unsubscribe(subscription)
@@ -329,10 +331,10 @@ class JetStreamBus:
         try:
             await subscription.unsubscribe()
         except Error as error:
-            log.debug("bus.unsubscribe_failed", error=str(error))  # it was, or the connection is closed
+            log.debug("bus.unsubscribe_failed", error=str(error))  # already unsubscribed, or the connection is closed
 
     async def _ensure(self) -> None:
-        """Stream and bucket, made where they are missing and left as they are where they are not."""
+        """Make stream and bucket where they are missing; existing ones keep their settings."""
         said = self._connection.said
         patience = PATIENCE if self._connection.is_cluster else JETSTREAM_SECONDS
         if not said.get("jetstream"):
@@ -348,7 +350,7 @@ class JetStreamBus:
                 "subjects": [_place(">")],
                 "max_msgs_per_subject": 1,
                 "max_bytes": -1,
-                "allow_rollup_hdrs": False,  # a roll-up on one key can take all keys away
+                "allow_rollup_hdrs": False,  # a roll-up on one key can delete all keys
                 "deny_delete": True,
                 "metadata": {_WORDS: "1"},
             }
@@ -370,19 +372,19 @@ class JetStreamBus:
         await self._name_epoch(stream)
 
     async def _part_keys(self, config: dict[str, Any]) -> None:
-        """Move each key of a bucket from before keys had parts; the second time there is none."""
+        """Rename each key of a bucket that was made before keys had parts. A second call finds none."""
         for subject in [place for place in await self._places() if "/" in place]:
             found = await self._message(f"KV_{BUCKET}", {"last_by_subj": subject})
             if found is not None:
-                with contextlib.suppress(FencedError):  # somebody who entered at the same moment did it
+                with contextlib.suppress(FencedError):  # another client that entered at the same moment did it
                     await self.put(_key(subject), found.data, revision=0)
             await self._connection.api(f"STREAM.PURGE.KV_{BUCKET}", {"filter": subject})
         metadata = (config.get("metadata") or {}) | {_WORDS: "1"}
         await self._connection.api(f"STREAM.UPDATE.KV_{BUCKET}", config | {"metadata": metadata})
 
     async def _name_epoch(self, info: dict[str, Any]) -> None:
-        """Keep the stream's epoch in the bucket too: a server that finds the stream's own description damaged forgets
-        the stream, and made anew it comes back with its events; then it is the old one still."""
+        """Keep the stream's epoch in the bucket too. A server that finds the stream's metadata damaged forgets the
+        stream; made again, the stream comes back with its events, and gets its old epoch from here."""
         found = (info["config"].get("metadata") or {}).get(EPOCH)
         known = await self.get(EPOCH)
         if found is None or (known is not None and known.value == found.encode()):
@@ -395,7 +397,7 @@ class JetStreamBus:
             try:
                 await self.put(EPOCH, found.encode(), revision=known.revision if known is not None else 0)
             except FencedError:
-                log.debug("bus.epoch_named")  # by somebody who entered at the same moment
+                log.debug("bus.epoch_named")  # by another client that entered at the same moment
 
     async def _made(self, config: dict[str, Any]) -> dict[str, Any]:
         asked = config | {
@@ -412,14 +414,14 @@ class JetStreamBus:
             try:
                 info = await self._connection.api(f"STREAM.CREATE.{name}", asked)
             except ServerRefusalError as refused:
-                info = await self._found(name)  # somebody who entered at the same moment made it
+                info = await self._found(name)  # another client that entered at the same moment made it
                 if info is None:
                     raise BusError(
                         f"the stream {name} is not there and could not be made: {refused}{self._advice(refused)}"
                     ) from refused
         config = info["config"]
         news = changed(asked, config, _CHANGED)
-        check_stream(asked | {field: config.get(field) for field in news}, config)  # before we change a stranger's
+        check_stream(asked | {field: config.get(field) for field in news}, config)  # before a foreign stream is changed
         if news:
             try:
                 info = await self._connection.api(f"STREAM.UPDATE.{name}", config | news)
@@ -455,7 +457,7 @@ def _key(place: str) -> str:
 
 
 def _sequence(acknowledgement: bytes) -> int:
-    """Of a publish acknowledgement. Raises RefusedError with the server's words when it is none."""
+    """The sequence in a publish acknowledgement. Raises RefusedError with the server's words for anything else."""
     reply = json.loads(acknowledgement)
     if (error := reply.get("error")) is not None:
         code = int(error.get("err_code", 0))
@@ -465,14 +467,14 @@ def _sequence(acknowledgement: bytes) -> int:
 
 
 def _seconds(time: str) -> float:
-    """Of RFC 3339 with nanoseconds: more digits than fromisoformat takes."""
+    """Seconds since the epoch from RFC 3339 with nanoseconds: more digits than fromisoformat accepts."""
     whole = int(datetime.fromisoformat(time[:19] + "+00:00").timestamp())
     fraction = time[19:].rstrip("Z").removeprefix(".")
     return (whole * _SECOND + int(fraction.ljust(9, "0"))) / _SECOND
 
 
 def _reader_state(info: dict[str, Any]) -> ReaderState:
-    """Of a consumer's info; an ephemeral one has no name here."""
+    """The state in a consumer's info; an ephemeral consumer gets an empty name."""
     config = info["config"]
     return ReaderState(
         name=info["name"] if config.get("durable_name") else "",

@@ -1,4 +1,4 @@
-"""Which acts can have changed the workspace, and so a goal's measure."""
+"""Which actions can have changed the workspace, and with it a goal's measure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ READ_ONLY = frozenset(
         "device",
     }
 )
-"""Skills that leave the workspace as it is."""
+"""Skills that never change the workspace."""
 
 
 def touched(action: Action, status: OutcomeStatus) -> bool:
-    """Whether a check can come out otherwise after this act than before it. A tool not known here: yes."""
+    """Whether a check can have another result after this action than before. True for a tool not known here."""
     return status not in ("none", "blocked") and action.skill not in READ_ONLY

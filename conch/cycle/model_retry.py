@@ -1,4 +1,4 @@
-"""Waiting for what the agent cannot go on without: a mind that speaks, a person's leave, tokens to spend."""
+"""Waiting and retrying: for the mind's answer, while a person has paused the agent, and for the token budget."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ T = TypeVar("T")
 log = get_logger(__name__)
 
 MOST_BACKOFF = 60.0
-"""Longest wait, in seconds, for a mind that failed, unless it asked for longer."""
+"""Longest wait, in seconds, after a mind's failure, unless it asked for longer."""
 GIVE_UP_SECONDS = 30.0
-"""How long a run of a set number of cycles waits for a mind that never spoke."""
+"""Seconds that a run of a set number of cycles waits for a mind that never answered."""
 SILENT_SECONDS = 5.0
-"""How long a mind may take, that has not taken half as long before, until it is said that it is waited for."""
+"""Seconds after which waiting for a mind is reported, unless it has taken half as long before."""
 _DOUBLINGS = 6
 
 
 class ModelRetry:
-    """One agent's waiting. `limit`: tokens that it may use in an hour; None: any number."""
+    """The waiting of one agent. `limit`: tokens that it may use in an hour; None: any number."""
 
     def __init__(self, control: Control, limit: int | None) -> None:
         self._control, self._limit = control, limit
         self._spoke = False
         self._slowest = 0.0
-        """Seconds of the reply that took longest."""
+        """Seconds of the slowest reply."""
 
     async def answer(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The mind's answer, asked for again with back-off while it fails: a failure is no reply, and costs no cycle.
+        """The mind's answer, retried with back-off while it fails: a failure is no reply, and uses up no cycle.
 
-        Raises StoppedError when told to stop meanwhile; ModelError when the mind never spoke before and it is fatal,
-        or the run has a set number of cycles and nobody is at the endpoint, or nothing whole came for GIVE_UP_SECONDS:
-        then somebody is there to mend it.
+        Raises StoppedError when told to stop meanwhile; ModelError when the mind never answered before and the error is
+        fatal, or the run has a set number of cycles and the endpoint is unreachable, or no complete answer came for
+        GIVE_UP_SECONDS: in these cases a person is there to correct it.
         """
         failures, began = 0, monotonic()
         while True:
@@ -57,8 +57,8 @@ class ModelRetry:
                 await self._wait(error, failures, left)
 
     async def once(self, work: Coroutine[Any, Any, T]) -> T:
-        """The mind's answer to one question. That it is waited for is said after SILENT_SECONDS, or twice as long as it
-        ever took. Raises ModelError, and StoppedError when told to stop meanwhile."""
+        """The mind's answer to one question. Waiting is reported after SILENT_SECONDS, or twice as long as the slowest
+        reply. Raises ModelError, and StoppedError when told to stop meanwhile."""
         quiet, began = max(SILENT_SECONDS, 2 * self._slowest), monotonic()
         why = f"no reply for {quiet:.0f} s so far, it is waited for"
         saying = asyncio.get_running_loop().call_later(quiet, self._control.trouble, "mind", why)
@@ -71,7 +71,7 @@ class ModelRetry:
         return answer
 
     async def _wait(self, error: ModelError, failures: int, left: float | None) -> None:
-        """Seconds of back-off, no more than are `left`, or as many as the endpoint asked for."""
+        """Wait the seconds of back-off, at most `left`, or as many as the endpoint asked for."""
         backoff = min(2.0 ** min(failures, _DOUBLINGS), MOST_BACKOFF) * random.uniform(0.75, 1.0)  # noqa: S311 - no secret
         wait = min(error.retry_after or (backoff if left is None else min(backoff, left)), HOUR)
         log.warning("mind.failed", error=str(error), wait=wait, failures=failures)
@@ -83,7 +83,7 @@ class ModelRetry:
     async def leave(self, memory: Callable[[], AgentMemory]) -> None:
         """Wait while a person has paused the agent, or the hour's tokens are used up. Returns when told to stop."""
         while not self._control.stopping:
-            now = time.time()  # the hour is one of people's: it goes on while the agent is down
+            now = time.time()  # the hour is measured by the wall clock: it goes on while the agent is not running
             until = memory().until_below(self._limit, now) if self._limit is not None else now
             if until > now:
                 at = datetime.fromtimestamp(until, UTC).strftime("%H:%M:%S UTC")

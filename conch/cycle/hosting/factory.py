@@ -1,4 +1,4 @@
-"""What the agents of a process live with: what is constant is shared, the rest is made for each."""
+"""Builds the agents of a process: constant dependencies are shared, the rest is made for each agent."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from conch.values import Values
 from conch.workspace import WorkspaceTemplate
 
 ACTING_PER_CPU = 4
-"""Agents that use tools and run checks at once, for each processor; the others wait for their turn."""
+"""Agents per processor that use tools and run checks at once; the others wait for a slot."""
 
 
 class AgentFactory:
-    """Makes the agents that a child's spec names. Entered as a context; left, it closes what it opened."""
+    """Makes the agents named in a child's spec. Entered as a context; left, it closes what it opened."""
 
     def __init__(self, child: ChildProcessLink, shared_events: SharedSubscription) -> None:
         self._child, self._shared_events, self._settings = child, shared_events, child.settings
@@ -117,7 +117,7 @@ class AgentFactory:
         )
 
     async def _furnish(self, workspace: Path) -> None:
-        """A filled workspace where there is none. Raises HomeError."""
+        """Fill a workspace that does not exist yet. Raises HomeError."""
         if self._copies is None:
             self._copies = asyncio.ensure_future(asyncio.to_thread(WorkspaceTemplate.make))
         try:
@@ -130,5 +130,5 @@ class AgentFactory:
 
 
 def _seed(seed: int, name: str) -> int:
-    """Of one among several: with the same, all would do the same."""
+    """The random seed of one agent: with the same seed, all agents would act alike."""
     return int.from_bytes(hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=6).digest())

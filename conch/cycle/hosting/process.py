@@ -1,4 +1,4 @@
-"""The agents' process: `python -m conch.cycle.hosting.process`, started by the supervisor."""
+"""Entry point of the agents' process, `python -m conch.cycle.hosting.process`, started by the supervisor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conch.processes.child import BUS_SECONDS, ChildProcessLink, run_child
 
 
 async def live(child: ChildProcessLink) -> None:
-    """The agents, from their recovery to the last fact. Raises ConchError when they cannot begin."""
+    """Run the agents, from their recovery to their last event. Raises ConchError when they cannot start."""
     async with (
         JetStreamBus(child.access, name="conch-agents", strict=child.strict, connect_timeout=BUS_SECONDS) as bus,
         shared_subscription(bus) as shared_events,

@@ -1,4 +1,4 @@
-"""Minds: who thinks and decides. Each gives raw text that goes through the one parser."""
+"""Minds: the decision models of an agent (bandit, LLM endpoint, script). Each returns raw text for the one parser."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class MindFactory:
-    """Makes the minds of a process; what they can share is made once. Entered as a context; left, it closes that."""
+    """Makes the minds of a process, with shared resources made once. Entered as a context; left, it closes them."""
 
     def __init__(self, settings: MindSettings, first_word: float | None = None) -> None:
-        """`first_word`: seconds in which the first reply of a mind at an endpoint must begin; None: `mind.timeout`."""
+        """`first_word`: seconds in which an endpoint's first reply must begin; None: `mind.timeout`."""
         self._settings, self._first_word = settings, first_word
         self._line: ConnectionPool | None = None
         self._script: tuple[ScriptLine, ...] | None = None
@@ -44,10 +44,10 @@ class MindFactory:
             await self._line.close()
 
     def make(self, *, seed: int, memory: Path, decided: int = 0) -> Mind:
-        """The mind that the settings name. `memory` is the file in which the reflex mind keeps what it learnt;
-        `decided`: so many replies of the script were used up before.
+        """The mind that the settings name. `memory`: the file in which the reflex mind stores what it learnt;
+        `decided`: replies of the script that earlier runs used up.
 
-        Raises ConfigError for settings that cannot be used. Libraries are imported for the kind that needs them.
+        Raises ConfigError for settings that cannot be used. Libraries are imported only for the kind that needs them.
         """
         settings = self._settings
         if settings.kind == "openai":
@@ -58,7 +58,7 @@ class MindFactory:
             return OpenAIMind(settings, seed=seed, line=self._line, first_word=self._first_word)
         if settings.kind == "scripted":
             return self._scripted(decided)
-        # The matrices are small: threads that wait for each other would take ten times as long on a busy machine.
+        # The matrices are small: with several BLAS threads the work would take ten times as long on a busy machine.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         from conch.minds.reflex import ReflexMind
 

@@ -1,4 +1,4 @@
-"""The rules of the reward, the constitution, the weight set and the total: pure functions of values."""
+"""Reward rules, constitution, weight set and total: pure functions of values."""
 
 from conch.rewards.conduct import changes_something, constitution_scores, principles_of
 from conch.rewards.constitution import (

@@ -1,4 +1,4 @@
-"""The weight set: which parts make the total, and how much each."""
+"""The weight set: the parts of the total, with their weights, ranges and deadlines."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from conch.text import instead
 from conch_schemas import BUILTIN_SCORER, Part
 
 TOLERANCE: Final = 1e-6
-"""How far from 1 the weights may sum."""
+"""Largest deviation from 1 of the sum of weights."""
 
 PROGRESS_RANGE: Final = (-1e6, 1e6)
-"""No step is clamped: a million tokens more cost 100."""
+"""Steps are not clamped: a million more tokens cost 100."""
 
 _PAID: Final = {
     "format": (FORMAT_RANGE, BUILTIN_SCORER),
@@ -38,22 +38,22 @@ _WATCHED: Final = {
 
 @dataclass(frozen=True)
 class PluginPart:
-    """What a rule that is not built in asks for."""
+    """The declaration of a rule that is not built in."""
 
     component: str
     weight: float
-    """Its share of the total, 0..1; 0: watched, not paid."""
+    """Its share of the total, 0..1; 0: recorded, not paid."""
     range: tuple[float, float]
-    """The least and the greatest value it can take."""
+    """The least and the greatest possible value."""
     scorer: str
     deadline: float | None = None
     """Seconds from the act; None: `rewards.deadline`."""
     held_out: bool = False
-    """Never paid, never trained on."""
+    """Never paid, never used for training."""
 
 
 def sums_to_one(weights: Mapping[str, float], tolerance: float = TOLERANCE) -> bool:
-    """Whether a table of weights can be used: not empty, and its sum within `tolerance` of 1."""
+    """Whether a table of weights is valid: not empty, and its sum within `tolerance` of 1."""
     return bool(weights) and abs(math.fsum(weights.values()) - 1.0) <= tolerance
 
 
@@ -62,13 +62,13 @@ def weight_set(
     settings: RewardSettings,
     constitution: ConstitutionSettings = ConstitutionSettings(),  # noqa: B008 - frozen
 ) -> tuple[Part, ...]:
-    """The built-in parts, then the added ones in the order of their names; the weights sum to 1.
+    """The built-in parts, then the added ones by name; the weights sum to 1.
 
-    Added parts take the weight they ask for and the built-in five shrink to the rest; `rewards.weights` settles all
-    of it instead. What is watched has the weight 0, as have the parts that bear on the total otherwise: the boost of
-    diversity, the penalty of repetition, the gate of the constitution. Raises ConfigError, naming the nearest known
-    name, where the table names other parts than there are, does not sum to 1, where two parts share a name, or where
-    the added weights sum to more than 1.
+    Added parts get the weight that they declare and the built-in five are scaled down to the rest; `rewards.weights`
+    sets all of them instead. Parts that are only recorded have the weight 0, as have those that act on the total
+    otherwise: the boost of diversity, the penalty of repetition, the gate of the constitution. Raises ConfigError,
+    naming the nearest known name, where the table names unknown parts, does not sum to 1, where two parts share a name,
+    or where the added weights sum to more than 1.
     """
     added = sorted(plugins, key=lambda part: part.component)
     _refuse_twins([*BUILTIN_COMPONENTS, *(part.component for part in added)])
@@ -106,7 +106,7 @@ def weight_set(
 
 
 def _bearing(settings: RewardSettings, constitution: ConstitutionSettings) -> Iterator[Part]:
-    """The parts that bear on the total otherwise than by a weight."""
+    """The parts that act on the total other than by a weight."""
     yield Part(
         component="diversity",
         weight=0.0,
@@ -137,7 +137,7 @@ def _bearing(settings: RewardSettings, constitution: ConstitutionSettings) -> It
 
 
 def weights_version(parts: Sequence[Part]) -> str:
-    """16 hex digits that change with anything in the weight set: of SHA-256 over its canonical JSON."""
+    """16 hex digits of SHA-256 over the canonical JSON of the weight set: any change of it changes them."""
     canonical = rfc8785.dumps([part.model_dump(mode="json") for part in parts])
     return hashlib.sha256(canonical).hexdigest()[:16]
 

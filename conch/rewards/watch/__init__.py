@@ -1,4 +1,4 @@
-"""Watchers against reward hacking: what the newest experiences of an agent look like beside the earlier ones."""
+"""Watchers against reward hacking: statistics of an agent's newest experiences compared with earlier ones."""
 
 from conch.rewards.watch.figures import rank_shift, variance_shares
 from conch.rewards.watch.fold import CONSUMER, VERSION, AlarmChange, fold

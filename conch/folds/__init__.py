@@ -1,1 +1,1 @@
-"""What every fold shares: the order of an agent's acts, the deduplication of fingerprints, fast model construction."""
+"""Shared parts of the pure folds: order of an agent's acts, fingerprint deduplication, fast model construction."""

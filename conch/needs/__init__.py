@@ -1,4 +1,4 @@
-"""Needs: what there is, how it changes with what happens, what that is worth."""
+"""Needs: satisfaction levels of an agent, their changes by its events, and the reward for a change."""
 
 from conch.needs.fold import SCORER, VERSION, NeedsMeasure, NeedsState, fold, initial_state
 from conch.needs.rules import counted_reward, delta_reward, most_pressing, pressing

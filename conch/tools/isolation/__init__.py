@@ -1,1 +1,1 @@
-"""The sandbox: bubblewrap and control groups around a program, limits on it, and its end."""
+"""Process isolation: bubblewrap, control groups, resource limits, and the killing of all descendants."""

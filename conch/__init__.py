@@ -1,5 +1,4 @@
-"""Conch's core library: the agent's cycle, minds, tools, bus, consumer runtime, experience store, configuration,
-CLI."""
+"""Conch's core: the agent's cycle, minds, tools, bus, consumer runtime, experience store, configuration, CLI."""
 
 import os
 import sys

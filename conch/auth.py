@@ -125,8 +125,7 @@ class LoginTokens:
     # -- sessions and the token of programs --------------------------------------------------------------------------
 
     def key(self) -> bytes:
-        """The key that signs this home's sessions, generated once. Raises HomeError where it cannot be read or
-        stored."""
+        """The key that signs this home's sessions, generated once. Raises HomeError if it cannot be read or stored."""
         try:
             key = bytes.fromhex(self._kept("key", secrets.token_hex(KEY_BYTES)))
         except ValueError:
@@ -200,8 +199,7 @@ class LoginTokens:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Enter the tokens' directory, created if missing; it must belong to the owner. Each failure is one
-        sentence."""
+        """Enter the tokens' directory, created if missing, owned by this user. Each failure is one sentence."""
         try:
             self._room.mkdir(parents=True, exist_ok=True, mode=0o700)
             for directory in (self._room, self._links, self._ended):

@@ -68,8 +68,11 @@ class FencedError(BusError):
 
 
 class ModelError(ConchError):
-    """The mind's endpoint failed. `retry_after`: seconds that it asked for, or None. `fatal`: retrying cannot help.
-    `unreachable`: there was no connection. `status`: HTTP status of a refusal, or None."""
+    """The mind's endpoint failed.
+
+    `retry_after`: seconds that it asked for, or None. `fatal`: retrying cannot help. `unreachable`: there was no
+    connection. `status`: HTTP status of a refusal, or None.
+    """
 
     exit_code = 3
 
@@ -90,8 +93,10 @@ class ModelError(ConchError):
 
 
 class JudgeError(ConchError):
-    """A judge gave no score. `passing`: a retry may succeed; `after`: seconds to wait before it, or None.
-    `unreachable`: there was no connection."""
+    """A judge gave no score.
+
+    `passing`: a retry may succeed; `after`: seconds to wait before it, or None. `unreachable`: there was no connection.
+    """
 
     def __init__(
         self, message: str, *, passing: bool = False, after: float | None = None, unreachable: bool = False

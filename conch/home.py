@@ -75,8 +75,8 @@ class Home:
         self.refuse_newer()
 
     def close_to_others(self) -> str | None:
-        """Remove other users' rights from a home that all users could read. Returns a sentence on what was done, or is
-        to do."""
+        """Remove other users' rights from a home that all users can read. Returns a sentence on what was done or is to
+        do."""
         found = self.path.stat()
         if not found.st_mode & 0o007:
             return None

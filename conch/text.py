@@ -107,8 +107,7 @@ _MASKS = (
     (":", r"\b\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?\b", "<time>"),
     ("", r"\d+(?:\.\d+)?", "<n>"),
 )
-"""(a character that every match contains, the pattern, its replacement), applied in order. All but the first need a
-digit."""
+"""(a character that every match contains, pattern, replacement), applied in order. All but the first need a digit."""
 _MASKS_OF_ANY = tuple((sign, re.compile(pattern), mask) for sign, pattern, mask in _MASKS)
 _MASKS_OF_ASCII = tuple((sign, re.compile(pattern, re.ASCII), mask) for sign, pattern, mask in _MASKS)
 _DIGIT = re.compile(r"\d")

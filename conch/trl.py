@@ -1,5 +1,4 @@
-"""Adapter from a rule to a reward function of TRL's trainers (GRPO and those with its interface), without TRL
-itself."""
+"""Adapter from a rule to a reward function of TRL's trainers (GRPO and those with its interface); needs no TRL."""
 
 from __future__ import annotations
 

@@ -157,15 +157,13 @@ def _is_in(root: Path, directory: Path) -> bool:
 
 
 def _holds(root: Path, path: Path) -> bool:
-    """Whether the target of `path` lies in `root`, which is resolved, or the way to it leads through something
-    there."""
+    """Whether the target of `path` lies in `root`, which is resolved, or the way to it leads through `root`."""
     *passed, end = _passed(path.absolute())
     return end.is_relative_to(root) or any(root in place.parents for place in passed)
 
 
 def _passed(path: Path, links: int = MOST_LINKS) -> Iterator[Path]:
-    """The places that a path leads through: itself with its parents resolved, and the target of each link on the
-    way."""
+    """The places on the way of a path: itself with its parents resolved, and the target of each link."""
     if path.parent == path:
         yield path
         return

@@ -18,8 +18,7 @@ _ADDRESS = re.compile(r"(?P<scheme>\w+://)(?:(?P<user>.*)@)?(?P<host>[^@]*)")
 
 @dataclass(frozen=True, repr=False)
 class Access:
-    """The address of a NATS server (or several, separated by commas) and the credentials for it, of one kind at a
-    time."""
+    """Address of a NATS server (or several, separated by commas), and one kind of credentials for it."""
 
     url: str
     """May hold `user:password@` or `token@`; of several addresses, all hold the same or none does."""
@@ -54,8 +53,8 @@ class Access:
 
     @property
     def servers(self) -> list[str]:
-        """The addresses, without a user: with one, nats-py would send no credentials to a server that another
-        announced."""
+        """The addresses without a user: from an address with one, nats-py sends no credentials to servers learnt
+        later."""
         return [_ADDRESS.sub(r"\g<scheme>\g<host>", address) for address in self.url.split(",")]
 
     @property

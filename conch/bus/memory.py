@@ -52,8 +52,7 @@ class MemoryDurableReader:
 
 
 class MemoryBus:
-    """The bus in memory; see `conch.bus.protocol.Bus`. With `most` events stored, publishers wait until some are
-    trimmed."""
+    """The bus in memory; see `conch.bus.protocol.Bus`. With `most` events stored, publishers wait for a trim."""
 
     def __init__(self, journal: MemoryJournal | None = None, *, most: int = 1_000_000) -> None:
         self.journal = journal if journal is not None else MemoryJournal()

@@ -63,8 +63,10 @@ def find_binary(named: str | None = None) -> str:
 
 
 def version_of(binary: str) -> str:
-    """The version that the nats-server at this path reports: `v2.15.1`. Raises BusUnreachableError when it cannot be
-    run, SubprocessError."""
+    """The version that the nats-server at this path reports: `v2.15.1`.
+
+    Raises BusUnreachableError if it cannot be executed, SubprocessError if it fails or takes more than 10 seconds.
+    """
     try:
         said = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
     except OSError as error:
@@ -90,8 +92,11 @@ def check_named(binary: str) -> None:
 
 
 class EmbeddedServer:
-    """One nats-server process. `start` returns when it accepts connections; `stop` when it has exited. Restarted after
-    it died, it keeps its port and token, so that clients reconnect by themselves."""
+    """One nats-server process, restartable on the same port.
+
+    `start` returns when it accepts connections; `stop` when it has exited. Restarted after it died, it keeps its port
+    and token, so that clients reconnect by themselves.
+    """
 
     def __init__(
         self,

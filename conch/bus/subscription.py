@@ -74,8 +74,7 @@ class ReceivedEvent:
 
     @property
     def event(self) -> Event:
-        """The decoded event. Raises ContractViolationError, at every call, for an invalid event or one on a wrong
-        subject."""
+        """The decoded event. Raises ContractViolationError, every time, for no event, or one on a wrong subject."""
         if self._event is None:
             try:
                 self._event = decoded(self.subject, self.data)
@@ -286,8 +285,7 @@ class Subscription:
         return found
 
     async def _catch_up(self, most: int) -> Sequence[ReceivedEvent]:
-        """Some events between `_last` and the shared position; empty once there, or where none of that stretch
-        match."""
+        """Some events between `_last` and the shared position; empty once there, or if none of that stretch match."""
         if self._past is None:
             if self._shared_events.seq <= self._last:
                 self._level = True

@@ -32,8 +32,7 @@ _EXAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     "senses": ("kitchen", {"topic": "home/kitchen/temperature", "unit": "°C"}),
     "actuators": ("lamp", {"topic": "home/lamp/set", "payloads": ["on", "off"]}),
 }
-"""For each key with structured entries, an example entry: its name, and values for the keys without a usable
-default."""
+"""For each key with structured entries an example entry: its name, and values for keys without a usable default."""
 
 
 def commented(*, workspace: Path | None = None, goals: Sequence[Goal] = ()) -> str:

@@ -171,8 +171,7 @@ class Agent:
         await self._reflect(number)
 
     async def _measure_goals(self) -> None:
-        """Measure goals before the first thought: what holds already earns no reward, and the goal is no longer
-        active."""
+        """Measure goals before the first thought: those that hold already earn no reward and are no longer active."""
         context = self._agent_context.context(None)
         new = self._baseline.new(self.memory.goals.values())
         async with self._turn(needed=bool(new)):
@@ -282,8 +281,7 @@ class Agent:
         await self._aftermath()
 
     async def _aftermath(self) -> None:
-        """Publish what follows from an action at once: the task's step, reached goals, an answer. A second call does
-        nothing."""
+        """Publish what follows from an action: task step, reached goals, an answer. A second call does nothing."""
         act = self.memory.taken
         assert act is not None
         if act.episode is not None and not self.memory.step_told:

@@ -17,8 +17,11 @@ SHOWN = 300
 
 
 class GoalBaseline:
-    """The measure of each goal before an action of this process: what held already, or came about while the agent was
-    not running, earns no reward. A check that cannot be run is tried again before the next action."""
+    """The measure of each goal before an action of this process.
+
+    What held already, or came about while the agent was not running, earns no reward. A check that cannot be run is
+    tried again before the next action.
+    """
 
     def __init__(self) -> None:
         self._measured: dict[str, float] = {}

@@ -47,8 +47,7 @@ _TABLES: Final = (
 
 
 class JudgeCache:
-    """The cache file of one judge. Calls run in a thread of their own, one at a time: a slow disk never blocks the
-    loop.
+    """The cache file of one judge. Its calls never block the event loop: they run in a thread, one at a time.
 
     What is written survives the end of this process; a power cut may lose the last seconds, and then those questions
     are asked again. Several processes may share the file. A file that is damaged, or is not such a cache, is renamed

@@ -21,8 +21,7 @@ Ask = Callable[[JudgeQuestion], Awaitable[str]]
 """Asks a model; returns its raw answer. Raises JudgeError on failure, `passing` where a retry may succeed."""
 
 BACKOFF = (0.5, 8.0)
-"""Back-off in seconds: bound of the first wait, doubling up to the last; each wait is between half its bound and
-all."""
+"""Back-off in seconds: bound of the first wait, doubling up to the last; each wait is half to all of its bound."""
 MOST_WAIT = 60.0
 """Seconds: an endpoint that asks for a longer wait ends the question."""
 
@@ -71,8 +70,7 @@ async def score_with_llm_judge(
 
 
 async def judged(trajectory: Trajectory, config: JudgeConfig) -> Judgement:
-    """The model's judgement of this trajectory, without a cache. Raises JudgeError. Cancelled, nothing is left
-    behind."""
+    """The model's judgement of this trajectory, without a cache. Raises JudgeError. Cancelling has no side effect."""
     question = question_of(trajectory, config.rubric)
     return await answered(config, question, lambda answer: read_judgement(answer, trajectory.messages))
 

@@ -65,8 +65,7 @@ class LinUCB:
         self.choices = 0
         self._theta: Floats = np.zeros(self.size)
         self._half: Floats | None = None
-        """The upper triangle of A, from the choices with a reward, row by row; None: the ridge on the diagonal
-        alone."""
+        """The upper triangle of A, from the choices with a reward, row by row; None: only the ridge on the diagonal."""
         self._inverse: Floats | None = None
         """The inverse of A, [d, d]; None: not computed yet, as is `_theta`."""
         self._waiting: dict[int, Sparse] = {}

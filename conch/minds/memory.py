@@ -20,8 +20,7 @@ from conch.minds.templates import TEMPLATES
 ALPHA = 0.08
 RIDGE = 0.03
 GAMMA = 0.998
-"""Discount of the bandit. Measured over ten seeds of 300 cycles in the default workspace; nearby values do about as
-well."""
+"""Discount of the bandit. Measured over ten seeds of 300 cycles in the default workspace; nearby values do as well."""
 DECISIONS = 256
 """Decisions kept until their reward comes or is corrected."""
 WORDS = 2000

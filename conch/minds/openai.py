@@ -18,8 +18,7 @@ from conch_schemas import ExperienceRecorded
 QUIET_SECONDS = 5.0
 """Seconds of retries before a temporary failure is reported."""
 BACKOFF = (0.5, 30.0)
-"""Back-off in seconds: bound of the first wait, doubling up to the last; each wait is between half its bound and
-all."""
+"""Back-off in seconds: bound of the first wait, doubling up to the last; each wait is half to all of its bound."""
 
 
 class OpenAIMind:
@@ -59,8 +58,7 @@ class OpenAIMind:
         return self._settings.model
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """The reply. Raises ModelError: `fatal` where the request itself is refused; `retry_after` as the endpoint
-        asked."""
+        """The reply. Raises ModelError: `fatal` if the request itself is refused; `retry_after` as requested."""
         started = time.monotonic()
         async with self._line.turns:  # waiting for a slot does not count as the endpoint's time
             reply = await self._in_time(prompt)

@@ -120,8 +120,7 @@ class Mind(Protocol):
         ...
 
     def learn(self, experience: ExperienceRecorded) -> None:
-        """Learn from a recorded experience. The same revision twice changes nothing; a later one corrects. Never
-        raises."""
+        """Learn from a recorded experience. The same revision changes nothing; a later one corrects. Never raises."""
         ...
 
     async def close(self) -> None:

@@ -66,8 +66,7 @@ class ReflexMind:
         return self._model
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """A thought with verifiable claims, one filled template, or a review of best and worst paid. Takes about 1
-        ms."""
+        """A thought with verifiable claims, a filled template, or a review of the best and worst paid; about 1 ms."""
         started = time.perf_counter()
         self._notice(prompt.situation)
         text = self._text(prompt)

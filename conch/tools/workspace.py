@@ -44,9 +44,11 @@ class WorkspaceEntry(NamedTuple):
 
 
 class Workspace:
-    """The files below `root`. Paths are relative, with `/`; symbolic links are never followed, special files never
-    opened. Every directory is opened relative to its parent's descriptor, so replacing one by a link meanwhile has no
-    effect. Raises OutsideError for a path that would leave, ToolError for what cannot be done.
+    """The files below `root`, with access confined to it.
+
+    Paths are relative, with `/`; symbolic links are never followed, special files never opened. Every directory is
+    opened relative to its parent's descriptor, so replacing one by a link meanwhile has no effect. Raises OutsideError
+    for a path that would leave, ToolError for what cannot be done.
     """
 
     def __init__(self, root: Path, max_file_bytes: int) -> None:
@@ -124,8 +126,7 @@ class Workspace:
                 os.unlink(name, dir_fd=parent)
 
     def walk(self, path: str) -> Iterator[WorkspaceEntry]:
-        """Everything below the directory, MAX_DEPTH deep, without the content of `.git`; a directory before its
-        content."""
+        """Everything below the directory, MAX_DEPTH deep, without `.git`'s content; a directory before its content."""
         with self.directory(path) as descriptor:
             yield from _walk(descriptor, "", MAX_DEPTH)
 

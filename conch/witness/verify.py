@@ -20,8 +20,7 @@ class MarkProblem:
     """One violation found in a chain."""
 
     kind: Kind
-    """`unlinked`: a link without an earlier source. `unwitnessed`: an act or a score without a mark (the tail was
-    cut)."""
+    """`unlinked`: a link without an earlier source. `unwitnessed`: an act or a score without a mark (a cut tail)."""
     agent: str | None
     """None where there is no mark."""
     sequence: int | None

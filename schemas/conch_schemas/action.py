@@ -75,8 +75,7 @@ class GoalCheck(Value):
     statement: str
     """The goal's statement."""
     outcome: GoalOutcome
-    """`partial`: the measure rose above its best so far. `error`: the check could not be run; the goal's state is
-    unknown."""
+    """`partial`: the measure rose above its best so far. `error`: the check could not be run; it shows nothing."""
     measure: float
     """The check's measure, 0..1 (1 = achieved)."""
     best: float

@@ -19,8 +19,7 @@ def trace_of(action_id: str) -> str:
 
 
 def traceparent_of(action_id: str, event_id: str) -> str:
-    """The `traceparent` of an event of an action: the trace is the action's, the span is derived from the event's
-    id."""
+    """The `traceparent` of an action's event: the trace is the action's, the span is derived from the event's id."""
     return f"00-{trace_of(action_id)}-{_span(event_id)}-01"
 
 

@@ -53,8 +53,7 @@ ANSWERS = 16
 
 
 class JetStreamBus:
-    """The bus on JetStream; see `conch.bus.protocol.Bus`. Makes its stream and bucket on entry where they are
-    missing."""
+    """The bus on JetStream; see `conch.bus.protocol.Bus`. Makes its stream and bucket on entry if they are missing."""
 
     def __init__(
         self,

@@ -32,8 +32,8 @@ _WITHOUT: dict[str, Any] = {
     "max_msg_size": -1,
     "max_consumers": -1,
 }
-"""Settings that our streams must not have. `persist_mode: async` acknowledges before it writes, whatever
-sync_interval."""
+"""Settings that our streams must not have. With `persist_mode: async` the server acknowledges before it writes,
+under every sync_interval."""
 _HARMLESS: dict[str, tuple[Any, ...]] = {"persist_mode": ("default", ""), "max_msg_size": (0,), "max_consumers": (0,)}
 """Values with the same meaning as the default."""
 _NANOSECONDS = ("duplicate_window", "max_age")
@@ -69,8 +69,7 @@ def check_stream(asked: Mapping[str, Any], echoed: Mapping[str, Any]) -> None:
 
 
 def changed(asked: Mapping[str, Any], echoed: Mapping[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
-    """Which of these fields are not as asked for, with the values to set: fields that may be updated on our own
-    stream."""
+    """The fields that are not as asked for, with the values to set: those that may be updated on our own stream."""
     return {
         field: asked[field]
         for field in fields

@@ -166,8 +166,7 @@ class Connection:
         self._waiting: dict[bytes, tuple[str, asyncio.Future[ServerReply]]] = {}
         self._numbers = itertools.count(1)
         self.inbox = b""
-        """Prefix of the reply subjects. A token follows: a number for publish acknowledgements, `r` and a number
-        otherwise."""
+        """Prefix of the reply subjects. A token follows: a number for publish acknowledgements, else `r` and one."""
         self.acknowledged: Callable[[bytes, bytes, bytes], None] = lambda token, header, data: None
         """Takes (token, header, data) of an answer to a publish."""
         self._last_error = ""
@@ -284,8 +283,7 @@ class Connection:
             log.debug("bus.unsubscribe_failed", error=str(error))
 
     def write(self, frames: bytes) -> None:
-        """Write frames to the connection, in order with all other writes. Raises LostReplyError without a
-        connection."""
+        """Write frames to the connection, in order with all other writes. Raises LostReplyError if there is none."""
         client = self.client
         if not self.connected or client._flush_queue is None:
             raise LostReplyError("there is no connection")

@@ -47,8 +47,7 @@ _FOR_A_WHILE = {"batch": BATCH, "expires": 60 * _SECOND, "idle_heartbeat": int(H
 
 
 class PullReader:
-    """A pull reader; see `conch.bus.protocol.Reader`. `ends`: at the end of the stream `get` returns nothing at
-    once."""
+    """A pull reader; see `conch.bus.protocol.Reader`. `ends`: at the stream's end `get` returns nothing at once."""
 
     def __init__(
         self,

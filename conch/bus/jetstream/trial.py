@@ -102,8 +102,7 @@ async def _nowhere(_subjects: set[str], _ids: set[str], _after: int) -> dict[str
 
 @asynccontextmanager
 async def _stream(connection: Connection, room: int, *, strict: bool, replicas: int) -> AsyncIterator[tuple[str, str]]:
-    """(name, subject) of a temporary stream; it is deleted on leaving, together with those that killed runs left
-    behind."""
+    """(name, subject) of a temporary stream, deleted on leaving; streams that killed runs left are deleted as well."""
     await _remove_old(connection)
     token = secrets.token_hex(4)
     name, subject = f"{PREFIX}{token}", f"conch-trial.{token}"
@@ -125,8 +124,7 @@ async def _remove_old(connection: Connection) -> None:
 
 
 def fsync_seconds(directory: Path) -> float:
-    """Seconds that one write of 4 KiB with fsync takes on this disk: the median of SYNCS. Raises OSError if it
-    fails."""
+    """Seconds of one write of 4 KiB with fsync on this disk: the median of SYNCS. Raises OSError if it fails."""
     file = directory / f".trial.{os.getpid()}"
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

@@ -24,8 +24,7 @@ _VERSION = b"NATS/1.0"
 
 
 class WireParser:
-    """Replaces nats-py's parser, with the same methods. `takes`: the function for each subscription's messages, by
-    number."""
+    """Replaces nats-py's parser, with the same methods. `takes`: handler of each subscription's messages, by number."""
 
     def __init__(self, client: Any) -> None:
         self._client = client

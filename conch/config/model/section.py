@@ -11,8 +11,10 @@ WEIGHT_TOLERANCE = 1e-6
 
 
 class SettingsSection(BaseModel):
-    """A frozen section of the settings; unknown keys are refused, and so is a text with a NUL: no path, address or key
-    can contain one."""
+    """A frozen section of the settings; unknown keys are refused, and so is a text with a NUL.
+
+    No path, address or key can contain a NUL.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 

@@ -1,5 +1,4 @@
-"""Runs several agents in one process, with one reader of the stream and one schedule of checkpoints; failures are
-isolated.
+"""Runs several agents in one process with one reader, one checkpoint schedule, and isolated failures.
 
 Two processes that host the same agent (after a home was copied, say) never run an action twice: an intent is stored
 under the cycle's own id before anything is run, and the second process's intent is another content under that id. A

@@ -34,8 +34,7 @@ class PublishWatch:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Enter while one event is being stored. Cancelled or failed, the report stands until events are stored
-        again."""
+        """Enter while an event is being stored. Cancelled or failed, the report stands until events are stored."""
         loop, before = asyncio.get_running_loop(), self._shared_events.seq
         begun = loop.time()
         timer: asyncio.TimerHandle

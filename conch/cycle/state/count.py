@@ -15,8 +15,7 @@ ON_DISK_EVERY = 500
 
 
 class CycleCount:
-    """The counter file. Written with each cycle, in place, so that it also works on a full disk; errors are only
-    logged."""
+    """The counter file. Written with each cycle, in place, so that it also works on a full disk; errors are logged."""
 
     def __init__(self, agent_dir: Path) -> None:
         self._file = agent_dir / "cycles"

@@ -32,8 +32,7 @@ def is_task(goal: Goal) -> bool:
 
 
 def progressed(memory: AgentMemory, act: ActionTaken) -> dict[str, Any]:
-    """The data of `task.progressed` after an action of a task in the memory. A check that could not be run gives no
-    rate."""
+    """The data of `task.progressed` after an action of a task in the memory; no rate if its check could not be run."""
     assert act.episode is not None
     told = (check for check in act.goals if check.goal == act.episode and check.outcome != "error")
     return {

@@ -1,5 +1,6 @@
-"""Combinators: rules made of rules. Each is a rule itself, so they nest: `Sequential(Gate(compiles, 1.0),
-WeightedSum(…))`.
+"""Combinators: rules made of rules. Each is a rule itself, so they nest.
+
+For example `Sequential(Gate(compiles, 1.0), WeightedSum(…))`.
 
 Where an inner rule fails, the combination fails: it raises ContractError or TimeoutError, which `verdict` makes a
 status.
@@ -19,8 +20,10 @@ T = TypeVar("T")
 
 
 class Sequential(Generic[T]):
-    """Runs rules in order, the cheapest first: the first that returns 0 ends it with 0, and no later one runs;
-    otherwise the last one's value counts. A rule that is not applicable is skipped; if all are, the result is None.
+    """Runs rules in order, the cheapest first, until one returns 0.
+
+    The first that returns 0 ends it with 0, and no later one runs; otherwise the last one's value counts. A rule that
+    is not applicable is skipped; if all are, the result is None.
 
     Raises ConfigError without rules.
     """

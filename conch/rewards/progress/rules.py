@@ -36,8 +36,7 @@ class ProgressStep(NamedTuple):
 
 
 def step(prev: Mapping[str, Any], curr: Mapping[str, Any]) -> ProgressStep:
-    """The step from `prev` to `curr`. Where neither names a phase, the dominant role decides whether it moved
-    forward."""
+    """The step from `prev` to `curr`. If neither names a phase, the dominant role decides whether it moved forward."""
     rate = _number(curr.get("test_pass_rate")) - _number(prev.get("test_pass_rate"))
     tokens = _number(curr.get("tokens_used")) - _number(prev.get("tokens_used"))
     advance, switch = _advanced(prev, curr), curr.get("switch_committed") is True

@@ -47,8 +47,7 @@ ERRORS: Final = 2.0
 BACK: Final = 0.2
 """Share of the way back from the bound that a figure must go for its alarm to end."""
 LEAST_SPREAD: Final = 0.05
-"""Least standard deviation of a varying total: in an agent that never fails, needs and exploration make it
-0.03–0.05."""
+"""Least standard deviation of a varying total: without failures, needs and exploration make it 0.03–0.05."""
 CONTENT: Final = 0.9
 """Share of its range above which a held-out score raises no alarm."""
 

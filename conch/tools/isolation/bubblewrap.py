@@ -88,8 +88,7 @@ def _python() -> Path | None:
 
 
 def _python_binds() -> list[str]:
-    """Mounts of its programs and libraries alone: the prefix may be ~/.local, with all of the user's files beside
-    them."""
+    """Mounts of its programs and libraries alone: the prefix may be ~/.local, with all of the user's files in it."""
     own = _python()
     parts = [own / name for name in ("bin", "lib", "lib64", "include")] if own else []
     return [word for part in parts if part.is_dir() for word in ("--ro-bind", str(part), str(part))]

@@ -175,8 +175,7 @@ def _reading(descriptor: int, take: Callable[[], object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _watching(pid: int, died: Callable[[], object]) -> Iterator[bool]:
-    """Call `died` when the process has died; yields False where that is not observable (it is gone, or not on
-    Linux)."""
+    """Call `died` when the process has died; yields False if that is not observable (it is gone, or not Linux)."""
     try:
         descriptor = os.pidfd_open(pid)
     except (OSError, AttributeError):

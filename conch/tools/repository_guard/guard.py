@@ -19,8 +19,8 @@ class GitGuard:
         self._opening: asyncio.Task[tuple[WorkspaceRepository, frozenset[bytes]]] | None = None
 
     async def begin(self) -> list[str]:
-        """Options for bubblewrap: mounts over the workspace. Raises ToolError or OSError as WorkspaceRepository
-        does."""
+        """Options for bubblewrap: mounts over the workspace. Raises ToolError or OSError as
+        `WorkspaceRepository.open`."""
         self._opening = asyncio.create_task(asyncio.to_thread(self._open))
         repository, _ = await asyncio.shield(self._opening)
         return repository.mounts(INSIDE)

@@ -16,7 +16,10 @@ from conch.values import Values
 
 @dataclass(frozen=True)
 class AgentContext:
-    """The dependencies of one agent. The caller that makes it closes what it opened."""
+    """The dependencies of one agent: subscription, mind, tools, notes, workspace, settings, values.
+
+    The caller that makes it closes what it opened.
+    """
 
     shared_events: SharedSubscription
     mind: Mind

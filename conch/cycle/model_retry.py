@@ -29,7 +29,7 @@ _DOUBLINGS = 6
 
 
 class ModelRetry:
-    """The waiting of one agent. `limit`: tokens that it may use in an hour; None: any number."""
+    """Retries and waits of one agent. `limit`: tokens that it may use in an hour; None: any number."""
 
     def __init__(self, control: Control, limit: int | None) -> None:
         self._control, self._limit = control, limit

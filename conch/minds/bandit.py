@@ -45,7 +45,7 @@ class Sparse(NamedTuple):
 
 @dataclass
 class LinUCB:
-    """The posterior of a ridge regression over d features.
+    """The bandit's model: the posterior of a ridge regression over d features.
 
     The expectation is learnt from the rewards received; the confidence bound of a choice shrinks as soon as it is made,
     so that choices with late rewards are not repeated meanwhile.

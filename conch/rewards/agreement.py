@@ -17,7 +17,7 @@ FEWEST: Final = 3
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement over the acts that both scored, in one order."""
+    """How far two scorers agree on the acts that both scored, given in one order."""
 
     count: int
     equal: float | None

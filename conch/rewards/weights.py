@@ -89,7 +89,7 @@ def weight_set(
     watched = (
         Part(component=name, weight=weight, range=limits, scorer=scorer, deadline=settings.deadline)
         for name, (limits, scorer) in _WATCHED.items()
-        if (weight := weights.get(name, 0.0)) or name != "progress"  # an act without a task has none to wait for
+        if (weight := weights.get(name, 0.0)) or name != "progress"  # an act without a task has no progress
     )
     others = (
         Part(

@@ -290,7 +290,7 @@ class JetStreamBus:
         answering: set[asyncio.Task[None]] = set()
         room = asyncio.Semaphore(ANSWERS)
 
-        async def asked(message: Msg) -> None:  # nats-py waits for it before the next: the work is a task of its own
+        async def asked(message: Msg) -> None:  # nats-py waits for it before the next one: the work is a task
             if message.reply.startswith("$JS.ACK."):
                 return  # an event: a reader can have it delivered to any subject
             await room.acquire()

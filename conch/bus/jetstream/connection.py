@@ -79,7 +79,7 @@ class _Client(Client):
         """Report the disconnect at once and drop unsent bytes: waiting for a stopped server to take them never ends."""
         self._lost()
         self._drop()
-        with contextlib.suppress(asyncio.InvalidStateError):  # its own end, told twice when it is closed meanwhile
+        with contextlib.suppress(asyncio.InvalidStateError):  # its end is reported twice if it is closed meanwhile
             await super()._attempt_reconnect()
 
     async def _connect_to_server(self, s: Any) -> None:

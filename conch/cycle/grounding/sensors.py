@@ -19,7 +19,7 @@ UNCONFIGURED = SenseSettings(topic="-")
 
 
 class SensorReading(BaseModel):
-    """The last reading of a sensor."""
+    """The last reading of a sensor: value, unit and time of receipt."""
 
     model_config = ConfigDict(frozen=True)
 

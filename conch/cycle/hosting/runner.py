@@ -21,7 +21,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True)
 class RunStart:
-    """The agent's state when its run began: a restarted process goes on to the same end."""
+    """The agent's state when its run began, so that a restarted process runs to the same last cycle."""
 
     until: int | None
     """The cycle to end before; None: no end."""
@@ -30,7 +30,7 @@ class RunStart:
 
 
 class AgentRunner:
-    """Runs one agent of a process. Its failures stay its own."""
+    """Runs one agent of a process. Its failures do not affect the other agents."""
 
     def __init__(
         self,

@@ -46,7 +46,7 @@ class Sequential(Generic[T]):
 
 @dataclass(frozen=True)
 class Gate(Generic[T]):
-    """The rule's value where it reaches `threshold`, else 0."""
+    """A threshold on a rule: its value from `threshold` on, otherwise 0."""
 
     rule: Rule[T]
     threshold: float

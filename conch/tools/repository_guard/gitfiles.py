@@ -118,7 +118,7 @@ def index_names(content: bytes) -> Iterator[str]:
     while place < len(content) - 20:
         signature, length = struct.unpack_from(">4sI", content, place)
         if signature[:1].islower():
-            raise ValueError(signature)  # one that changes what the entries mean: a part of the index in another file
+            raise ValueError(signature)  # it changes what entries mean: a part of it is in another file
         place += 8 + length
 
 

@@ -57,7 +57,7 @@ class WorkspaceRepository:
         git = workspace / ".git"
         with contextlib.suppress(OSError):
             if workspace.stat().st_uid == os.geteuid():
-                workspace.chmod(workspace.stat().st_mode | 0o700)  # else a program would do so, and make `.git` itself
+                workspace.chmod(workspace.stat().st_mode | 0o700)  # else a program would, and make `.git` itself
         try:
             git.mkdir()
         except FileExistsError:

@@ -47,7 +47,7 @@ class LoginTokens:
         self._links = self._room / "links"
         self._ended = self._room / "ended"
 
-    # -- links -------------------------------------------------------------------------------------------------------
+    # -- login links -------------------------------------------------------------------------------------------------
 
     def link(self, now: float) -> str:
         """A token that admits one login within LINK_SECONDS. Older links are deleted meanwhile.
@@ -85,7 +85,7 @@ class LoginTokens:
         """Named by the token's digest: a backup of the home contains no token."""
         return self._links / _digest(token)
 
-    # -- sessions that were ended --------------------------------------------------------------------------------------
+    # -- revoked sessions ----------------------------------------------------------------------------------------------
 
     def end(self, session: str, now: float) -> None:
         """Revoke this signed session, in all processes of this home and across restarts. A second call does nothing.
@@ -165,7 +165,7 @@ class LoginTokens:
             _refuse_shared(file, 0o600)
             return file.read_text(encoding="ascii", errors="replace").strip()
 
-    # -- where the page is -------------------------------------------------------------------------------------------
+    # -- the page's address ------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def shown_at(self, address: str) -> Iterator[None]:

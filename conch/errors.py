@@ -36,7 +36,7 @@ class UsageError(ConchError):
 
 
 class ConfigError(UsageError):
-    """The configuration is wrong."""
+    """The configuration is invalid."""
 
 
 class HomeError(ConchError):

@@ -31,7 +31,7 @@ _PYTHON: dict[ArgumentType, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a tool."""
+    """One argument of a tool: name, type, allowed values."""
 
     name: str
     type: ArgumentType = "string"

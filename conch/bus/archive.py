@@ -40,13 +40,13 @@ class ArchivedStream(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     name: str
-    """The stream's."""
+    """The stream's name."""
     config: dict[str, Any]
     """As the server described it."""
     state: dict[str, Any]
     """Sequences, messages and bytes at the moment of the snapshot."""
     size: int = Field(ge=0)
-    """Bytes of the member."""
+    """Bytes of its zip member."""
     sha256: str
 
 
@@ -58,13 +58,13 @@ class ArchiveManifest(BaseModel):
     format: int
     made: datetime
     version: str
-    """Of Conch."""
+    """Version of Conch."""
     server: str
-    """Of the nats-server."""
+    """Version of the nats-server."""
     agents: dict[Annotated[str, Field(pattern=AGENT_PATTERN)], Annotated[str, Field(pattern=_UUID)]]
     """Name -> UUID of the home's agents, whose events the stream holds."""
     parts: tuple[ArchivedStream, ...]
-    """In the order in which they were taken."""
+    """The streams, in the order in which they were packed."""
 
     def part(self, stream: str) -> ArchivedStream:
         """The entry of this stream. Raises ConchError when it is not there."""

@@ -20,7 +20,7 @@ from conch.errors import BusUnreachableError, ConfigError
 from conch.files import read_plain
 
 MOST_BYTES = 2**20
-"""Of a file of keys or credentials."""
+"""Most bytes of a file of keys or credentials."""
 _JWT = re.compile(r"BEGIN NATS USER JWT-+\s+(\S+)")
 _SEED = re.compile(r"BEGIN USER NKEY SEED-+\s+(\S+)")
 

@@ -133,7 +133,7 @@ class MemoryBus:
         return self.journal.events.get(seq)
 
     async def state(self) -> StreamState:
-        """What the journal holds."""
+        """First and last sequence, size and epoch of the journal."""
         journal = self.journal
         size = sum(len(event.data) for event in journal.events.values())
         return StreamState(journal.first, journal.last, len(journal.events), size, journal.epoch)
@@ -174,7 +174,7 @@ class MemoryBus:
         return self.journal.revision
 
     async def keys(self) -> Sequence[str]:
-        """The keys there are."""
+        """All keys of the bucket."""
         return sorted(self.journal.bucket)
 
     async def request(self, subject: str, data: bytes, *, timeout: float) -> bytes:

@@ -141,11 +141,11 @@ class Bus(Protocol):
         ...
 
     async def state(self) -> StreamState:
-        """What the stream holds."""
+        """First and last sequence, size and epoch of the stream."""
         ...
 
     async def readers(self) -> Sequence[ReaderState]:
-        """The durables that other programs have made on the stream, by name."""
+        """The durable consumers that other programs have made on the stream, by name."""
         ...
 
     async def forget(self, name: str) -> None:
@@ -166,7 +166,7 @@ class Bus(Protocol):
         ...
 
     async def keys(self) -> Sequence[str]:
-        """The keys there are."""
+        """All keys of the bucket."""
         ...
 
     async def request(self, subject: str, data: bytes, *, timeout: float) -> bytes:

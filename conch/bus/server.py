@@ -125,7 +125,7 @@ class EmbeddedServer:
 
     @property
     def pid(self) -> int | None:
-        """Of the running child."""
+        """Process id of the running child."""
         return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     @property

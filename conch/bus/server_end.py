@@ -72,7 +72,7 @@ def _signal(number: int) -> str:
 
 
 def _words(line: str) -> str:
-    """A line of its log without the number of its process, time and level.
+    """A line of its log without process id, time and level.
 
     >>> _words("[7] 2026/11/22 21:41:51.593895 [FTL] Can't start JetStream: no room")
     "Can't start JetStream: no room"

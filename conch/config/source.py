@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 KeyPath = tuple[str | int, ...]
-"""`("goals", 0, "priority")`."""
+"""Path of a key, such as `("goals", 0, "priority")`."""
 
 
 @dataclass(frozen=True)
 class SettingsLayer:
-    """One layer of the settings."""
+    """One layer of the settings: the values of one source, with the place of each."""
 
     values: Mapping[str, Any]
     places: Mapping[KeyPath, str]
@@ -28,7 +28,7 @@ class SettingsLayer:
 
 
 def dotted(path: KeyPath) -> str:
-    """`goals[0].priority`."""
+    """A key path as text, such as `goals[0].priority`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 

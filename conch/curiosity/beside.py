@@ -23,7 +23,7 @@ _CRASHED: Final = "A crash fell between the intent and its outcome, so nobody kn
 def beside(
     drives: Drives, entropy: float, acts: int, repeats: int, settings: RewardSettings, *, known: bool
 ) -> tuple[Score, Score, Score]:
-    """`intrinsic` (0..1), `diversity` (0..1) and `repetition` (−1..0) of an act, each with a sentence that says why.
+    """`intrinsic` (0..1), `diversity` (0..1) and `repetition` (−1..0) of an act, each with an explanation.
 
     `acts` are the agent's so far: with fewer than the window of 50, diversity is not applicable, as few acts cannot be
     diverse. An act without a known outcome is not scored.

@@ -160,7 +160,7 @@ class Agent:
             if goal.id not in self.memory.known_goals:
                 await self.people_inbox.set_goal(goal, by="home")
 
-    # -- the steps ---------------------------------------------------------------------------------------------------
+    # -- the steps of a cycle ----------------------------------------------------------------------------------------
 
     async def _cycle(self, number: int) -> None:
         self._bind(number)
@@ -349,7 +349,7 @@ class Agent:
         finally:
             self._agent_context.publish_watch.release()
 
-    # -- what a mind is asked with -----------------------------------------------------------------------------------
+    # -- questions to the mind ---------------------------------------------------------------------------------------
 
     async def _asked(
         self, number: int, step: Callable[[Mind, str, Situation, int], Awaitable[T]]

@@ -33,7 +33,7 @@ class GoalBaseline:
         return [active for active in goals if active.goal.id not in self._measured]
 
     async def measure(self, new: Sequence[ActiveGoal], context: ToolContext) -> list[tuple[ActiveGoal, CheckResult]]:
-        """Those of `new` that have a baseline now, with what their checks found."""
+        """Measure the goals in `new`: returns those that now have a baseline, with the results of their checks."""
         results = await _measure(new, context)
         self._failed = {a.goal.id: r.error for a, r in zip(new, results, strict=True) if r.error is not None}
         found = [(active, result) for active, result in zip(new, results, strict=True) if result.error is None]

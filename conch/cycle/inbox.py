@@ -15,7 +15,7 @@ from conch_schemas import Goal, GoalDropped, GoalSet, MessageReceived
 MESSAGE_BYTES = 64 * 1024
 """Most bytes of a message, encoded; of a longer one head and tail are kept."""
 MOST_GOALS = 50
-"""Active goals at once: each is checked after every act that may change the workspace."""
+"""Most active goals: each is checked after every act that may change the workspace."""
 GOAL_BYTES = 8 * 1024
 """Most bytes of a goal, as JSON."""
 

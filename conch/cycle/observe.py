@@ -18,7 +18,7 @@ FRESH_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Observation:
-    """The state in which a mind was asked."""
+    """The state in which a mind is asked: the situation, and the message that waits for an answer."""
 
     situation: Situation
     message: tuple[str, str] | None

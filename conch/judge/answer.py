@@ -15,7 +15,7 @@ from conch.text import safe_text
 MOST_CHARACTERS: Final = 64 * 1024
 """Most characters of an answer; a longer one is refused."""
 EXPLANATION: Final = 500
-"""Characters of an explanation that are kept."""
+"""Most characters of an explanation; a longer one is cut."""
 _COPIED: Final = 16
 """Characters of an explanation, without white space, from which finding it in the judged text is no coincidence."""
 _BLOCK: Final = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*", re.DOTALL)

@@ -105,7 +105,7 @@ class JudgeCache:
             await asyncio.get_running_loop().run_in_executor(thread, self._close)
             thread.shutdown()
 
-    # -- in the thread -----------------------------------------------------------------------------------------------
+    # -- in the worker thread ----------------------------------------------------------------------------------------
 
     async def _do(self, work: Callable[[sqlite3.Connection], T], *, whole: bool = True) -> T:
         """`whole`: in one transaction; otherwise each statement by itself."""

@@ -14,7 +14,7 @@ from conch.text import cut, well_formed
 WHOLE_BYTES: Final = 48 * 1024
 """Most bytes of the judged text, before encoding: each message gets at most an equal share, head and tail."""
 ROLE: Final = 32
-"""Characters of a role."""
+"""Most characters of a role."""
 MOST_MESSAGES: Final = 64
 """Most messages: beyond, the first HEAD and the last are kept, with the number left out."""
 HEAD: Final = 8
@@ -26,7 +26,7 @@ _INVISIBLE: Final = re.compile(
 
 
 class FencedText(NamedTuple):
-    """A fenced text."""
+    """A text between the fence's lines, and the fence's mark."""
 
     mark: str
     """The fence's mark: 16 hex digits that occur nowhere in the text."""

@@ -42,7 +42,7 @@ _LAST: Final = "\n\nThat was all of the evidence. Answer now with the one JSON o
 
 @dataclass(frozen=True)
 class JudgeQuestion:
-    """One question to a model."""
+    """One question to a judge's model: system prompt, text and the answer's schema."""
 
     system: str
     user: str

@@ -47,7 +47,7 @@ class TestCounts:
 
     passed: int
     total: int
-    """Skipped tests are not counted."""
+    """All tests except skipped ones."""
 
 
 async def run_check(check: Check, workspace: Path, sandbox: Sandbox, timeout: float) -> CheckResult:

@@ -41,7 +41,7 @@ class ChainState(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     sequence: int = 0
-    """Of the next mark."""
+    """Sequence of the next mark."""
     previous: str = GENESIS
     """Hash of the last mark."""
     first: tuple[int, int] | None = None

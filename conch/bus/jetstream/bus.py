@@ -49,7 +49,7 @@ _CHANGED = ("max_bytes", "allow_atomic", "allow_rollup_hdrs", "num_replicas")
 _FAILED = "Nats-Service-Error"
 """Header of a reply: the responder raised."""
 ANSWERS = 16
-"""Requests of one subject that are answered at once; the next one waits."""
+"""Requests of one subject that are answered concurrently; the next one waits."""
 
 
 class JetStreamBus:
@@ -191,7 +191,7 @@ class JetStreamBus:
         return Delivery(message["seq"], message["subject"], data, _seconds(message["time"]))
 
     async def state(self) -> StreamState:
-        """What the stream holds."""
+        """First and last sequence, size and epoch of the stream."""
         info = await self._connection.api(f"STREAM.INFO.{STREAM}")
         state = info["state"]
         return StreamState(
@@ -246,7 +246,7 @@ class JetStreamBus:
             except ServerRefusalError as error:
                 if error.code in _WRONG_REVISION:
                     now = await self.get(key)
-                    # After a lost reply it may be our own write that stands there.
+                    # After a lost reply the stored value may be our own.
                     if tries > 1 and now is not None and now.value == value:
                         return now.revision
                     # In a cluster a write that is still being replicated counts already, also our own whose reply was
@@ -258,7 +258,7 @@ class JetStreamBus:
                 await asyncio.sleep(min(0.05 * tries, 1.0))
 
     async def keys(self) -> Sequence[str]:
-        """The keys there are."""
+        """All keys of the bucket."""
         return sorted({_key(subject) for subject in await self._places()} - {EPOCH})
 
     async def _places(self) -> list[str]:

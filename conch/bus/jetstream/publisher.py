@@ -96,14 +96,14 @@ class Publisher:
         self._events = self._bytes = 0
         self._numbers = itertools.count(1)
         self._held = 0
-        """Times in a row that the server had no room."""
+        """Consecutive refusals by a server without room."""
         self._hold: asyncio.TimerHandle | None = None
         self._resuming: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._closed = self._scheduled = False
         self._why = "the bus was left"
         self.seen = 0
-        """The greatest sequence that was acknowledged."""
+        """The greatest acknowledged sequence."""
 
     def start(self) -> None:
         """Take over the connection's acknowledgements. Called once, on the event loop."""
@@ -143,7 +143,7 @@ class Publisher:
             raise
         return order.answers  # type: ignore[return-value]  # all of them are answered
 
-    # -- out ---------------------------------------------------------------------------------------------------------
+    # -- sending -----------------------------------------------------------------------------------------------------
 
     def _kick(self) -> None:
         """Schedule a send: what is submitted in one iteration of the event loop is written at once."""
@@ -228,7 +228,7 @@ class Publisher:
         self._events += len(in_flight.items)
         self._bytes += in_flight.bytes
 
-    # -- back --------------------------------------------------------------------------------------------------------
+    # -- acknowledgements --------------------------------------------------------------------------------------------
 
     def _acknowledged(self, token: bytes, header: bytes, data: bytes) -> None:
         in_flight = self._sent_batches.get(token)
@@ -344,7 +344,7 @@ class Publisher:
                 self._refused(in_flight, 403, f"this user may not publish on {subject}", temporary=False)
         self._kick()
 
-    # -- once more ---------------------------------------------------------------------------------------------------
+    # -- resending ---------------------------------------------------------------------------------------------------
 
     def _put_back(self, items: Iterable[_Item]) -> None:
         """Put messages before all that wait; those whose caller has gone are dropped."""

@@ -28,14 +28,14 @@ from conch.log import get_logger
 log = get_logger(__name__)
 
 BATCH = 512
-"""Events a pull asks for; two pulls overlap."""
+"""Events that one pull asks for; two pulls overlap."""
 HEARTBEAT = 2.0
 """Seconds between the server's heartbeats on an idle pull; after three without one the reader is made again: in a
 cluster, the server that it was on has died."""
 _SECOND = 1_000_000_000
 _NO_STREAM = 10059
 EPOCH = "conch-epoch"
-"""Metadata key of the stream, and key of the bucket: its identity."""
+"""Metadata key of the stream, and key of the bucket, for the stream's identity."""
 LOOKS, LOOK_SECONDS = 10, 0.5
 """How often, and how many seconds apart, the stream is checked for what was read from it."""
 _SUBJECTS = 4096

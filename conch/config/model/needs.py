@@ -10,7 +10,7 @@ from conch.config.model.section import WEIGHT_TOLERANCE, SettingsSection
 
 
 class NeedSettings(SettingsSection):
-    """One need."""
+    """One need: its priority, start, drift and events."""
 
     priority: Annotated[float, Field(ge=0, le=1)]
     """Weight of the need, 0..1; the priorities of all needs sum to 1."""

@@ -42,7 +42,7 @@ TICK = 10.0
 """Seconds of token use that are summed into one entry."""
 MOST_TICKS = 400
 MOST_WAITING = 1000
-"""Messages that wait for an answer at most."""
+"""Most messages that wait for an answer."""
 WAITING_BYTES = 512 * 1024
 """Bytes of all waiting messages at most, as JSON: the memory is written in one piece."""
 MOST_ANSWERED = 1000
@@ -98,7 +98,7 @@ class RecentAct(_MemoryModel):
 
     cycle: int
     action: Action
-    """Its arguments as texts of at most RECENT_OUTPUT characters where they are longer."""
+    """Its arguments, each longer one as a text of at most RECENT_OUTPUT characters."""
     status: str
     output: str
 
@@ -137,7 +137,7 @@ class AgentMemory(_MemoryModel):
     known_goals: frozenset[str] = frozenset()
     """Every goal there ever was: no goal is set twice."""
     waiting: tuple[UnansweredMessage, ...] = ()
-    """The oldest first."""
+    """Messages without an answer, the oldest first."""
     answered: tuple[str, ...] = ()
     """Ids of the last messages that were answered."""
     needs: dict[str, float] = Field(default_factory=dict)

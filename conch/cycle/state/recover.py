@@ -57,7 +57,7 @@ class RecoveredAgent:
     """Sequence up to which the agent's reader has delivered everything; it begins after the checkpoint, so that the
     mind misses no experience. At most the memory's position."""
     epoch: str
-    """Of the stream."""
+    """Epoch of the stream."""
     revision: int
     """Revision of the checkpoint in the bucket; 0: there is none."""
     checkpoints: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -84,7 +84,7 @@ def _mean(rewards: Sequence[float]) -> float:
 
 
 def _deviation(rewards: Sequence[float]) -> float:
-    """The sample standard deviation; 0 of one."""
+    """The sample standard deviation; 0 for a single reward."""
     if len(rewards) < 2:
         return 0.0
     mean = _mean(rewards)

@@ -45,14 +45,14 @@ class Weighted(NamedTuple):
     """Σ weight × value over the scored parts, as in the live total; a part that is not applicable adds nothing. None
     where a part failed, as leaving it out would count it as 0, and where nothing was applicable."""
     parts: Mapping[str, Verdict]
-    """By the rules' names."""
+    """Verdicts by rule name."""
 
 
 class Batch(NamedTuple):
     """Rewards and advantages of one batch; each list is as long as the batch and in its order."""
 
     rewards: tuple[float | None, ...]
-    """The totals; of `normalize_then_sum`, relative to the group."""
+    """The totals; with `normalize_then_sum`, relative to the group."""
     parts: tuple[Mapping[str, Verdict], ...]
     advantages: tuple[float | None, ...]
     """None where there is no reward."""

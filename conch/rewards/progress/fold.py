@@ -63,7 +63,7 @@ class EpisodeLogRow(NamedTuple):
 
     episode: str
     step: int
-    """From 0."""
+    """Number of the step, from 0."""
     delta_pass_rate: float
     delta_tokens: float
     phase_advance: bool

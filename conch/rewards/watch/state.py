@@ -79,7 +79,7 @@ def is_news(state: WatchState, experience: ExperienceRecorded) -> bool:
 
 
 def with_experience(state: WatchState, experience: ExperienceRecorded, recent: int, most: int) -> WatchState:
-    """The state with the experience in stream order, limited to `most` acts; empty before it for another weight set."""
+    """The state with the experience in stream order, at most `most` acts; another weight set begins an empty state."""
     if experience.weights != state.weights:
         state = WatchState(weights=experience.weights, floor=experience.seq)
     old, place = len(state.seqs), bisect_left(state.seqs, experience.seq)

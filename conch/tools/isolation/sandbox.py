@@ -38,7 +38,8 @@ MAX_REFUSALS = 3
 """Most files of a repository named in an error."""
 
 _WATCHED = "{{ read -r _ </dev/fd/{}; kill -9 0; }} >/dev/null 2>&1 &"
-"""Kills the program's process group when the other end of a pipe, and so the agent, is gone: without bubblewrap."""
+"""Kills the program's process group when the other end of a pipe is closed, as the agent has died; bubblewrap needs no
+such watch: it does that itself."""
 
 _LIMITED = 'echo 1000 2>/dev/null >/proc/self/oom_score_adj; {} {} || exit 125; exec "$@"'
 """A shell sets the limits and then becomes the program: Python code between fork and exec may deadlock where there are

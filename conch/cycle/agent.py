@@ -343,11 +343,11 @@ class Agent:
         if not needed:
             yield
             return
-        await self.control.unless_stopped(self._agent_context.publish_watch.acquire())
+        await self.control.unless_stopped(self._agent_context.tool_slots.acquire())
         try:
             yield
         finally:
-            self._agent_context.publish_watch.release()
+            self._agent_context.tool_slots.release()
 
     # -- questions to the mind ---------------------------------------------------------------------------------------
 

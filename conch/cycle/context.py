@@ -30,7 +30,7 @@ class AgentContext:
     settings: Settings
     values: Values
     agentuid: str
-    publish_watch: asyncio.Semaphore
+    tool_slots: asyncio.Semaphore
     """Held while tools and checks run: bounds how many agents of a process act concurrently."""
     count: CycleCount | None = None
     """The counter of its cycles, where it has a home."""

@@ -62,7 +62,7 @@ class AgentFactory:
         devices = device_tools(child.settings.edge.actuators, shared_events.bus.request)
         self._toolbox, self._sandbox = Toolbox((*BUILTIN_TOOLS, *devices)), Sandbox(child.settings.tools)
         self._values = child.spec.values
-        self._publish_watch = asyncio.Semaphore(ACTING_PER_CPU * (os.cpu_count() or 1))
+        self._tool_slots = asyncio.Semaphore(ACTING_PER_CPU * (os.cpu_count() or 1))
         first_word = None if child.spec.cycles is None else GIVE_UP_SECONDS
         self._made, self._shelf = MindFactory(child.settings.mind, first_word), NotesPool()
         self._minds: dict[str, Mind] = {}
@@ -135,7 +135,7 @@ class AgentFactory:
             settings=settings,
             values=self._values,
             agentuid=agentuid,
-            publish_watch=self._publish_watch,
+            tool_slots=self._tool_slots,
             count=count,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -145,12 +146,11 @@ async def test_a_store_that_breaks_each_time_is_given_up(
     common: CommonOptions, printed: Printed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The score is on the stream, that it is not joined is said: nobody waits for ever."""
-    from conch.consumer import host
 
     def odd(*_: object, **__: object) -> None:
         raise RuntimeError("an odd act")
 
-    monkeypatch.setattr(host, "CONSUMER", Backoff((0.0,)))
+    monkeypatch.setattr(importlib.import_module("conch.consumer.host"), "CONSUMER", Backoff((0.0,)))
     monkeypatch.setattr(SqliteStore, "set_epoch", odd)
     await score(2, name="kind", value=1.0, why="it helped", common=common)
 

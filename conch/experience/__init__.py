@@ -1,38 +1,62 @@
 """Experiences: acts joined with everything that was said of them, kept as long as the disk holds."""
 
 from conch.experience.location import store_path
-from conch.experience.prune import PruneResult, RetentionLimits
-from conch.experience.queries.backfill import RecordedAct, RecordedScore, ScoredSince, ScorerVersion, UnscoredActs
+from conch.experience.models import (
+    ComponentStats,
+    CycleCounts,
+    CycleFilter,
+    ExperiencePoint,
+    ExperienceSummary,
+    PendingActs,
+    PruneResult,
+    RecordedAct,
+    RecordedScore,
+    Removal,
+    RetentionLimits,
+    ScoredSince,
+    ScorerVersion,
+    StreamLoss,
+    UnscoredActs,
+    removal_of,
+    removed_words,
+)
 from conch.experience.queries.bodies import ShownCheck, ShownLine, ShownScore
-from conch.experience.queries.charts import CycleCounts, CycleFilter, ExperiencePoint
-from conch.experience.queries.removed import Removal, removal_of, removed_words
 from conch.experience.queries.rows import cycle_row
-from conch.experience.reader import SqliteReader
-from conch.experience.sqlite import MemoryStore, SqliteStore
+from conch.experience.sqlite import MemoryStore, SqliteReader, SqliteStore
 from conch.experience.store import (
     FACTS,
-    ComponentStats,
+    BackfillReader,
+    ChainReader,
+    ChartReader,
+    CycleReader,
     ExperienceReader,
     ExperienceStore,
-    ExperienceSummary,
-    StreamLoss,
+    ExperienceWriter,
+    RetentionReader,
 )
 
 __all__ = [
     "FACTS",
+    "BackfillReader",
+    "ChainReader",
+    "ChartReader",
     "ComponentStats",
     "CycleCounts",
     "CycleFilter",
+    "CycleReader",
     "ExperiencePoint",
     "ExperienceReader",
     "ExperienceStore",
     "ExperienceSummary",
+    "ExperienceWriter",
     "MemoryStore",
+    "PendingActs",
     "PruneResult",
     "RecordedAct",
     "RecordedScore",
     "Removal",
     "RetentionLimits",
+    "RetentionReader",
     "ScoredSince",
     "ScorerVersion",
     "ShownCheck",

@@ -1,18 +1,38 @@
-"""What an experience store promises, whatever keeps the rows."""
+"""What an experience store promises, whatever keeps the rows: narrow protocols, one for each kind of use.
+
+A back end implements `ExperienceWriter`, and a reader with the parts `CycleReader`, `ChartReader`, `ChainReader`,
+`RetentionReader` and `BackfillReader`. A caller names the narrowest protocol that it needs. The contract suite
+(tests/store/contract) runs against each back end.
+
+Every method of every protocol raises StoreError where the store cannot be read or written. An answer is of one moment,
+also while a writer runs; of an iterator, each page is.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from conch.experience.prune import PruneResult, RetentionLimits
-from conch.experience.queries.backfill import RecordedAct, RecordedScore, ScoredSince, ScorerVersion, UnscoredActs
+from conch.experience.models import (
+    ComponentStats,
+    CycleCounts,
+    CycleFilter,
+    ExperiencePoint,
+    ExperienceSummary,
+    PendingActs,
+    PruneResult,
+    RecordedAct,
+    RecordedScore,
+    Removal,
+    RetentionLimits,
+    ScoredSince,
+    ScorerVersion,
+    StreamLoss,
+    UnscoredActs,
+)
 from conch.experience.queries.bodies import ShownCheck
-from conch.experience.queries.charts import CycleCounts, CycleFilter, ExperiencePoint
-from conch.experience.queries.removed import Removal
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
@@ -45,94 +65,19 @@ FACTS: tuple[type[Event], ...] = (
 """The events that the store keeps; `apply` passes over any other."""
 
 
-@dataclass(frozen=True)
-class ComponentStats:
-    """One scorer's component over the last experiences."""
+class CycleReader(Protocol):
+    """Whole experiences, acts, and what they wait for.
 
-    component: str
-    scorer: str
-    version: str
-    """The one that counted last."""
-    weight: float
-    """In the newest of these experiences."""
-    count: int
-    """Experiences that show it."""
-    scored: int
-    mean: float | None
-    """Of the scored values; None without any."""
-    p50: float | None
-    """Nearest rank, like p95, of the values of kept experiences alone; None without any."""
-    p95: float | None
-    errors: int
-    timeouts: int
-    coverage: float
-    """scored ÷ (count − not applicable); 1 where nothing was applicable."""
-
-
-@dataclass(frozen=True)
-class ExperienceSummary:
-    """The last experiences in a few numbers."""
-
-    count: int
-    """How many there are to speak of."""
-    mean_total: float | None
-    """None without any."""
-    coverage: float | None
-    """Mean; None without any."""
-    incomplete: int
-    outcomes: dict[str, int]
-    """Outcome status -> how often, most frequent first."""
-
-
-@dataclass(frozen=True)
-class PendingActs:
-    """What holds up the recording of acts."""
-
-    acts: int
-    """That wait for scores."""
-    parts: tuple[str, ...]
-    """Components that are missing, in the order of the weight set; none, where a weight set itself is."""
-
-
-@dataclass(frozen=True)
-class StreamLoss:
-    """The stream that the store read was replaced by another one: what stood on it and was not joined is gone."""
-
-    cycle: int | None
-    """The agent's last act of before; None: it had not acted."""
-    mark: int | None
-    """Sequence of its last mark of before; None: there was none."""
-
-
-class ExperienceReader(Protocol):
-    """The reading half. Any process may hold one while a writer runs, and when none does.
-
-    Every method raises StoreError where the store cannot be read; each answer is of one moment.
+    An experience is given as of its latest revision, with the reflection where that is known. A number beyond 64 bits
+    names no cycle, and as a bound counts as the largest.
     """
 
-    def position(self) -> int:
-        """The last stream sequence applied; 0 before the first."""
-        ...
-
-    def epoch(self) -> str | None:
-        """Which stream the position belongs to; None before anybody said."""
-        ...
-
-    def agents(self) -> tuple[str, ...]:
-        """Names of the agents that have acted, sorted."""
-        ...
-
-    def cycles(self, agent: str | None, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
-        """The last `limit` experiences, oldest first, each as of its latest revision, with reflection where known.
+    def last(self, agent: str | None, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
+        """The last `limit` experiences, oldest first.
 
         Of one agent in the order of cycles, `before` a cycle's number (that one left out); of all agents (None) in the
         order of `seq`, `before` a `seq`.
         """
-        ...
-
-    def points(self, agent: str, limit: int, before: int | None = None) -> list[ExperiencePoint]:
-        """The last `limit` experiences of an agent as `cycles` has them, oldest first, without their words: for charts
-        and figures of many. `before`: a cycle's number, that one left out."""
         ...
 
     def find(self, agent: str, filters: CycleFilter, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
@@ -142,24 +87,28 @@ class ExperienceReader(Protocol):
         """
         ...
 
-    def goal_checks(self, agent: str, limit: int) -> list[tuple[int, tuple[ShownCheck, ...]]]:
-        """(cycle, what each active goal's check said after it) of the last `limit` acts, oldest first."""
+    def get(self, agent: str, number: int) -> ExperienceRecorded | None:
+        """The experience of a cycle (of its last step); None while it is not recorded."""
         ...
 
-    def policies(self, agent: str, limit: int) -> list[tuple[int, str | None, float]]:
-        """(cycle, digest of the policy that acted, total) of the last `limit` experiences, oldest first."""
+    def act(self, agent: str, cycle: int) -> ActionTaken | None:
+        """The act of a cycle (of its last step), recorded or not."""
+        ...
+
+    def prompt(self, action_id: str) -> tuple[PromptMessage, ...]:
+        """What the mind was given for an action; nothing, where that is not known."""
+        ...
+
+    def cycle_of(self, action_id: str) -> int | None:
+        """The cycle of an action whose act is stored."""
+        ...
+
+    def last_cycle(self, agent: str) -> int | None:
+        """The highest cycle whose act is stored, recorded or not."""
         ...
 
     def neighbours(self, agent: str, cycle: int) -> tuple[int | None, int | None]:
         """The recorded cycles before and behind this number, which need not be recorded itself; None: there is none."""
-        ...
-
-    def tallies(self, agent: str, last: int) -> list[CycleCounts]:
-        """The last experiences, counted by outcome, kind, tool, skill and need together, the most frequent first."""
-        ...
-
-    def cycle(self, agent: str, number: int) -> ExperienceRecorded | None:
-        """The experience of a cycle (of its last step); None while it is not recorded."""
         ...
 
     def pending(self, agent: str | None = None) -> int:
@@ -170,9 +119,50 @@ class ExperienceReader(Protocol):
         """Which of the acts until then wait for their scores, and for which: of the 100 that are due first."""
         ...
 
-    def last_cycle(self, agent: str) -> int | None:
-        """The highest cycle whose act is stored, recorded or not."""
+
+class ChartReader(Protocol):
+    """Figures and columns of many cycles, without decoding whole facts: for charts, counts and tables."""
+
+    def points(self, agent: str, limit: int, before: int | None = None) -> list[ExperiencePoint]:
+        """The last `limit` experiences of an agent as `CycleReader.last` has them, oldest first, without their words: for
+        charts and figures of many. `before`: a cycle's number, that one left out."""
         ...
+
+    def goal_checks(self, agent: str, limit: int) -> list[tuple[int, tuple[ShownCheck, ...]]]:
+        """(cycle, what each active goal's check said after it) of the last `limit` acts, oldest first."""
+        ...
+
+    def policies(self, agent: str, limit: int) -> list[tuple[int, str | None, float]]:
+        """(cycle, digest of the policy that acted, total) of the last `limit` experiences, oldest first."""
+        ...
+
+    def tallies(self, agent: str, last: int) -> list[CycleCounts]:
+        """The last experiences, counted by outcome, kind, tool, skill and need together, the most frequent first."""
+        ...
+
+    def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:
+        """The last `limit` changes of needs, oldest first."""
+        ...
+
+    def weight_sets(self, agent: str) -> list[WeightsSet]:
+        """Every weight set of an agent, in the order of the stream: the last one is in force."""
+        ...
+
+    def component_stats(self, agent: str | None = None, last: int = 1000) -> list[ComponentStats]:
+        """Each component of each scorer over the last experiences, the heaviest first, then by name.
+
+        Like `figures`: where fewer than `last` experiences are kept, sums over removed ones are added, newest blocks
+        of 100 cycles first, as many as fit into `last`.
+        """
+        ...
+
+    def figures(self, agent: str | None = None, last: int = 100) -> ExperienceSummary:
+        """The last experiences of an agent, or of all agents (None), in a few numbers."""
+        ...
+
+
+class ChainReader(Protocol):
+    """The chain of marks of an agent, and the acts and scores that it has to cover."""
 
     def acts(self, agent: str) -> Iterator[tuple[str, int]]:
         """(action id, cycle) of every act stored, in the order of cycles. Read in pages: nothing blocks the writer."""
@@ -202,28 +192,31 @@ class ExperienceReader(Protocol):
         """Each time that the stream was replaced since the agent first acted, in their order."""
         ...
 
-    def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:
-        """The last `limit` changes of needs, oldest first."""
+
+class RetentionReader(Protocol):
+    """What was removed of the store, and how large it is."""
+
+    def removals(self, agent: str) -> list[Removal]:
+        """Which cycles and marks of an agent retention has removed, oldest first: a row for each day and reason."""
         ...
 
-    def weight_sets(self, agent: str) -> list[WeightsSet]:
-        """Every weight set of an agent, in the order of the stream: the last one is in force."""
+    def came_late(self) -> int:
+        """How many facts came for acts that had been removed. They change nothing."""
         ...
 
-    def component_stats(self, agent: str | None = None, last: int = 1000) -> list[ComponentStats]:
-        """Each component of each scorer over the last experiences, the heaviest first, then by name.
+    def bytes_used(self) -> int:
+        """Bytes of the store that hold something; its file may be larger, what is free in it is used again."""
+        ...
 
-        Like `figures`: where fewer than `last` experiences are kept, sums over removed ones are added, newest blocks
-        of 100 cycles first, as many as fit into `last`.
+
+class BackfillReader(Protocol):
+    """What scoring the past anew needs: which acts a scorer has not scored, and what scorers have scored."""
+
+    def unscored(self, agent: str, scorer: str | None, version: str | None, since: ScoredSince) -> UnscoredActs:
+        """The acts that this scorer has not scored in this version, as of now; a status counts as a score.
+
+        A scorer None has scored nothing: all acts are meant.
         """
-        ...
-
-    def figures(self, agent: str | None = None, last: int = 100) -> ExperienceSummary:
-        """The last experiences in a few numbers."""
-        ...
-
-    def unscored(self, agent: str, scorer: str, version: str, since: ScoredSince) -> UnscoredActs:
-        """What that scorer has said nothing of in that version, as of now; a status is something too."""
         ...
 
     def past(self, what: UnscoredActs, most: int, *, whole: bool = False) -> Iterator[list[RecordedAct]]:
@@ -233,18 +226,6 @@ class ExperienceReader(Protocol):
         `whole`: all of the agent's acts from its first one, those that are meant among them: for a rule that goes by
         what came before.
         """
-        ...
-
-    def act(self, agent: str, cycle: int) -> ActionTaken | None:
-        """The act of a cycle (of its last step), recorded or not."""
-        ...
-
-    def prompt(self, action_id: str) -> tuple[PromptMessage, ...]:
-        """What the mind was given for an action; nothing, where that is not known."""
-        ...
-
-    def cycle_of(self, action_id: str) -> int | None:
-        """The cycle of an action whose act is stored."""
         ...
 
     def versions(self, action_id: str, scorer: str, component: str) -> list[str]:
@@ -274,16 +255,48 @@ class ExperienceReader(Protocol):
         """The words that came with a score."""
         ...
 
-    def removals(self, agent: str) -> list[Removal]:
-        """Which cycles and marks of an agent retention has removed, oldest first: a row for each day and reason."""
+
+class ExperienceReader(Protocol):
+    """A store opened for reading, in parts. Any process may hold one while a writer runs, and when none does.
+
+    Any thread may use it, one at a time.
+    """
+
+    @property
+    def cycles(self) -> CycleReader:
+        """Experiences and acts."""
         ...
 
-    def came_late(self) -> int:
-        """How many facts came for acts that had been removed. They change nothing."""
+    @property
+    def charts(self) -> ChartReader:
+        """Figures and columns of many."""
         ...
 
-    def bytes_used(self) -> int:
-        """Bytes of the store that hold something; its file may be larger, what is free in it is used again."""
+    @property
+    def chain(self) -> ChainReader:
+        """Marks."""
+        ...
+
+    @property
+    def retention(self) -> RetentionReader:
+        """What was removed."""
+        ...
+
+    @property
+    def backfill(self) -> BackfillReader:
+        """Scores by scorer, and acts to score."""
+        ...
+
+    def position(self) -> int:
+        """The last stream sequence applied; 0 before the first."""
+        ...
+
+    def epoch(self) -> str | None:
+        """Which stream the position belongs to; None before the first was named."""
+        ...
+
+    def agents(self) -> tuple[str, ...]:
+        """Names of the agents that have acted, sorted."""
         ...
 
     def close(self) -> None:
@@ -291,14 +304,22 @@ class ExperienceReader(Protocol):
         ...
 
 
-class ExperienceStore(ExperienceReader, Protocol):
-    """The writing half. One writer, one thread at a time; any thread.
+class ExperienceWriter(Protocol):
+    """The writing half. One writer of a store, one thread at a time; any thread.
 
     Every write is one transaction: on an error nothing of it is there and the store can be used on.
     """
 
     duplicates: int
     """Facts applied since the store was opened that were there already. They change nothing."""
+
+    def position(self) -> int:
+        """The last stream sequence applied; 0 before the first."""
+        ...
+
+    def epoch(self) -> str | None:
+        """Which stream the position belongs to; None before the first was named."""
+        ...
 
     def set_position(self, seq: int) -> None:
         """Read the stream again from after `seq`: what was applied before is harmless to apply again."""
@@ -326,7 +347,7 @@ class ExperienceStore(ExperienceReader, Protocol):
         when every part has come, or the longest deadline of what is missing has passed; its revision rises exactly when
         a verdict (scores, total, coverage, completeness) changes. It is complete once every part has come, late or not.
 
-        Facts of an act that was removed change nothing and are counted (`came_late`).
+        Facts of an act that was removed change nothing and are counted (`RetentionReader.came_late`).
 
         Raises ContractError, with the offending `seq`, for a fact that cannot be placed (no action id, no cycle, a
         number beyond 64 bits, an act from far beyond its agent's last one): nothing of the batch is stored then.
@@ -368,3 +389,11 @@ class ExperienceStore(ExperienceReader, Protocol):
     def mark_published(self, ids: Sequence[str]) -> None:
         """These events (ids of `experience.recorded`) are on the stream. Unknown ids change nothing."""
         ...
+
+    def close(self) -> None:
+        """Let go of the store. Twice is once."""
+        ...
+
+
+class ExperienceStore(ExperienceReader, ExperienceWriter, Protocol):
+    """A store opened by its writer, which reads too what it has written."""

@@ -73,7 +73,7 @@ def agent_queue(one: DiscoveredPlugin) -> RuleBackfill:
 
 
 def wanted(store: MemoryStore, one: DiscoveredPlugin, since: ScoredSince = EVERYTHING) -> list[UnscoredActs]:
-    return [store.unscored(agent, one.name, one.version, since) for agent in store.agents()]
+    return [store.backfill.unscored(agent, one.name, one.version, since) for agent in store.agents()]
 
 
 async def scored(
@@ -111,7 +111,7 @@ async def test_the_past_is_scored_as_the_live_rule_would(store: Any, plugin: Any
     """Every act once, with the very id that the rule's consumer gives; so what was scored live is not doubled."""
     one = plugin(TONE)
     spec, worker = rule_consumer(one, timeout=10, memory_mib=512)
-    acts = [row.act for page in store.past(wanted(store, one)[0], 100) for row in page]
+    acts = [row.act for page in store.backfill.past(wanted(store, one)[0], 100) for row in page]
     async with MemoryBus() as bus:
         live = [await spec.handle(act) for act in acts[:5]]
         await worker.close()

@@ -4,8 +4,14 @@ A back end implements `ExperienceWriter`, and a reader with the parts `CycleRead
 `RetentionReader` and `BackfillReader`. A caller names the narrowest protocol that it needs. The contract suite
 (tests/store/contract) runs against each back end.
 
-Every method of every protocol raises StoreError where the store cannot be read or written. An answer is of one moment,
-also while a writer runs; of an iterator, each page is.
+What holds of every method:
+
+- It raises StoreError where the store cannot be read or written, or a row is not what was written.
+- An answer is of one moment, also while a writer runs. An iterator reads in pages, each of one moment, and blocks no
+  writer between them.
+- An agent or an action that the store does not know has no rows: the answer is empty, 0 or None, never an error.
+- A cycle is a number from 0 on. A bound beyond 64 bits counts as the largest number.
+- A `seq` is a place over all streams: the stream's sequence, raised by `set_epoch` so that it goes on rising.
 """
 
 from __future__ import annotations
@@ -68,8 +74,8 @@ FACTS: tuple[type[Event], ...] = (
 class CycleReader(Protocol):
     """Whole experiences, acts, and what they wait for.
 
-    An experience is given as of its latest revision, with the reflection where that is known. A number beyond 64 bits
-    names no cycle, and as a bound counts as the largest.
+    An experience is given as of its latest revision, with thought, claims, prompt, needs and reflection as far as
+    these are known now. Where a cycle has several acts (steps), the cycle's act is the one of the highest `seq`.
     """
 
     def last(self, agent: str | None, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
@@ -92,19 +98,19 @@ class CycleReader(Protocol):
         ...
 
     def act(self, agent: str, cycle: int) -> ActionTaken | None:
-        """The act of a cycle (of its last step), recorded or not."""
+        """The act of a cycle (of its last step), recorded as an experience or not; None while it is not stored."""
         ...
 
     def prompt(self, action_id: str) -> tuple[PromptMessage, ...]:
-        """What the mind was given for an action; nothing, where that is not known."""
+        """The messages that the model was given for an action; empty where they are not known."""
         ...
 
     def cycle_of(self, action_id: str) -> int | None:
-        """The cycle of an action whose act is stored."""
+        """The cycle of an action; None while its act is not stored."""
         ...
 
     def last_cycle(self, agent: str) -> int | None:
-        """The highest cycle whose act is stored, recorded or not."""
+        """The highest cycle whose act is stored, recorded or not; None where the agent has not acted."""
         ...
 
     def neighbours(self, agent: str, cycle: int) -> tuple[int | None, int | None]:
@@ -112,16 +118,19 @@ class CycleReader(Protocol):
         ...
 
     def pending(self, agent: str | None = None) -> int:
-        """How many acts wait for their scores: stored, not yet recorded as experiences."""
+        """How many acts of an agent (None: of all) wait for their scores: stored, not yet recorded as experiences."""
         ...
 
     def awaited(self, until: datetime) -> PendingActs:
-        """Which of the acts until then wait for their scores, and for which: of the 100 that are due first."""
+        """How many acts up to that time wait for their scores; and for which components, of the 100 that are due first."""
         ...
 
 
 class ChartReader(Protocol):
-    """Figures and columns of many cycles, without decoding whole facts: for charts, counts and tables."""
+    """Figures and columns of many cycles, without decoding whole facts: for charts, counts and tables.
+
+    The last experiences of an agent are those of its highest cycles, then of the highest `seq`.
+    """
 
     def points(self, agent: str, limit: int, before: int | None = None) -> list[ExperiencePoint]:
         """The last `limit` experiences of an agent as `CycleReader.last` has them, oldest first, without their words: for
@@ -137,7 +146,7 @@ class ChartReader(Protocol):
         ...
 
     def tallies(self, agent: str, last: int) -> list[CycleCounts]:
-        """The last experiences, counted by outcome, kind, tool, skill and need together, the most frequent first."""
+        """The last `last` experiences, counted by outcome, kind, tool, skill and need together, the most frequent first."""
         ...
 
     def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:
@@ -165,15 +174,15 @@ class ChainReader(Protocol):
     """The chain of marks of an agent, and the acts and scores that it has to cover."""
 
     def acts(self, agent: str) -> Iterator[tuple[str, int]]:
-        """(action id, cycle) of every act stored, in the order of cycles. Read in pages: nothing blocks the writer."""
+        """(action id, cycle) of every act stored, by cycle, then by action id."""
         ...
 
     def score_sets(self, agent: str) -> list[tuple[str, str]]:
-        """(action id, scorer) of everything that was scored, in the order of cycles."""
+        """Each (action id, scorer) once of which a score is stored, by cycle, then by scorer."""
         ...
 
     def marks(self, agent: str, start: int = 0) -> Iterator[Mark]:
-        """Every mark from sequence `start`, by its sequence, then in the order of the stream; read in pages.
+        """Every mark from sequence `start`, by its sequence, then in the order of the stream.
 
         A second, different mark that claims a taken sequence or a taken id is kept and comes too: it is for the
         verifier to see. Raises CheckError at a row that is no mark.
@@ -185,16 +194,17 @@ class ChainReader(Protocol):
         ...
 
     def last_mark(self, agent: str) -> int | None:
-        """The highest sequence of a mark stored."""
+        """The highest sequence of a mark stored; None where the agent has none."""
         ...
 
     def losses(self, agent: str) -> list[StreamLoss]:
-        """Each time that the stream was replaced since the agent first acted, in their order."""
+        """What the agent had on each stream that was replaced by another, the oldest stream first; streams on which it
+        had neither acted nor marks are left out."""
         ...
 
 
 class RetentionReader(Protocol):
-    """What was removed of the store, and how large it is."""
+    """What retention removed from the store, and how large the store is."""
 
     def removals(self, agent: str) -> list[Removal]:
         """Which cycles and marks of an agent retention has removed, oldest first: a row for each day and reason."""
@@ -229,62 +239,64 @@ class BackfillReader(Protocol):
         ...
 
     def versions(self, action_id: str, scorer: str, component: str) -> list[str]:
-        """In which versions a scorer has said a component of an action."""
+        """The versions in which a scorer has scored a component of an action, in no order."""
         ...
 
     def scorers(self, agent: str | None = None, since: int = 0) -> list[ScorerVersion]:
-        """Everybody who has scored anything, by component, scorer and version. Looks at every score there is; of a
-        named agent at those of its acts from the cycle `since` on. Scores of removed acts count too, unless `since` is
-        above 0."""
+        """Every scorer's versions and components with the number of scores, by component, scorer and version.
+
+        Of all agents where None is named, else of the acts of one agent from the cycle `since` on. Scores of removed
+        acts count too, unless `since` is above 0. Reads every score that it counts.
+        """
         ...
 
     def said(
         self, agent: str | None, component: str, scorer: str, version: str | None, since: ScoredSince
     ) -> list[RecordedScore]:
-        """What a scorer has said of a component, by agent, then in the order of the acts, then in that it was said in.
+        """The scores of a component by a scorer: by agent, then by the place of the act, then by that of the score.
 
-        Of all agents where None is named, in all versions where none is.
+        Of all agents where `agent` is None, in all versions where `version` is None.
         """
         ...
 
     def statuses(self, agent: str, scorer: str, since: ScoredSince) -> Counter[tuple[str, str]]:
-        """(version, status) -> acts of which a scorer has said a component so."""
+        """(version, status) -> number of acts of which the scorer has scored a component with this status."""
         ...
 
     def explanation(self, said: RecordedScore, component: str, scorer: str) -> str:
-        """The words that came with a score."""
+        """The explanation that came with a score of `said`; empty where it had none."""
         ...
 
 
 class ExperienceReader(Protocol):
-    """A store opened for reading, in parts. Any process may hold one while a writer runs, and when none does.
+    """A store opened for reading, in parts that share one connection.
 
-    Any thread may use it, one at a time.
+    Any process may hold one while a writer runs, and when none does. Any thread may use it, one at a time.
     """
 
     @property
     def cycles(self) -> CycleReader:
-        """Experiences and acts."""
+        """Whole experiences and acts."""
         ...
 
     @property
     def charts(self) -> ChartReader:
-        """Figures and columns of many."""
+        """Figures and columns of many cycles."""
         ...
 
     @property
     def chain(self) -> ChainReader:
-        """Marks."""
+        """Marks, and what they have to cover."""
         ...
 
     @property
     def retention(self) -> RetentionReader:
-        """What was removed."""
+        """What was removed, and the size."""
         ...
 
     @property
     def backfill(self) -> BackfillReader:
-        """Scores by scorer, and acts to score."""
+        """Acts to score, and scores by scorer."""
         ...
 
     def position(self) -> int:

@@ -29,7 +29,7 @@ class Forgetful(MemoryStore):
     """Remembers nothing between two batches: every case is read from its rows."""
 
     def apply(self, *facts: Any, **at: Any) -> Any:
-        self._known.forget()
+        self._join.known.forget()
         return super().apply(*facts, **at)
 
 

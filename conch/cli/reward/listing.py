@@ -87,9 +87,8 @@ async def show(
     """
     with reading(common, agent) as (store, name):
         scorers = store.backfill.scorers()
-        listed = reward_rows(
-            store.charts, name, LAST, await lags(common), [(one.component, one.scorer) for one in scorers]
-        )
+        scored = [(one.component, one.scorer) for one in scorers]
+        listed = reward_rows(store.charts, name, LAST, await lags(common), scored)
         rows = {row["component"]: row for row in reversed(listed)}  # of several scorers the one in the set in force
         if component not in rows:
             raise ConchError(f"nothing called {component!r} is scored here; {instead(component, rows)}")

@@ -79,7 +79,7 @@ class SqliteCycles:
         self._file = file
 
     def last(self, agent: str | None, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
-        bound = LARGEST if before is None else before
+        bound = LARGEST if before is None else in_64_bits(before)
         with self._file.snapshot():
             if agent is None:
                 rows = self._file.rows(_LAST_OF_ALL, bound, limit)

@@ -122,7 +122,7 @@ class CycleReader(Protocol):
         ...
 
     def awaited(self, until: datetime) -> PendingActs:
-        """How many acts up to that time wait for their scores; and for which components, of the 100 that are due first."""
+        """How many acts up to that time wait for scores, and for which components, of the 100 that are due first."""
         ...
 
 
@@ -133,8 +133,10 @@ class ChartReader(Protocol):
     """
 
     def points(self, agent: str, limit: int, before: int | None = None) -> list[ExperiencePoint]:
-        """The last `limit` experiences of an agent as `CycleReader.last` has them, oldest first, without their words: for
-        charts and figures of many. `before`: a cycle's number, that one left out."""
+        """The last `limit` experiences of an agent as `CycleReader.last` has them, oldest first, without their words.
+
+        `before`: a cycle's number, that one left out.
+        """
         ...
 
     def goal_checks(self, agent: str, limit: int) -> list[tuple[int, tuple[ShownCheck, ...]]]:
@@ -146,7 +148,7 @@ class ChartReader(Protocol):
         ...
 
     def tallies(self, agent: str, last: int) -> list[CycleCounts]:
-        """The last `last` experiences, counted by outcome, kind, tool, skill and need together, the most frequent first."""
+        """The last experiences, counted by outcome, kind, tool, skill and need together, the most frequent first."""
         ...
 
     def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:

@@ -341,10 +341,10 @@ async def test_an_act_that_a_judge_does_not_answer_about_stays_unscored(store: A
     another: Any = SimpleNamespace(name="judge-kind", version="10")
     judge: Any = FakeJudge(2, 3)
     async with MemoryBus() as bus:
-        some: Any = JudgeBackfill(judge, store, "9", 4)
+        some: Any = JudgeBackfill(judge, store.cycles, "9", 4)
         await scored(bus, store, one, [some])
         events = await said(bus)
-        none: Any = JudgeBackfill(judge, store, "9", 4)
+        none: Any = JudgeBackfill(judge, store.cycles, "9", 4)
         with pytest.raises(ExceptionGroup) as raised:  # of one page or more: several are asked about side by side
             await scored(bus, store, another, [_silent(none)])
 

@@ -63,12 +63,12 @@ async def test_a_persons_score_counts_where_the_weights_of_then_expect_it(
     assert (first["score"]["version"], second["score"]["version"]) == ("1", "2")
     assert "the weight set of then pays nothing for kind" in early
     with SqliteReader(home.path / "store.db") as store:
-        act = store.act("echo", 2)
+        act = store.cycles.act("echo", 2)
         assert act is not None
-        assert sorted(store.versions(str(act.action_id), "human", "kind")) == ["1", "2"]
-        [shown] = [one for one in store.cycle("echo", 2).scores if one.component == "kind"]  # type: ignore[union-attr]
+        assert sorted(store.backfill.versions(str(act.action_id), "human", "kind")) == ["1", "2"]
+        [shown] = [one for one in store.cycles.get("echo", 2).scores if one.component == "kind"]  # type: ignore[union-attr]
         assert (shown.value, shown.weight, shown.explanation) == (-1.0, 0.5, "it did not")
-        assert [mark.domain for mark in store.marks_of("echo", str(act.action_id))].count("score") >= 2
+        assert [mark.domain for mark in store.chain.marks_of("echo", str(act.action_id))].count("score") >= 2
     async with open_bus(home, Settings()) as bus:
         events = await said(bus)
     assert {event.action_id for event in events} >= {act.action_id}

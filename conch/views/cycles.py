@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_serializer
 
 from conch.experience.queries import BUILTIN_SCORERS, PHASES
 from conch.views.base import View
@@ -58,6 +58,13 @@ class CycleRow(View):
     """Digest of the acting policy."""
     ms: dict[str, float]
     """Milliseconds of each phase; `reflect` is 0 until the reflection is known."""
+
+    @field_serializer("action", mode="wrap")
+    def _as_said(self, action: Action, serialize):  # type: ignore[no-untyped-def]  # an annotation would be its schema
+        """The action as the mind said it; what its tool declares of it stays in the event."""
+        shown = serialize(action)
+        shown.pop("declared_effect", None)
+        return shown
 
 
 class WholeCycle(CycleRow):

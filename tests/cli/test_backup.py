@@ -310,7 +310,7 @@ async def test_a_restore_that_fails_on_the_way_leaves_what_was_there(
             raise BusError("insufficient storage")
         return await whole(connection, config, *rest)
 
-    monkeypatch.setattr(transfer, "unpack", half)
+    monkeypatch.setattr("conch.bus.jetstream.unpack", half)
     with pytest.raises(ConchError, match="nothing of it is there: KV_conch: insufficient storage") as refusal:
         await backup.restore(file, force=True, common=common)
 
@@ -352,7 +352,7 @@ async def test_a_server_of_ones_own_is_restored_as_well(
         return await whole(connection, config, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(transfer, "unpack", half)
+        patch.setattr("conch.bus.jetstream.unpack", half)
         with pytest.raises(ConchError, match="nothing of it is there: KV_conch: insufficient storage"):
             await backup.restore(file, force=True, common=common)
     async with open_bus(home, common.settings()) as bus:

@@ -262,7 +262,7 @@ async def test_a_machine_without_nats_server_has_no_bus(tmp_path: Path, monkeypa
 
 async def test_an_old_nats_server_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It works, slowly."""
-    monkeypatch.setattr("conch.bus.server.version_of", lambda _: "v2.9.25-beta.1")
+    monkeypatch.setattr("conch.bus.version_of", lambda _: "v2.9.25-beta.1")
 
     assert (await checks.bus(Home(tmp_path), Settings())).status == "warning"
 

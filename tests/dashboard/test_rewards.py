@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from playwright.async_api import Page, expect
 
-from conch.bus.checkpoints import state_key
+from conch.bus.checkpoints import encode_state, state_key
 from conch.experience import ExperiencePoint, ShownLine, ShownScore, SqliteReader
 from conch.requests.human_score import said_score
 from conch.rewards.watch import CONSUMER, MEANINGS, ActiveAlarm, WatchState
@@ -119,8 +118,8 @@ async def test_weight_sets_are_listed_with_what_changed(dashboard: Dashboard) ->
 async def test_an_alarm_says_what_it_means_and_what_to_do(dashboard: Dashboard) -> None:
     """Its sentence, its figure with the bounds, and what is to be done."""
     active = ActiveAlarm("falling_entropy", None, 7, 0.298, 0.3, "diversity is low", ())
-    state = {"state": WatchState(active=(active,)).model_dump(mode="json")}
-    await dashboard.bus.put(state_key(CONSUMER, "echo"), json.dumps(state).encode(), revision=0)
+    state = encode_state(WatchState(active=(active,)), 1, "")
+    await dashboard.bus.put(state_key(CONSUMER, "echo"), state, revision=0)
 
     [said] = [one.text for one in (await page(dashboard)).all("p", role="alert", class_="bad")]
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from conch import curiosity, needs, rewards
+from conch import curiosity, needs, rewards, rules
 from conch.actions import Argument, Registry, ToolSpec, parse
 from conch.config import BUILTIN_WEIGHTS
 from conch.judge import JudgeConfig, JudgeQuestion, judge_key, score_with_llm_judge
@@ -252,6 +252,6 @@ OPS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "cache_key": lambda given: compose.cache_key(given["messages"]),
     "cache_key_equal": lambda given: compose.cache_key(given["a"]) == compose.cache_key(given["b"]),
     "judge_calls": _judge_calls,
-    "weights_accepted": lambda given: rewards.sums_to_one(given["weights"], given.get("tolerance", 1e-6)),
+    "weights_accepted": lambda given: rules.sums_to_one(given["weights"], given.get("tolerance", 1e-6)),
 }
 """By the name of the op."""

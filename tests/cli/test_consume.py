@@ -23,6 +23,7 @@ from conch.errors import ConchError
 from conch.home import Home
 from conch.processes import supervisor
 from conch.retry import Backoff
+from conch.run_info import BusLocation, RunInfo
 
 pytestmark = pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens:UserWarning")
 NOWHERE = "nats://127.0.0.1:9"
@@ -99,7 +100,8 @@ def test_what_keeps_no_place_may_run_beside_the_runs_own(
     """It goes on to the bus, which is not there; whatever has a place is refused before, with what to do."""
     monkeypatch.setenv("CONCH_OTEL__ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("CONCH_EDGE__BRIDGE", "mqtt://127.0.0.1:9")
-    monkeypatch.setattr(Home, "running", lambda _: {"consumers": [name], "bus": {"url": NOWHERE}})
+    run = RunInfo(pid=os.getpid(), consumers=(name,), bus=BusLocation(url=NOWHERE))
+    monkeypatch.setattr(Home, "running", lambda _: run)
 
     code, said = refused(name)
 

@@ -36,9 +36,9 @@ HEAD = """
 import asyncio
 from pydantic import BaseModel
 from conch import consumer, follow, service
-from conch.bus import Feed
+from conch.bus import SharedSubscription
 from conch.config import Settings
-from conch.consumer import ServiceContext, Tally
+from conch.consumer import ConsumerCounts, ServiceContext
 from conch_schemas import ActionTaken, AlarmRaised, CycleReflected
 
 def said(cause, name, text):
@@ -104,10 +104,10 @@ class Clock:
     name = "clock"
 
     def __init__(self, context: ServiceContext) -> None:
-        self.tally, self._report = Tally(), context.report
+        self.tally, self._report = ConsumerCounts(), context.report
 
-    async def run(self, feed: Feed, stop: asyncio.Event) -> None:
-        async with feed.bus.serve("conch.ctl._clock.time", self._answer), asyncio.TaskGroup() as group:
+    async def run(self, shared: SharedSubscription, stop: asyncio.Event) -> None:
+        async with shared.bus.serve("conch.ctl._clock.time", self._answer), asyncio.TaskGroup() as group:
             ticking = group.create_task(self._tick())
             await stop.wait()
             ticking.cancel()

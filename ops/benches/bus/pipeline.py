@@ -23,7 +23,7 @@ from bus.stage import Passed, unstalled
 from bus.stream import Stream, opened, whole
 from conch.bus import OutgoingMessage
 from conch.config import BusSettings, Settings
-from conch.consumer.plugins.discover import DiscoveredPlugin
+from conch.consumer.plugins.discover import PluginRow
 from conch.processes import messages
 from conch_schemas import type_filter
 
@@ -123,7 +123,7 @@ def begin(mode: Mode, server: Server, home: str, running: ExitStack) -> list[Chi
 def conch_consumers(server: Server, home: str, *, metrics: bool = False) -> AbstractContextManager[Child]:
     """The process that a run's supervisor starts, told what that tells it; of the built-in consumers the five."""
     settings = Settings(bus=BusSettings(durability="strict" if server.strict else "fast"))
-    spec = messages.ConsumersStart[DiscoveredPlugin](
+    spec = messages.ConsumersStart[PluginRow](
         settings=settings,
         home=Path(home),
         access=server.access,

@@ -14,7 +14,7 @@ import pytest
 from conch.bus import shared_subscription
 from conch.bus.checkpoints import position_key
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
-from conch.consumer.runtime import loop as run_module
+from conch.consumer.runtime import ownership
 from conch_schemas import ActionTaken, ConsumerFailed, CycleReflected, encode, subject_of
 
 Handle = Callable[[ActionTaken], Awaitable[Any]]
@@ -220,7 +220,7 @@ async def test_one_that_lost_its_place_meanwhile_says_nothing(
         late = Gates(1)
         async with run(bus, beside(late)):
             await until(lambda: late.begun == [1])
-            monkeypatch.setattr(run_module, "SURE_SECONDS", -1.0)
+            monkeypatch.setattr(ownership, "SURE_SECONDS", -1.0)
             handle.gates[1].set()
             await asyncio.wait([first])
             assert await facts(bus, CycleReflected) == []

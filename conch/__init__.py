@@ -27,19 +27,26 @@ except Exception:  # pydantic looks for plug-ins of its own when it makes a mode
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
 
 # At once, not when first used: `conch.consumer` is a package as well, and the later import of the two would win.
-from conch.consumer.declare import consumer, service
-from conch.consumer.follow import follow
+from conch.consumer import consumer, follow, service
 from conch.errors import ConchError
 from conch.rules import rule
 
 if TYPE_CHECKING:
     from conch.bus import MemoryBus
     from conch.config import Settings
-    from conch.library.buses import connect, local_bus
-    from conch.library.reading import HomeReader, open
-    from conch.library.running import consuming, running
-    from conch.library.runs import AgentRun, Run
-    from conch.library.subscription import Subscription, publish, subscribe
+    from conch.library import (
+        AgentRun,
+        HomeReader,
+        Run,
+        Subscription,
+        connect,
+        consuming,
+        local_bus,
+        open,
+        publish,
+        running,
+        subscribe,
+    )
     from conch.minds import Completion, Mind, Prompt
 
 __all__ = [
@@ -67,22 +74,22 @@ __all__ = [
 ]
 
 _WHERE = {
-    "AgentRun": "conch.library.runs",
+    "AgentRun": "conch.library",
     "Completion": "conch.minds",
-    "HomeReader": "conch.library.reading",
+    "HomeReader": "conch.library",
     "MemoryBus": "conch.bus",
     "Mind": "conch.minds",
     "Prompt": "conch.minds",
-    "Run": "conch.library.runs",
+    "Run": "conch.library",
     "Settings": "conch.config",
-    "Subscription": "conch.library.subscription",
-    "connect": "conch.library.buses",
-    "consuming": "conch.library.running",
-    "local_bus": "conch.library.buses",
-    "open": "conch.library.reading",
-    "publish": "conch.library.subscription",
-    "running": "conch.library.running",
-    "subscribe": "conch.library.subscription",
+    "Subscription": "conch.library",
+    "connect": "conch.library",
+    "consuming": "conch.library",
+    "local_bus": "conch.library",
+    "open": "conch.library",
+    "publish": "conch.library",
+    "running": "conch.library",
+    "subscribe": "conch.library",
 }
 """The module of each name that is imported when it is first used."""
 

@@ -9,9 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from conch.errors import ContractError
+from conch.integrations import act_of, asking, name_of, trajectory_of
 from conch.log import get_logger
-from conch.offline import act_of, asking, name_of, trajectory_of
-from conch.rules import Batch, Rule, Trajectory, WeightedRewardConfig, rule_of, score_batch
+from conch.rules import (
+    Batch,
+    Rule,
+    Trajectory,
+    WeightedRewardConfig,
+    rule_of,
+    score_batch,
+)
 from conch_schemas import ActionTaken
 
 log = get_logger(__name__)
@@ -24,10 +31,10 @@ _NO_COLUMNS = frozenset({"prompts", "completions", "completion_ids"})
 def as_reward_func(rule: Rule[Any], subject: type[ActionTaken] | type[Trajectory] = ActionTaken) -> RewardFunc:
     """`f(prompts, completions, **columns) -> list[float | None]`, one value for each completion, in their order.
 
-    Prompts and completions are texts or lists of messages. `rule` is given each reply as an act (`conch.offline.act_of`
-    says which columns make it richer, `outcome` and `tools` above all), or with `subject=Trajectory` as a conversation
-    whose facts are the columns. A column is a list as long as the completions; what else the trainer hands over (its
-    state, its loggers) is left alone.
+    Prompts and completions are texts or lists of messages. `rule` is given each reply as an act
+    (`conch.integrations.offline.act_of` says which columns make it richer, `outcome` and `tools` above all), or with
+    `subject=Trajectory` as a conversation whose facts are the columns. A column is a list as long as the completions;
+    what else the trainer hands over (its state, its loggers) is left alone.
 
     None stands where there is no score: the rule says not applicable, raises, returns what is no finite number or lies
     outside its declared range, or takes longer than it declares; TRL counts None as missing, never as 0. Failures are

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from conch.bus.server import find_binary
+from conch.bus import find_binary
 from conch.config import Settings
 from conch.errors import BusUnreachableError, UsageError
 from conch.experience import store_path

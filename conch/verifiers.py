@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from conch.errors import ContractError
-from conch.offline import act_of, asking, name_of, trajectory_of
+from conch.integrations import act_of, asking, name_of, trajectory_of
 from conch.rules import Rule, Trajectory, required, verdict
 from conch_schemas import ActionTaken
 
@@ -16,9 +16,10 @@ def as_rubric_func(
 ) -> Callable[..., Awaitable[float]]:
     """`await f(prompt, completion, answer, state, info, **kwargs) -> float`, of one rollout.
 
-    The columns of `conch.offline.act_of` are looked for in `info` and among the keyword arguments; a Trajectory has
-    all of them, the answer and the rollout's state as facts. Raises ContractError (TimeoutError: out of time) where
-    there is no score, also where the rule is not applicable: a rubric logs that and goes on by its own reading.
+    The columns of `conch.integrations.offline.act_of` are looked for in `info` and among the keyword arguments; a
+    Trajectory has all of them, the answer and the rollout's state as facts. Raises ContractError (TimeoutError: out of
+    time) where there is no score, also where the rule is not applicable: a rubric logs that and goes on by its own
+    reading.
     """
 
     def make(rollout: tuple[Any, Any, dict[str, Any], dict[str, Any]]) -> ActionTaken | Trajectory:

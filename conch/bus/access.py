@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from conch.bus import identity, tls
-from conch.config.mask import masked
+from conch.config import masked
 from conch.config.model import BusSettings, Settings
 from conch.errors import ConfigError
 from conch.home import Home

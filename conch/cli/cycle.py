@@ -11,7 +11,7 @@ from conch.cli.options import COMMON, AgentName, Limit, reading, reading_all
 from conch.errors import ConchError
 from conch.experience import removed_words
 from conch.text import safe_text
-from conch.views.line import action_words, scored_words, signed, total_ms, urgent_need
+from conch.views import action_words, scored_words, signed, total_ms, urgent_need
 from conch_schemas import ActionTaken, ExperienceRecorded, Mark, ScoredPart, trace_id
 
 app = App(name="cycle", help="What the agent did, cycle by cycle.")
@@ -26,7 +26,7 @@ def list_(*, limit: Limit = 20, agent: AgentName = None, common: CommonOptions =
     with reading_all(common, agent) as (store, name):
         found = store.cycles(name, limit)
     if common.json:
-        from conch.views.cycles import cycles_shown
+        from conch.views import cycles_shown
 
         emit(cycles_shown(found))
         return
@@ -55,7 +55,7 @@ def show(cycle: int, /, *, agent: AgentName = None, common: CommonOptions = COMM
             raise ConchError(f"{missing}: conch cycle list shows the last ones")
         marks, act = store.marks_of(name, str(experience.action_id)), store.act(name, cycle)
     if common.json:
-        from conch.views.cycles import Cycle, whole_row
+        from conch.views import Cycle, whole_row
 
         emit(Cycle(cycle=whole_row(experience, marks)))
     else:
@@ -151,7 +151,7 @@ def _score(score: ScoredPart) -> str:
 
 
 def _principles(act: ActionTaken | None, marks: Sequence[Mark]) -> Iterator[str]:
-    from conch.views.principles import principles  # only here: lists do without the rules
+    from conch.views import principles  # only here: lists do without the rules
 
     scores = principles(act, marks)
     if scores:

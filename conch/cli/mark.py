@@ -13,10 +13,12 @@ from conch.cli.options import COMMON, AgentName, Limit, reading
 from conch.errors import CheckError, ConchError, HomeBusyError, HomeError
 from conch.experience import Removal
 from conch.text import safe_text
-from conch.views.marks import MarkShown, last_marks, marks_shown
-from conch.views.verification import (
+from conch.views import (
+    MarkShown,
     VerifiedLocally,
     chain_start,
+    last_marks,
+    marks_shown,
     removed_marks_words,
     unmarked_yet,
     verification,

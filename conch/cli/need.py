@@ -11,7 +11,7 @@ from conch.cli.options import COMMON, AgentName, Limit, reading
 from conch_schemas import NeedsChanged
 
 if TYPE_CHECKING:
-    from conch.views.needs import NeedRow
+    from conch.views import NeedRow
 
 app = App(name="need", help="What the agent needs, and how satisfied it is.")
 
@@ -20,7 +20,7 @@ app = App(name="need", help="What the agent needs, and how satisfied it is.")
 def list_(*, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """Every need with its satisfaction (0 starved, 1 satisfied), the most pressing marked."""
     from conch.experience import store_path
-    from conch.views.needs import needs_shown
+    from conch.views import needs_shown
 
     settings, last = common.settings(), None
     if store_path(settings.store.url, common.existing().path).exists():
@@ -47,7 +47,7 @@ def history(*, limit: Limit = 20, agent: AgentName = None, common: CommonOptions
     with reading(common, agent) as (store, name):
         changes = store.needs_history(name, limit)
     if common.json:
-        from conch.views.needs import changes_shown
+        from conch.views import changes_shown
 
         emit(changes_shown(changes))
         return

@@ -8,7 +8,7 @@ from typing import Final
 from conch.config import RewardSettings
 from conch.curiosity.rules import repetition_penalty
 from conch.curiosity.state import LATEST, RECENT
-from conch.folds.models import maker
+from conch.folds import maker
 from conch_schemas import Drives, Score
 
 SCORER: Final = "curiosity"

@@ -51,9 +51,7 @@ from conch.curiosity.state import (
     CuriosityState,
     Sighting,
 )
-from conch.folds.dedupe import Digests, act_fingerprint, holds, new_information, with_new
-from conch.folds.models import evolve
-from conch.folds.order import is_new
+from conch.folds import Digests, act_fingerprint, evolve, holds, is_new, new_information, with_new
 from conch_schemas import ActionTaken, Drives, GoalSet, MessageReceived, Score
 
 EXPLORATION_RANGE: Final = (0.0, 1.0)

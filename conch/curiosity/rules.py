@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Final, Literal
 
-from conch.folds.models import valid
+from conch.folds import valid
 from conch_schemas import Drives
 
 Discovery = Literal["new_tool", "new_information", "novel_problem_solved"]

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from conch.folds.dedupe import Digests
+from conch.folds import Digests
 
 HALF_LIFE: Final = 50
 """Acts after which having met something counts half."""

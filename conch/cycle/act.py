@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from conch.cycle.effects import touched
 from conch.cycle.goals import GoalBaseline
+from conch.cycle.state.effects import touched
 from conch.cycle.state.memory import ActiveGoal, AgentMemory
 from conch.text import cut
 from conch.tools import Toolbox, ToolContext

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from conch.actions import Registry, parse
 from conch.cycle.prompts import deciding
-from conch.minds.protocol import Completion, Mind, Situation
+from conch.minds import Completion, Mind, Situation
 from conch_schemas import Action, PromptMessage
 
 

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from conch.cycle.state.memory import ActiveGoal
-from conch.tools import ToolContext, run_check
-from conch.tools.checks import CheckResult
+from conch.tools import CheckResult, ToolContext, run_check
 from conch_schemas import GoalCheck, GoalOutcome
 
 CHECKS_AT_ONCE = 4

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 
 from conch.cycle.grounding.sensors import in_words
-from conch.minds.protocol import Prompt, Purpose, Situation
+from conch.minds import Prompt, Purpose, Situation
 from conch.values import Values
 from conch_schemas import PromptMessage
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from conch.cycle.prompts import reflecting
-from conch.minds.protocol import Mind, Situation
+from conch.minds import Mind, Situation
 from conch_schemas import Usage
 
 

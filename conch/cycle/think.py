@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from conch.cycle.prompts import thinking
-from conch.minds.protocol import Completion, Mind, Situation
+from conch.minds import Completion, Mind, Situation
 
 
 @dataclass(frozen=True)

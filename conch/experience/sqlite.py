@@ -24,8 +24,7 @@ from conch.experience.reader import SqliteReader
 from conch.experience.store import FACTS
 from conch.experience.transaction import JoinTransaction, stamp
 from conch.experience.write_batch import among
-from conch.folds.models import json_of
-from conch.folds.order import is_new
+from conch.folds import is_new, json_of
 from conch_schemas import (
     ActionDecided,
     ActionTaken,

@@ -13,7 +13,7 @@ from conch.experience.assemble import ExperienceContext, ExperienceVerdict, asse
 from conch.experience.columns import act_columns, least_satisfied
 from conch.experience.join_case import JoinCase, takes
 from conch.experience.write_batch import Row, WriteBatch
-from conch.folds.models import evolve, json_of
+from conch.folds import evolve, json_of
 from conch_schemas import (
     ActionDecided,
     ActionTaken,

@@ -10,7 +10,7 @@ from typing import Any, Final
 from conch.config import JudgeSettings, MindSettings
 from conch.errors import JudgeError, ModelError
 from conch.judge.question import JudgeQuestion
-from conch.minds.endpoint import ChatEndpoint, ConnectionPool, StreamedReply, TransientError
+from conch.minds import ChatEndpoint, ConnectionPool, StreamedReply, TransientError
 from conch.text import well_formed
 
 MAX_TOKENS: Final = 4096

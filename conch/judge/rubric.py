@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from conch.config.named import read_named
+from conch.config import read_named
 from conch.errors import ConfigError
 
 MOST_BYTES: Final = 64 * 1024

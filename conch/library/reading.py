@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from conch.config.load import load
+from conch.config import load
 from conch.errors import HomeError, UsageError
 from conch.experience import ExperienceReader, ScoredSince, SqliteReader, store_path
 from conch.home import Home

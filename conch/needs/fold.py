@@ -9,9 +9,7 @@ from typing import Final, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from conch.config import NeedsSettings
-from conch.folds.dedupe import Digests, new_information
-from conch.folds.models import evolve
-from conch.folds.order import is_new
+from conch.folds import Digests, evolve, is_new, new_information
 from conch.needs.rules import counted_reward, delta_reward, most_pressing
 from conch.needs.table import NeedsTable, needs_of
 from conch_schemas import ActionTaken, NeedChange, RewardAssigned, Score

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, overload
 
-from conch.actions import Argument, Effects, ToolSpec
-from conch.actions.registry import ArgumentType
+from conch.actions import Argument, ArgumentType, Effects, ToolSpec
 from conch.config import ToolSettings
 from conch.errors import ContractError
 from conch.tools.isolation.sandbox import Sandbox

@@ -4,7 +4,6 @@ in_force(settings.values)        the values of a run; raises ConfigError where t
 values.guard(action)             why a guardrail blocks this decision, or None; asked before anything is done
 """
 
-from conch.values.file import BUILTIN, in_force, read_values
-from conch.values.model import Guardrail, Values
+import lazy_loader
 
-__all__ = ["BUILTIN", "Guardrail", "Values", "in_force", "read_values"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from conch.config.named import read_named
-from conch.config.source import KeyPath, dotted
-from conch.config.yaml_file import YamlDocument
+from conch.config import KeyPath, YamlDocument, dotted, read_named
 from conch.errors import ConfigError
 from conch.values.model import Values
 

@@ -10,22 +10,19 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, GetJsonSchemaHandler, SerializerFunctionWrapHandler, model_serializer
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
 
 from conch.auth import LoginTokens
 from conch.bus import Bus
 from conch.config import Settings
-from conch.consumer.group.lag import standings
-from conch.consumer.group.membership import signs
-from conch.consumer.operations.alarms import watched
-from conch.consumer.operations.retention import look
-from conch.consumer.plugins.builtin import builtin_names
-from conch.consumer.runtime.dead_letters import open_dead_letters
+from conch.consumer.group import signs, standings
+from conch.consumer.operations import look, watched
+from conch.consumer.plugins import builtin_names
+from conch.consumer.runtime import open_dead_letters
 from conch.disk import disk_use
 from conch.errors import BusError
 from conch.experience import ComponentStats, ExperienceReader, ExperienceSummary, store_path
 from conch.home import Home
-from conch.requests.ask import ask
+from conch.requests import ask
 from conch.rewards.watch import ActiveAlarm
 from conch.views.base import View
 from conch.views.consumers import Lag
@@ -122,7 +119,7 @@ class AgentStatus(View):
         return {name: value for name, value in handler(self).items() if name in self.model_fields_set}
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(cls, core: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         shown = handler.resolve_ref_schema(handler({**core, "serialization": None}))
         shown["required"] = ["agent", "state", "why"]
         return shown

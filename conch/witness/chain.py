@@ -8,10 +8,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from conch.folds.dedupe import Digests, holds, with_new
-from conch.folds.models import evolve, valid
-from conch.folds.order import is_new
-from conch.rewards.constitution import PRINCIPLES
+from conch.folds import Digests, evolve, holds, is_new, valid, with_new
+from conch.rewards import PRINCIPLES
 from conch.witness.canonical import content_hash, said_hash
 from conch.witness.words import Witnessed, words_for
 from conch_schemas import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from conch.folds.dedupe import Digests, with_new
+from conch.folds import Digests, with_new
 from conch.witness.chain import GENESIS, RING, ChainState, fact_digest
 from conch_schemas import Mark
 

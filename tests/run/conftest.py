@@ -213,7 +213,7 @@ class House:
         """The rows of `conch cycle list --json`, of all agents, read without starting the command."""
         with SqliteReader(self.home / "store.db") as store:
             shown = cycles_shown(store.cycles(None, 10_000))
-        found: list[dict[str, Any]] = json.loads(json.dumps(shown, default=str))["cycles"]
+        found: list[dict[str, Any]] = json.loads(json.dumps(shown.document(), default=str))["cycles"]
         return found
 
     def script(self, *replies: str, name: str = "script.txt") -> str:

@@ -24,16 +24,23 @@ from conch.cli.progress import counting
 from conch.cli.reward.backfilled import BackfillResult, tell
 from conch.cli.reward.history import RecordedHistory, When, history, since
 from conch.config import BUILTIN_COMPONENTS, Settings
-from conch.consumer.plugins.backfill import BackfillWorker, JudgeBackfill, PureConsumerBackfill, RuleBackfill, rescore
-from conch.consumer.plugins.builtin import builtin_services, reserved
-from conch.consumer.plugins.discover import discover, rules_of
-from conch.consumer.service import ServiceContext
-from conch.consumer.spec import ConsumerSpec
+from conch.consumer import ConsumerSpec, ServiceContext
+from conch.consumer.plugins import (
+    BackfillWorker,
+    JudgeBackfill,
+    PureConsumerBackfill,
+    RuleBackfill,
+    builtin_services,
+    discover,
+    rescore,
+    reserved,
+    rules_of,
+)
 from conch.errors import ConchError, UsageError
 from conch.experience import ExperienceReader, ScoredSince, UnscoredActs
 from conch.home import Home
 from conch.judge import Judge
-from conch.processes.child import innermost
+from conch.processes import innermost
 from conch.rules import RuleInfo
 from conch.text import instead
 from conch_schemas import BUILTIN_SCORER, RewardAssigned

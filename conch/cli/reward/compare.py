@@ -13,15 +13,12 @@ from conch.cli.common import CommonOptions, emit, table, tell
 from conch.cli.options import COMMON, AgentName, reading_all
 from conch.cli.reward.history import When, since
 from conch.errors import UsageError
-from conch.experience import ExperienceReader, RecordedScore, ScoredSince, ScorerVersion
-from conch.experience.assemble import precedence
+from conch.experience import ExperienceReader, RecordedScore, ScoredSince, ScorerVersion, precedence
 from conch.text import instead
-from conch.views.line import signed
-from conch.views.rules import ComparedAct, ComparedScore, ComparedSide, Comparison
-from conch.views.words import range_words
+from conch.views import ComparedAct, ComparedScore, ComparedSide, Comparison, range_words, signed
 
 if TYPE_CHECKING:
-    from conch.rewards.agreement import Agreement
+    from conch.rewards import Agreement
 
 Most = Annotated[int, Parameter(validator=Number(gte=0), help="Cycles to show, those that differ most.")]
 
@@ -66,7 +63,7 @@ def compare(
     b
         Another, or another version of it.
     """
-    from conch.rewards.agreement import agreement
+    from conch.rewards import agreement
 
     began = since(since_)
     with reading_all(common, agent) as (store, named):

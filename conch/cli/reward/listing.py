@@ -9,19 +9,21 @@ from conch.cli.options import COMMON, AgentName, Limit, reading
 from conch.config import BUILTIN_COMPONENTS
 from conch.errors import BusError, ConchError
 from conch.experience import ScoredSince
-from conch.needs.fold import HUMAN_SCORER
+from conch.needs import HUMAN_SCORER
 from conch.text import instead, safe_text
-from conch.views.line import signed
-from conch.views.rewards import (
+from conch.views import (
     ComponentDetail,
     ComponentScore,
     PastWeight,
     RewardRow,
     RewardShown,
+    range_words,
     reward_rows,
     rewards_shown,
+    role_words,
+    share_words,
+    signed,
 )
-from conch.views.words import range_words, role_words, share_words
 from conch_schemas import WeightsSet
 
 if TYPE_CHECKING:
@@ -120,7 +122,7 @@ async def show(
 
 async def lags(common: CommonOptions) -> dict[str, int]:
     """Events that wait for each consumer; nothing without a bus, or where it does not answer, which is said."""
-    from conch.consumer.group.lag import standings
+    from conch.consumer.group import standings
 
     home, settings = common.where(), common.settings()
     if home.running() is None and settings.bus.url is None:
@@ -154,8 +156,7 @@ def _said_range(scorers: Sequence[ScorerVersion], component: str, scorer: str) -
 
 def _whence(common: CommonOptions, component: str, scorer: str) -> dict[str, str | None]:
     """Where what this scorer says of a component comes from, and what it says of itself."""
-    from conch.consumer.plugins.builtin import reserved
-    from conch.consumer.plugins.discover import discover, rules_of
+    from conch.consumer.plugins import discover, reserved, rules_of
 
     if component in BUILTIN_COMPONENTS:
         return {"origin": "Conch", "doc": BUILT_IN[component]}

@@ -12,10 +12,10 @@ from conch.cli.people_facts import names_in, several
 from conch.cli.reward.history import RecordedHistory, history
 from conch.errors import UsageError
 from conch.experience import removed_words
-from conch.needs.fold import HUMAN_SCORER
-from conch.requests.human_score import next_number, refuse_score, said_score, score_range
+from conch.needs import HUMAN_SCORER
+from conch.requests import next_number, refuse_score, said_score, score_range
 from conch.text import well_formed
-from conch.views.line import signed
+from conch.views import signed
 from conch_schemas import ActionTaken, RewardAssigned, encode, subject_of
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _tell(
 ) -> None:
     score = said.scores[0]
     if common.json:
-        from conch.views.requests import scored_shown
+        from conch.views import scored_shown
 
         total = None if before is None else before.total
         emit(scored_shown(said, total) if after is None else scored_shown(said, total, after.total, after.revision))

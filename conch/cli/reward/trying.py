@@ -16,18 +16,22 @@ from cyclopts.validators import Number
 
 from conch.cli.common import CommonOptions, emit, quiet, say
 from conch.cli.options import COMMON, AgentName, reading
-from conch.consumer.plugins.builtin import reserved
-from conch.consumer.plugins.discover import Discovery, discover, look, together
-from conch.consumer.plugins.replay_file import recorded_acts
-from conch.consumer.plugins.rule_process import RuleWorker, own_words
-from conch.consumer.plugins.rule_state import at_first
+from conch.consumer.plugins import (
+    Discovery,
+    RuleWorker,
+    at_first,
+    discover,
+    look,
+    own_words,
+    recorded_acts,
+    reserved,
+    together,
+)
 from conch.errors import CheckError, ContractError, UsageError
 from conch.experience import ScoredSince
 from conch.rules import RuleInfo
 from conch.text import instead, safe_text
-from conch.views.line import ACTION_WIDTH, action_words, signed
-from conch.views.rules import RuleTested, TestedAct, TestedRule
-from conch.views.words import range_words
+from conch.views import ACTION_WIDTH, RuleTested, TestedAct, TestedRule, action_words, range_words, signed
 from conch_schemas import ActionTaken, Score
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from conch.errors import StoreError
 from conch.text import safe_text
 
 if TYPE_CHECKING:
-    from conch.experience.store import PendingActs
+    from conch.experience import PendingActs
 
 QUIET_SECONDS = 3.0
 """Time without a cycle's line, and of an act without its scores, that nobody wonders about."""

@@ -8,15 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conch.bus import Bus
-from conch.bus.checkpoints import STORE_OWNER, StateRecord, encode_state, state_key
-from conch.bus.newest import newest
+from conch.bus import STORE_OWNER, Bus, StateRecord, encode_state, newest, state_key
 from conch.cli.common import CommonOptions, warn
 from conch.cli.run.agents import AgentIdentity
-from conch.config import Settings
-from conch.config.mask import masked
-from conch.consumer.plugins.builtin import builtin_names, reserved
-from conch.consumer.plugins.discover import Discovery, looked_at, together
+from conch.config import Settings, masked
+from conch.consumer.plugins import Discovery, builtin_names, looked_at, reserved, together
 from conch.errors import BusError, ConchError, ContractError, UsageError
 from conch.home import Home
 from conch.text import instead
@@ -114,7 +110,7 @@ async def reconciled(
     bus: Bus, store: Path, identities: Sequence[AgentIdentity], warn: Callable[[str], None]
 ) -> list[AgentIdentity]:
     """The agents with the number that the next cycle of each has at least; and what the stream lost, said."""
-    from conch.bus.reconcile import reconcile
+    from conch.bus import reconcile
 
     opened = await asyncio.to_thread(_opened, store)
     if opened is None:
@@ -171,7 +167,7 @@ def _opened(store: Path) -> SqliteStore | None:
 
 async def set_weights(bus: Bus, identities: Sequence[AgentIdentity], settings: Settings, plugins: Discovery) -> None:
     """Say which parts an experience of each agent waits for, where that is news. Raises ConfigError."""
-    from conch.consumer.parts import expected_parts, report_weights
+    from conch.consumer import expected_parts, report_weights
 
     agents = {identity.name: identity.agentuid for identity in identities}
     await report_weights(bus, agents, expected_parts(settings, plugins), "conch run")

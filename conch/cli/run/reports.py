@@ -11,13 +11,12 @@ from conch.cli.run.describe import address
 from conch.cli.run.output import RunOutput
 from conch.cli.run.page import report_page
 from conch.cli.run.state import RunState
-from conch.config.load import chosen_file
+from conch.config import chosen_file
 from conch.config.model import METRICS_PORT
-from conch.consumer.plugins.discover import row_of
+from conch.consumer.plugins import row_of
 from conch.errors import ConchError
 from conch.home import write_whole
-from conch.processes import messages
-from conch.processes.supervisor import ChildRecord
+from conch.processes import ChildRecord, messages
 from conch.run_info import ProcessInfo, RunInfo, SetAsidePlugin
 
 CONSUMERS = "consumers"

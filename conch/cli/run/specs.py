@@ -9,8 +9,7 @@ from conch.cli.run.agents import AgentIdentity
 from conch.cli.run.describe import for_plugins
 from conch.cli.run.state import RunState
 from conch.config import Settings
-from conch.consumer.plugins.builtin import PAGE
-from conch.consumer.plugins.discover import ConsumerInfo, PluginRow
+from conch.consumer.plugins import PAGE, ConsumerInfo, PluginRow
 from conch.processes import messages
 
 

@@ -7,17 +7,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from conch.bus.access import Access
-from conch.bus.mqtt_listener import MqttListener
+from conch.bus import Access, MqttListener
 from conch.cli.common import CommonOptions
 from conch.cli.run.agents import workspace_of
 from conch.config import Settings
-from conch.consumer.plugins.builtin import wanted_builtin
-from conch.consumer.plugins.discover import ConsumerInfo, Discovery
+from conch.consumer.plugins import ConsumerInfo, Discovery, wanted_builtin
 from conch.errors import ConchError
 from conch.home import Home
-from conch.processes import messages
-from conch.processes.supervisor import ChildProcess, ChildRecord
+from conch.processes import ChildProcess, ChildRecord, messages
 from conch.rules import RuleInfo
 from conch.trusted import workspace_in
 from conch.values import Values

@@ -9,9 +9,7 @@ import signal
 from collections.abc import Sequence
 from typing import Any
 
-from conch.bus import Bus
-from conch.bus.access import Access
-from conch.bus.server import EmbeddedServer
+from conch.bus import Access, Bus, EmbeddedServer
 from conch.cli.common import CommonOptions, embedded_server
 from conch.cli.run.agents import AgentIdentity, members
 from conch.cli.run.describe import introduce, report_judges, report_plugins
@@ -27,21 +25,20 @@ from conch.cli.run.specs import ChildSpecs
 from conch.cli.run.state import RunState
 from conch.cli.run.summary import all_told
 from conch.config import Settings
-from conch.consumer.plugins.builtin import PAGE, reserved
-from conch.consumer.plugins.discover import ConsumerInfo, Discovery, PluginRow, together
+from conch.consumer.plugins import PAGE, ConsumerInfo, Discovery, PluginRow, reserved, together
 from conch.errors import ConchError
 from conch.home import Home
-from conch.processes import messages
-from conch.processes.leftovers import end_stale_sandboxes
-from conch.processes.supervisor import (
+from conch.processes import (
     SERVER,
     SILENT_SECONDS,
     ChildProcess,
     ChildRecord,
     Responsiveness,
+    end_stale_sandboxes,
     ended,
     keep_asking,
     keep_server,
+    messages,
     start_server,
 )
 from conch.retry import MOST_RESTARTS

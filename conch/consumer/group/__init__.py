@@ -1,1 +1,5 @@
 """How the workers of one consumer share its agents: positions, membership, lag."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -26,7 +26,7 @@ HANDOVER_SECONDS = 0.1
 
 
 class SharedConsumer:
-    """See `conch.consumer.service.Service`. Handles the partitions that fall to this worker."""
+    """See `conch.consumer.services.Service`. Handles the partitions that fall to this worker."""
 
     def __init__(self, spec: ConsumerSpec, members: Membership) -> None:
         self.spec, self.name = spec, spec.name

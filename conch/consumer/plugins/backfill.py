@@ -22,7 +22,7 @@ from conch.consumer.plugins.rule_state import at_first, carried_by
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError
 from conch.experience import ExperienceReader, RecordedAct, UnscoredActs
-from conch.folds.models import evolve
+from conch.folds import evolve
 from conch.judge import Judge
 from conch.rules import RuleInfo
 from conch_schemas import (

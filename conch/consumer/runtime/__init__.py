@@ -18,3 +18,7 @@ anything is published. `snapshots` stores states and position, the position last
 The loop reads no more while too many events wait or too many batches are in flight: the rest waits on the stream. When
 another copy has written a state in between, the loop discards what it holds and begins again from what is stored.
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

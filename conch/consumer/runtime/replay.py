@@ -6,9 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from conch.bus import Bus, Delivery
-from conch.bus.checkpoints import StateRecord, before_key, before_seq, letter_key
-from conch.bus.subscription import decoded
+from conch.bus import Bus, Delivery, StateRecord, before_key, before_seq, decoded, letter_key
 from conch.consumer.runtime.attempts import Attempts, awaited
 from conch.consumer.runtime.context import RuntimeContext
 from conch.consumer.runtime.dead_letters import dead_letter

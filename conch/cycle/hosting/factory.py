@@ -22,8 +22,7 @@ from conch.errors import HomeError
 from conch.home import Home
 from conch.minds import Mind, MindFactory
 from conch.processes import messages
-from conch.tools import BUILTIN_TOOLS, Notes, NotesPool, Sandbox, Toolbox
-from conch.tools.device import device_tools
+from conch.tools import BUILTIN_TOOLS, Notes, NotesPool, Sandbox, Toolbox, device_tools
 from conch.workspace import WorkspaceTemplate
 
 ACTING_PER_CPU = 4

@@ -22,7 +22,7 @@ from conch.cycle.state.checkpoint import CheckpointSchedule
 from conch.cycle.state.recover import LIVED_KINDS, RecoveredAgent, RecoveryStart, recover_all
 from conch.errors import ConchError
 from conch.log import get_logger
-from conch.processes.child import innermost
+from conch.processes import innermost
 from conch_schemas import control_subject
 
 log = get_logger(__name__)

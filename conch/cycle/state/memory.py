@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from conch.cycle.effects import touched
 from conch.cycle.grounding.sensors import SensorReading, heard
-from conch.folds.order import MOST_LEAP
-from conch.minds.protocol import RecentOutcome
+from conch.cycle.state.effects import touched
+from conch.folds import MOST_LEAP
+from conch.minds import RecentOutcome
 from conch_schemas import (
     Action,
     ActionDecided,

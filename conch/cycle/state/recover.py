@@ -6,9 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from conch.bus import Bus, KeyValue, ReceivedEvent
-from conch.bus.admit import MAX_BYTES
-from conch.bus.checkpoints import MemoryRecord, memory_key
+from conch.bus import MAX_BYTES, Bus, KeyValue, MemoryRecord, ReceivedEvent, memory_key
 from conch.cycle.state.memory import CYCLE_KINDS, MEASURED_KINDS, NOTHING_OPEN, OWN_KINDS, AgentMemory, remember
 from conch.errors import BusError, ConchError, ContractError, FencedError
 from conch.log import get_logger

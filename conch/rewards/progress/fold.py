@@ -7,9 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from conch.folds.dedupe import Digests, holds, with_new
-from conch.folds.models import evolve
-from conch.folds.order import is_new
+from conch.folds import Digests, evolve, holds, is_new, with_new
 from conch.rewards.progress.rules import ROLES, ProgressStep, final_bonus, step
 from conch.rewards.weights import PROGRESS_RANGE
 from conch_schemas import ActionTaken, Score, TaskProgressed, WeightsSet

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from conch.config import WatchSettings
-from conch.folds.models import evolve
+from conch.folds import evolve
 from conch.rewards.watch.look import WatchFinding, look
 from conch.rewards.watch.state import ActiveAlarm, WatchState, forgotten, is_news, with_experience
 from conch.rewards.watch.words import sentence

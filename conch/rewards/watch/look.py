@@ -31,7 +31,7 @@ from statistics import median
 from typing import Final, NamedTuple, TypeVar
 
 from conch.config import WatchSettings
-from conch.curiosity.rules import entropy
+from conch.curiosity import entropy
 from conch.rewards.watch.figures import deviations, mean, rank_shift, share_error, spread, variance_shares
 from conch.rewards.watch.state import ActiveAlarm, WatchState
 from conch_schemas import AlarmKind

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from conch.folds.models import evolve
+from conch.folds import evolve
 from conch_schemas import AlarmKind, ExperienceRecorded
 
 MOST_PARTS: Final = 64

@@ -11,7 +11,7 @@ from functools import partial
 from conch.errors import BusError, CheckError, ConchError
 from conch.experience import ExperienceReader, Removal
 from conch.text import safe_text
-from conch.views.verification import chain_start, unmarked_yet
+from conch.views import chain_start, unmarked_yet
 from conch.witness import MarkProblem, Verification
 from conch_schemas import Mark
 from conch_services.dashboard.world import DashboardContext

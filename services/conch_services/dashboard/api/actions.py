@@ -12,12 +12,22 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from conch.errors import UsageError
-from conch.needs.fold import HUMAN_SCORER
-from conch.requests.ask import handed_over, told_by_person
-from conch.requests.goals import active_goals, check_of, goal_of
-from conch.requests.human_score import APPROVAL, LONGEST, next_number, publish_score, said_score, score_range
+from conch.needs import HUMAN_SCORER
+from conch.requests import (
+    APPROVAL,
+    LONGEST,
+    active_goals,
+    check_of,
+    goal_of,
+    handed_over,
+    next_number,
+    publish_score,
+    said_score,
+    score_range,
+    told_by_person,
+)
 from conch.text import cut, well_formed
-from conch.views.requests import GoalDone, MessageTold, Scored, State, scored_shown
+from conch.views import GoalDone, MessageTold, Scored, State, scored_shown
 from conch_schemas import (
     Check,
     Event,

@@ -8,18 +8,34 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from conch.config.load import read
+from conch.config import read
 from conch.errors import BusError, StoreError
 from conch.experience import CycleFilter, ExperienceReader, removed_words
-from conch.views.agents import AgentRow, Agents
-from conch.views.config import Config, config_in_force
-from conch.views.consumers import standings
-from conch.views.cycles import Cycle, Cycles, WholeCycle, cycles_shown, whole_row
-from conch.views.marks import Marks, last_marks, marks_shown
-from conch.views.needs import NeedChanges, Needs, changes_shown, needs_shown
-from conch.views.rewards import Rewards, reward_rows, rewards_shown
-from conch.views.status import LAST
-from conch.views.verification import Verified, verification
+from conch.views import (
+    LAST,
+    AgentRow,
+    Agents,
+    Config,
+    Cycle,
+    Cycles,
+    Marks,
+    NeedChanges,
+    Needs,
+    Rewards,
+    Verified,
+    WholeCycle,
+    changes_shown,
+    config_in_force,
+    cycles_shown,
+    last_marks,
+    marks_shown,
+    needs_shown,
+    reward_rows,
+    rewards_shown,
+    standings,
+    verification,
+    whole_row,
+)
 from conch_services.dashboard.api.asked import (
     AgentQuery,
     Before,

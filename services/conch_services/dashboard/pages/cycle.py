@@ -16,9 +16,7 @@ from starlette.routing import Route
 from conch.errors import NoStoreError
 from conch.experience import ExperienceReader, removed_words
 from conch.text import safe_text, without_escapes
-from conch.views.cycles import whole_row
-from conch.views.line import scored_of
-from conch.views.principles import principles
+from conch.views import principles, scored_of, whole_row
 from conch.witness import MarkProblem, Verification
 from conch_schemas import (
     ActionTaken,

@@ -12,11 +12,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.experience import ExperienceReader, ShownCheck
-from conch.views.needs import NeedRow, needs_shown
+from conch.views import NeedRow, needs_shown
 from conch_schemas import Drives, NeedsChanged
 from conch_services.dashboard.asking import QueryResult, after, asked, kept
 from conch_services.dashboard.page import agent_of, page
-from conch_services.dashboard.stream_history import GoalHistory, StreamHistory, goals
+from conch_services.dashboard.stream.history import GoalHistory, StreamHistory, goals
 from conch_services.dashboard.world import DashboardContext
 
 LAST = 400

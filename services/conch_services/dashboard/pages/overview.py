@@ -10,17 +10,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from conch.consumer.operations.alarms import watched
+from conch.consumer.operations import watched
 from conch.errors import BusError
 from conch.experience import ExperiencePoint, ExperienceReader
-from conch.rewards.watch.state import ActiveAlarm
+from conch.rewards.watch import ActiveAlarm
 from conch_schemas import ActionTaken, ExperienceRecorded
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.figures import actions, key_figures, row
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.needs import active_goals
 from conch_services.dashboard.pages.state import state_of
-from conch_services.dashboard.talk import Conversation, talk_of
+from conch_services.dashboard.stream.conversation import Conversation, talk_of
 from conch_services.dashboard.world import DashboardContext
 
 SHOWN = 400

@@ -9,12 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from conch.consumer.operations.alarms import watched
+from conch.consumer.operations import watched
 from conch.experience import ExperienceReader
-from conch.needs.fold import HUMAN_SCORER
-from conch.requests.human_score import APPROVAL
+from conch.needs import HUMAN_SCORER
+from conch.requests import APPROVAL
 from conch.rewards.watch import ActiveAlarm
-from conch.views.line import scored_of
+from conch.views import scored_of
 from conch_schemas import ExperienceRecorded, ScoredPart
 from conch_services.dashboard.asking import asked, kept
 from conch_services.dashboard.page import agent_of, page

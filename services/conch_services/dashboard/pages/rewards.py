@@ -13,12 +13,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from conch.consumer.group.lag import standings
-from conch.consumer.operations.alarms import watched
+from conch.consumer.group import standings
+from conch.consumer.operations import watched
 from conch.experience import ExperiencePoint, ExperienceReader, ScoredSince
 from conch.rewards.watch import ActiveAlarm
-from conch.views.rewards import reward_rows
-from conch.views.words import role_words, share_words
+from conch.views import reward_rows, role_words, share_words
 from conch_schemas import WeightsSet
 from conch_services.dashboard.asking import after, asked, kept
 from conch_services.dashboard.components import Disagreement, ScorerValues, bites, disagreement, share_of, shares, strip

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from conch.bus import Bus
 from conch.experience import ExperienceReader
-from conch.minds.memory import LearningProgress, learnt
+from conch.minds import LearningProgress, learnt
 from conch_schemas import ContractViolationError, PolicySet, decode, subject_filter
 from conch_services.dashboard.asking import after, asked, kept
 from conch_services.dashboard.learning import Acted, by_policy, curves, slope

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.experience import ExperienceReader
-from conch.views.verification import removed_marks_words
+from conch.views import removed_marks_words
 from conch_schemas import Mark
 from conch_services.dashboard.asking import after, asked
 from conch_services.dashboard.checking import ChainCheck

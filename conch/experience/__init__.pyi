@@ -1,0 +1,30 @@
+"""Experiences: acts joined with everything that was said of them, kept as long as the disk holds."""
+
+from .assemble import precedence as precedence
+from .location import store_path as store_path
+from .prune import PruneResult as PruneResult
+from .prune import RetentionLimits as RetentionLimits
+from .queries.backfill import RecordedAct as RecordedAct
+from .queries.backfill import RecordedScore as RecordedScore
+from .queries.backfill import ScoredSince as ScoredSince
+from .queries.backfill import ScorerVersion as ScorerVersion
+from .queries.backfill import UnscoredActs as UnscoredActs
+from .queries.bodies import ShownCheck as ShownCheck
+from .queries.bodies import ShownLine as ShownLine
+from .queries.bodies import ShownScore as ShownScore
+from .queries.charts import CycleCounts as CycleCounts
+from .queries.charts import CycleFilter as CycleFilter
+from .queries.charts import ExperiencePoint as ExperiencePoint
+from .queries.removed import Removal as Removal
+from .queries.removed import removal_of as removal_of
+from .queries.removed import removed_words as removed_words
+from .reader import SqliteReader as SqliteReader
+from .sqlite import MemoryStore as MemoryStore
+from .sqlite import SqliteStore as SqliteStore
+from .store import FACTS as FACTS
+from .store import ComponentStats as ComponentStats
+from .store import ExperienceReader as ExperienceReader
+from .store import ExperienceStore as ExperienceStore
+from .store import ExperienceSummary as ExperienceSummary
+from .store import PendingActs as PendingActs
+from .store import StreamLoss as StreamLoss

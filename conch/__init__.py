@@ -9,21 +9,21 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-if sys.platform == "win32":  # before anything is imported that Windows lacks
+if sys.platform == "win32":  # before any import that Windows lacks
     _PROGRAM = os.path.splitext(os.path.basename((sys.argv or [""])[0]))[0].removesuffix("-script")
     raise (SystemExit if _PROGRAM in ("conch", "conch-agent", "-m") else ImportError)(
         "conch: Windows is not supported: install Conch in WSL, the Windows Subsystem for Linux"
     )
 
 if sys.argv[:1] == ["-m"] and any(word.removeprefix("-m").startswith("conch.") for word in sys.orig_argv):
-    # `python -m conch.cli.main` looks into the current directory first, where an agent may have left a json.py.
+    # `python -m conch.cli.main` searches the current directory first, where an agent may have placed a json.py.
     sys.path[:] = sys.path if sys.flags.safe_path else sys.path[1:]
 
 import pydantic
 
 try:
     pydantic.create_model("First")
-except Exception:  # pydantic looks for plug-ins of its own when it makes a model: no package's malformed ones stop us
+except Exception:  # pydantic loads plug-ins of its own when it makes a model: no package's malformed ones stop us
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
 
 # At once, not when first used: `conch.consumer` is a package as well, and the later import of the two would win.

@@ -1,4 +1,4 @@
-"""A rule as a reward function of a verifiers rubric. Needs nothing of verifiers."""
+"""Adapter: a rule as a reward function of a verifiers rubric. verifiers is not needed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ def as_rubric_func(
 ) -> Callable[..., Awaitable[float]]:
     """`await f(prompt, completion, answer, state, info, **kwargs) -> float`, of one rollout.
 
-    The columns of `conch.integrations.offline.act_of` are looked for in `info` and among the keyword arguments; a
-    Trajectory has all of them, the answer and the rollout's state as facts. Raises ContractError (TimeoutError: out of
-    time) where there is no score, also where the rule is not applicable: a rubric logs that and goes on by its own
-    reading.
+    The columns of `conch.offline.act_of` are read from `info` and from the keyword arguments; a Trajectory has all of
+    them, the answer and the rollout's state as facts. Raises ContractError (TimeoutError: out of time) where there is
+    no score, also where the rule is not applicable: a rubric logs that and decides itself how to go on.
     """
 
     def make(rollout: tuple[Any, Any, dict[str, Any], dict[str, Any]]) -> ActionTaken | Trajectory:

@@ -1,4 +1,4 @@
-"""What a mind may say, and the one parser that reads it."""
+"""Actions: the grammar of a mind's replies, its parser, the tool registry, and constraints for decoding."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""The bus: one small Protocol, JetStream and memory behind it."""
+"""The message bus: the protocol `Bus` and its two implementations, NATS JetStream and in memory."""
 
 import lazy_loader
 

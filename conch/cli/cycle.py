@@ -24,7 +24,7 @@ OUTPUT_LINES = 40
 def list_(*, limit: Limit = 20, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """The last cycles with their outcomes and totals; of all agents where there are several and none is named."""
     with reading_all(common, agent) as (store, name):
-        found = store.cycles(name, limit)
+        found = store.cycles.last(name, limit)
     if common.json:
         from conch.views import cycles_shown
 
@@ -47,13 +47,12 @@ def show(cycle: int, /, *, agent: AgentName = None, common: CommonOptions = COMM
         The cycle's number.
     """
     with reading(common, agent) as (store, name):
-        experience = store.cycle(name, cycle)
+        experience = store.cycles.get(name, cycle)
         if experience is None:
-            missing = (
-                removed_words(store.removals(name), name, cycle) or f"there is no recorded cycle {cycle} of {name}"
-            )
+            removed = removed_words(store.retention.removals(name), name, cycle)
+            missing = removed or f"there is no recorded cycle {cycle} of {name}"
             raise ConchError(f"{missing}: conch cycle list shows the last ones")
-        marks, act = store.marks_of(name, str(experience.action_id)), store.act(name, cycle)
+        marks, act = store.chain.marks_of(name, str(experience.action_id)), store.cycles.act(name, cycle)
     if common.json:
         from conch.views import Cycle, whole_row
 

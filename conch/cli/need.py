@@ -25,7 +25,7 @@ def list_(*, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     settings, last = common.settings(), None
     if store_path(settings.store.url, common.existing().path).exists():
         with reading(common, agent) as (store, name):
-            last = next(iter(store.needs_history(name, 1)), None)
+            last = next(iter(store.charts.needs_history(name, 1)), None)
     found = needs_shown(settings.needs, last)
     if common.json:
         emit(found)
@@ -45,7 +45,7 @@ def _note(row: NeedRow) -> str:
 def history(*, limit: Limit = 20, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """How the needs changed, and with what."""
     with reading(common, agent) as (store, name):
-        changes = store.needs_history(name, limit)
+        changes = store.charts.needs_history(name, limit)
     if common.json:
         from conch.views import changes_shown
 

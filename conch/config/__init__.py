@@ -1,4 +1,4 @@
-"""Configuration: the frozen model and its reader."""
+"""Configuration: the frozen settings model, and its loader from conch.yaml, environment and command line."""
 
 import lazy_loader
 

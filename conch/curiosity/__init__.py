@@ -1,4 +1,4 @@
-"""Curiosity: novelty, learning progress, the drives, and the part *exploration*."""
+"""Curiosity: novelty, learning progress, intrinsic drives, and the reward part *exploration*."""
 
 import lazy_loader
 

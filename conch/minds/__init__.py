@@ -1,4 +1,4 @@
-"""Minds: what thinks and decides. Each gives raw text that goes through the one parser."""
+"""Minds: the decision models of an agent (bandit, LLM endpoint, script). Each returns raw text for the one parser."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Needs: what there is, how it changes with what happens, what that is worth."""
+"""Needs: satisfaction levels of an agent, their changes by its events, and the reward for a change."""
 
 from .fold import HUMAN_SCORER as HUMAN_SCORER
 from .fold import SCORER as SCORER

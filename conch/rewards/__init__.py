@@ -1,4 +1,4 @@
-"""The rules of the reward, the constitution, the weight set and the total: pure functions of values."""
+"""Reward rules, constitution, weight set and total: pure functions of values."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What the agent can do: tools, the sandbox that programs run in, and the checks of goals."""
+"""Tools of the agent, the sandbox that programs run in, and the checks of goals."""
 
 import lazy_loader
 

@@ -1,7 +1,7 @@
-"""Values (REWARDS 8): what an agent stands for and what it never does, from a signed file that is read once.
+"""Values (REWARDS 8): an agent's principles and guardrails, from a signed file that is read once.
 
-in_force(settings.values)        the values of a run; raises ConfigError where the file or its signature does not hold
-values.guard(action)             why a guardrail blocks this decision, or None; asked before anything is done
+in_force(settings.values)        the values of a run; raises ConfigError for an invalid file or signature
+values.guard(action)             why a guardrail blocks this decision, or None; called before anything is run
 """
 
 import lazy_loader

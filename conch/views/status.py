@@ -325,19 +325,22 @@ def _alarm(agent: str, active: ActiveAlarm) -> dict[str, Any]:
 def _of_store(store: ExperienceReader, names: Sequence[str], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Of one agent, else of all together, with each row's own figures added to it."""
     agent = names[0] if len(names) == 1 else None
-    needs = store.needs_history(agent, 1) if agent is not None else ()
+    needs = store.charts.needs_history(agent, 1) if agent is not None else ()
     for row in rows:
-        row |= {"last_cycle": store.last_cycle(row["agent"]), "mean": store.figures(row["agent"], LAST).mean_total}
-    removals = [removal for name in names for removal in store.removals(name)]
+        row |= {
+            "last_cycle": store.cycles.last_cycle(row["agent"]),
+            "mean": store.charts.figures(row["agent"], LAST).mean_total,
+        }
+    removals = [removal for name in names for removal in store.retention.removals(name)]
     return {
         "store": {
-            "bytes": store.bytes_used(),
+            "bytes": store.retention.bytes_used(),
             "removed": sum(removal.acts for removal in removals),
-            "came_late": store.came_late(),
+            "came_late": store.retention.came_late(),
         },
-        "figures": store.figures(agent, LAST),
-        "components": tuple(store.component_stats(agent, LAST)),
-        "last_cycle": store.last_cycle(agent) if agent is not None else None,
-        "unscored": store.pending(agent),
+        "figures": store.charts.figures(agent, LAST),
+        "components": tuple(store.charts.component_stats(agent, LAST)),
+        "last_cycle": store.cycles.last_cycle(agent) if agent is not None else None,
+        "unscored": store.cycles.pending(agent),
         "needs": needs[-1].after if needs else {},
     }

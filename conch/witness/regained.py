@@ -1,4 +1,4 @@
-"""Where a chain goes on after the stream and the states on it were lost: behind the last mark that the store holds."""
+"""Rebuilds a chain's head from the marks in the experience store, after the stream and its states were lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Place = tuple[int, int]
 
 
 def regained(marks: Iterable[Mark], place_of: Callable[[str], Place | None]) -> ChainState:
-    """The state behind these marks of one agent, which come by sequence.
+    """The state after these marks of one agent, which are given in order of sequence.
 
     `place_of`: (cycle, step) of an action; None where that is not known.
     """

@@ -1,4 +1,4 @@
-"""The bus over NATS JetStream, on an ordinary nats-py connection."""
+"""The bus on NATS JetStream, over a nats-py connection."""
 
 import lazy_loader
 

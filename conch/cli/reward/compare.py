@@ -13,7 +13,7 @@ from conch.cli.common import CommonOptions, emit, table, tell
 from conch.cli.options import COMMON, AgentName, reading_all
 from conch.cli.reward.history import When, since
 from conch.errors import UsageError
-from conch.experience import ExperienceReader, RecordedScore, ScoredSince, ScorerVersion, precedence
+from conch.experience import BackfillReader, RecordedScore, ScoredSince, ScorerVersion, precedence
 from conch.text import instead
 from conch.views import ComparedAct, ComparedScore, ComparedSide, Comparison, range_words, signed
 
@@ -67,13 +67,13 @@ def compare(
 
     began = since(since_)
     with reading_all(common, agent) as (store, named):
-        known = store.scorers()
-        sides = [_side(store, known, text, named, began) for text in (a, b)]
+        known = store.backfill.scorers()
+        sides = [_side(store.backfill, known, text, named, began) for text in (a, b)]
         both = _both(*sides)
         values = [[float(pair[side].value or 0.0) for pair in both] for side in (0, 1)]
         widest = max(high - low for low, high in (side.range for side in sides))
         found = agreement(values[0], values[1], widest)
-        apart = [_row(store, sides, pair) for pair in _furthest(both, limit)]
+        apart = [_row(store.backfill, sides, pair) for pair in _furthest(both, limit)]
     if common.json:
         a_side, b_side = (_told(side) for side in sides)
         emit(Comparison(a=a_side, b=b_side, **asdict(found), apart=tuple(apart)))
@@ -82,7 +82,7 @@ def compare(
 
 
 def _side(
-    store: ExperienceReader, known: Sequence[ScorerVersion], text: str, agent: str | None, began: ScoredSince
+    scores: BackfillReader, known: Sequence[ScorerVersion], text: str, agent: str | None, began: ScoredSince
 ) -> ComparedRule:
     """What is meant by `NAME`, `NAME@VERSION`, `SCORER/NAME`. Raises UsageError, with what there is."""
     name, at, version = text.partition("@")
@@ -104,7 +104,7 @@ def _side(
         raise UsageError(f"{name} has no scores of version {version[:70]!r}: the newest are {', '.join(there[-5:])}")
     [(component, scorer)] = pairs
     limits = [one.range for one in meant if one.version in named]
-    said = store.said(agent, component, scorer, named[0] if len(named) == 1 else None, began)
+    said = scores.said(agent, component, scorer, named[0] if len(named) == 1 else None, began)
     newest_of: dict[int, RecordedScore] = {}
     for one in sorted(said, key=lambda one: precedence(one.version)):  # of builds the last said counts
         if one.version in named:
@@ -138,9 +138,9 @@ def _distance(pair: tuple[RecordedScore, RecordedScore]) -> float:
 
 
 def _row(
-    store: ExperienceReader, sides: Sequence[ComparedRule], pair: tuple[RecordedScore, RecordedScore]
+    scores: BackfillReader, sides: Sequence[ComparedRule], pair: tuple[RecordedScore, RecordedScore]
 ) -> ComparedAct:
-    words = [store.explanation(one, side.component, side.scorer) for one, side in zip(pair, sides, strict=True)]
+    words = [scores.explanation(one, side.component, side.scorer) for one, side in zip(pair, sides, strict=True)]
     a, b = (
         ComparedScore(value=float(one.value or 0.0), version=one.version, explanation=why)
         for one, why in zip(pair, words, strict=True)

@@ -71,7 +71,7 @@ async def list_(*, limit: Limit = LAST, agent: AgentName = None, common: CommonO
     that wait for its scorer, where there is a bus.
     """
     with reading(common, agent) as (store, name):
-        rows = reward_rows(store, name, limit, await lags(common))
+        rows = reward_rows(store.charts, name, limit, await lags(common))
     run = common.where().running()
     set_aside = [one.model_dump() for one in run.set_aside] if run is not None else []
     if common.json:
@@ -96,8 +96,10 @@ async def show(
         Its name, as `conch reward list` shows it.
     """
     with reading(common, agent) as (store, name):
-        scorers = store.scorers()
-        listed = reward_rows(store, name, LAST, await lags(common), [(one.component, one.scorer) for one in scorers])
+        scorers = store.backfill.scorers()
+        listed = reward_rows(
+            store.charts, name, LAST, await lags(common), [(one.component, one.scorer) for one in scorers]
+        )
         rows = {row.component: row for row in reversed(listed)}  # of several scorers the one in the set in force
         if component not in rows:
             raise ConchError(f"nothing called {component!r} is scored here; {instead(component, rows)}")
@@ -110,7 +112,7 @@ async def show(
                 "version": row.version or next((one.version for one in reversed(scores)), ""),
             },
             **_whence(common, component, row.scorer),
-            history=_history(store.weight_sets(name), component),
+            history=_history(store.charts.weight_sets(name), component),
             versions=tuple(one for one in scorers if one.component == component),
             scores=scores,
         )
@@ -196,12 +198,12 @@ def _history(sets: Sequence[WeightsSet], component: str) -> tuple[PastWeight, ..
 
 def _scores(store: ExperienceReader, agent: str, component: str, scorer: str, limit: int) -> tuple[ComponentScore, ...]:
     """The last scores, oldest first."""
-    end = first = (store.last_cycle(agent) or 0) + 1
+    end = first = (store.cycles.last_cycle(agent) or 0) + 1
     said: list[RecordedScore] = []
     span = limit
     while first > 0 and len(said) < limit:  # not every act has one: look further back until there are enough
         first = max(0, end - span)
-        said = store.said(agent, component, scorer, None, ScoredSince(first))
+        said = store.backfill.said(agent, component, scorer, None, ScoredSince(first))
         span *= WIDER
     return tuple(
         ComponentScore(
@@ -209,7 +211,7 @@ def _scores(store: ExperienceReader, agent: str, component: str, scorer: str, li
             value=one.value,
             status=one.status,
             version=one.version,
-            explanation=store.explanation(one, component, scorer),
+            explanation=store.backfill.explanation(one, component, scorer),
         )
         for one in said[-limit:]
     )

@@ -186,13 +186,13 @@ def _acts(common: CommonOptions, agent: str | None, limit: int, rules: Sequence[
 
 
 def _last_acts(store: ExperienceReader, agent: str, limit: int | None, rules: Sequence[RuleInfo]) -> list[ActionTaken]:
-    last = store.last_cycle(agent)
+    last = store.cycles.last_cycle(agent)
     if last is None:
         raise UsageError(f"{agent} has done nothing yet: conch run, or name a file with --replay")
     before = max(rule.window or 1 for rule in rules) - 1
     since = ScoredSince(0 if limit is None else max(0, last - limit - before + 1))
-    everything = store.unscored(agent, "", "", since)  # nobody is called so: all acts are unscored by him
-    return [one.act for page in store.past(everything, PAGE) for one in page]
+    everything = store.backfill.unscored(agent, None, None, since)
+    return [one.act for page in store.backfill.past(everything, PAGE) for one in page]
 
 
 def _line(act: ActionTaken, score: Score, words: str) -> str:

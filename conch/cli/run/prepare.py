@@ -19,7 +19,7 @@ from conch.text import instead
 from conch.trusted import workspace_in
 
 if TYPE_CHECKING:
-    from conch.experience import SqliteStore
+    from conch.experience import ExperienceReader, SqliteStore
 
 
 def ready(home: Home, settings: Settings, common: CommonOptions, *, several: bool) -> Settings:
@@ -118,7 +118,7 @@ async def reconciled(
             warn(sentence)
         return list(identities)
     try:
-        last = {identity: opened.last_cycle(identity.name) for identity in identities}
+        last = {identity: opened.cycles.last_cycle(identity.name) for identity in identities}
         found = await reconcile(bus, opened.position(), opened.epoch() or "")
         if found.sentence:
             warn(found.sentence)
@@ -132,7 +132,7 @@ async def reconciled(
     return [replace(identity, beyond=0 if cycle is None else cycle + 1) for identity, cycle in last.items()]
 
 
-async def _regain_chain(bus: Bus, store: SqliteStore, agent: str) -> None:
+async def _regain_chain(bus: Bus, store: ExperienceReader, agent: str) -> None:
     """On a stream that was made anew the agent's chain of marks goes on behind the last one that the store holds.
 
     A state that leads the store is left as it is: the marks between are missing, and verifying says so.
@@ -140,7 +140,7 @@ async def _regain_chain(bus: Bus, store: SqliteStore, agent: str) -> None:
     from conch.witness import CONSUMER, ChainState, regained
 
     key = state_key(CONSUMER, agent)
-    entry, last = await bus.get(key), store.last_mark(agent)
+    entry, last = await bus.get(key), store.chain.last_mark(agent)
     try:
         known = StateRecord.decode(entry.value).state if entry is not None and entry.value else {}
         leads = last is None or ChainState.model_validate(known).sequence > last
@@ -150,11 +150,11 @@ async def _regain_chain(bus: Bus, store: SqliteStore, agent: str) -> None:
         return
 
     def place_of(action: str) -> tuple[int, int] | None:
-        cycle = store.cycle_of(action)
-        act = store.act(agent, cycle) if cycle is not None else None
+        cycle = store.cycles.cycle_of(action)
+        act = store.cycles.act(agent, cycle) if cycle is not None else None
         return act.place if act is not None else None
 
-    state = await asyncio.to_thread(lambda: regained(store.marks(agent), place_of))
+    state = await asyncio.to_thread(lambda: regained(store.chain.marks(agent), place_of))
     value = encode_state(state, 0, (await bus.state()).epoch)
     await bus.put(key, value, revision=entry.revision if entry is not None else 0)
 

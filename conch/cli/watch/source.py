@@ -219,7 +219,7 @@ class PictureSource:
 
     def _stored(self, agent: str, most: int) -> list[ExperienceRecorded]:
         with self._store() as store:
-            return [] if store is None else list(store.cycles(agent, most))
+            return [] if store is None else list(store.cycles.last(agent, most))
 
     async def cycle(self, agent: str, number: int) -> Whole | None:
         """A cycle whole, from the store, else from the stream; None: it is not recorded yet, or not any more.
@@ -238,7 +238,7 @@ class PictureSource:
 
     def _whole(self, agent: str, number: int) -> Whole | None:
         with self._store() as store:
-            if store is None or (experience := store.cycle(agent, number)) is None:
+            if store is None or (experience := store.cycles.get(agent, number)) is None:
                 return None
-            marks = list(store.marks_of(agent, str(experience.action_id)))
-            return experience, marks, store.act(agent, number)
+            marks = list(store.chain.marks_of(agent, str(experience.action_id)))
+            return experience, marks, store.cycles.act(agent, number)

@@ -1,4 +1,4 @@
-"""The agents' process: `python -m conch.cycle.hosting.process`, started by the supervisor."""
+"""Entry point of the agents' process, `python -m conch.cycle.hosting.process`, started by the supervisor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watchers against reward hacking: what the newest experiences of an agent look like beside the earlier ones."""
+"""Watchers against reward hacking: statistics of an agent's newest experiences compared with earlier ones."""
 
 import lazy_loader
 

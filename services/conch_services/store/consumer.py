@@ -237,7 +237,7 @@ class StoreService:
         return recorded
 
     def _look(self) -> None:
-        self._waiting, self._due = self._store.pending(), self._store.next_deadline()
+        self._waiting, self._due = self._store.cycles.pending(), self._store.next_deadline()
 
     async def _give_up(self, delivery: Delivery, reason: str) -> None:
         self.tally.letters += 1

@@ -214,10 +214,10 @@ async def reject(world: TheWorld, cycle: CycleNumber, said: Rejected, agent: Age
 
 async def _scored(world: DashboardContext, agent: str | None, cycle: int, value: float, why: str) -> Response:
     name, why = await the_agent(world, agent), well_formed(why)
-    act, whole = await world.read(lambda reader: (reader.act(name, cycle), reader.cycle(name, cycle)))
+    act, whole = await world.read(lambda reader: (reader.cycles.act(name, cycle), reader.cycles.get(name, cycle)))
     if act is None:
         raise unknown(name, cycle)
-    versions = await world.read(lambda reader: reader.versions(str(act.action_id), HUMAN_SCORER, APPROVAL))
+    versions = await world.read(lambda reader: reader.backfill.versions(str(act.action_id), HUMAN_SCORER, APPROVAL))
     limits = score_range(APPROVAL, world.settings)
     if not limits[0] <= value <= limits[1]:
         raise HTTPException(409, f"rewards.parts.{APPROVAL}.range leaves out {value:g}: nothing was scored.")

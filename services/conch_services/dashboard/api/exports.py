@@ -77,7 +77,7 @@ async def _sent(
 
 
 def _page(agent: str, filters: CycleFilter, before: int | None, reader: ExperienceReader) -> list[ExperienceRecorded]:
-    return reader.find(agent, filters, PAGE, before)
+    return reader.cycles.find(agent, filters, PAGE, before)
 
 
 def _as_lines(found: Sequence[ExperienceRecorded]) -> bytes:

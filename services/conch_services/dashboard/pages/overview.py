@@ -88,11 +88,11 @@ async def _goals(request: Request, agent: str) -> dict[str, Any]:
 def look(reader: ExperienceReader, agent: str) -> OverviewHistory:
     """The last cycles of the agent, with those whose scores have not come."""
     place = reader.position()  # first: what is stored meanwhile comes once more, and changes nothing
-    last = reader.last_cycle(agent) or 0
-    recorded = {one.cycle: one for one in reader.cycles(agent, ROWS)}
+    last = reader.cycles.last_cycle(agent) or 0
+    recorded = {one.cycle: one for one in reader.cycles.last(agent, ROWS)}
     numbers = range(last, max(last - ROWS, -1), -1)
-    found = (recorded.get(number) or reader.act(agent, number) for number in numbers)
-    return OverviewHistory(place, reader.points(agent, SHOWN), [one for one in found if one is not None])
+    found = (recorded.get(number) or reader.cycles.act(agent, number) for number in numbers)
+    return OverviewHistory(place, reader.charts.points(agent, SHOWN), [one for one in found if one is not None])
 
 
 async def _talk(world: DashboardContext, agent: str) -> Conversation:

@@ -66,7 +66,7 @@ async def _acted(world: DashboardContext, agent: str) -> tuple[int, list[Acted]]
     """(the store's place, what acted)."""
 
     def read(reader: ExperienceReader) -> tuple[int, list[Acted]]:
-        return reader.position(), reader.policies(agent, LAST)
+        return reader.position(), reader.charts.policies(agent, LAST)
 
     return await world.read(read)
 

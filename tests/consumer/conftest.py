@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from conch.bus import Bus, SharedSubscription, shared_subscription
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
-from conch.consumer.runtime import loop as run_module
+from conch.consumer.runtime import snapshots
 from conch.consumer.runtime.state import state_key
 from conch.retry import Backoff
 from conch_schemas import ActionTaken, CycleReflected, Event, decode, encode, subject_filter, subject_of
@@ -22,7 +22,7 @@ from conch_schemas import ActionTaken, CycleReflected, Event, decode, encode, su
 @pytest.fixture(autouse=True)
 def quick_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Positions and states are written all the time."""
-    monkeypatch.setattr(run_module, "SNAPSHOT_SECONDS", 0.005)
+    monkeypatch.setattr(snapshots, "SNAPSHOT_SECONDS", 0.005)
 
 
 E = TypeVar("E", bound=Event)

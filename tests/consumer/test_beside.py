@@ -14,7 +14,7 @@ import pytest
 from conch.bus import shared_subscription
 from conch.bus.checkpoints import position_key
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
-from conch.consumer.runtime import loop as run_module
+from conch.consumer.runtime import ownership
 from conch_schemas import ActionTaken, ConsumerFailed, CycleReflected, encode, subject_of
 
 Handle = Callable[[ActionTaken], Awaitable[Any]]
@@ -174,6 +174,29 @@ async def test_one_that_fails_is_tried_again_alone(
     assert await place(bus) >= 3
 
 
+async def test_events_that_fail_at_the_same_moment_have_each_its_own_reason(
+    bus: Any, act: Any, run: Any, publish: Any, facts: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dead letter waits for the check of the position; another event that fails meanwhile does not change it."""
+    monkeypatch.setattr(ownership, "SURE_SECONDS", -1.0)
+    begun: list[int] = []
+    together = asyncio.Event()
+
+    async def handle(action: ActionTaken) -> None:
+        begun.append(action.cycle or 0)
+        await together.wait()
+        raise ValueError(f"cycle {action.cycle}")
+
+    async with run(bus, beside(handle, tries=1)):
+        for cycle in range(1, 5):
+            await publish(bus, act(cycle))
+        await until(lambda: len(begun) == 4)
+        together.set()
+
+    reasons = {letter.letter_seq: letter.reason for letter in await facts(bus, ConsumerFailed)}
+    assert reasons == {cycle: f"ValueError: cycle {cycle}" for cycle in range(1, 5)}
+
+
 async def test_an_event_that_comes_again_while_it_is_in_hand_is_handled_once(
     world: Any, act: Any, run: Any, publish: Any, until: Any
 ) -> None:
@@ -220,7 +243,7 @@ async def test_one_that_lost_its_place_meanwhile_says_nothing(
         late = Gates(1)
         async with run(bus, beside(late)):
             await until(lambda: late.begun == [1])
-            monkeypatch.setattr(run_module, "SURE_SECONDS", -1.0)
+            monkeypatch.setattr(ownership, "SURE_SECONDS", -1.0)
             handle.gates[1].set()
             await asyncio.wait([first])
             assert await facts(bus, CycleReflected) == []

@@ -9,11 +9,11 @@ import pytest
 
 from conch.bus import shared_subscription
 from conch.bus.checkpoints import state_key
-from conch.consumer import ConsumerRuntime
 from conch.consumer.group.membership import joined
 from conch.consumer.group.position import holder_of, take_position
 from conch.consumer.group.shared import SharedConsumer
-from conch.consumer.runtime import loop as run_module
+from conch.consumer.runtime import ownership, snapshots
+from conch.consumer.runtime.snapshots import Snapshots
 from conch.errors import FencedError
 from conch_schemas import CycleReflected
 from tests.consumer.conftest import Alone, has, seen
@@ -52,7 +52,7 @@ async def test_a_copy_that_took_over_goes_on_from_the_last_write_of_the_other(
         await publish(bus, act(1))
         await until(lambda: first.tally.handled == 1)
     second = Alone(bus, fold())
-    monkeypatch.setattr(second, "_snapshot", _meanwhile(bus, second._snapshot))
+    monkeypatch.setattr(second._snapshots, "write", _meanwhile(bus, second._snapshots.write))
     stop = asyncio.Event()
     task = asyncio.create_task(second.run(stop))
     await publish(bus, act(2))
@@ -71,18 +71,18 @@ async def test_a_shared_consumer_that_was_overtaken_takes_its_place_anew_and_pas
     async with run(bus, fold()) as first:
         await publish(bus, act(1))
         await until(lambda: first.tally.handled == 1)
-    snapshot, done = ConsumerRuntime._snapshot, False
+    write, done = Snapshots.write, False
 
-    async def overtaken(runtime: ConsumerRuntime) -> None:
+    async def overtaken(written: Snapshots) -> None:
         nonlocal done
-        if not done and runtime.tally.handled < 2:
+        if not done and written._context.tally.handled < 2:
             return
         if not done:
             done, entry = True, await bus.get(state_key("count", "echo"))
             await bus.put(state_key("count", "echo"), entry.value, revision=entry.revision)
-        await snapshot(runtime)
+        await write(written)
 
-    monkeypatch.setattr(ConsumerRuntime, "_snapshot", overtaken)
+    monkeypatch.setattr(Snapshots, "write", overtaken)
     stop = asyncio.Event()
     async with shared_subscription(bus) as shared_events, joined(bus, ["count"], "one") as members:
         task = asyncio.create_task(SharedConsumer(fold(), members).run(shared_events, stop))
@@ -130,8 +130,8 @@ async def test_a_worker_that_stood_still_says_nothing_once_its_place_is_taken(
     bus: Any, act: Any, fold: Any, publish: Any, facts: Any, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It looks before it says anything, when it has not been sure of its place for a while."""
-    monkeypatch.setattr(run_module, "SURE_SECONDS", -1.0)
-    monkeypatch.setattr(run_module, "SNAPSHOT_SECONDS", 3600.0)
+    monkeypatch.setattr(ownership, "SURE_SECONDS", -1.0)
+    monkeypatch.setattr(snapshots, "SNAPSHOT_SECONDS", 3600.0)
     task = asyncio.create_task(Alone(bus, fold()).run(asyncio.Event()))
     await publish(bus, act(1))
     await until(lambda: holder_of(bus, "count", "echo"))

@@ -165,7 +165,6 @@ async def test_a_snapshot_says_of_no_event_that_it_is_handled_before_its_state_i
         await held.wait()
         await publish(bus, act(2, "delta"))
         await until(lambda: runtime.tally.handled == 3)
-        monkeypatch.setattr(runtime, "_snapshots", None)
         go.set()
         await until(lambda: position_key("count") in bus.journal.bucket)
         task.cancel()

@@ -142,7 +142,7 @@ async def test_a_retry_of_another_act_keeps_out_of_the_state_what_was_published_
             for cycle in (2, 3):
                 await publish(bus, act(cycle))
             await until(lambda: runtime.tally.handled == 3)
-            await runtime._output.keep(1, _before(runtime))
+            await runtime._context.output.keep(1, _before(runtime))
             await runtime.retry(1)
 
         assert await _left(bus, facts) == ([1, 3], ["scored", "error", "scored"])
@@ -150,4 +150,4 @@ async def test_a_retry_of_another_act_keeps_out_of_the_state_what_was_published_
 
 def _before(runtime: ConsumerRuntime) -> Any:
     assert runtime.spec.initial is not None
-    return StateBeforeEvent("echo", runtime.spec.initial(), 0, runtime._stream.epoch)
+    return StateBeforeEvent("echo", runtime.spec.initial(), 0, runtime._context.stream.epoch)

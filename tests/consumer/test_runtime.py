@@ -113,9 +113,9 @@ async def test_what_is_in_hand_is_bounded(
     async with run(bus, ConsumerSpec("slow", "1", (ActionTaken,), handle)) as runtime:
         for cycle in range(1, 21):
             await publish(bus, act(cycle))
-        await until(lambda: runtime._enqueued == 4)
+        await until(lambda: runtime._queues.enqueued == 4)
         await publish(bus, act(21))
-        assert runtime._enqueued == 4
+        assert runtime._queues.enqueued == 4
         release.set()
         await until(lambda: runtime.tally.handled == 21)
 

@@ -32,7 +32,7 @@ from conch.consumer.group.position import holder_of
 from conch.consumer.group.shared import SharedConsumer
 from conch.consumer.plugins import rule_process
 from conch.consumer.plugins.rule_state import OwnRuleState
-from conch.consumer.runtime import loop
+from conch.consumer.runtime import ownership, snapshots
 from conch.experience.assemble import judge
 from conch.rewards.progress import SCORER
 from conch.rules import RuleInfo
@@ -67,7 +67,8 @@ PATIENCE = 60.0
 """Seconds after which what is not handled is lost."""
 QUICK: dict[Any, dict[str, float]] = {
     membership: {"BEAT_SECONDS": 0.05, "LEASE_SECONDS": 0.3},
-    loop: {"SNAPSHOT_SECONDS": 0.01, "SNAPSHOT_LONGEST": 0.05, "SURE_SECONDS": 0.3},
+    snapshots: {"SNAPSHOT_SECONDS": 0.01, "SNAPSHOT_LONGEST": 0.05},
+    ownership: {"SURE_SECONDS": 0.3},
     shared: {"HANDOVER_SECONDS": 0.01},
 }
 """What tests set, so that workers are taken for dead soon."""

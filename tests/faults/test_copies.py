@@ -11,7 +11,7 @@ import pytest
 
 from conch.bus import Bus, shared_subscription
 from conch.consumer import ConsumerRuntime
-from conch.consumer.runtime import loop as run_module
+from conch.consumer.runtime import snapshots
 from conch.errors import FencedError
 from conch_schemas import MessageSent, subject_filter
 from tests.faults.load import ANSWER, message
@@ -34,7 +34,7 @@ class Copy:
 @pytest.mark.parametrize("apart", [0.0, 0.02, 0.2])
 async def test_of_two_copies_one_stops(apart: float, world: Any, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Started together, or one a while after the other: one is fenced soon, the other answers each message once."""
-    monkeypatch.setattr(run_module, "SNAPSHOT_SECONDS", 0.05)
+    monkeypatch.setattr(snapshots, "SNAPSHOT_SECONDS", 0.05)
     async with world.bus() as bus, world.bus() as theirs:
         copies = [Copy(bus)]
         await asyncio.wait([copies[0].task], timeout=apart)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conch.bus import OutgoingMessage
-from conch.consumer.runtime import loop as run_module
+from conch.consumer.runtime import snapshots
 from tests.faults.conftest import either_way
 from tests.faults.load import message
 from tests.faults.proxy import Proxy
@@ -60,8 +60,8 @@ async def test_a_cut_while_a_place_is_written_fences_nobody(
 ) -> None:
     """A consumer whose write of its position is lost, or only its acknowledgement, writes again: what stands there is
     its own, and it does not take itself for another copy."""
-    monkeypatch.setattr(run_module, "SNAPSHOT_SECONDS", 0.005)
-    monkeypatch.setattr(run_module, "SNAPSHOT_LONGEST", 0.005)
+    monkeypatch.setattr(snapshots, "SNAPSHOT_SECONDS", 0.005)
+    monkeypatch.setattr(snapshots, "SNAPSHOT_LONGEST", 0.005)
     async with load_at(proxy.url) as load:
         for _ in range(6):
             way, trap = (proxy.up, b"$KV.conch.") if half == "on its way" else (proxy.down, b'"stream":"KV_conch"')

@@ -19,7 +19,7 @@ from conch.bus.jetstream import JetStreamBus
 from conch.consumer.group import membership
 from conch.consumer.group.membership import joined
 from conch.consumer.group.shared import SharedConsumer
-from conch.consumer.runtime import loop
+from conch.consumer.runtime import ownership
 from tests.faults.overtaken import folds
 
 BEAT_SECONDS, LEASE_SECONDS = 0.1, 0.5
@@ -39,7 +39,7 @@ async def _live(url: str, token: str, home: Path, fold: str, name: str) -> None:
 def main() -> None:
     """Entry point of the process."""
     membership.BEAT_SECONDS, membership.LEASE_SECONDS = BEAT_SECONDS, LEASE_SECONDS
-    loop.SURE_SECONDS = LEASE_SECONDS
+    ownership.SURE_SECONDS = LEASE_SECONDS
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     url, token, home, fold, name = sys.argv[1:]
     asyncio.run(_live(url, token, Path(home), fold, name))

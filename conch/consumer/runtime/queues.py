@@ -1,27 +1,45 @@
-"""One agent's way through a consumer."""
+"""Per-agent queues: behind an event that fails or takes its time only the later events of that agent wait."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
-from dataclasses import dataclass, field
-
 from conch.bus import ReceivedEvent
-from conch.consumer.runtime.state import FoldState
+from conch.consumer.runtime.attempts import Attempts
+from conch.consumer.runtime.context import AgentQueue, RuntimeContext
 
 
-@dataclass
-class AgentQueue:
-    """One agent's events: handled as they come, or, behind one that fails or takes its time, waiting in the queue."""
+class AgentQueues:
+    """Empties each agent's queue in a task of its own, one event after the other."""
 
-    agent: str
-    queue: deque[ReceivedEvent] = field(default_factory=deque)
-    """Behind the one that is being worked on; that one is the first."""
-    worker: asyncio.Task[None] | None = None
-    """Empties the queue; None: events are handled as they come."""
-    failed: BaseException | None = None
-    """What the first try of the first in the queue raised, where it was made on the spot."""
-    held: FoldState | None = None
-    """Of a fold: the state, once it was needed."""
-    free: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by whoever changes the state while others may wait for it."""
+    def __init__(self, context: RuntimeContext, attempts: Attempts) -> None:
+        self._context, self._attempts = context, attempts
+        self.busy: dict[str, AgentQueue] = {}
+        """Queues in which events wait."""
+        self.enqueued = 0
+        """Events that wait, of all agents."""
+
+    def clear(self) -> None:
+        """Discard what a run before this one held."""
+        self.busy.clear()
+        self.enqueued = 0
+
+    def firsts(self) -> list[int]:
+        """The sequence of each queue's first event."""
+        return [agent_queue.queue[0].seq for agent_queue in self.busy.values() if agent_queue.queue]
+
+    def enqueue(self, agent_queue: AgentQueue, arrived: ReceivedEvent) -> None:
+        """Let an event wait behind what its agent's queue holds."""
+        agent_queue.queue.append(arrived)
+        self.enqueued += 1
+        self.busy[agent_queue.agent] = agent_queue
+        if agent_queue.worker is None:
+            agent_queue.worker = self._context.start(agent_queue.agent, self._empty(agent_queue))
+
+    async def _empty(self, agent_queue: AgentQueue) -> None:
+        while agent_queue.queue:
+            async with agent_queue.free:
+                await self._attempts.settle(agent_queue, agent_queue.queue[0])
+            agent_queue.queue.popleft()
+            self.enqueued -= 1
+            self._context.room.set()
+        agent_queue.worker = None
+        del self.busy[agent_queue.agent]

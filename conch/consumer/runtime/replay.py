@@ -1,21 +1,21 @@
-"""A fold's dead letter handled once more: the state is built anew, from before the letter to where it was."""
+"""Dead letters handled once more; a fold's state is built anew, from before the letter to where it was."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from conch.bus import Bus, Delivery, StateRecord, before_key, before_seq, decoded, letter_key
+from conch.consumer.runtime.attempts import Attempts, awaited
+from conch.consumer.runtime.context import RuntimeContext
 from conch.consumer.runtime.dead_letters import dead_letter
+from conch.consumer.runtime.in_flight import InFlightBatches
 from conch.consumer.runtime.output import ConsumerOutput, StateBeforeEvent
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import BusError, ContractError
 from conch.retry import REBUILD
 from conch_schemas import ContractViolationError, Event, subject_filter
-
-"""Between two tries of an event on the way."""
 
 
 async def dead(bus: Bus, seq: int) -> Event:
@@ -24,6 +24,32 @@ async def dead(bus: Bus, seq: int) -> Event:
     if delivery is None:
         raise ContractError(f"event {seq} is no longer on the stream")
     return decoded(delivery.subject, delivery.data)
+
+
+class DeadLetterReplay:
+    """Handles the event of a dead letter once more, while the consumer runs or alone."""
+
+    def __init__(self, context: RuntimeContext, in_flight_batches: InFlightBatches, attempts: Attempts) -> None:
+        self._context, self._in_flight_batches, self._attempts = context, in_flight_batches, attempts
+
+    async def retry(self, seq: int) -> None:
+        """Handle the event at `seq`; a fold is rebuilt from the state before it. Raises what the handler raises."""
+        context = self._context
+        event = await dead(context.bus, seq)
+        agent_queue = context.agent_queue(event.agent)
+        async with agent_queue.free:
+            if context.spec.state is None:
+                await self._attempts.handle(agent_queue, event, seq)
+                return
+            await self._in_flight_batches.landed()
+            held = agent_queue.held or await context.load(agent_queue.agent)
+            rebuilding = StateRebuild(
+                context.bus, context.spec, context.output, agent_queue.agent, context.stream.epoch
+            )
+            state, upto = await rebuilding.run(seq, upto=max(held.seq, seq))
+            async with context.writing:
+                agent_queue.held, held.state, held.seq, held.saved = held, state, upto, -1
+                await context.save(agent_queue.agent, held, state, upto)
 
 
 class StateRebuild:
@@ -75,8 +101,7 @@ class StateRebuild:
         return await self._once(state, event, known)
 
     async def _once(self, state: Any, event: Event, known: Mapping[str, int]) -> Any:
-        result = self._spec.handle(state, event)
-        folded = self._spec.folded(await result if inspect.isawaitable(result) else result)
+        folded = self._spec.folded(await awaited(self._spec.handle(state, event)))
         return await self._output.conclude(state, event, folded, known)
 
     async def _is_open(self, delivery: Delivery) -> bool:

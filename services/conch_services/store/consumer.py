@@ -8,15 +8,13 @@ at the next start.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
-from conch.bus import Bus, Delivery, OutgoingMessage, ReceivedEvent, SharedSubscription, StreamSubscription, decoded
+from conch.bus import Bus, Delivery, ReceivedEvent, SharedSubscription, StreamSubscription, decoded
 from conch.consumer import ConsumerSpec, ServiceContext
 from conch.consumer.group import report_position
 from conch.consumer.runtime import ConsumerCounts, answer_retry, dead_letter, publish_dead_letter
@@ -29,14 +27,13 @@ from conch_schemas import (
     Event,
     ExperienceRecorded,
     agent_of,
-    encode,
     subject_filter,
-    subject_of,
 )
+from conch_services.store.outbox import Outbox
 from conch_services.store.pruning import PruningSchedule
+from conch_services.store.thread import StoreThread
 
 log = get_logger(__name__)
-T = TypeVar("T")
 Put = Callable[[list[tuple[int, Event]], int], tuple[ExperienceRecorded, ...]]
 """Puts facts into the store, with the place up to which all is in it then."""
 
@@ -59,12 +56,11 @@ class StoreService:
         self._report = context.report
         self._pruning = PruningSchedule(context.settings, context.home)
         self.tally = ConsumerCounts()
-        self._waiting = self._handled = self._told = 0
+        self._waiting = self._told = 0
         self._told_at = 0.0
         self._due: datetime | None = None
-        self._said: list[str] = []
-        self._saying: asyncio.Task[None] | None = None
-        self._working = asyncio.Lock()
+        self._thread = StoreThread()
+        self._outbox = Outbox(self._thread)
         self._subscription: StreamSubscription | None = None
         self._is_level = asyncio.Event()
         """Set once what stood on the stream at the start is joined: from then on, acts are recorded as they come."""
@@ -72,8 +68,8 @@ class StoreService:
     @property
     def handled(self) -> int:
         """Everything up to this sequence is joined, and what was recorded is said."""
-        if self._subscription is None or self._subscription.given > self._handled:
-            return self._handled
+        if self._subscription is None or self._subscription.given > self._outbox.handled:
+            return self._outbox.handled
         return self._subscription.seen
 
     @property
@@ -85,43 +81,45 @@ class StoreService:
         """Until `stop`. Raises StoreError when the file cannot be used."""
         self._bus = bus = shared_events.bus
         self._store = await asyncio.to_thread(SqliteStore, self._path)
+        self._outbox.open(bus, self._store)
         try:
             stream = await bus.state()
-            await self._in_thread(self._store.set_epoch, stream.epoch)
+            await self._thread.run(self._store.set_epoch, stream.epoch)
             if self._store.position() > stream.last:  # the stream was restored: what comes now is not what was read
                 log.error("store.taken_back", position=self._store.position(), last=stream.last)
-                await self._in_thread(self._store.set_position, stream.last)
-            await self._report_the_unsaid()
+                await self._thread.run(self._store.set_position, stream.last)
+            await self._outbox.publish_the_rest()
             async with bus.serve(f"conch.ctl._consumer.{self.name}.>", self._asked_to_retry):
                 await self._catch_up(stream.last, stop)
                 after = self._store.position()
-                if self._saying is None:
-                    self._handled = after
+                if self._outbox.publishing is None:
+                    self._outbox.handled = after
                 async with shared_events.subscribe(FACTS, after=after) as self._subscription:
                     self._is_level.set()
-                    await self._in_thread(self._look)
-                    await self._in_thread(self._pruning.step, self._store)
+                    await self._thread.run(self._look)
+                    await self._thread.run(self._pruning.step, self._store)
                     log.info("store.started", after=after, waiting=self._waiting)
                     await self._tell()
                     await self._take(self._subscription, stop)
-                    await self._settle()
+                    await self._outbox.settle()
                     await self._tell()
         finally:
-            await self._in_thread(self._store.close)
+            await self._thread.run(self._store.close)
 
     async def retry_alone(self, bus: Bus, seq: int) -> None:
         """Join the event of a dead letter after all; for a store that does not run. Raises what is wrong with it."""
         self._bus = bus
         self._store = await asyncio.to_thread(SqliteStore, self._path)
+        self._outbox.open(bus, self._store)
         try:
             stream = await bus.state()
-            await self._in_thread(self._store.set_epoch, stream.epoch)
+            await self._thread.run(self._store.set_epoch, stream.epoch)
             await self._catch_up(stream.last, asyncio.Event())
-            await self._report_on(())
+            await self._outbox.publish_next(())
             await self._retry(seq)
-            await self._settle()
+            await self._outbox.settle()
         finally:
-            await self._in_thread(self._store.close)
+            await self._thread.run(self._store.close)
 
     async def _asked_to_retry(self, _subject: str, data: bytes) -> bytes:
         await self._is_level.wait()
@@ -132,7 +130,7 @@ class StoreService:
         if delivery is None:
             raise ContractError(f"event {seq} is no longer on the stream")
         event = decoded(delivery.subject, delivery.data)
-        await self._say(await self._in_thread(self._applied, [(seq, event)], 0))
+        await self._outbox.publish(await self._thread.run(self._applied, [(seq, event)], 0))
 
     async def _take(self, subscription: StreamSubscription, stop: asyncio.Event) -> None:
         stopped = asyncio.ensure_future(stop.wait())
@@ -141,24 +139,24 @@ class StoreService:
             while not stop.is_set():
                 getting = getting or asyncio.ensure_future(subscription.get(BATCH))
                 waiting: set[asyncio.Future[Any]] = {getting, stopped}
-                if self._saying is not None:
-                    waiting.add(self._saying)
+                if self._outbox.publishing is not None:
+                    waiting.add(self._outbox.publishing)
                 await asyncio.wait(waiting, timeout=self._patience(), return_when=asyncio.FIRST_COMPLETED)
-                if self._saying is not None and self._saying.done():
-                    await self._report_on(())
+                if self._outbox.publishing is not None and self._outbox.publishing.done():
+                    await self._outbox.publish_next(())
                 if getting.done():
                     deliveries, getting = getting.result(), None
-                    await self._report_on(await self._join(deliveries, self._applied), deliveries[-1].seq)
-                elif self._saying is None:
+                    await self._outbox.publish_next(await self._join(deliveries, self._applied), deliveries[-1].seq)
+                elif self._outbox.publishing is None:
                     await self._expire()
-                    await self._settle()
+                    await self._outbox.settle()
                 if self._pruning.is_due(idle=getting is not None):
-                    await self._in_thread(self._pruning.step, self._store)
+                    await self._thread.run(self._pruning.step, self._store)
                 if time.monotonic() - self._told_at > SETTLE_SECONDS:
                     await self._tell()
-            await self._report_on(())
+            await self._outbox.publish_next(())
         finally:
-            left = [task for task in (stopped, getting, self._saying) if task is not None]
+            left = [task for task in (stopped, getting, self._outbox.publishing) if task is not None]
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
@@ -167,7 +165,7 @@ class StoreService:
         """Seconds until something is due: a deadline, pruning, the tidying of the outbox, a word of how far it is."""
         seconds = (self._due - datetime.now(UTC)).total_seconds() if self._due is not None else 60.0
         seconds = min(seconds, self._pruning.patience())
-        return max(0.0, min(seconds, SETTLE_SECONDS if self._said or self.handled > self._told else 60.0))
+        return max(0.0, min(seconds, SETTLE_SECONDS if self._outbox.published or self.handled > self._told else 60.0))
 
     async def _catch_up(self, end: int, stop: asyncio.Event) -> None:
         """Join what stands on the stream up to `end` with the experiences that stand there too, before anything is
@@ -175,7 +173,7 @@ class StoreService:
         after = self._store.position()
         if after >= end:
             return
-        self._handled = after
+        self._outbox.handled = after
         await self._tell()
         if stop.is_set():
             return
@@ -198,9 +196,9 @@ class StoreService:
             sentence = f"{unread} events of the stream behind {after} are damaged and could not be joined"
             log.error("store.stream_damaged", why=sentence)
             self._report(ConsumerNote(consumer=self.name, note=sentence))
-        await self._in_thread(self._look)
+        await self._thread.run(self._look)
         while self._due is not None and self._due <= datetime.now(UTC) and not stop.is_set():
-            await self._report_on(await self._in_thread(self._expired), self._store.position())
+            await self._outbox.publish_next(await self._thread.run(self._expired), self._store.position())
 
     def _caught_up(self, facts: list[tuple[int, Event]], upto: int) -> tuple[ExperienceRecorded, ...]:
         self._store.catch_up(facts, upto=upto, now=datetime.now(UTC))
@@ -216,7 +214,7 @@ class StoreService:
                     await self._give_up(delivery.delivery, str(error))
         while True:
             try:
-                recorded = await self._in_thread(put, facts, deliveries[-1].seq)
+                recorded = await self._thread.run(put, facts, deliveries[-1].seq)
                 break
             except ContractError as error:
                 bad = next((one for one in deliveries if one.seq == getattr(error, "seq", None)), None)
@@ -232,9 +230,9 @@ class StoreService:
         return recorded
 
     def _applied(self, facts: list[tuple[int, Event]], upto: int) -> tuple[ExperienceRecorded, ...]:
-        said = tuple(self._said)
-        recorded = self._store.apply(facts, upto=upto, now=datetime.now(UTC), published=said)
-        del self._said[: len(said)]
+        published = tuple(self._outbox.published)
+        recorded = self._store.apply(facts, upto=upto, now=datetime.now(UTC), published=published)
+        del self._outbox.published[: len(published)]
         self._look()
         return recorded
 
@@ -249,73 +247,14 @@ class StoreService:
 
     async def _expire(self) -> None:
         if self._due is not None and self._due <= datetime.now(UTC):
-            await self._report_on(await self._in_thread(self._expired))
+            await self._outbox.publish_next(await self._thread.run(self._expired))
 
     def _expired(self) -> tuple[ExperienceRecorded, ...]:
         recorded = self._store.expire(datetime.now(UTC))
         self._look()
         return recorded
 
-    async def _report_on(self, recorded: Sequence[ExperienceRecorded], upto: int | None = None) -> None:
-        """Say these behind what is being said, and do not wait for it; up to `upto` all is handled then.
-
-        Waits for what is being said: so at most two transactions are ahead of the stream. Raises what saying it raised.
-        """
-        if self._saying is not None:
-            await self._saying
-            self._saying = None
-        if recorded:
-            self._saying = asyncio.create_task(self._say(recorded, upto), name="conch.store.say")
-        elif upto is not None:
-            self._handled = upto
-
-    async def _say(self, recorded: Sequence[ExperienceRecorded], upto: int | None = None) -> None:
-        await self._bus.publish_many([OutgoingMessage(subject_of(one), encode(one), one.id) for one in recorded])
-        self._said += [experience.id for experience in recorded]
-        if upto is not None:
-            self._handled = upto
-
-    async def _settle(self) -> None:
-        if self._said:
-            said, self._said = self._said, []
-            await self._in_thread(self._store.mark_published, said)
-
     async def _tell(self) -> None:
         """Let others see on the bus how far it is. What counts for itself is the place beside its rows."""
         self._told, self._told_at = self.handled, time.monotonic()
         await report_position(self._bus, self.name, FACTS, self._told)
-
-    async def _report_the_unsaid(self) -> None:
-        """The outbox of the run before; what stands on the stream already is not said twice."""
-        while unsaid := await self._in_thread(self._store.unpublished):
-            there = await self._on_stream({experience.id for experience in unsaid})
-            await self._say([experience for experience in unsaid if experience.id not in there])
-            self._said += there
-            await self._settle()
-
-    async def _on_stream(self, ids: set[str]) -> list[str]:
-        """Which of these stand on the stream, looked for behind the place of the last settled one."""
-        found = []
-        async for delivery in self._bus.read([subject_filter(ExperienceRecorded)]):
-            try:
-                id = str(json.loads(delivery.data)["id"])
-            except (ValueError, LookupError, TypeError, RecursionError):
-                continue  # not an event: nobody published it here
-            if id in ids:
-                found.append(id)
-        return found
-
-    async def _in_thread(self, call: Callable[..., T], *arguments: Any, **named: Any) -> T:
-        """The store works in a thread, one call at a time, so that a slow disk holds up nobody else.
-
-        Cancelled, it waits for the thread: SQLite crashes where another thread closes what this one still uses.
-        """
-        async with self._working:
-            working = asyncio.ensure_future(asyncio.to_thread(call, *arguments, **named))
-            try:
-                return await asyncio.shield(working)
-            except asyncio.CancelledError:
-                while not working.done():
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await asyncio.wait([working])
-                raise

@@ -1,4 +1,4 @@
-"""The plug-in seam and the runtime of consumers."""
+"""Consumers of the event stream: how one is declared (`@consumer`, `@service`), loaded as a plug-in, and run."""
 
 import importlib
 from typing import TYPE_CHECKING

@@ -1,5 +1,5 @@
-"""`@consumer` and `@service`: how a plug-in, or a built-in consumer, says what it is. The function stays a plain
-function."""
+"""The decorators `@consumer` and `@service`, by which plug-ins and built-in consumers declare themselves. The decorated
+function stays a plain function."""
 
 from __future__ import annotations
 
@@ -127,7 +127,8 @@ def service(
 ) -> Callable[[S], S]:
     """Declare a service: a class or function `(ServiceContext) -> Service`, for what is no function of one event.
 
-    A service reads the feed itself, keeps its position itself if it has one, and schedules its own work in `run`; see
+    A service reads the shared subscription itself, stores its own position if it has one, and schedules its own work in
+    `run`; see
     `conch.consumer.Service`. It is made anew each time it starts. The built-in ones are the store, the metrics, the
     dashboard, OpenTelemetry and MQTT.
 

@@ -1,4 +1,4 @@
-"""Which facts a consumer publishes, as far as it says so."""
+"""The event types that a consumer publishes, read from its declaration or its return annotation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def emitted(spec: ConsumerSpec | ConsumerDeclaration) -> tuple[type[Event], ...]
     function = spec.handle if isinstance(spec, ConsumerSpec) else spec.function
     try:
         hints = {} if spec.emits else get_type_hints(function)
-    except Exception:  # whatever names stand in somebody's annotations
+    except Exception:  # the annotations of a plug-in may name anything
         return ()
     return spec.emits or tuple(dict.fromkeys(_events(hints.get("return"))))
 

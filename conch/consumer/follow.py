@@ -1,4 +1,4 @@
-"""How a consumer states the fact that follows from a fact."""
+"""`follow`: make an event that is caused by another event, with an id derived from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumers side by side in one process: each started again when it breaks, none harming another."""
+"""Runs several consumers in one process: each is restarted when it fails, and none stops another."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = get_logger(__name__)
 
 @dataclass
 class HostedConsumer:
-    """One consumer of this process."""
+    """One consumer of this process, and whether it is running."""
 
     name: str
     make: Callable[[], Service]

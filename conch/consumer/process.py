@@ -1,4 +1,5 @@
-"""The consumers' process: `python -m conch.consumer.process`, started by the supervisor; and what runs in it."""
+"""The consumers' process (`python -m conch.consumer.process`), started by the supervisor: runs the consumers it is
+given."""
 
 from __future__ import annotations
 
@@ -35,18 +36,18 @@ SWITCH_SECONDS = 0.0005
 """Time that a thread may keep the interpreter: with Python's 5 ms the store's waits longer for it than for the disk."""
 POLL_SECONDS = 0.02
 FEW = 16
-"""Agents that are named to the server; of more, everybody's events count."""
+"""Up to this many agents are named to the server; with more, the events of all agents count."""
 
 
 async def quiet(bus: Bus, running: Sequence[HostedConsumer], agents: Sequence[str] = ()) -> None:
-    """Until everything on the stream is handled by all of these, and nothing waits for a deadline.
+    """Return when all of these have handled everything on the stream, and nothing waits for a deadline.
 
-    `agents`: whose events alone count, where others go on with theirs; none: everybody's.
+    `agents`: the agents whose events count, where others are still active; none: all agents.
     """
     theirs = [agent_filter(agent) for agent in agents] if 0 < len(agents) <= FEW else STREAM_SUBJECTS
     while True:
         last = (await bus.state()).last
-        while not all(one.down or _is_done(one, last) for one in running):  # noqa: ASYNC110 - nobody tells
+        while not all(one.down or _is_done(one, last) for one in running):  # noqa: ASYNC110 - there is no notification
             await asyncio.sleep(POLL_SECONDS)
         if not await _is_behind(bus, theirs, last):
             return
@@ -98,7 +99,7 @@ def plugin(
 
 
 async def live(child: ChildProcessLink[messages.ConsumersStart[PluginRow]]) -> None:
-    """The consumers that the spec names, until told to stop; `finish` stops them once everything is handled."""
+    """Run the consumers that the spec names, until told to stop; `finish` stops them once everything is handled."""
     sys.setswitchinterval(SWITCH_SECONDS)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)

@@ -1,4 +1,4 @@
-"""What a consumer is, as a value: which facts in, which function, which state."""
+"""`ConsumerSpec`: a consumer as a value, with the event types it reads, its function and its state."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class ConsumerSpec:
     scorer: str | None = None
     """Under which name it scores, and under no other; None: its own."""
     begin: int = 0
-    """Sequence behind which it begins when it has no place yet: 0, the start of the stream."""
+    """Sequence behind which it begins when it has no position yet: 0, the start of the stream."""
     linger: float = 0.0
-    """Seconds that it lets others go first once something has come: for work that nobody waits for."""
+    """Seconds that it waits after an event has come, so that other consumers go first: for work that is not urgent."""
     batch: int | None = None
     """Events that `handle` is given at once, at most: `(events) -> facts`, of all agents; None: one by one."""
     at_once: int | None = None
@@ -58,9 +58,9 @@ class ConsumerSpec:
     tries: int = 5
     """How often a failing event is handled in all before it becomes a dead letter."""
     again: Callable[[Any, Any, Event], Awaitable[Any]] | None = None
-    """Of a fold whose function may answer otherwise the next time: `(state, event, published) -> state`, the state
-    after an event of which the stream holds another fact than the function gave now. Raises where the state cannot be
-    brought to follow that fact: the event is tried again, then set aside with the state before it."""
+    """For a fold whose function may answer otherwise the next time: `(state, event, published) -> state`, the state
+    after an event for which another fact is on the stream than the function returned now. Raises where the state cannot
+    be brought to follow that fact: the event is tried again, then becomes a dead letter with the state before it."""
     close: Callable[[], Awaitable[None]] | None = None
     """Lets go of what `handle` holds open, when the consumer ends; asked again it opens that again."""
 
@@ -75,7 +75,7 @@ class ConsumerSpec:
 
 @dataclass(frozen=True)
 class ConsumerDeclaration:
-    """A consumer as `@consumer` declares it. `bind` makes the ConsumerSpec that runs from it and from the settings."""
+    """A consumer as declared by `@consumer`. `bind` makes the ConsumerSpec that runs, from it and from the settings."""
 
     name: str
     """Durable name, one token; of a consumer with `instances`, what their names begin with."""

@@ -1,1 +1,1 @@
-"""How the workers of one consumer share its agents: positions, membership, lag."""
+"""Consumer groups: how the workers of one consumer share its agents, by positions, membership and lag."""

@@ -1,4 +1,4 @@
-"""Who else works: the processes whose consumers share the agents, each known by a sign of life in the bucket."""
+"""Membership of a consumer group: which worker processes are alive, by heartbeats in the checkpoint bucket."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ log = get_logger(__name__)
 BEAT_SECONDS = 1.0
 """Between two signs of life."""
 LEASE_SECONDS = 5.0
-"""A worker that gave none for so long is taken for dead, and its agents go to the others. Nobody's wall clock matters:
-each watches the others' signs by its own."""
+"""A worker without a heartbeat for this long is taken for dead, and its agents go to the other workers. Clocks need not
+agree: each worker times the others' heartbeats by its own clock."""
 SELDOM = 5
 """Beats between two looks at workers that had left: one that bears such a name again is heard of that late."""
 
 
 @dataclass
 class _OtherWorker:
-    """A worker as it was last heard of."""
+    """Another worker, and when its last heartbeat was seen."""
 
     entry: KeyValue
     heard: float
@@ -40,7 +40,7 @@ class _OtherWorker:
 
 
 class Membership:
-    """The workers on a bus, this one among them. Made by `joined`."""
+    """The workers that are alive on a bus, including this one. Made by `joined`."""
 
     def __init__(self, bus: Bus, name: str) -> None:
         self.name = name
@@ -101,7 +101,7 @@ class Membership:
         self._looks += 1
         workers = (worker_name(key) for key in await self._bus.keys())
         keys = {worker for worker in workers if worker is not None and worker != self.name}
-        # Who left is looked for seldom: names of workers that are no more stay in the bucket.
+        # Workers that left are checked rarely: their keys stay in the bucket.
         names = sorted(keys if self._looks % SELDOM == 0 else keys - self._left)
         entries = await asyncio.gather(*(self._bus.get(worker_key(name)) for name in names))
         for name, entry in zip(names, entries, strict=True):
@@ -128,10 +128,10 @@ class Membership:
 
 
 def dealt(consumer: str, names: Collection[str]) -> dict[int, str]:
-    """Whose each of the consumer's partitions is: the same answer wherever the same workers are alive.
+    """The worker that owns each of the consumer's partitions: the same answer wherever the same workers are alive.
 
-    Rendezvous hashing with even shares: nobody's differs from another's by more than one, as long as there are
-    partitions for all, and few change hands when somebody comes or goes.
+    Rendezvous hashing with even shares: the numbers of partitions of two workers differ by at most one, as long as
+    there are partitions for all, and few partitions change their owner when a worker comes or goes.
     """
     floor, extra = divmod(len(EVERYTHING), len(names))
     room = dict.fromkeys(names, floor)
@@ -167,7 +167,7 @@ def _consumers(value: bytes) -> frozenset[str]:
     try:
         return frozenset(WorkerRecord.decode(value).consumers)
     except ContractError:
-        return frozenset()  # somebody else's writing: it takes part in nothing
+        return frozenset()  # not a heartbeat of Conch's: that key has no consumers
 
 
 @asynccontextmanager

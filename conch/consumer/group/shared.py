@@ -1,8 +1,9 @@
-"""A consumer whose agents are shared among workers: each partition of them at one worker at a time.
+"""A consumer whose agents are shared among workers: each partition is handled by one worker at a time.
 
-An agent belongs to a partition for ever; a partition goes to one of the workers that are alive, by their names alone.
-Who hands it on finishes what is in hand and writes its place down first, so that the order of an agent's events holds;
-who takes over from a dead worker waits until it is taken for dead, and fences it, should it live after all.
+An agent always belongs to the same partition. A partition is assigned to one of the workers that are alive, by their
+names alone. A worker that gives a partition up first finishes its events in hand and stores its position, so that the
+order of an agent's events holds. A worker that takes over from a dead one waits until the heartbeat has run out, and
+fences the old owner in case it is still alive.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ HANDOVER_SECONDS = 0.1
 
 
 class SharedConsumer:
-    """See `conch.consumer.service.Service`. Handles the partitions that fall to this worker."""
+    """A service (see `conch.consumer.service.Service`) that handles the partitions assigned to this worker."""
 
     def __init__(self, spec: ConsumerSpec, members: Membership) -> None:
         self.spec, self.name = spec, spec.name
@@ -56,9 +57,10 @@ class SharedConsumer:
         return False
 
     async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
-        """Until `stop`: then what is in hand is finished, written down and let go of.
+        """Handle events until `stop`; then events in hand are finished, the position is stored, the partitions are
+        released.
 
-        Raises ContractError for a place or state that cannot be read, BusError when the bus refuses for good.
+        Raises ContractError for a position or state that cannot be read, BusError when the bus refuses for good.
         """
         self._shared_events = shared_events
         self._members.consumers.add(self.name)

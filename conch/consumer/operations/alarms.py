@@ -1,4 +1,4 @@
-"""What the watchers know of agents, read from the states that they keep on the bus."""
+"""The active alarms of agents, read from the watchers' states in the checkpoint bucket."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ AT_ONCE = 64
 
 
 async def watched(bus: Bus, agents: Sequence[str]) -> dict[str, WatchState]:
-    """The watchers' state of each of these agents, as of some second ago; its `active` are the alarms that go on.
+    """The watchers' state of each of these agents, about a second old at most; its `active` are the alarms that go on.
 
-    Agents that were never watched are left out, and those whose state another version wrote. Raises BusError.
+    Agents that were never watched, and those with a state of another version, are left out. Raises BusError.
     """
     found: dict[str, WatchState] = {}
     for start in range(0, len(agents), AT_ONCE):

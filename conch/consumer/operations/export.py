@@ -1,4 +1,4 @@
-"""How a service reads that shows facts to the outside: each once, and after the consumers beside it."""
+"""Reading for exporters (metrics, traces, MQTT): each event once, and after the other consumers of the process."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ REST_SECONDS = 0.05
 
 
 class FirstSightFilter:
-    """Tells an event that is met for the first time from one that was met lately; counts what it tells."""
+    """Passes each event the first time it arrives, drops repetitions, and counts both."""
 
     def __init__(self, tally: ConsumerCounts) -> None:
         self._tally = tally
         self._recent: dict[int, None] = {}
 
     def take(self, arrived: ReceivedEvent) -> Event | None:
-        """The event, the first time. None for a repetition, and for what is none or stands on another's subject: of
-        that the consumers make dead letters."""
+        """The event, the first time it arrives. None for a repetition, and for a message that is no event or has
+        another event's subject: consumers write dead letters of those."""
         try:
             event = arrived.event
         except ContractViolationError:

@@ -44,7 +44,7 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::\d{1,5})?")
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """What was asked for."""
+    """A parsed request: method, path and the headers that are used."""
 
     method: str
     path: str
@@ -56,7 +56,7 @@ class HttpRequest:
 
 @dataclass(frozen=True)
 class HttpResponse:
-    """What is answered."""
+    """The response to one request."""
 
     body: bytes
     status: int = 200
@@ -64,7 +64,7 @@ class HttpResponse:
 
 
 def parse(head: bytes) -> HttpRequest | None:
-    """The request whose head this is, or None where it is no HTTP/1 request, or one to two hosts."""
+    """The parsed request, or None where `head` is no HTTP/1 request or has two Host headers."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
@@ -106,7 +106,8 @@ def health_of(path: str, ready: bool) -> HttpResponse | None:
 
 
 class HttpServer:
-    """The server. Entered, it answers with `answer`; left, every connection and `listening` are closed."""
+    """An HTTP server on one port. Entered, it answers with `answer`; left, every connection and `listening` are
+    closed."""
 
     def __init__(
         self, listening: socket.socket, answer: Callable[[HttpRequest], Awaitable[HttpResponse]], *, named: str
@@ -179,8 +180,8 @@ class HttpServer:
     def _is_meant(self, host: str | None) -> bool:
         """Whether a request with this Host is meant for us.
 
-        On loopback it has to name this machine: a page of somebody else's whose name suddenly leads here (DNS
-        rebinding) names itself. Open to other machines, all that reach it may ask, by whatever name they know.
+        On loopback, Host has to name this machine: with DNS rebinding, a foreign page sends its own name. Open to other
+        machines, a request with any Host is answered.
         """
         if host is None or self._is_open:
             return True
@@ -192,7 +193,7 @@ class ThreadedEndpoint:
     answer holds up the caller's loop. Its `answer` runs in that thread.
 
     Entered, it answers; left, every connection and the port are closed and the thread has ended. Cancelled while it is
-    left, it ends as soon, and nobody waits for it.
+    left, it returns at once, without waiting for the thread.
     """
 
     def __init__(self, endpoint: HttpServer) -> None:

@@ -1,4 +1,4 @@
-"""The consumers and services that come with Conch: declared and loaded as plug-ins are, but in this process."""
+"""The built-in consumers and services: declared and loaded like plug-ins, but run in this process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where rules and consumers come from: entry points and named files.
+"""Discovery of plug-in rules and consumers: from entry points of packages and from files named in the configuration.
 
-Plug-ins are looked at in a process of their own, so that one that hangs, exits or raises when it is imported is named
-and set aside, and the rest runs.
+Plug-ins are imported in a process of their own. One that hangs, exits or raises on import is reported and set aside,
+and the others run.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LOOKERS = 4
 
 @dataclass(frozen=True)
 class ConsumerInfo:
-    """What is known of a plug-in consumer without its code."""
+    """What discovery knows of a plug-in consumer without its code."""
 
     name: str
     """Under which name it reads the stream."""
@@ -119,7 +119,7 @@ PluginRow = Annotated[
 
 @dataclass(frozen=True)
 class BrokenPlugin:
-    """A plug-in that was set aside."""
+    """A plug-in that was set aside, and why."""
 
     origin: str
     why: str
@@ -129,7 +129,7 @@ class BrokenPlugin:
 
 @dataclass(frozen=True)
 class Discovery:
-    """What discovery brought."""
+    """The result of a discovery: the plug-ins found, and those set aside."""
 
     plugins: tuple[Plugin, ...] = ()
     broken: tuple[BrokenPlugin, ...] = ()
@@ -148,7 +148,7 @@ class Discovery:
 def load_group(group: str) -> list[tuple[str, Declared]]:
     """(origin, declaration) of all that the installed packages declare in this group of entry points.
 
-    Raises whatever importing it raises.
+    Exceptions of the import are not caught.
     """
     return [(f"{group}:{point.name}", one) for point in _points(group) for one in _declarations(point.load())]
 
@@ -160,7 +160,7 @@ def _points(*groups: str) -> list[EntryPoint]:
 
 def _declared(groups: Sequence[str]) -> tuple[list[EntryPoint], list[BrokenPlugin]]:
     """(what the installed packages declare in these groups, the packages of which that cannot be read)."""
-    with contextlib.suppress(Exception):  # a malformed file of one package, which is not told
+    with contextlib.suppress(Exception):  # the metadata of one package may be malformed
         every = entry_points()
         return [point for group in groups for point in every.select(group=group)], []
     found: dict[str, list[EntryPoint]] = {}
@@ -191,8 +191,8 @@ def discover(files: Sequence[str], taken: Iterable[str] = (), settings: Settings
 def looked_at(files: Sequence[str]) -> dict[str, Discovery]:
     """What each file and each entry point brings, by origin; all are looked at side by side.
 
-    A file's origin is its path as it was given, so that a link which is set anew is followed anew. One file is one
-    origin, by whatever names it is given. Raises UsageError for a file that is not there.
+    A file's origin is its path as it was given, so that a symlink that is set anew is followed anew. One file is one
+    origin, even when it is given under several names. Raises UsageError for a file that is not there.
     """
     for file in files:
         if not Path(file).is_file():
@@ -288,7 +288,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def load(origin: str, text: str | None = None) -> list[Declared]:
     """What `origin` declares, in the order of the file; `text`: what the file says, where that is known already.
 
-    Raises whatever importing it raises.
+    Exceptions of the import are not caught.
     """
     group, _, name = origin.partition(":")
     if group in (*PLUGIN_GROUPS, BUILTIN_GROUP):
@@ -318,8 +318,8 @@ def text_of(file: str) -> str:
 
 
 def _module_of(path: Path, text: str) -> ModuleType:
-    """The file as a module, imported once. Never from compiled code that lies beside it: that is told from the text by
-    the second of its writing."""
+    """The file as a module, imported once. Compiled code beside it is not used: its freshness is judged by seconds
+    only."""
     name = f"conch_rules_{hashlib.sha256(f'{path}:{text}'.encode()).hexdigest()[:12]}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
@@ -363,7 +363,7 @@ def error_words(error: BaseException, file: str | None) -> str:
 
 
 def described(declared: Declared, origin: str, text: str | None) -> Plugin:
-    """What is told of a declaration to other processes."""
+    """The description of a declaration that other processes are given."""
     if isinstance(declared, DeclaredRule):
         return replace(declared.info, origin=origin, text=text)
     return consumer_info(declared, origin, text)
@@ -410,7 +410,7 @@ def _main() -> None:
         answer["why"] = error_words(error, origin)
     answers.write(json.dumps(answer))
     answers.flush()
-    os._exit(0)  # whatever threads and exit handlers it brought
+    os._exit(0)  # without waiting for threads and exit handlers of the plug-in
 
 
 if __name__ == "__main__":

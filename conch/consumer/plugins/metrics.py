@@ -85,7 +85,7 @@ _SAMPLES: Final = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucke
 
 
 class Reported(BaseModel):
-    """One metric as a process of plug-ins reports it."""
+    """One metric in the report of a plug-in process."""
 
     name: Annotated[str, Field(pattern=_NAME)]
     words: Annotated[str, Field(max_length=LONGEST_HELP)]
@@ -94,7 +94,7 @@ class Reported(BaseModel):
     """(name, labels, value) each."""
 
     def as_metric(self) -> Metric:
-        """The metric, without samples that are not its own or whose labels could not be read."""
+        """The metric, without samples that are not its own or that have unreadable labels."""
         metric = Metric(self.name, self.words, self.kind)
         names = {self.name + suffix for suffix in _SAMPLES[self.kind]}
         for name, labels, value in self.samples:
@@ -122,8 +122,8 @@ class PluginMetrics(Collector):
     ) -> Labelled[M]:
         """The metric of this declaration; declared again, the same. Raises ContractError for one that cannot be.
 
-        One whose name another declaration has, or one too many, works and is not shown: two plug-ins that do not know
-        each other must not end each other's process.
+        A metric with a name that another declaration has, or beyond the limit, works and is not shown: two plug-ins
+        that do not know each other must not end each other's process.
         """
         _refuse(kind, name, labels, buckets)
         declaration = (kind, words, tuple(labels), buckets)
@@ -154,7 +154,7 @@ class PluginMetrics(Collector):
                 if metric.name not in met:
                     met.add(metric.name)
                     shown = Metric(metric.name, metric.documentation, metric.type)
-                    shown.samples = list(metric.samples)  # who shows it may leave some out
+                    shown.samples = list(metric.samples)  # the reader may drop samples
                     yield shown
 
     def report(self) -> list[dict[str, Any]]:
@@ -174,7 +174,7 @@ class PluginMetrics(Collector):
         ]
 
     def take(self, process: str, reported: object) -> None:
-        """Show what a process reported, in place of its report before. What is no report is logged and not shown."""
+        """Replace the process's last report by this one. An invalid report is logged and not shown."""
         try:
             self._reported[process] = [one.as_metric() for one in _REPORTS.validate_python(reported)]
         except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Many acts at once for a rule's process: the next ones are on their way while it works on one."""
+"""Pipelined scoring by a rule's process: the next acts are sent while it works on one."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Told = Callable[[ActionTaken, Score], object]
 
 
 class PipelinedRuleWorker(RuleWorker):
-    """Of a rule that carries nothing from one act to the next."""
+    """A rule worker for stateless rules: it sends acts ahead of the answers."""
 
     async def score_all(self, actions: Sequence[ActionTaken], told: Told) -> None:
-        """`told` the `score` of each as soon as it is there, in their order.
+        """Call `told` with the `score` of each act as soon as it is there, in order.
 
         An act's time counts from the answer before it. One that the process ended over is asked once more by itself:
         it may have ended between two acts. Cancelled, the process is ended.

@@ -1,4 +1,4 @@
-"""The plug-in rules of a process that runs, changed to others: `conch run --reload`."""
+"""`conch run --reload`: replaces the plug-in rules of a running process when their files change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def weighed(bus: Bus, agent: str) -> int:
 
 
 class RuleReload:
-    """The rules of this process, as they are now wanted."""
+    """The plug-in rules that a process runs, and the change to another set."""
 
     def __init__(
         self,
@@ -39,8 +39,9 @@ class RuleReload:
         stop: asyncio.Event,
         report: Callable[[ConsumerReport], None],
     ) -> None:
-        """`running`: all that this process hosts; what comes is put there, what goes is taken out. `make`: a rule that
-        begins behind that place, unless it has one. `patience`: seconds that an experience waits for a score."""
+        """`running`: all consumers of this process; new rules are added there, old ones removed. `make`: makes a rule
+        that begins behind the given sequence, unless it has a position. `patience`: seconds that an experience waits
+        for a score."""
         self._shared_events, self._running, self._make, self._agent = shared_events, running, make, agent
         self._patience, self._stop, self._report = patience, stop, report
         self._keeping: dict[str, asyncio.Task[None]] = {}
@@ -98,7 +99,8 @@ class RuleReload:
         self._keeping[one.name] = group.create_task(keeping, name=f"conch.{one.name}")
 
     async def _leave(self, one: HostedConsumer, upto: int) -> None:
-        """Let it go once it has scored what was done while it was in force, or nobody waits for that any more."""
+        """Stop the rule once it has scored the acts from its time in force, or no experience waits for them any
+        more."""
         try:
             async with asyncio.timeout(self._patience):
                 while not self._stop.is_set() and not one.down and (one.now is None or (one.now.handled or 0) < upto):  # noqa: ASYNC110

@@ -1,4 +1,4 @@
-"""Recorded acts, read from a file of JSON Lines."""
+"""Reads recorded acts from a file of JSON Lines, for replay through a rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rule carries from act to act: its own state, or the acts of its window."""
+"""The state that a rule carries from act to act: its own model, or the window of earlier acts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STATE_BYTES = 256 * 1024
 
 
 class OwnRuleState(BaseModel):
-    """A rule's own state, as JSON that its process alone understands."""
+    """A rule's own state, as JSON that only the rule's process can read."""
 
     text: str | None
     """None: there was no act yet."""

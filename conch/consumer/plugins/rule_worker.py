@@ -39,7 +39,7 @@ _TASKS = "/proc/self/task"
 
 
 class _UnreadableRuleStateError(Exception):
-    """The state is not of the rule's model."""
+    """The stored state does not fit the rule's state model."""
 
 
 def _value(result: object) -> float | str | None:
@@ -57,7 +57,7 @@ def answer_of(
 ) -> RuleAnswered:
     """What the rule answers to an act, given what it carries: of a window earlier acts, else its state, as JSON.
 
-    Raises whatever the rule raises.
+    Exceptions of the rule are not caught.
     """
     if rule.info.window is not None:
         given: tuple[Any, ...] = ((*(decode(act.encode()) for act in carried.acts), action),)

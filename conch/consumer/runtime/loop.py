@@ -1,12 +1,12 @@
-"""The runtime of one consumer: decode, handle, publish, write down; in that order, so that a crash repeats work and
-never loses it.
+"""The runtime of one consumer: decode, handle, publish, store the position; in that order, so that a crash repeats work
+and never loses it.
 
 Events are handled as they come, a batch at a time, and what follows from a batch is published in one piece while the
-next is handled. An agent's events keep their order: behind one that fails, or takes its time, the others of that agent
-wait in its lane, and nobody else. Where a consumer takes events side by side, what follows from each is published as
-soon as it is there, and the position stays before the first that is still in hand. Position and states are written once
-a second and at the end: what a crash makes it read again gives the same ids, and what it finds on the stream already it
-does not publish again.
+next is handled. An agent's events keep their order: behind one that fails, or takes its time, the other events of that
+agent wait in its queue; other agents do not wait. Where a consumer handles events concurrently, what follows from each
+is published as soon as it is there, and the position stays before the first that is still in hand. Position and states
+are stored once a second and at the end: events read again after a crash give the same ids, and what is on the stream
+already is not published again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ BATCH = 256
 MAX_IN_FLIGHT = 4
 """Batches handled and not yet published, where the consumer names no other number; more wait on the stream."""
 ENQUEUED = 1024
-"""Events that wait in lanes, of all agents; more wait on the stream."""
+"""Events that wait in per-agent queues, of all agents; more wait on the stream."""
 SNAPSHOT_SECONDS = 1.0
 """Time between two writings of position and states: the most work that a crash repeats."""
 SNAPSHOT_SHARE, SNAPSHOT_LONGEST = 0.05, 30.0
@@ -52,14 +52,14 @@ SNAPSHOT_SHARE, SNAPSHOT_LONGEST = 0.05, 30.0
 MAX_AGENT_QUEUES = 10_000
 """Agents that are known at once, and the states of folds with them."""
 SURE_SECONDS = 5.0
-"""How long a place is taken for ours without a look: as long as others wait before they take it."""
+"""Seconds that a partition counts as owned without a check: as long as others wait before they take it."""
 STATES_AT_ONCE = 64
 """States that are on their way to the bucket."""
 
 
 @dataclass(eq=False)
 class _InFlightBatch:
-    """A batch that is handled: what followed from it is being published. Or an event that is in hand beside others."""
+    """A handled batch whose events are being published; or an event that is handled concurrently with others."""
 
     first: int
     ids: list[str]
@@ -87,13 +87,14 @@ class ConsumerRuntime:
         self._subscription: StreamSubscription | None = None
         self._agent_queues: dict[str, AgentQueue] = {}
         self._busy: dict[str, AgentQueue] = {}
-        """Lanes in which events wait."""
+        """Per-agent queues in which events wait."""
         self._in_flight_batches: dict[_InFlightBatch, asyncio.Task[None]] = {}
         self._hot: set[str] = set()
         """Ids of what is handled, and not yet published."""
         self._enqueued = self._dealt = 0
         self._sure = math.inf
-        """When the place was last known to be ours, by `uptime`; of one that does not run, always."""
+        """When ownership of the partitions was last confirmed, by `uptime`; infinite while the consumer does not
+        run."""
         self._looking = asyncio.Lock()
         """In turn: what waits for a look first is published first."""
         self._getting = self._stopping = False
@@ -101,15 +102,15 @@ class ConsumerRuntime:
         self._room = asyncio.Event()
         self._output = ConsumerOutput(shared_events, spec, self.tally)
         self._writing = asyncio.Lock()
-        """Held by whoever writes states or the position: crossed, our own writes would look like another copy's."""
+        """Held while states or the position are written: crossed, our own writes would look like another copy's."""
         self._log = log.bind(consumer=spec.name)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop` is set: then what is in hand is finished and written down.
+        """Handle events until `stop` is set; then events in hand are finished and the position is stored.
 
-        Raises FencedError when another copy took over, or wrote a state after this one had read it and the place was
-        given: it is to be taken anew. Raises ContractError for a position or state that cannot be read, BusError when
-        the bus refuses for good. Cancelled, it lets go at once; the next run does again what was not written down.
+        Raises FencedError when another copy took over, or wrote a state after this one had read it and the position was
+        given: it has to be loaded anew. Raises ContractError for a position or state that cannot be read, BusError when
+        the bus refuses for good. Cancelled, it ends at once; the next run repeats what was not stored.
         """
         while True:
             try:
@@ -192,10 +193,11 @@ class ConsumerRuntime:
         return not self._stopping
 
     async def _take_each(self, arrivals: Sequence[ReceivedEvent]) -> None:
-        """Handle what can be handled now, in order; the rest waits in the lanes."""
+        """Handle what can be handled now, in order; the rest waits in the per-agent queues."""
         if self.spec.state is not None:
             await self._load_states(arrivals)
-        # Nothing is waited for from here to the flight: a state must not be written before what it has said is known.
+        # No await from here to the in-flight batch: a state must not be stored before the events it has published are
+        # known.
         in_flight = _InFlightBatch(arrivals[0].seq, [], [])
         for arrived in arrivals:
             if self._is_below(arrived):
@@ -203,7 +205,7 @@ class ConsumerRuntime:
             agent_queue = self._agent_queue(arrived.agent)
             unread = (
                 self.spec.state is not None and agent_queue.held is None
-            )  # while others were read its lane was let go of
+            )  # while others were read its queue was forgotten
             if (
                 self._slow
                 or unread
@@ -222,7 +224,7 @@ class ConsumerRuntime:
         self._fly(in_flight)
 
     def _is_below(self, arrived: ReceivedEvent) -> bool:
-        """Whether it was handled before its partition was ours: the others' places may lie further back."""
+        """Whether it was handled before this worker got its partition: the other partitions' positions may be lower."""
         return arrived.seq <= self._highest and arrived.seq <= self._consumer_position.floor(arrived.agent)
 
     async def _load_states(self, arrivals: Sequence[ReceivedEvent]) -> None:
@@ -232,7 +234,8 @@ class ConsumerRuntime:
                 agent_queue.held = await load_state(self._bus, self.spec, agent, self._stream)
 
     def _handle_now(self, agent_queue: AgentQueue, event: Event, seq: int, in_flight: _InFlightBatch) -> None:
-        """Handle one event on the spot. Whatever this raises, nothing has changed: it is tried again in its lane."""
+        """Handle one event at once. When this raises, nothing has changed: the event is tried again in its agent's
+        queue."""
         if self._is_done(agent_queue, event.id, seq):
             return
         handling.set(event)
@@ -313,7 +316,7 @@ class ConsumerRuntime:
         del self._in_flight_batches[in_flight]
         self._room.set()
 
-    # -- in lanes ----------------------------------------------------------------------------------------------------
+    # -- in queues ---------------------------------------------------------------------------------------------------
 
     def _agent_queue(self, agent: str) -> AgentQueue:
         agent_queue = self._agent_queues.get(agent)
@@ -340,7 +343,7 @@ class ConsumerRuntime:
 
     async def _settle(self, agent_queue: AgentQueue, arrived: ReceivedEvent) -> None:
         """Handle one event to its end: done, a duplicate, or a dead letter."""
-        handling.set(None)  # the lane's task began while another event was handled
+        handling.set(None)  # the queue's task began while another event was handled
         try:
             event = arrived.event
         except ContractViolationError as error:
@@ -358,7 +361,7 @@ class ConsumerRuntime:
         self._hot.discard(event.id)
 
     async def _try(self, agent_queue: AgentQueue, arrived: ReceivedEvent, event: Event) -> None:
-        """Handle it, as often as it takes, or write its dead letter."""
+        """Handle it, with retries, or publish its dead letter."""
         failed, agent_queue.failed = agent_queue.failed, None
         tries, most = 1, self.spec.tries
         while tries <= most:
@@ -424,7 +427,8 @@ class ConsumerRuntime:
         self._room.set()
 
     async def _be_sure(self) -> None:
-        """That its place was not taken while this process stood still: two would say the same. Raises FencedError."""
+        """Check that the partitions were not taken while this process was suspended: two workers would publish the
+        same. Raises FencedError."""
         async with self._looking:
             now = uptime()  # not once it is answered: this process may stand still before it reads the answer
             if now - self._sure > SURE_SECONDS:
@@ -472,8 +476,9 @@ class ConsumerRuntime:
     async def _snapshot(self) -> None:
         """States first, then the position: it must not lead them."""
         async with self._writing:
-            # All as of now: while they are written lanes go on. A state may hold events whose facts are on their way;
-            # it is written once those have arrived.
+            # All as of now: the queues go on while they are written. A state may include events whose results are still
+            # being
+            # published; it is written once those have arrived.
             done, recent = self.handled, list(self._consumer_position.recent)
             if done <= self._consumer_position.seq:
                 return
@@ -500,7 +505,7 @@ class ConsumerRuntime:
                 self._forget_agent_queues()
 
     def _forget_agent_queues(self) -> None:
-        """Of agents that rest: a name is anybody's to invent. Their states are written and read again when needed."""
+        """Forget dormant agents' queues: agent names are unbounded. Their states are stored, and loaded when needed."""
         for agent, agent_queue in tuple(self._agent_queues.items()):
             resting = not agent_queue.queue and agent_queue.worker is None and not agent_queue.free.locked()
             if resting and (agent_queue.held is None or agent_queue.held.seq == agent_queue.held.saved):
@@ -522,8 +527,8 @@ class ConsumerRuntime:
     async def retry(self, seq: int) -> None:
         """Handle a dead letter once more; raises what the handler raises.
 
-        A fold is rebuilt from the state before the letter: what came after it is folded again, and what was published
-        then is not published twice.
+        A fold is rebuilt from the state before the dead letter: later events are folded again, and what they published
+        is not published twice.
         """
         event = await dead(self._bus, seq)
         agent_queue = self._agent_queue(event.agent)
@@ -546,13 +551,13 @@ async def _awaited(result: Any) -> Any:
 
 
 def control_of(consumer: str, holder: str) -> str:
-    """The subject on which whoever holds a partition of a consumer is asked to handle a dead letter once more."""
+    """The subject on which the owner of a partition of a consumer is asked to handle a dead letter once more."""
     return f"conch.ctl._consumer.{consumer}.{holder}.retry"
 
 
 class _OvertakenError(FencedError):
-    """The copy that we took over from wrote a state after we had read it: begin again from what is written. With the
-    place as it is written, too: whoever keeps its own `recent` passes over what the state that it reads lacks."""
+    """The copy that we took over from wrote a state after we had read it: load state and position again. The position
+    too: a worker with only its own `recent` would skip events that the state it reads lacks."""
 
 
 def _cancelled(error: BaseException) -> bool:

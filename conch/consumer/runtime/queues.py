@@ -1,4 +1,4 @@
-"""One agent's way through a consumer."""
+"""The queue of one agent in a consumer, which keeps its events in order."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ class AgentQueue:
     held: FoldState | None = None
     """Of a fold: the state, once it was needed."""
     free: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by whoever changes the state while others may wait for it."""
+    """Held while the state is changed, as others may wait for it."""

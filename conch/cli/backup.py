@@ -1,4 +1,4 @@
-"""`conch bus snapshot | restore`: stream and bucket in one file, and back."""
+"""`conch bus snapshot | restore`: write the stream and the bucket into one file, and read them back."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _refuse_others(home: Home, manifest: ArchiveManifest, *, force: bool) -> Non
 async def _restore_embedded(
     home: Home, settings: Settings, file: Path, manifest: ArchiveManifest, *, force: bool
 ) -> None:
-    """Into a store beside the home's, which takes its place once it is whole."""
+    """Replay into a new store file beside the home's, which replaces the home's once it is complete."""
     kept = home.bus / "jetstream"
     # Message by message on disk would take minutes: all of it is brought there at the end.
     hurried = settings.model_copy(update={"bus": settings.bus.model_copy(update={"durability": "fast"})})

@@ -1,4 +1,4 @@
-"""`conch bus bench`: how fast this very bus is."""
+"""`conch bus bench`: measure the speed of this home's bus."""
 
 from __future__ import annotations
 

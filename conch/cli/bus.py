@@ -1,4 +1,4 @@
-"""`conch bus`: the message bus."""
+"""`conch bus`: the commands of the message bus (info, bench, tail, snapshot, restore, permissions)."""
 
 from __future__ import annotations
 

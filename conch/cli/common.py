@@ -1,4 +1,4 @@
-"""What every command shares: its options, its output, how it reaches bus and store."""
+"""What all commands share: common options, output as text or JSON, connections to bus and store."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STREAM_HEADROOM = 4
 @Parameter(name="*")
 @dataclass(frozen=True)
 class CommonOptions:
-    """Options of every command."""
+    """The options that every command has."""
 
     home: Annotated[Path | None, Parameter(help="Home directory (CONCH_HOME; default ~/.local/share/conch).")] = None
     config: Annotated[Path | None, Parameter(help="Configuration file; default conch.yaml in the home.")] = None

@@ -1,4 +1,4 @@
-"""`conch config show | validate | schema`."""
+"""`conch config show | validate | schema`: the settings in force, their check, and their JSON schema."""
 
 from __future__ import annotations
 

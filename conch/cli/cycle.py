@@ -1,4 +1,4 @@
-"""`conch cycle list | show`."""
+"""`conch cycle list | show`: the recorded cycles of an agent."""
 
 from __future__ import annotations
 

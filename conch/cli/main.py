@@ -1,4 +1,4 @@
-"""The command `conch`. Each noun is a file beside this one, imported when it is asked for."""
+"""The entry point of the command `conch`. Each noun is a file beside this one, imported when it is used."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # Whoever read us went (`conch watch | head`): that is no failure, and Python must not complain at exit.
+        # The reader of stdout closed it (`conch watch | head`): no failure, and Python must not complain at exit.
         _lead_nowhere(sys.stdout.fileno())
         sys.exit(0)
     except (MemoryError, OSError, RuntimeError) as error:

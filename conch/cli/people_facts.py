@@ -1,4 +1,4 @@
-"""Facts of people: handed to the agent that runs, else put on the stream for when it does; and reading the stream."""
+"""Facts of people: sent to the running agent, else published for its next run; and reading the stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`conch bus permissions`: the users of a NATS server of one's own, as its configuration."""
+"""`conch bus permissions`: the configuration of users for a NATS server that the person runs."""
 
 from __future__ import annotations
 

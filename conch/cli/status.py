@@ -1,4 +1,4 @@
-"""`conch status`: how it goes, on one screen."""
+"""`conch status`: the state of the run, its agents, processes, bus and store, on one screen."""
 
 from __future__ import annotations
 
@@ -190,8 +190,8 @@ def _kept(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def fitted(lines: Sequence[str], columns: int, rows: int) -> list[str]:
-    """These lines, wrapped at `columns`, in at most `rows`: what there is much of is told in part, with how many more
-    there are; then what is long is cut. The last row is left to the prompt."""
+    """These lines, wrapped at `columns`, in at most `rows`: long lists are shown in part, with the number of the rest;
+    then long lines are cut. The last row is left to the prompt."""
     columns, rows = max(columns, LEAST_COLUMNS), max(rows, LEAST_ROWS) - 1
     groups = [_StatusSection([_wrapped(line, columns) for line in group], columns) for group in _groups(lines)]
     while sum(map(len, groups)) > rows and (longest := max(groups, key=_StatusSection.spare)).spare():
@@ -229,7 +229,7 @@ def _groups(lines: Sequence[str]) -> Iterator[list[str]]:
 
 
 class _StatusSection:
-    """Things of one kind, each in one or several lines."""
+    """A section of the screen: entries of one kind, each in one or several lines."""
 
     def __init__(self, things: list[list[str]], columns: int) -> None:
         self._things, self._columns, self._left_out, self._where = things, columns, 0, ""

@@ -1,4 +1,4 @@
-"""`conch bus tail`: the facts as they come."""
+"""`conch bus tail`: print the events of the stream as they come."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def _read(
 
 
 def row(delivery: Delivery) -> StoredEvent | StoredBytes:
-    """A fact as a line of JSON: place, time, subject and the event as it stands there; of what is none, its bytes."""
+    """A message as a line of JSON: sequence, time, subject and the event as stored; of what is no event, its bytes."""
     from conch.bus.subscription import decoded
     from conch.views.tools import StoredBytes, StoredEvent
 

@@ -1,4 +1,4 @@
-"""`conch tell | pause | resume | stop`: what a person says to the agent."""
+"""`conch tell | pause | resume | stop`: send a message or a command to the running agent."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def stop(*, agent: AgentName = None, common: CommonOptions = COMMON) -> No
 
 
 def _ended(home: Home) -> bool:
-    """Whether the run's end came in time. Nobody tells of it but the home's lock."""
+    """Whether the run ended in time. The only sign is the home's lock."""
     until = time.monotonic() + STOP_SECONDS
     while home.running() is not None and time.monotonic() < until:
         time.sleep(POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""`conch ui`: the dashboard of a home, beside its run or without one."""
+"""`conch ui`: serve the dashboard of a home, beside its run or without one."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def _serve(common: CommonOptions, settings: Settings, home: Home) -> None:
 
 
 async def _follow(display: DisplayService, settings: Settings, home: Home) -> None:
-    """Show whatever bus there is: the run's in progress, the next run's once that is over, bus.url's; for ever."""
+    """Attach to the bus of the run in progress, then to the next run's, or to bus.url's; never returns."""
     while True:
         access = access_to(home, settings)
         if access is not None:
@@ -115,7 +115,7 @@ async def _attached(display: DisplayService, settings: Settings, home: Home, acc
     over = asyncio.Event()
 
     async def look() -> None:
-        while access_to(home, settings) == access:  # noqa: ASYNC110 - nobody tells
+        while access_to(home, settings) == access:  # noqa: ASYNC110 - there is no notification
             await asyncio.sleep(LOOK_SECONDS)
         over.set()
 

@@ -1,4 +1,4 @@
-"""`conch values show | new | sign`."""
+"""`conch values show | new | sign`: the constitution and guardrails of a home."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`conch consume --workers`: several processes of one consumer, kept alive."""
+"""`conch consume --workers`: runs several worker processes of one consumer and restarts them."""
 
 from __future__ import annotations
 

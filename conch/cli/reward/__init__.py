@@ -1,4 +1,5 @@
-"""`conch reward …`: what the agent's acts are worth, and who says so; one file a command, imported when called."""
+"""`conch reward …`: the components of the reward, their scorers and weights; one file a command, imported when
+called."""
 
 from __future__ import annotations
 

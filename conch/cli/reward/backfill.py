@@ -1,4 +1,4 @@
-"""`conch reward backfill`: recorded history through a rule."""
+"""`conch reward backfill`: score recorded acts with a rule, and publish the scores."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Version = Annotated[
 
 @dataclass(frozen=True)
 class BackfillScorer:
-    """Who scores the past."""
+    """The scorer of a backfill: a rule, a consumer or a judge."""
 
     scorer: str
     version: str
@@ -105,11 +105,11 @@ async def backfill(
 
 
 class BackfillShutdown:
-    """Ctrl-C, and what comes of it: what is being published is waited for, all else is dropped."""
+    """Ctrl-C during a backfill: what is being published is waited for, all else is dropped."""
 
     def __init__(self) -> None:
         self.stop = asyncio.Event()
-        """Told to score no more."""
+        """Set to score no more."""
         self.scoring = False
 
     @contextmanager
@@ -131,11 +131,11 @@ class BackfillShutdown:
         self.stop.set()
 
 
-# -- who scores ------------------------------------------------------------------------------------------------------
+# -- the scorer -------------------------------------------------------------------------------------------------------
 
 
 def find_source(name: str, files: Sequence[str], version: str | None, home: Home, settings: Settings) -> BackfillScorer:
-    """Who is meant by `name`. Raises UsageError, with the nearest name that there is, or why it cannot be."""
+    """The scorer called `name`. Raises UsageError, with the nearest name that there is, or the reason why not."""
     rules = _rules(files, home, settings)
     judges = {f"judge-{one}": one for one in settings.rewards.judges}
     if name in rules:

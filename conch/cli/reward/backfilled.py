@@ -1,4 +1,4 @@
-"""How a backfill went, and how that is told."""
+"""The result of a backfill, and its output as text and JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHORTEST = 0.001
 
 @dataclass
 class BackfillResult:
-    """How it went."""
+    """The counts of one backfill."""
 
     scorer: str
     version: str
@@ -35,7 +35,7 @@ class BackfillResult:
     removed: int = 0
     """Acts that store.keep removed: nothing scores them."""
     upto: int = 0
-    """The place in the stream of the last one."""
+    """The stream sequence of the last one."""
     seconds: float = 0.0
     joined: bool = True
     """Whether the store has them."""
@@ -62,7 +62,7 @@ class BackfillResult:
 
 
 def above(version: str) -> str:
-    """A version that counts more than this one, whatever its build.
+    """A version that counts more than this one; its build part is ignored.
 
     >>> above("1.9+07c2")
     '1.10'

@@ -28,7 +28,7 @@ Most = Annotated[int, Parameter(validator=Number(gte=0), help="Cycles to show, t
 
 @dataclass(frozen=True)
 class ComparedRule:
-    """One of the two."""
+    """One side of the comparison: a rule in one version."""
 
     component: str
     scorer: str

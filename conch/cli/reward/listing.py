@@ -1,4 +1,4 @@
-"""`conch reward list | show`: what there is to be earned, how it goes, and where it comes from."""
+"""`conch reward list | show`: the components of the reward, their recent values, and their history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`conch reward test`: a rule over recorded acts, without a bus."""
+"""`conch reward test`: run a rule over recorded acts, without a bus."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Last = Annotated[int, Parameter(validator=Number(gte=1), help="The last N acts o
 
 @dataclass
 class RuleTrialTally:
-    """One rule over the acts so far."""
+    """The scores of one rule over the acts so far."""
 
     rule: RuleInfo
     scores: list[tuple[ActionTaken, Score, float]] = field(default_factory=list)
@@ -187,7 +187,7 @@ def _last_acts(store: ExperienceReader, agent: str, limit: int | None, rules: Se
         raise UsageError(f"{agent} has done nothing yet: conch run, or name a file with --replay")
     before = max(rule.window or 1 for rule in rules) - 1
     since = ScoredSince(0 if limit is None else max(0, last - limit - before + 1))
-    everything = store.unscored(agent, "", "", since)  # nobody is called so: all acts are unscored by him
+    everything = store.unscored(agent, "", "", since)  # no scorer has an empty name: all acts are unscored
     return [one.act for page in store.past(everything, PAGE) for one in page]
 
 

@@ -1,4 +1,4 @@
-"""`conch reward weights`: what each part counts, and changing it."""
+"""`conch reward weights`: show and change the weight of each part of the reward."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ async def _sets(bus: Bus, agents: Sequence[str]) -> list[tuple[str, WeightsSet |
 
 
 def _show(common: CommonOptions, sets: Sequence[tuple[str, WeightsSet | None]], coming: Sequence[Part]) -> None:
-    """Each set once, with whose it is; of agents that had none yet the `coming` one, of their first run."""
+    """Each set once, with the agents that have it; for agents without a set the `coming` one, of their first run."""
     groups: dict[str, list[str]] = {}
     by_version = {event.version: event for _, event in sets if event is not None}
     for agent, event in sets:

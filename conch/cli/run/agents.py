@@ -1,4 +1,4 @@
-"""Who acts in a run: the one agent of the settings, or several named after it."""
+"""The agents of a run: the one agent of the settings, or several named after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command and its options."""
+"""The command `conch run` and its options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run says of its page."""
+"""The lines of a run about its dashboard, and the check of the dashboard's port."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from conch.home import Home
 
 
 def refuse_taken(settings: UiSettings, skipped: Container[str]) -> None:
-    """Raises ConchError where the port that is named for the page cannot be had: whoever names one relies on it."""
+    """Raises ConchError where a port that the settings name for the page is in use: a named port is never replaced."""
     if settings.port and settings.enabled and PAGE not in skipped:
         listen(settings.host, settings.port, "the page needs it: name another (--ui-port), or none").close()
 

@@ -1,4 +1,4 @@
-"""What comes before the first cycle: the home made, the plug-ins found, the stream looked at, the weight set said."""
+"""Preparation before the first cycle: make the home, find plug-ins, check the stream, publish the weight set."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def refuse_judges(settings: Settings, home: Home, skipped: frozenset[str]) -> No
 async def without_strangers(
     bus: Bus, identities: Sequence[AgentIdentity]
 ) -> tuple[list[AgentIdentity], dict[str, ConchError]]:
-    """Before anything is said on a stream or read from it in an agent's name: those whose name is not another's there,
-    and why the others are left out."""
+    """Before anything is published or read in an agent's name: the agents with a name that no other home's agent has on
+    the stream, and the reasons why the others are left out."""
     from conch.cycle.state.recover import refuse_stranger
     from conch_schemas import PolicySet, subject_filter
 
@@ -93,10 +93,10 @@ async def without_strangers(
 
 
 async def claim(bus: Bus, own: str, consumers: Sequence[str], url: str) -> None:
-    """One home's store joins a stream, of all agents on it: a second one would say each experience again. Whoever runs
-    no store may share the stream. Raises BusError.
+    """Claim a stream for one home's store, for all its agents: a second store would publish each experience again.
+    Homes without a store may share the stream. Raises BusError.
 
-    `own`: the UUID of the home's agent; `url`: where the bus is, to be told.
+    `own`: the UUID of the home's agent; `url`: the address of the bus, for messages.
     """
     if "store" not in consumers:
         return

@@ -1,4 +1,4 @@
-"""One run of one home: nats-server, agent, consumers, plug-in consumers, from the first process to the last."""
+"""The process tree of one run: starts and ends nats-server, agent, consumers and plug-in consumers."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ from conch.values import Values, in_force
 CONSUMERS = "consumers"
 """Name of the process of all consumers that come with Conch, and of /metrics."""
 PAGE_NICE = 5
-"""By how much the dashboard gives way to whoever acts and scores: a third of the processor where all want it."""
+"""The dashboard's niceness against agents and consumers: a third of the processor where all want it."""
 
 
 class ProcessTree:
-    """One run of one home."""
+    """The processes of one run of one home, from the first start to the last end."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ProcessTree:
     ) -> None:
         self._home, self._settings, self._cycles, self._rules = home, settings, cycles, rules
         self._agents, self._alone = list(agents), len(agents) == 1
-        """Their names; those that cannot act in this run have been told of and taken out."""
+        """Their names; agents that cannot act in this run are reported and taken out."""
         self._skipped = skipped
         self._common = CommonOptions()
         self._watched: list[ChildRecord] = []
@@ -90,7 +90,7 @@ class ProcessTree:
         """What agents failed of that did not go on."""
         self._metrics: str | None = None
         self._since: int | None = None
-        """Where the stream ended when this run began, until the consumers have been told."""
+        """The end of the stream when this run began, until the consumers were given it."""
         self._page: str | None = None
         """Where the dashboard is."""
         self._reloads = reloads
@@ -205,7 +205,7 @@ class ProcessTree:
                 tasks.append(start(waiting.keep_saying(), name="conch.waiting"))
             await self._until_over(tree, tasks)
             waiting.anew()
-            if self._page is None:  # nobody has seen it: a short run does not wait for it to begin
+            if self._page is None:  # not opened yet: a short run does not wait for its start
                 for kept in page:
                     kept.child.end()
                     kept.child.kill()
@@ -237,7 +237,7 @@ class ProcessTree:
         return identities
 
     async def _until_over(self, tree: RunningChildren, tasks: Sequence[asyncio.Task[Any]]) -> None:
-        """Until the agent has ended, somebody asked to stop, or something cannot go on."""
+        """Return when the agent has ended, a stop was requested, or a child cannot go on."""
         stopping = asyncio.create_task(self._stop.wait(), name="conch.stop")
         acting, living = tree.agent.living, {kept.living for kept in (tree.agent, *tree.scoring)}
         watching: set[asyncio.Task[Any]] = {*tasks, stopping}
@@ -299,7 +299,7 @@ class ProcessTree:
         return [(plugin, self._child(plugin.name, "conch.consumer.process", secrets=False)) for plugin in wanted]
 
     def _pages(self) -> list[ChildProcess]:
-        """The dashboard, in a process of its own: whoever looks holds up nobody who scores."""
+        """The dashboard, in a process of its own: readers of pages do not slow scoring down."""
         return [self._child(PAGE, "conch.consumer.process", nice=PAGE_NICE)] if PAGE in self._wanted_builtin() else []
 
     async def _agent_spec(self, identities: Sequence[AgentIdentity], born: int) -> messages.AgentsStart:

@@ -1,4 +1,4 @@
-"""Parts of the picture as text of a width. Always `Text`: no word of a mind or a tool is ever read as markup."""
+"""Draws parts of the picture as `Text` of a given width, so that no text of a mind or a tool is read as markup."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def colour(value: float | None) -> str:
 
 
 def headline(picture: WatchPicture, life: AgentPicture, width: int) -> Text:
-    """Who, in which state, and what is wrong with the bus."""
+    """The agent's name and state, and what is wrong with the bus."""
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(f" {life.name} ", "bold")
     state = life.state or "not heard of yet"

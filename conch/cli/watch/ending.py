@@ -1,4 +1,4 @@
-"""The end of the screen's process, which a terminal that is gone or takes nothing more must not hold up."""
+"""Ends the screen's process, also when the terminal is gone or accepts no more output."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def end_with_terminal(leave: Callable[[], object]) -> None:
 
 
 def _wait_and_end(told: int, loop: asyncio.AbstractEventLoop, leave: Callable[[], object]) -> None:
-    """Wait until something is `told` or the terminal hangs up; then `leave`, and after the grace no more waiting."""
+    """Wait for a byte on the descriptor `told` or for the terminal's hang-up; then call `leave`, and exit after the
+    grace period."""
     poll = select.poll()
     poll.register(told, select.POLLIN)
     for terminal in (sys.stdin, sys.stdout):

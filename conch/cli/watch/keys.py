@@ -1,4 +1,4 @@
-"""The last line of a screen: its keys."""
+"""The last line of a screen, which shows its keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CLOSE = 60
 
 
 class KeyBar(Footer):
-    """Each of them whole; where there is not room for all, the help and the first that fit beside it."""
+    """A footer that shows keys whole; where there is not room for all, the help and the first that fit beside it."""
 
     def compose(self) -> ComposeResult:
         """As many as fit."""

@@ -1,4 +1,4 @@
-"""A line for every cycle as it is recorded."""
+"""`conch watch` in a pipe: a line for every cycle as it is recorded."""
 
 from __future__ import annotations
 

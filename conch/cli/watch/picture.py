@@ -1,4 +1,4 @@
-"""What the screen shows, as plain values: facts in, a picture out. Nothing here waits or draws."""
+"""The model behind the screen of `conch watch`: events in, plain values out. Nothing here waits or draws."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCORING = "scoring"
 
 @dataclass(frozen=True)
 class CycleRowModel:
-    """One cycle in the table. Its texts are safe."""
+    """One cycle in the table; its texts are made safe for a terminal."""
 
     cycle: int
     need: str
@@ -40,14 +40,14 @@ class CycleRowModel:
     """`n of m scored` where a part has not come or could not be scored; else nothing."""
     revision: int = 0
     seq: int = 0
-    """Place of its newest revision in the stream; 0: not known."""
+    """Stream sequence of its newest revision; 0: not known."""
     parts: Mapping[str, float | None] = field(default_factory=dict)
     """Value of each paid component; None: it has none."""
 
 
 @dataclass
 class AgentPicture:
-    """One agent, as far as it was heard."""
+    """What is known of one agent from its events."""
 
     name: str
     state: str = ""
@@ -78,7 +78,7 @@ class AgentPicture:
         return found
 
     def put(self, row: CycleRowModel) -> bool:
-        """Whether that is news: a later revision takes the place of an earlier one, never the other way."""
+        """Whether that is news: a later revision replaces an earlier one, never the other way."""
         known = self.rows.get(row.cycle)
         if known is not None and known.revision >= row.revision:
             if known.revision == row.revision and row.seq and not known.seq:
@@ -97,13 +97,13 @@ class AgentPicture:
 
 
 def means(totals: Sequence[float], over: int = SMOOTH) -> list[float]:
-    """At each place the mean of the last so many up to there."""
+    """At each index the mean of the last `over` totals up to there."""
     return [sum(part) / len(part) for end in range(1, len(totals) + 1) if (part := totals[max(0, end - over) : end])]
 
 
 @dataclass
 class WatchPicture:
-    """All of it. `version` moves on with every change: who draws compares it with the one drawn last."""
+    """The whole picture. `version` grows with every change: the screen compares it with the one drawn last."""
 
     names: Sequence[str]
     version: int = 0
@@ -130,7 +130,7 @@ class WatchPicture:
             self.version += 1
 
     def take(self, event: Event, seq: int = 0) -> None:
-        """A fact of one of these agents, at this place in the stream; what it says already is no news."""
+        """Take an event of one of these agents, at this stream sequence; a known one changes nothing."""
         life = self.lives.get(event.agent)
         if life is None or event.cycle is None:
             return

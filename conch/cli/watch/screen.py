@@ -1,4 +1,4 @@
-"""The screen of `conch watch`. It draws from the picture, at most four times a second, and only what has changed."""
+"""The screen of `conch watch`: draws the picture at most four times a second, and only what has changed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def show(home: Home, settings: Settings, names: Sequence[str]) -> None:
 
 
 class _KeyedTable(DataTable[Text]):
-    """Rows by key, brought up to date by what has changed alone."""
+    """A table with rows by key, of which only changed ones are updated."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "open")]
 
@@ -95,7 +95,7 @@ class _KeyedTable(DataTable[Text]):
 
 
 class WatchApp(App[None]):
-    """`conch watch` on a terminal."""
+    """The terminal application of `conch watch`."""
 
     TITLE = "conch watch"
     ENABLE_COMMAND_PALETTE = False

@@ -1,4 +1,4 @@
-"""A cycle, whole, over the screen; and the keys."""
+"""Screens on top of `conch watch`: a cycle in full, and the help on keys."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ lag        events that a consumer has still to read"""
 
 
 class CycleScreen(Screen[None]):
-    """One cycle from thought to reward, and its neighbours."""
+    """A screen with one cycle from thought to reward, and keys to its neighbours."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "app.pop_screen", "back", key_display="esc"),
@@ -117,7 +117,7 @@ def _cut(line: str, agent: str, cycle: int) -> str:
 
 
 class HelpScreen(ModalScreen[None]):
-    """What the keys do; any of them closes it."""
+    """A screen that explains the keys; any key closes it."""
 
     CSS = """
     HelpScreen { align: center middle; }

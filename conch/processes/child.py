@@ -1,4 +1,4 @@
-"""The child's side of a supervised process: told by lines on stdin, telling on stdout, gone with its parent."""
+"""The child's side of a supervised process: commands on stdin, reports on stdout; it ends when its parent does."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CommandT = TypeVar("CommandT", bound=PipeMessage)
 
 
 class ChildProcessLink(Generic[StartT]):
-    """What a child process is given, and its line to the supervisor."""
+    """The connection of a child process to its supervisor: the start spec, commands in, reports out."""
 
     def __init__(self, spec: StartT, early: bytes = b"") -> None:
         """`early`: what came behind the spec already."""

@@ -1,4 +1,4 @@
-"""A line on a pipe between two processes of one run: a JSON object that names its kind."""
+"""The framing of messages on a pipe between two processes of a run: a line is a JSON object that names its kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the supervisor and its children tell each other over pipes: one JSON object a line, told apart by its `kind`.
+"""Messages between the supervisor and its children over pipes: one JSON object a line, told apart by its `kind`.
 
 The supervisor writes to a child's stdin: first its start spec (`ChildStart`), then commands (`Command`). The child
 writes reports (`Report`) to its stdout.
@@ -25,7 +25,7 @@ PluginT = TypeVar("PluginT")
 
 
 class ChildStart(PipeMessage):
-    """What every child is told first."""
+    """The first message to every child."""
 
     settings: Settings
     """With their secrets: the pipe is read by the child alone."""
@@ -68,7 +68,7 @@ class AgentsSpec(PipeMessage):
     """Which agents a process makes, and what they share."""
 
     cycles: int | None
-    """How many more each agent is to do; None: until it is told to stop."""
+    """How many more cycles each agent does; None: until it is stopped."""
     agents: tuple[AgentStart, ...]
     resting: dict[str, str]
     """UUID by name of the home's agents that do not act in this run."""
@@ -114,14 +114,14 @@ class FinishCommand(PipeMessage):
 
 
 class ChangeRules(PipeMessage, Generic[PluginT]):
-    """Have these plug-in rules from now on, and no others."""
+    """Run these plug-in rules from now on, and no others."""
 
     kind: Literal["change_rules"] = "change_rules"
     rules: tuple[PluginT, ...]
 
 
 class ShowPluginMetrics(PipeMessage):
-    """Show these metrics on `/metrics`, in place of the process's report before."""
+    """Show these metrics on `/metrics`, replacing the process's earlier report."""
 
     kind: Literal["show_plugin_metrics"] = "show_plugin_metrics"
     process: str
@@ -166,7 +166,7 @@ class AgentFailed(PipeMessage):
 
 
 class AgentWaits(PipeMessage):
-    """What state an agent is in, where that has a reason that a person should know."""
+    """The state of an agent, where it has a reason that a person should know."""
 
     kind: Literal["agent_waits"] = "agent_waits"
     agent: str
@@ -175,7 +175,7 @@ class AgentWaits(PipeMessage):
 
 
 class MetricsServed(PipeMessage):
-    """An exporter listens."""
+    """The address at which an exporter listens."""
 
     kind: Literal["metrics_served"] = "metrics_served"
     url: str
@@ -191,14 +191,14 @@ class PluginMetricsReported(PipeMessage):
 
 
 class PageServed(PipeMessage):
-    """The dashboard listens."""
+    """The address at which the dashboard listens."""
 
     kind: Literal["page_served"] = "page_served"
     url: str
 
 
 class ConsumerWaits(PipeMessage):
-    """A consumer waits for something outside."""
+    """A consumer waits for something outside of Conch."""
 
     kind: Literal["consumer_waits"] = "consumer_waits"
     consumer: str
@@ -207,7 +207,7 @@ class ConsumerWaits(PipeMessage):
 
 
 class ConsumerNote(PipeMessage):
-    """What a person should know of a consumer."""
+    """A note about a consumer for a person to read."""
 
     kind: Literal["consumer_note"] = "consumer_note"
     consumer: str
@@ -215,7 +215,7 @@ class ConsumerNote(PipeMessage):
 
 
 class ConsumerBroke(PipeMessage):
-    """A consumer broke; it is started again."""
+    """A consumer failed; it is started again."""
 
     kind: Literal["consumer_broke"] = "consumer_broke"
     consumer: str
@@ -223,7 +223,7 @@ class ConsumerBroke(PipeMessage):
 
 
 class ConsumerDown(PipeMessage):
-    """A consumer is left down."""
+    """A consumer stays stopped."""
 
     kind: Literal["consumer_down"] = "consumer_down"
     consumer: str

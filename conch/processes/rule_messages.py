@@ -1,7 +1,7 @@
-"""What the consumer of a plug-in rule and the rule's process tell each other: one JSON object a line.
+"""Messages between the consumer of a plug-in rule and the rule's process: one JSON object a line.
 
-On the process's stdin comes a `RuleTask`, answered by `RuleLoaded` or `RuleFailed`; then acts, two lines each: what the
-rule carries (`RuleInput`) and the act as its event. Each act is answered by one line, in their order.
+The process's stdin gets a `RuleTask`, answered by `RuleLoaded` or `RuleFailed`; then acts, two lines each: the rule's
+state (`RuleInput`) and the act as its event. Each act is answered by one line, in order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RuleTask(PipeMessage):
 
 
 class RuleInput(PipeMessage):
-    """What a rule carries from the acts before; the act follows on the next line."""
+    """The rule's state after the acts before; the act follows on the next line."""
 
     kind: Literal["input"] = "input"
     state: str | None = None

@@ -1,8 +1,8 @@
-"""The process tree of a run: nats-server, agent, consumers, plug-in consumers; started side by side, watched, restarted
-with back-off, ended in order.
+"""The supervisor: starts nats-server, agent, consumers and plug-in consumers side by side, restarts each with back-off
+when it dies, and ends them in order.
 
-The agent and the consumers never wait for each other: whichever dies is started again, and what it had not finished
-stands on the stream.
+The agent and the consumers never wait for each other: a process that dies is started again, and what it had not
+finished is on the stream.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ UNDONE = 1
 GRACE_SECONDS = 15.0
 """Time that a process has to end in order; then it is killed."""
 SILENT_SECONDS = 10.0
-"""Without a heartbeat, after which a stopped process is told; twice that, where it is not known to be stopped."""
+"""Seconds without a heartbeat after which a stopped process is reported; twice that where it is not known to be
+stopped."""
 BEGIN_SECONDS = 60.0
 """The same before its first heartbeat: it imports."""
 LINE_BYTES = 4 * 1024 * 1024
@@ -50,7 +51,7 @@ MOST_UNREADABLE = 20
 
 @dataclass
 class ChildRecord:
-    """A child and what became of it."""
+    """A child process: its name, state, pid and restarts."""
 
     name: str
     state: str = "starting"
@@ -76,22 +77,23 @@ class ChildRecord:
 
 
 class Responsiveness:
-    """Whether a process responds: says when it does not, again whenever that time has doubled, and when it does again.
+    """Whether a process responds: reports when it does not, again whenever that time has doubled, and when it does
+    again.
 
-    It is not ended for that: it may be under a debugger. One that is stopped is told at the limit; one that is not has
+    It is not ended for that: it may be under a debugger. A stopped process is reported at the limit; any other has
     twice as long, since a machine may be too busy for it.
     """
 
     def __init__(
         self, watched: ChildRecord, limit: float, changed: Callable[[], None], tell: Callable[[str], None]
     ) -> None:
-        """`limit`: seconds without a word that are not told. `tell` takes a sentence for a person."""
+        """`limit`: seconds of silence that are not reported. `tell` takes a sentence for a person."""
         self._watched, self._changed, self._tell = watched, changed, tell
         self._limit, self._silence = limit, Unresponsiveness(limit)
         self._is_told, self._why_before = False, ""
 
     def heard(self, limit: float) -> None:
-        """It responds; from now on `limit` seconds without a word are not told."""
+        """It responds; from now on `limit` seconds of silence are not reported."""
         seconds, self._limit, self._silence = self._silence.seconds, limit, Unresponsiveness(limit)
         if not self._is_told:
             return
@@ -137,7 +139,7 @@ class Responsiveness:
 
 
 class ChildProcess:
-    """One Python child: started, told its spec, heard, restarted when it dies."""
+    """One Python child process: started, given its spec, listened to, restarted when it dies."""
 
     def __init__(
         self,
@@ -151,10 +153,10 @@ class ChildProcess:
         nice: int = 0,
         secrets: bool = True,
     ) -> None:
-        """`lasts`: whether it ends only when it is asked to; then it is started again also after an end in order, as by
-        SIGTERM. `nice`: by how much it gives way to the others where the processor is scarce (nice(2), 0..19).
-        `secrets`: whether it has variables that look like secrets; none has those of the settings, which it is told.
-        `tell` takes a sentence for a person: that it does not respond, and that it does again."""
+        """`lasts`: whether it ends only when it is asked to; then it is started again also after a normal exit, as by
+        SIGTERM. `nice`: its niceness where the processor is scarce (nice(2), 0..19). `secrets`: whether it has
+        variables that look like secrets; no child has those of the settings, which its spec contains. `tell` takes a
+        sentence for a person: that it does not respond, and that it does again."""
         self.watched = watched
         self._tell = tell
         self._lasts, self._nice, self._secrets = lasts, nice, secrets

@@ -1,1 +1,1 @@
-"""What people do to an agent from outside: tell it something, give it goals, score what it did, settle its letters."""
+"""Requests of people to an agent: messages, goals, human scores, and retries of dead letters."""

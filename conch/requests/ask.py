@@ -1,4 +1,4 @@
-"""Requests to an agent that runs; facts of people for one that does not."""
+"""Send a request to a running agent; publish facts of people for an agent that is not running."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ E = TypeVar("E", bound=Event)
 
 
 async def ask(bus: Bus, subject: str, body: Mapping[str, Any], *, timeout: float = 5.0) -> dict[str, Any]:
-    """A request to the run in progress; its reply. Raises BusError when nobody answers, ConchError with a refusal."""
+    """A request to the run in progress; its reply. Raises BusError when there is no answer, ConchError with a
+    refusal."""
     reply: dict[str, Any] = json.loads(await bus.request(subject, json.dumps(body).encode(), timeout=timeout))
     if "error" in reply:
         raise ConchError(str(reply["error"]))

@@ -1,4 +1,4 @@
-"""A person's own score of an act, whenever it comes."""
+"""A person's own score of an act, published at any time after it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def refuse_score(name: str, value: float, why: str, limits: tuple[float, float])
 
 
 def next_number(versions: Iterable[str]) -> int:
-    """The number of a person's next score of an act, whose earlier ones have these versions."""
+    """The number of a person's next score of an act, given the versions of the earlier ones."""
     return 1 + max((int(version) for version in versions if version.isascii() and version.isdigit()), default=0)
 
 

@@ -1,4 +1,4 @@
-"""The agents of a home, as the HTTP API lists them."""
+"""The view of a home's agents, for the HTTP API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all documents have in common: frozen models whose JSON has the fields in the order in which they stand."""
+"""`View`, the base of all views: frozen models whose JSON has the fields in the order of their declaration."""
 
 from __future__ import annotations
 

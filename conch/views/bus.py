@@ -1,4 +1,4 @@
-"""What the bus holds, where, and how everybody is with it, as `conch bus info --json` and the pages show it."""
+"""The view of the bus: server, stream, bucket and positions, for `conch bus info --json` and the pages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FULL = 0.8
 
 
 class ServerFigures(View):
-    """A nats-server."""
+    """Name, version and JetStream API level of a nats-server."""
 
     name: str
     version: str
@@ -30,7 +30,7 @@ class ServerFigures(View):
 
 
 class StreamStatus(View):
-    """The stream of events."""
+    """Size, limits and sequences of the stream of events."""
 
     first: int
     """Sequence of the first event that is kept."""
@@ -53,14 +53,14 @@ class StreamStatus(View):
 
 
 class BucketFigures(View):
-    """The key-value bucket."""
+    """Size of the key-value bucket."""
 
     keys: int
     bytes: int
 
 
 class PositionRow(View):
-    """How far a consumer is."""
+    """The position of a consumer, and its lag."""
 
     name: str
     seq: int
@@ -81,7 +81,7 @@ class Replica(View):
 
 
 class BusInfo(View):
-    """`conch bus info --json`."""
+    """The bus as `conch bus info --json` prints it."""
 
     schema_: Literal["conch.v1.bus"] = Field(default="conch.v1.bus", alias="schema")
     url: str
@@ -138,7 +138,7 @@ def _stream(info: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _peers(cluster: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Who keeps a copy of the stream; nobody to speak of where there is one alone."""
+    """The servers that keep a copy of the stream; none where there is a single server."""
     replicas = cluster.get("replicas") or ()
     if replicas:
         yield {"name": cluster.get("leader", ""), "role": "leader", "current": True, "lag": 0}

@@ -1,4 +1,4 @@
-"""What `conch doctor` looks at: each check gives findings and raises nothing."""
+"""The checks of `conch doctor`: each returns findings and raises nothing."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ OLDEST_SERVER = (2, 15)
 UNSEEN = (
     "strict durability needs `jetstream { sync_interval: always }` on your nats-server: it cannot be seen from here"
 )
-"""Of a server that we did not start, which syncs every two minutes where nobody has told it otherwise."""
+"""The hint for a server that this run did not start: without configuration it syncs to disk every two minutes."""
 
 
 @dataclass(frozen=True)
 class DoctorFinding:
-    """One line of the report."""
+    """The result of one check: a line of the report."""
 
     name: str
     status: Literal["ok", "warning", "problem"]
@@ -57,7 +57,7 @@ class DoctorFinding:
 
 
 class Doctor(View):
-    """`conch doctor --json`."""
+    """The whole report, as `conch doctor --json` prints it."""
 
     schema_: Literal["conch.v1.doctor"] = Field(default="conch.v1.doctor", alias="schema")
     checks: tuple[DoctorFinding, ...]
@@ -72,7 +72,7 @@ def python() -> DoctorFinding:
 
 
 def home(home: Home, settings: Settings) -> list[DoctorFinding]:
-    """Whether the home can be written, has room, is of a format we know, and who has it."""
+    """Whether the home can be written, has room, has a known format, and which process owns it."""
     place = home.path
     while not os.path.lexists(place):
         place = place.parent
@@ -229,7 +229,7 @@ def rules() -> DoctorFinding:
 
 
 async def mind(settings: MindSettings) -> DoctorFinding:
-    """Whether there is somebody to ask."""
+    """Whether the model's endpoint answers."""
     if settings.kind == "openai":
         return await _endpoint(settings)
     if settings.kind == "reflex":
@@ -290,7 +290,7 @@ def _some(names: list[str]) -> str:
 
 
 def judges(home: Home, settings: Settings) -> list[DoctorFinding]:
-    """Whether each judge can be made of its settings; nobody is asked, as that may cost."""
+    """Whether each judge can be made from its settings; no endpoint is asked, as that may cost money."""
     return [_judge(home, settings, name) for name in settings.rewards.judges]
 
 

@@ -1,4 +1,4 @@
-"""The settings in force, as `conch config show --json` and the pages show them."""
+"""The view of the settings in force, for `conch config show --json` and the pages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BEGUN = "the start of the run"
 
 
 class Config(View):
-    """`conch config show --json`."""
+    """The settings in force, as `conch config show --json` prints them."""
 
     schema_: Literal["conch.v1.config"] = Field(default="conch.v1.config", alias="schema")
     file: str | None
@@ -30,7 +30,7 @@ class Config(View):
 
 
 class ConfigValidated(View):
-    """`conch config validate --json`."""
+    """The result of `conch config validate --json`."""
 
     schema_: Literal["conch.v1.config_validated"] = Field(default="conch.v1.config_validated", alias="schema")
     file: str | None

@@ -1,4 +1,4 @@
-"""An experience in one line. Hostile text in it is made safe."""
+"""Prints an experience in one line, with hostile text made safe."""
 
 from __future__ import annotations
 

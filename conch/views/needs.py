@@ -1,4 +1,4 @@
-"""Needs and how they changed, as `conch need list | history --json` and the pages show them."""
+"""The views of needs and their changes, for `conch need list | history --json` and the pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conch_schemas import NeedChange, NeedsChanged
 
 
 class NeedRow(View):
-    """A need."""
+    """A need with its satisfaction and priority."""
 
     need: str
     satisfaction: float
@@ -28,7 +28,7 @@ class NeedRow(View):
 
 
 class Needs(View):
-    """`conch need list --json`."""
+    """The needs of an agent, as `conch need list --json` prints them."""
 
     schema_: Literal["conch.v1.needs"] = Field(default="conch.v1.needs", alias="schema")
     needs: tuple[NeedRow, ...]
@@ -52,7 +52,7 @@ class NeedChangeRow(View):
 
 
 class NeedChanges(View):
-    """`conch need history --json`."""
+    """Some changes of needs, as `conch need history --json` prints them."""
 
     schema_: Literal["conch.v1.need_changes"] = Field(default="conch.v1.need_changes", alias="schema")
     changes: tuple[NeedChangeRow, ...]

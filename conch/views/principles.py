@@ -1,4 +1,4 @@
-"""How an act fared by the principles of the constitution, as `conch cycle show` and the page tell it."""
+"""How an act was judged by the principles of the constitution, in words for `conch cycle show` and the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a person's request, as `conch tell | pause | goal add | reward score --json` and the API say it."""
+"""The results of a person's requests, for `conch tell | pause | goal add | reward score --json` and the API."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from conch_schemas import RewardAssigned, Score
 
 
 class State(View):
-    """`conch pause --json`, `conch resume --json`, `conch stop --json`."""
+    """The agent's state after `conch pause --json`, `conch resume --json` or `conch stop --json`."""
 
     schema_: Literal["conch.v1.state"] = Field(default="conch.v1.state", alias="schema")
     state: Literal["paused", "running", "stopping", "stopped"]
 
 
 class MessageTold(View):
-    """`conch tell --json`."""
+    """The result of `conch tell --json`."""
 
     schema_: Literal["conch.v1.told"] = Field(default="conch.v1.told", alias="schema")
     id: str
@@ -30,7 +30,7 @@ class MessageTold(View):
 
 
 class GoalDone(View):
-    """`conch goal add --json`, `conch goal drop --json`."""
+    """The result of `conch goal add --json` or `conch goal drop --json`."""
 
     schema_: Literal["conch.v1.goal"] = Field(default="conch.v1.goal", alias="schema")
     goal: str
@@ -38,7 +38,7 @@ class GoalDone(View):
 
 
 class Scored(View):
-    """`conch reward score --json`."""
+    """The result of `conch reward score --json`."""
 
     schema_: Literal["conch.v1.scored"] = Field(default="conch.v1.scored", alias="schema")
     id: str

@@ -1,4 +1,4 @@
-"""The components of the reward, as `conch reward list | show --json` and the pages show them."""
+"""The views of the reward's components, for `conch reward list | show --json` and the pages."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RewardRow(View):
 
 
 class Rewards(View):
-    """`conch reward list --json`."""
+    """The components of the reward, as `conch reward list --json` prints them."""
 
     schema_: Literal["conch.v1.rewards"] = Field(default="conch.v1.rewards", alias="schema")
     rewards: tuple[RewardRow, ...]
@@ -83,7 +83,7 @@ class ComponentScore(View):
 
 
 class ComponentDetail(RewardRow):
-    """A component with where it comes from, its weights, versions and last scores."""
+    """A component with its origin, weights, versions and last scores."""
 
     origin: str | None
     """A file, an entry point, a key of the settings; None: not known here."""
@@ -97,7 +97,7 @@ class ComponentDetail(RewardRow):
 
 
 class RewardShown(View):
-    """`conch reward show --json`."""
+    """One component in full, as `conch reward show --json` prints it."""
 
     schema_: Literal["conch.v1.reward"] = Field(default="conch.v1.reward", alias="schema")
     reward: ComponentDetail

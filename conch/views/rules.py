@@ -1,4 +1,4 @@
-"""What a rule made of recorded acts, as `conch reward new | test | backfill | compare --json` show it."""
+"""The views of rules tried on recorded acts, for `conch reward new | test | backfill | compare --json`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conch_schemas.reward import ScoreStatus
 
 
 class RuleWritten(View):
-    """`conch reward new --json`."""
+    """The package that `conch reward new --json` wrote."""
 
     schema_: Literal["conch.v1.rule_written"] = Field(default="conch.v1.rule_written", alias="schema")
     name: str
@@ -19,7 +19,7 @@ class RuleWritten(View):
 
 
 class TestedAct(View):
-    """What a rule made of one act."""
+    """A rule's score of one act."""
 
     agent: str
     cycle: int | None
@@ -33,7 +33,7 @@ class TestedAct(View):
 
 
 class TestedRule(View):
-    """What a rule made of recorded acts."""
+    """A rule's scores of recorded acts, with a summary."""
 
     name: str
     version: str
@@ -56,14 +56,14 @@ class TestedRule(View):
 
 
 class RuleTested(View):
-    """`conch reward test --json`."""
+    """The result of `conch reward test --json`."""
 
     schema_: Literal["conch.v1.rule_tested"] = Field(default="conch.v1.rule_tested", alias="schema")
     rules: tuple[TestedRule, ...]
 
 
 class Backfill(View):
-    """`conch reward backfill --json`. Counts are of acts."""
+    """The result of `conch reward backfill --json`. Counts are of acts."""
 
     schema_: Literal["conch.v1.backfill"] = Field(default="conch.v1.backfill", alias="schema")
     scorer: str
@@ -85,7 +85,7 @@ class Backfill(View):
 
 
 class ComparedSide(View):
-    """One of two that are compared."""
+    """One of the two rules or versions that are compared."""
 
     component: str
     scorer: str
@@ -99,7 +99,7 @@ class ComparedSide(View):
 
 
 class ComparedScore(View):
-    """What one side made of an act."""
+    """The score that one side gave an act."""
 
     value: float
     version: str
@@ -107,7 +107,7 @@ class ComparedScore(View):
 
 
 class ComparedAct(View):
-    """An act that the two differ in."""
+    """An act that the two sides score differently."""
 
     agent: str
     cycle: int
@@ -116,7 +116,7 @@ class ComparedAct(View):
 
 
 class Comparison(View):
-    """`conch reward compare --json`, over the acts that both scored."""
+    """The result of `conch reward compare --json`, over the acts that both sides scored."""
 
     schema_: Literal["conch.v1.comparison"] = Field(default="conch.v1.comparison", alias="schema")
     a: ComparedSide

@@ -1,4 +1,5 @@
-"""How it goes, as `conch status --json` and the pages show it."""
+"""The view of a home's state: processes, agents, rules, alarms, bus and store, for `conch status --json` and the
+pages."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ BUS_SECONDS = 4.0
 SHOWN_AGENTS = 10
 """Of several; those that wait for something before the others."""
 WATCHED_AGENTS = 200
-"""Whose alarms are asked for."""
+"""Agents that alarms are asked for, at most."""
 
 
 class ProcessRow(View):
@@ -83,7 +84,7 @@ class RuleRow(View):
 
 
 class StatusGoal(View):
-    """An active goal of an agent that runs."""
+    """An active goal of a running agent."""
 
     id: str
     statement: str
@@ -92,7 +93,8 @@ class StatusGoal(View):
 
 
 class AgentStatus(View):
-    """An agent. Of one that does not run, and of one among several, fields are left out of the JSON."""
+    """The state of an agent. For an agent that is not running, and for one among several, fields are left out of the
+    JSON."""
 
     model_config = ConfigDict(extra="ignore")  # replied by the agent's process, which may know more
 
@@ -177,7 +179,7 @@ class StoreFigures(View):
 
 
 class Status(View):
-    """`conch status --json`."""
+    """The state of the home, as `conch status --json` prints it."""
 
     schema_: Literal["conch.v1.status"] = Field(default="conch.v1.status", alias="schema")
     home: str

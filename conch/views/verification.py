@@ -1,4 +1,4 @@
-"""Whether an agent's marks hold, as `conch mark verify --json` and the pages say it."""
+"""The verification of an agent's marks: the check and its view, for `conch mark verify --json` and the pages."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RemovedMarks(View):
 
 
 class Verified(View):
-    """`conch mark verify --json`, as the HTTP API answers it."""
+    """The result of a verification, as the HTTP API answers it."""
 
     schema_: Literal["conch.v1.verification"] = Field(default="conch.v1.verification", alias="schema")
     agent: str
@@ -60,13 +60,13 @@ class Verified(View):
     acts: int
     marks: int
     waiting: int
-    """Acts whose mark has yet to come."""
+    """Acts that have no mark yet."""
     removed: RemovedMarks | None
     problems: tuple[MarkProblem, ...]
 
 
 class VerifiedLocally(Verified):
-    """`conch mark verify --json`."""
+    """The result of a verification, as `conch mark verify --json` prints it."""
 
     lost: tuple[StreamLoss, ...]
     """Streams before this one that were lost."""
@@ -152,7 +152,8 @@ async def unmarked_yet(bus: Bus, agent: str, position: int, epoch: str | None) -
 
 
 async def _actions(bus: Bus, filters: Sequence[str], after: int) -> set[str]:
-    """That the facts behind `after` are about; what is no event is passed over: its readers make dead letters of it."""
+    """The actions that the events behind `after` are about. What is no event is skipped: consumers write dead letters
+    of it."""
     found: set[str | None] = set()
     async for delivery in bus.read(filters, after=after):
         try:

@@ -1,4 +1,4 @@
-"""How a part of the weight set is told."""
+"""The role and the weight of a part of the weight set, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerts, made of the parts that there are: each says what is wrong, where, and what to do."""
+"""Alerting rules for Prometheus, one per failure: each message says what is wrong, where, and what to do."""
 
 from __future__ import annotations
 

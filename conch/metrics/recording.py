@@ -1,4 +1,4 @@
-"""Recording rules: figures that are kept for long, and what alerts compare with. Named level:metric:operation."""
+"""Recording rules for Prometheus: long-term figures, and baselines of alerts. Named level:metric:operation."""
 
 from __future__ import annotations
 

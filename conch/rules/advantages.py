@@ -1,4 +1,4 @@
-"""How much better each reply was than its like: the advantages that a policy is trained with."""
+"""Group-relative advantages: how much better each reply was than the others of its group, for training a policy."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def group_advantages(
 def positives_and_negatives(
     rewards: Sequence[float | None], positive_at: float = POSITIVE, negative_at: float = NEGATIVE
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The places of the rewards to follow (at or above `positive_at`) and of those to avoid (at or below
-    `negative_at`); what was not scored is neither."""
+    """The indices of the rewards to follow (at or above `positive_at`) and of those to avoid (at or below
+    `negative_at`); unscored ones are in neither."""
     scored = [(place, reward) for place, reward in enumerate(rewards) if reward is not None]
     positive = tuple(place for place, reward in scored if reward >= positive_at)
     return positive, tuple(place for place, reward in scored if reward <= negative_at)

@@ -1,6 +1,7 @@
-"""Rules made of rules. Each is a rule itself, so they nest: `Sequential(Gate(compiles, 1.0), WeightedSum(…))`.
+"""Rules composed of rules. Each is a rule itself, so they nest: `Sequential(Gate(compiles, 1.0), WeightedSum(…))`.
 
-Where an inner rule fails, the whole does: it raises ContractError or TimeoutError, which `verdict` makes a status of.
+When an inner rule fails, the composed rule fails: it raises ContractError or TimeoutError, which `verdict` turns into a
+status.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ T = TypeVar("T")
 
 
 class Sequential(Generic[T]):
-    """Rules one after the other, the cheapest first: the first that gives 0 ends it with 0, and none behind it is
-    run; else the last one's value. One that is not applicable is passed over; if all are, so is the whole.
+    """Runs rules one after the other, the cheapest first. The first value 0 ends it with 0, and later rules are not
+    run; else the value is the last rule's. A rule that is not applicable is skipped; if all are, so is the whole.
 
     Raises ConfigError without rules.
     """
@@ -41,7 +42,7 @@ class Sequential(Generic[T]):
 
 @dataclass(frozen=True)
 class Gate(Generic[T]):
-    """The rule's value where it reaches `threshold`, else 0."""
+    """A rule with the inner rule's value where that reaches `threshold`, else 0."""
 
     rule: Rule[T]
     threshold: float
@@ -53,7 +54,7 @@ class Gate(Generic[T]):
 
 
 class WeightedSum(Generic[T]):
-    """The total of `compute_weighted_reward` as a rule. Asked, raises ConfigError where names do not match."""
+    """The total of `compute_weighted_reward` as a rule. Called, it raises ConfigError where names do not match."""
 
     def __init__(self, rules: Mapping[str, Rule[T]], config: WeightedRewardConfig) -> None:
         self.rules, self.config = dict(rules), config

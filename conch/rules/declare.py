@@ -1,4 +1,4 @@
-"""`@rule`: how a function says that it is a rule. The function stays a plain function."""
+"""The decorator `@rule`, by which a function is declared as a reward rule. The function stays a plain function."""
 
 from __future__ import annotations
 

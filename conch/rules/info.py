@@ -1,4 +1,4 @@
-"""What a rule is, and the attribute by which a function carries what it was declared as."""
+"""`RuleInfo`, the description of a rule, and the attribute of a function that holds its declaration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ATTRIBUTE: Final = "__conch__"
 
 @dataclass(frozen=True)
 class RuleInfo:
-    """What is known of a rule without its code: plain values, so that other processes and files can hold it.
+    """The description of a rule without its code: plain values, so that other processes and files can hold it.
 
     The same for a rule that `@rule` declares, a judge, and a component that is scored outside of Conch.
     """

@@ -1,4 +1,4 @@
-"""What is scored as a whole: a conversation, and what is known of it beside its words."""
+"""`Trajectory`, a conversation that is scored as a whole, with its metadata."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Message:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """One run of a conversation, from its first message to its last. Rules look at it and never change it."""
+    """One conversation, from its first message to its last. Rules read it and never change it."""
 
     messages: tuple[Message, ...]
     completion_tokens: tuple[int, ...] = ()
-    """Tokens of each completion of the model, in order; empty: there was none, or nobody counted."""
+    """Tokens of each completion of the model, in order; empty: there was none, or they were not counted."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What rules need beside the words: the expected answer, the outcome of a tool, the columns of a data set."""
 
@@ -37,8 +37,8 @@ class Trajectory:
 def cache_key(messages: Iterable[Message | Mapping[str, Any]]) -> str:
     """32 hex digits that two conversations share exactly when their roles and contents are the same, in order.
 
-    The first of SHA-256 over `json.dumps([{"role", "content"} …], sort_keys=True)` (REWARDS 7). Whatever else a
-    message says (a time, a model) is not looked at; a role or content that is lacking counts as null.
+    The first of SHA-256 over `json.dumps([{"role", "content"} …], sort_keys=True)` (REWARDS 7). Other fields of a
+    message (a time, a model) do not count; a role or content that is lacking counts as null.
     """
     told = [_told(message) for message in messages]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:KEY_DIGITS]

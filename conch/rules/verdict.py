@@ -1,4 +1,5 @@
-"""What one rule says of one thing: a value, nothing, or that it failed. A score that could not be made is never 0."""
+"""`verdict`: run one rule on one subject and return a value, not applicable, or a failure. A missing score is never
+0."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _SHOWN: Final = 80
 
 
 class Verdict(NamedTuple):
-    """One rule's word on one thing."""
+    """The result of one rule on one subject: a value, or a status without one."""
 
     value: float | None
     """Present exactly when `status` is scored."""
@@ -36,11 +37,11 @@ class Verdict(NamedTuple):
 
 
 async def verdict(rule: Rule[T], subject: T) -> Verdict:
-    """What `rule` says of `subject`. Whatever the rule does but never return, or be interrupted, a verdict comes back.
+    """The verdict of `rule` on `subject`. Every outcome but an endless wait or a cancellation gives a verdict.
 
-    None is not_applicable. Raising, also SystemExit, is an error, as is what is no finite number, lies beyond LARGEST
-    or outside the range that `@rule` declares; a TimeoutError is a timeout. What is awaitable is awaited, whatever
-    the function says of itself. Cancelled, the rule is.
+    None is not_applicable. An exception, also SystemExit, is an error, as is a value that is no finite number, lies
+    beyond LARGEST or outside the range that `@rule` declares; a TimeoutError is a timeout. An awaitable is awaited,
+    also when the function is not declared async. Cancelled, it cancels the rule.
     """
     try:
         found = rule(subject)
@@ -55,7 +56,7 @@ async def verdict(rule: Rule[T], subject: T) -> Verdict:
     except BaseException as error:
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-            raise  # it is us who are to end, not something that the rule waited for
+            raise  # this task is cancelled, not a task that the rule waited for
         return Verdict(None, "error", _sentence(error))
 
 
@@ -81,7 +82,7 @@ def _checked(value: Any, rule: Rule[Any]) -> float:
 def _shown(value: Any) -> str:
     try:
         return safe_text(repr(value), one_line=True)[:_SHOWN]
-    except Exception:  # a repr of somebody's own
+    except Exception:  # the value's own repr raised
         return f"a {type(value).__name__}"
 
 

@@ -1,4 +1,4 @@
-"""The weighted sum of several rules over one thing, and over many at once."""
+"""`compute_weighted_reward`: the weighted sum of several rules over one trajectory, or over a batch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sums_to_one(weights: Mapping[str, float], tolerance: float = WEIGHT_TOLERANC
 
 @dataclass(frozen=True)
 class WeightedRewardConfig:
-    """How much each rule counts. Raises ConfigError for weights that are empty, or do not sum to 1 within 1e-6."""
+    """The weight of each rule. Raises ConfigError for weights that are empty, or do not sum to 1 within 1e-6."""
 
     weights: Mapping[str, float]
 
@@ -46,7 +46,7 @@ class WeightedRewardConfig:
 
 
 class Weighted(NamedTuple):
-    """What the rules of one config come to."""
+    """The total of the rules of one config, and each rule's part."""
 
     total: float | None
     """Σ weight × value over the scored parts, as in the live total; a part that is not applicable counts nothing. None
@@ -56,7 +56,7 @@ class Weighted(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What the trajectories of one batch come to, each list as long as the batch and in its order."""
+    """The results of a batch of trajectories, each list as long as the batch and in its order."""
 
     rewards: tuple[float | None, ...]
     """The totals; of `normalize_then_sum`, relative to the group."""
@@ -70,10 +70,10 @@ class Batch(NamedTuple):
 async def compute_weighted_reward(
     trajectory: T, rules: Mapping[str, Rule[T]], config: WeightedRewardConfig
 ) -> Weighted:
-    """(total, parts) of one trajectory, or of whatever the rules look at; the rules run one after the other.
+    """(total, parts) of one trajectory, or any other subject of the rules; the rules run one after the other.
 
-    Raises ConfigError where the rules and the weights do not have the very same names. One rule's failure is its own
-    part's status and no other's. Cancelled, the rule in hand is.
+    Raises ConfigError where rules and weights do not have the same names. One rule's failure is its own part's status
+    only. Cancelled, it cancels the running rule.
     """
     _refuse_mismatch(rules, config)
     parts = {name: await verdict(rule, trajectory) for name, rule in rules.items()}

@@ -1,4 +1,4 @@
-"""A clock that a test moves."""
+"""`FakeClock`: a clock that a test sets."""
 
 from __future__ import annotations
 

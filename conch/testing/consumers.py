@@ -1,4 +1,4 @@
-"""Feed events to a consumer on a memory bus, and collect what it published."""
+"""`consume`: run a consumer over events on a memory bus, and collect what it published."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AT_ONCE = Backoff((0.0,))
 
 @dataclass(frozen=True)
 class Consumed:
-    """What a consumer did with the events that it was fed.
+    """The result of `consume`: the events that a consumer published, and its dead letters.
 
     ```python
     from conch.testing import Consumed

@@ -1,4 +1,4 @@
-"""Score an act with a rule, as the rule's process does, in this process."""
+"""`score`: score an act with a rule in this process, with the results that the rule's process gives in a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIMITS = Settings().rewards
 
 
 def score(rule: Callable[..., Any], action: ActionTaken, history: Sequence[ActionTaken] = ()) -> Score:
-    """The score that `rule` gives `action` in a run, whatever the rule does: raising, hanging, returning nonsense.
+    """The score that `rule` gives `action` in a run, also when the rule raises, hangs or returns nonsense.
 
     `rule`: a function that `@rule` declares. `history`: the agent's acts before, oldest first: a rule with a state has
     seen them, a rule with a window is given the last of them, shortened as in a run. Longer than the rule's `timeout`

@@ -1,5 +1,5 @@
-"""Passes to the dashboard: links that let in once, sessions, the token of programs. They lie in the home, so that they
-outlive the process that gave them out, and hold in every process of that home."""
+"""Login to the dashboard: links that work once, sessions, and the token of programs. They are stored in the home, so
+that they outlive the process that made them, and are valid in every process of that home."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEY_BYTES = 32
 PREFIX_CHARACTERS = 22
 """Of the path of sessions, six random bits each."""
 LINK_SECONDS = 24 * 3600.0
-"""For so long a link lets in, once: whoever starts a run in the evening opens its page in the morning."""
+"""A login link is valid once, for this long: a person who starts a run in the evening opens its page in the morning."""
 SESSION_SECONDS = 7 * 24 * 3600.0
 """For so long a browser that came in by a link need not show another one."""
 
@@ -38,7 +38,7 @@ _SESSION = re.compile(r"(\d{1,12})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})", re.ASC
 
 
 class LoginTokens:
-    """The passes of one home. Times are in seconds since the epoch."""
+    """The login links, sessions and token of one home. Times are in seconds since the epoch."""
 
     def __init__(self, home: Home) -> None:
         self._room = home.path / "ui"
@@ -56,7 +56,7 @@ class LoginTokens:
         with self._writing():
             self._links.mkdir(mode=0o700, exist_ok=True)
             for old in self._links.iterdir():
-                with contextlib.suppress(FileNotFoundError):  # somebody else's hand was faster
+                with contextlib.suppress(FileNotFoundError):  # another process removed it
                     if now - old.stat().st_mtime > LINK_SECONDS:
                         old.unlink()
             file = self._file(token)
@@ -65,8 +65,8 @@ class LoginTokens:
         return token
 
     def redeem(self, token: str, now: float) -> bool:
-        """Whether this token lets in, now and never again: of any number who come with it at once, in whatever
-        processes, one is let in. Raises HomeError where that it was used cannot be written down."""
+        """Whether this token is valid, once: of any number of simultaneous uses, in any processes, one succeeds. Raises
+        HomeError where the use cannot be recorded."""
         if not _DRAWN.fullmatch(token):
             return False
         file = self._file(token)
@@ -80,22 +80,22 @@ class LoginTokens:
         return now - made <= LINK_SECONDS
 
     def _file(self, token: str) -> Path:
-        """Named by its digest: whoever reads the home's backup has no token."""
+        """Named by its digest: a backup of the home contains no token."""
         return self._links / _digest(token)
 
     # -- sessions that were ended --------------------------------------------------------------------------------------
 
     def end(self, session: str, now: float) -> None:
-        """Have this session, which we have signed, let nobody in any more: in no process of this home, also after a
-        restart. Twice is once. Those whose time is over anyway are forgotten meanwhile.
+        """Revoke this session, which we have signed: in every process of this home, also after a restart. A second call
+        does nothing. Records of expired sessions are removed meanwhile.
 
-        Raises HomeError where it cannot be written down.
+        Raises HomeError where the revocation cannot be recorded.
         """
         with self._writing():
             self._ended.mkdir(mode=0o700, exist_ok=True)
             kept = 0
             for old in self._ended.iterdir():
-                with contextlib.suppress(FileNotFoundError):  # somebody else's hand was faster
+                with contextlib.suppress(FileNotFoundError):  # another process removed it
                     if old.stat().st_mtime <= now:
                         old.unlink()
                     else:
@@ -247,10 +247,10 @@ def session_cookie(port: int) -> str:
 
 
 def session_prefix(key: bytes, port: int) -> str:
-    """The path that the pages of sessions stand under, `/~…`, secret and the same for as long as the key is.
+    """The path prefix of the pages of sessions, `/~…`, secret and the same for as long as the key is.
 
-    Browsers send a cookie to every port of a host, so another server at 127.0.0.1 would get the session of whoever
-    opens it. They do not send it outside of the cookie's path, and nobody but the page knows this one.
+    Browsers send a cookie to every port of a host, so another server at 127.0.0.1 would get the session when the person
+    opens that server. They do not send it outside of the cookie's path, and only the page knows this path.
     """
     digest = hmac.new(key, f"path of the sessions at port {port}".encode(), hashlib.sha256).digest()
     return f"/~{base64.urlsafe_b64encode(digest)[:PREFIX_CHARACTERS].decode()}"

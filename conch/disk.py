@@ -1,4 +1,4 @@
-"""How full the disk of a home is, and when that is said."""
+"""The disk usage of a home, and the warnings when the disk fills up."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DiskUse:
 
 
 class DiskWatch:
-    """Tells crossings from levels: one warning each time the disk fills up."""
+    """Turns levels into crossings: one warning each time the disk fills up."""
 
     def __init__(self) -> None:
         self._warned = False

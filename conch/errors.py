@@ -14,7 +14,7 @@
     ├── ToolError             exit 1   a tool was used wrongly
     ├── ContractError         exit 1   an event or a plug-in broke its contract
     ├── StoreError            exit 1   the experience store
-    │   └── NoStoreError               nobody has acted yet
+    │   └── NoStoreError               no agent has acted yet
     └── CheckError            exit 4   a check did not hold
 
 The message is one sentence: what is wrong, where, and what to do. Facts are attributes.
@@ -30,7 +30,7 @@ class ConchError(Exception):
 
 
 class UsageError(ConchError):
-    """The command line asks for something that cannot be."""
+    """The command line asks for something impossible."""
 
     exit_code = 2
 
@@ -54,7 +54,7 @@ class BusError(ConchError):
 
 
 class BusUnreachableError(BusError):
-    """There is no bus at the address, or it let nobody in."""
+    """There is no bus at the address, or it refused the login."""
 
 
 class ServerDiedError(BusUnreachableError):
@@ -69,7 +69,7 @@ class FencedError(BusError):
 
 class ModelError(ConchError):
     """The mind's endpoint failed. `retry_after`: seconds that it asked for, or None. `fatal`: retrying cannot help.
-    `unreachable`: nobody was there. `status`: of an answer that refused the request, or None."""
+    `unreachable`: the endpoint did not answer. `status`: of an answer that refused the request, or None."""
 
     exit_code = 3
 
@@ -91,7 +91,7 @@ class ModelError(ConchError):
 
 class JudgeError(ConchError):
     """A judge gave no score. `passing`: another try may bring one; `after`: seconds to wait before it, or None.
-    `unreachable`: nobody was there to be asked."""
+    `unreachable`: the judge's endpoint did not answer."""
 
     def __init__(
         self, message: str, *, passing: bool = False, after: float | None = None, unreachable: bool = False
@@ -107,7 +107,7 @@ class ToolError(ConchError):
 
 
 class ContractError(ConchError):
-    """An event or a plug-in broke its contract. `seq`: the event's place in the stream, where it has one."""
+    """An event or a plug-in broke its contract. `seq`: the event's sequence on the stream, where it has one."""
 
     def __init__(self, message: str, *, seq: int | None = None) -> None:
         super().__init__(message)
@@ -119,7 +119,7 @@ class StoreError(ConchError):
 
 
 class NoStoreError(StoreError):
-    """There is no experience store yet: nobody has acted."""
+    """There is no experience store yet: no agent has acted."""
 
 
 class CheckError(ConchError):

@@ -1,4 +1,4 @@
-"""Files that a person names: plain ones, bounded."""
+"""Reads files that a person names: plain files only, with a limit on their size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 
 def open_plain(file: Path) -> BinaryIO:
-    """The file, opened for reading; no waiting, whatever stands there.
+    """The file, opened for reading; never waits, whether it is a pipe, a device or a plain file.
 
     Raises OSError for what is no plain file: a pipe would be waited for, a device may have no end. /dev/null is empty.
     """

@@ -1,4 +1,4 @@
-"""The home directory: everything of a run, owned by one run at a time."""
+"""The home directory: the paths of all its files, its format, and its lock, which one run owns at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Home:
-    """Paths of a home directory."""
+    """The paths of a home directory, and its lock."""
 
     path: Path
 
@@ -81,7 +81,8 @@ class Home:
         self.refuse_newer()
 
     def close_to_others(self) -> str | None:
-        """Let nobody but its owner into a home that everybody could read. What was done, or is to do, in a sentence."""
+        """Remove other users' access to a home that all users could read. Returns what was done, or is to do, in a
+        sentence."""
         found = self.path.stat()
         if not found.st_mode & 0o007:
             return None
@@ -149,7 +150,7 @@ class Home:
             os.close(handle)
 
     def agents(self) -> dict[str, str]:
-        """The UUIDs of the agents that were ever made, by name; one whose file cannot be read is left out."""
+        """The UUIDs of the agents that were ever made, by name; agents with an unreadable file are left out."""
         found: dict[str, str] = {}
         for file in sorted((self.path / "agents").glob("*/agentuid")):
             with contextlib.suppress(OSError, ValueError):
@@ -173,7 +174,8 @@ class Home:
 
 
 def locked(handle: int) -> bool:
-    """Take the lock of an open file, waiting a moment: whoever looks whether it is held holds it for an instant."""
+    """Take the lock of an open file, waiting a moment: a process that checks whether it is held holds it for an
+    instant."""
     for _ in range(20):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

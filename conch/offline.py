@@ -1,4 +1,4 @@
-"""Rules outside a run: a reply that a trainer or an evaluation brings, as the act that a rule scores.
+"""Rules outside a run: turns a reply of a trainer or an evaluation into the act that a rule scores.
 
 Columns beside the reply that have the name of a field of `action.taken` (`outcome`, `tools`, `needs`, `goals`,
 `thought`, `memory`, `constrained`, `usage`, `episode`, `terminal` …) make the act richer; see `act_of`.
@@ -24,7 +24,7 @@ from conch_schemas import ActionTaken, action_id, cycle_event_id, source_of
 R = TypeVar("R")
 
 AGENT: Final = "offline"
-"""Whose acts these are."""
+"""The agent's name in these acts."""
 _SPACE: Final = UUID("8a5f4f0e-6a0b-4f43-9d0c-2b6a1d2f7c11")
 _TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
 
@@ -35,7 +35,7 @@ def act_of(prompt: Any, completion: Any, columns: Mapping[str, Any] | None = Non
     `prompt` and `completion` are texts or lists of messages; of these the last one of the assistant is the reply.
     `tools`: the tools there were, each a built-in one's name or a function's JSON schema; without it the built-in ones.
     `outcome`: a status, or a table of the fields of `conch_schemas.Outcome`; without it `unknown` for a valid tool
-    call, as nobody ran it, and `none` for everything else. None in a column is as if it were not there. The same
+    call, as it was not run, and `none` for everything else. None in a column is as if it were not there. The same
     prompt and completion have the same ids. Raises ContractError or ValueError for columns that cannot be.
     """
     columns = {name: value for name, value in (columns or {}).items() if value is not None}
@@ -80,7 +80,8 @@ def reply_of(completion: Any) -> str:
 
 
 def asking(rule: Rule[Any], make: Callable[[R], Any]) -> Rule[R]:
-    """A rule of what `make` makes into an act, or into whatever else `rule` scores, in the time that it declares.
+    """A rule over the values that `make` turns into an act, or into another subject of `rule`, within its declared
+    timeout.
 
     A rule with a window is given that act alone, one with a state its first state: replies of a batch have no past. A
     time that is up cancels what is awaited; a function that blocks is let end, and has then taken too long.
@@ -143,7 +144,7 @@ def _registry(tools: Any) -> Registry:
 
 @cache
 def _builtin() -> Registry:
-    from conch.tools import BUILTIN_TOOLS  # late: whoever names its own tools does without
+    from conch.tools import BUILTIN_TOOLS  # late: callers that name their own tools do not need it
 
     return Registry(tool.spec for tool in BUILTIN_TOOLS)
 

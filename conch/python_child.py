@@ -1,4 +1,4 @@
-"""How a Python process of Conch is started: what it runs, where it imports from, which variables it has.
+"""Starts Python child processes: their command line, import path and environment variables.
 
 Its current directory is never the person's, and is not where it imports from: an agent may write there.
 """
@@ -19,7 +19,7 @@ _OF_SETTINGS = "CONCH_"
 _SECRET = re.compile(r"(^|_)(API_?KEYS?|KEYS?|TOKENS?|SECRETS?|PASSWORDS?|PASSWD|PASSPHRASE|CREDENTIALS?)(_|$)", re.I)
 """Names of variables that hold secrets, as people name them."""
 _FOR_PLUGINS = "PLUGIN_"
-"""Names that plug-ins are given whatever they look like."""
+"""Prefix of variables that plug-ins are given, even when they look like secrets."""
 _PYTHON = "PYTHON"
 _HARMLESS = frozenset(
     {
@@ -36,7 +36,7 @@ _HARMLESS = frozenset(
         "PYTHONWARNINGS",
     }
 )
-"""Variables of the interpreter that name no place to load code from and start nothing."""
+"""Variables of the interpreter that name no path to load code from and start nothing."""
 _PLACES = frozenset({"PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE"})
 """Variables of the interpreter that name a directory: passed on where the path is absolute."""
 
@@ -54,7 +54,7 @@ def environment(
     """The variables of a child, out of those `inherited` (None: our own); as they stand, those for a plug-in.
 
     `settings`: with `CONCH_*`, for a command that reads its settings itself. `secrets`: with variables that look like
-    secrets by their names; without them, a plug-in still has those whose names begin with `PLUGIN_`.
+    secrets by their names; without them, a plug-in still has those that begin with `PLUGIN_`.
     """
     ours = os.environ if inherited is None else inherited
     kept = {

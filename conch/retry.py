@@ -42,8 +42,8 @@ class Backoff:
 
 
 BUS_REQUEST = Backoff(tuple(0.05 * tries for tries in range(1, 21)))
-"""A request to the bus's server, or a write of the bucket, whose reply was lost or that was refused for the moment.
-Soon again at first: in a cluster the server that was to answer may have died."""
+"""A request to the bus's server, or a write of the bucket, with a lost reply or a temporary refusal. Soon again at
+first: in a cluster the server that was to answer may have died."""
 BUS_PUBLISH = Backoff((0.05, 0.1, 0.2, 0.5, 1.0))
 """A server that has no room for an event, or is not ready."""
 BUS_DURABLE = Backoff((0.02, 0.1, 0.5))
@@ -55,9 +55,9 @@ MODEL = Backoff.doubling(2.0, 60.0, (0.75, 1.0))
 JUDGE_REQUEST = Backoff.doubling(0.5, 8.0, (0.5, 1.0))
 """A question to a judge's endpoint."""
 EVENT = Backoff((0.1, 0.5, 2.0, 8.0))
-"""An event whose consumer raised."""
+"""An event that a consumer failed on."""
 REBUILD = Backoff((0.1,))
-"""An event that is folded again behind a dead letter, while a person waits."""
+"""An event that is folded again after a dead letter, while a person waits."""
 CONSUMER = Backoff((0.1, 0.5, 2.0, 5.0))
 """A consumer that broke, started again in its process."""
 PROCESS = Backoff((0.1, 0.2, 0.5, 1.0, 2.0))
@@ -71,7 +71,7 @@ RESTART_SECONDS = 60.0
 
 
 class Restarts:
-    """Whether what died is started again, and when: not after MOST_RESTARTS deaths within RESTART_SECONDS."""
+    """Whether a process that died is started again, and when: not after MOST_RESTARTS deaths within RESTART_SECONDS."""
 
     def __init__(self, backoff: Backoff, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock`: seconds, monotonic."""

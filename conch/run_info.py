@@ -1,4 +1,4 @@
-"""run.json: what the run in progress tells the other commands of its home.
+"""run.json: the file by which a run in progress tells other commands of its home its bus, processes and addresses.
 
 The file keeps its keys: commands of a version before or after this one read it too. It stands below the bus and the
 processes, which read and write it: a command finds the bus of a run by it.
@@ -17,14 +17,14 @@ class _RunInfoPart(BaseModel):
 
 
 class BusLocation(_RunInfoPart):
-    """Where the bus of the run is."""
+    """The address of the run's bus, and its credentials."""
 
     url: str = ""
     """Its addresses, without a user."""
     embedded: bool = False
     """Whether it is the run's own server."""
     user: str | None = None
-    """Of the run's own server, as is the token; of another no secret is told."""
+    """Of the run's own server, as is the token; secrets of other servers are not written."""
     token: str | None = None
 
 
@@ -49,7 +49,7 @@ class SetAsidePlugin(_RunInfoPart):
 
 
 class RunInfo(_RunInfoPart):
-    """What a run tells of itself."""
+    """The contents of run.json."""
 
     pid: int
     """Of the run's own process."""

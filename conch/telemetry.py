@@ -1,4 +1,4 @@
-"""Log lines: a fact each, to a rotated file, with the action's id bound once."""
+"""Logging of Conch's commands: structured lines in a rotated file, each with the id of the action that it is about."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ OWN = "conch"
 """The logger that takes our lines."""
 
 handling: ContextVar[Event | None] = ContextVar("conch_handling", default=None)
-"""The event that is being handled: a line that is logged meanwhile, by whomever, tells whose act it is about. To bind
-the three values by structlog's own means takes as long as many an event."""
+"""The event that is being handled: log lines written meanwhile, by any module, carry its agent, cycle and action. To
+bind the three values by structlog's own means takes as long as many an event."""
 
 
 class _Formatter(ProcessorFormatter):
-    """For the lines of others. Ours are whole when they come: the rotating handler formats each record twice."""
+    """Formats lines of other libraries. Ours are whole when they come: the rotating handler formats each record
+    twice."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, a traceback in it too."""

@@ -1,4 +1,4 @@
-"""Hostile text made harmless: shown safely, cut to size, recognised again."""
+"""Text from outside made harmless: shown safely, cut to size, recognised by a fingerprint."""
 
 from __future__ import annotations
 
@@ -107,13 +107,12 @@ _MASKS = (
     (":", r"\b\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?\b", "<time>"),
     ("", r"\d+(?:\.\d+)?", "<n>"),
 )
-"""(a sign that every match has, the pattern, what stands in its place), one after the other. All but the first need a
-digit."""
+"""(a sign that every match has, the pattern, its replacement), one after the other. All but the first need a digit."""
 _MASKS_OF_ANY = tuple((sign, re.compile(pattern), mask) for sign, pattern, mask in _MASKS)
 _MASKS_OF_ASCII = tuple((sign, re.compile(pattern, re.ASCII), mask) for sign, pattern, mask in _MASKS)
 _DIGIT = re.compile(r"\d")
 _SHORT = 4096
-"""Characters of a text whose fingerprint is remembered: several consumers ask for the same one."""
+"""Longest text with a cached fingerprint, in characters: several consumers ask for the same one."""
 
 
 def fingerprint(text: str) -> str:

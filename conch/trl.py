@@ -26,7 +26,7 @@ def as_reward_func(rule: Rule[Any], subject: type[ActionTaken] | type[Trajectory
 
     Prompts and completions are texts or lists of messages. `rule` is given each reply as an act (`conch.offline.act_of`
     says which columns make it richer, `outcome` and `tools` above all), or with `subject=Trajectory` as a conversation
-    whose facts are the columns. A column is a list as long as the completions; what else the trainer hands over (its
+    with the columns as its facts. A column is a list as long as the completions; what else the trainer hands over (its
     state, its loggers) is left alone.
 
     None stands where there is no score: the rule says not applicable, raises, returns what is no finite number or lies

@@ -1,5 +1,5 @@
-"""What Conch reads and runs as the person must not lie where an agent may write: then the agent could change its own
-rewards, rules and guardrails, and run code outside of its sandbox.
+"""Refuses files and code of the person that lie where an agent may write: the agent could change its own rewards, rules
+and guardrails, and run code outside of its sandbox.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _holds(root: Path, path: Path) -> bool:
 
 
 def _passed(path: Path, links: int = MOST_LINKS) -> Iterator[Path]:
-    """The places that a path leads through: itself with its parents resolved, and what each link on the way names."""
+    """The paths that a path leads through: itself with its parents resolved, and what each link on the way names."""
     if path.parent == path:
         yield path
         return

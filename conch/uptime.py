@@ -1,4 +1,4 @@
-"""A clock for promises between machines: it goes on while this one sleeps."""
+"""A monotonic clock for leases between machines: it goes on while this machine sleeps."""
 
 from __future__ import annotations
 

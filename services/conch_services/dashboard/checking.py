@@ -1,4 +1,4 @@
-"""Whether agents' chains of marks hold, looked at beside the pages: piece by piece, and one chain at a time."""
+"""Verification of agents' chains of marks in the background: in pieces, and one chain at a time."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PIECE = 500
 LONGEST = 120.0
 """Seconds after which a verification is given up: 100,000 marks take a fifth of that."""
 MOST_AGENTS = 64
-"""Agents whose last verification is remembered."""
+"""Agents with a remembered last verification."""
 
 
 @dataclass
 class ChainCheck:
-    """One verification of one agent's chain, under way or over."""
+    """One verification of one agent's chain, running or finished."""
 
     agent: str
     last: int
@@ -35,7 +35,7 @@ class ChainCheck:
     """Read so far."""
     acts: int = 0
     waiting: int = 0
-    """Acts whose mark is still to come."""
+    """Acts that have no mark yet."""
     unknown: int = 0
     """Acts without a mark of which is not known whether one is to come: the bus could not be asked."""
     problems: Sequence[MarkProblem] = ()
@@ -58,7 +58,7 @@ class ChainCheck:
 
 
 class ChainChecks:
-    """The last verification of each agent."""
+    """The last verification of each agent, and the task that runs the next."""
 
     def __init__(self, world: DashboardContext) -> None:
         self._world = world

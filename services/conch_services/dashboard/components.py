@@ -19,7 +19,7 @@ WIDTH, HEIGHT = 120.0, 24.0
 
 @dataclass(frozen=True)
 class ValueStrip:
-    """How a component's values are spread over its range, to be drawn."""
+    """The distribution of a component's values over its range, to be drawn."""
 
     bars: tuple[tuple[float, float, float, float], ...]
     """(x, y, width, height) of each bin that is not empty."""
@@ -81,7 +81,7 @@ def bites(points: Iterable[ExperiencePoint]) -> Counter[str]:
 
 @dataclass(frozen=True)
 class ScorerValues:
-    """What one scorer said of a component in one version: by act."""
+    """The values that one scorer gave a component in one version, by act."""
 
     scorer: str
     version: str
@@ -91,7 +91,7 @@ class ScorerValues:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Two who judged one component, over the acts that both have scored."""
+    """Two scorers of one component, compared over the acts that both have scored."""
 
     component: str
     first: ScorerValues

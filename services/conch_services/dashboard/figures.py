@@ -20,7 +20,7 @@ TREND = 25
 
 
 class KeyFigure(NamedTuple):
-    """One key figure."""
+    """One key figure of the overview."""
 
     name: str
     title: str

@@ -1,7 +1,7 @@
-"""What happens on the bus, made ready once and read by every page that is open, each at its own pace.
+"""The hub of the live stream: turns events into frames once, for all open pages, each of which reads at its own pace.
 
-The newest frames stand in one ring. A page has nothing of its own but its place in it: one that is too far behind to
-find the next frame there is told how many it misses, and goes on with the oldest that there is.
+The newest frames are in one ring buffer. A page only has a position in it: a page that is too far behind to find its
+next frame there is told how many it misses, and goes on with the oldest that there is.
 """
 
 from __future__ import annotations
@@ -36,38 +36,38 @@ LOOK_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class PageUpdate:
-    """What a page is told next."""
+    """The next update for a page: frames, and the state of the bus."""
 
     after: int
-    """Everything up to this place is told."""
+    """Stream sequence up to which the page then has everything."""
     frames: bytes = b""
     """As they go over the wire."""
     missed: int = 0
-    """How many frames before these it has not been told; at least, where they were trimmed."""
+    """Frames before these that the page did not get; a minimum, where they were trimmed."""
     anew: bool = False
     """The stream is another one than the page knew: it begins again from what is there now."""
 
 
 class LiveHub:
-    """The ring, and who fills it. While no bus is attached pages wait; `state` says why."""
+    """The ring buffer of frames, and the task that fills it. While no bus is attached pages wait; `state` says why."""
 
     def __init__(self) -> None:
         self.state = "starting"
         """`live`, or in a sentence why nothing comes."""
         self.last = 0
-        """Everything up to this place of the stream is in the ring, or was."""
+        """Everything up to this stream sequence is in the ring, or was."""
         self._floor = 0
-        """Nothing up to this place is in the ring."""
+        """Nothing up to this sequence is in the ring."""
         self._epoch = ""
         self._ring: deque[tuple[int, str, bytes]] = deque()
-        """(place, agent, frame), in the order of the stream."""
+        """(sequence, agent, frame), in the order of the stream."""
         self._shared_events: SharedSubscription | None = None
         self._filled = asyncio.Event()
         """Set when something came that pages have not been woken for."""
         self._tick = asyncio.Event()
         """Set, and another one made, when pages are woken."""
         self._made: dict[tuple[int, str | None], PageUpdate] = {}
-        """Of this tick, what pages at one place are told: most are at the same."""
+        """Updates of this tick by position: most pages are at the same one."""
         self.closed = False
         self.pages = 0
         """Streams that are open."""
@@ -88,7 +88,7 @@ class LiveHub:
                 async with shared_events.subscribe(SHOWN, after=self.last) as subscription:
                     while True:
                         for arrived in await subscription.get(BATCH):
-                            with contextlib.suppress(ContractViolationError):  # its consumers make the dead letters
+                            with contextlib.suppress(ContractViolationError):  # its consumers write the dead letters
                                 self._add(arrived.seq, arrived.agent, frame(arrived.event, arrived.seq))
                             self.last = arrived.seq
                         await asyncio.sleep(0)
@@ -126,7 +126,7 @@ class LiveHub:
             self._floor = self._ring.popleft()[0]
 
     def say(self, state: str) -> None:
-        """What pages are told of the bus; the same again is nothing new."""
+        """Set the state of the bus that pages show; the same state again changes nothing."""
         if state != self.state:
             self.state = state
             self._wake()
@@ -144,7 +144,7 @@ class LiveHub:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     async def news(self, after: int, agent: str | None = None) -> AsyncIterator[PageUpdate]:
-        """What comes behind the place `after`, of one agent or of all, as it comes; until the hub is closed.
+        """Updates behind the sequence `after`, of one agent or of all, as they come; until the hub is closed.
 
         Each frame once, in the order of the stream. Something comes also when only `state` has changed.
         """

@@ -1,4 +1,4 @@
-"""Whether it gets better: the totals of an agent by the policy that acted, and their slope. Pure."""
+"""The learning curve: the totals of an agent by the policy that acted, and their slope. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Acted = tuple[int, str | None, float]
 
 @dataclass(frozen=True)
 class RewardSlope:
-    """How much the total rises in 100 cycles."""
+    """The rise of the total in 100 cycles."""
 
     value: float
     low: float
@@ -52,7 +52,7 @@ def slope(acted: Sequence[Acted]) -> RewardSlope | None:
 
 @dataclass(frozen=True)
 class PolicyReward:
-    """What acted under one policy."""
+    """The cycles that were acted under one policy, and their mean total."""
 
     policy: str | None
     first: int

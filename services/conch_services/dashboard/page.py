@@ -1,4 +1,4 @@
-"""How a page is drawn: its template, with what stands around it on every page."""
+"""Renders a page: its template, with the menu and the bars that all pages have."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ TEMPLATES.filters |= {
 
 
 def compile_templates() -> None:
-    """Have every template ready, so that nobody who opens a page first waits for it: all take 0.3 s, once."""
+    """Compile every template, so that the first request of a page does not wait for it: all take 0.3 s, once."""
     for name in TEMPLATES.list_templates():
         TEMPLATES.get_template(name)
 

@@ -1,4 +1,4 @@
-"""Which cycles a person should look at, and why. Pure."""
+"""Chooses the cycles that a person should review, and says why. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_OF_ONE: Final = 20
 
 @dataclass(frozen=True)
 class ReviewCandidate:
-    """A cycle that is worth a look."""
+    """A cycle to review, and the reason."""
 
     cycle: int
     reasons: tuple[str, ...]
@@ -64,7 +64,8 @@ Found = tuple[int, float, str]
 
 
 def _judged(point: ExperiencePoint) -> bool:
-    """Where a part of the weight set waits for a person, an act bears a score of him that says nothing."""
+    """Whether a person scored it. Where a part of the weight set waits for a person, an act has a human score without a
+    value."""
     mine = [score for score in point.scores if (score.component, score.scorer) == (APPROVAL, HUMAN_SCORER)]
     return any(score.value is not None for score in mine)
 

@@ -1,4 +1,4 @@
-"""The service: the application on a port, attached to a bus while there is one."""
+"""The dashboard service: serves the application on a port, and attaches it to a bus while there is one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BACKLOG = 256
 
 
 class DashboardService:
-    """Serves the pages, the live stream and the API. It keeps no place on the bus: history is the store's."""
+    """Serves the pages, the live stream and the API. It stores no position: its history is the store's."""
 
     name = "dashboard"
 
@@ -47,7 +47,7 @@ class DashboardService:
 
     @property
     def handled(self) -> None:
-        """Nobody need wait for the pages."""
+        """None: a run's end does not wait for the pages."""
         return None
 
     @property
@@ -93,11 +93,11 @@ class DashboardService:
     async def serving(self) -> AsyncIterator[None]:
         """Listen and answer while entered; without a bus at first.
 
-        Raises ConchError when the named port cannot be had, HomeError where nobody could be let in.
+        Raises ConchError when the named port cannot be had, HomeError where no login would be possible.
         """
         self.say(ALONE)
         login_tokens = LoginTokens(self._world.home)
-        await asyncio.to_thread(compile_templates)  # before anybody can ask: a first page would wait for it
+        await asyncio.to_thread(compile_templates)  # before the first request, which would wait for it
         with closing(listen(self._settings)) as listening:
             host, port = listening.getsockname()[:2]
             self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -127,7 +127,7 @@ class DashboardService:
 
 
 class _Server(uvicorn.Server):
-    """Signals are the process's own."""
+    """uvicorn's server without its signal handlers: signals belong to the process."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

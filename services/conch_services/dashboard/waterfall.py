@@ -1,4 +1,4 @@
-"""The lines of a total as bars, each beginning where the one before ended. Pure."""
+"""The waterfall chart of a total: bars, each beginning where the one before ended. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class WaterfallBar:
 
 @dataclass(frozen=True)
 class Waterfall:
-    """The whole drawing."""
+    """The bars of a total, and where 0 is on their axis."""
 
     zero: float
     """Where 0 stands, 0 to WIDTH."""
@@ -93,7 +93,7 @@ def _drawn(bar: WaterfallBar, amount: float | None, begin: float, end: float) ->
 
 @dataclass(frozen=True)
 class UnweightedScore:
-    """A score without a weight."""
+    """A score that has no weight in the total."""
 
     score: ScoredPart
     does: str

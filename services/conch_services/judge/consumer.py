@@ -1,4 +1,4 @@
-"""`action.decided` and `action.taken` in, `reward.assigned` out."""
+"""The consumer of a judge: reads `action.decided` and `action.taken`, publishes `reward.assigned`."""
 
 from __future__ import annotations
 

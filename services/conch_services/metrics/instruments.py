@@ -1,4 +1,4 @@
-"""Every metric that there is: its name, its help, its labels. Units are base units; a `ratio` is 0..1."""
+"""The metrics: the name, help text and labels of each. Units are base units; a `ratio` is 0..1."""
 
 from __future__ import annotations
 

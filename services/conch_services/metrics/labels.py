@@ -1,4 +1,4 @@
-"""Label values that stay few and harmless, whatever strangers name things."""
+"""Bounded label values: few, and harmless, even when names come from outside."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ACTION = re.compile(r"[0-9A-Za-z-]{1,36}")
 
 
 class BoundedLabels:
-    """At most `most` distinct names, first come first kept; `known` ones are there from the start."""
+    """At most `most` distinct names, in the order they come; `known` ones are there from the start."""
 
     def __init__(self, most: int, known: Iterable[str] = ()) -> None:
         self._most = most

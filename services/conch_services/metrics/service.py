@@ -1,4 +1,4 @@
-"""The metrics service: reads every fact from now on, and serves what it counted."""
+"""The metrics service: reads new events, and serves `/metrics`, `/healthz` and `/readyz`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from conch_services.metrics.instruments import Instruments
 log = get_logger(__name__)
 
 AT_ONCE = 16
-"""Agents whose watchers are looked at in one go: some 8 ms, in which nobody else has the loop."""
+"""Agents with watcher states read in one go: some 8 ms, during which the event loop is blocked."""
 POLL_SECONDS = 5.0
 """Between two looks at how far the consumers are, and at what the watchers know."""
 
@@ -67,7 +67,7 @@ class MetricsService:
 
     @property
     def handled(self) -> None:
-        """Nobody need wait for the metrics."""
+        """None: a run's end does not wait for the metrics."""
         return None
 
     @property

@@ -1,7 +1,7 @@
-"""The bridge inward: what sensors at the broker say becomes facts, and what the agent commands reaches devices.
+"""The inbound bridge: messages of sensors at the broker become events, and the agent's commands reach devices.
 
-It has a connection of its own, so that no command waits behind facts. A broker that is away costs what sensors say
-meanwhile (but for what the broker keeps), and refuses every command at once.
+It has a connection of its own, so that no command waits behind events. While the broker is away, sensors' messages are
+lost (but for retained ones), and every command is refused at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = get_logger(__name__)
 
 
 class InboundService:
-    """See `conch.consumer.service.Service`. It reads no facts, and nobody need wait for it."""
+    """A service (see `conch.consumer.service.Service`) that reads no events; a run's end does not wait for it."""
 
     name = "devices"
     handled: int | None = None
@@ -49,7 +49,7 @@ class InboundService:
 
     @property
     def ready(self) -> bool:
-        """Whether sensors are heard and devices can be told now."""
+        """Whether sensors are subscribed and devices can be reached now."""
         return self._actuators.ready
 
     async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:

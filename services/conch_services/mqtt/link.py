@@ -1,4 +1,4 @@
-"""One connection to the MQTT broker of `edge.bridge`, made again whenever it is lost.
+"""The connection to the MQTT broker of `edge.bridge`, made again whenever it is lost.
 
 MQTT 5 where the broker speaks it, since only there a broker can say that it refused a message; 3.1.1 elsewhere.
 """
@@ -40,7 +40,7 @@ _quiet.propagate = False  # what matters of it is said here, in one sentence
 
 
 class BrokerLink:
-    """Keeps a connection to the broker."""
+    """Keeps a connection to the broker, with back-off between tries."""
 
     def __init__(
         self,
@@ -51,9 +51,9 @@ class BrokerLink:
         heard: Heard | None = None,
         report: Callable[[str], None] | None = None,
     ) -> None:
-        """`name`: begins our client id. `will`: what the broker says when we die. `heard`: takes what comes in.
+        """`name`: the prefix of our client id. `will`: our last will. `heard`: called with each incoming message.
 
-        `report`: is told why there is no connection, and "" once there is one. Several links may be open at once.
+        `report`: called with why there is no connection, and "" once there is one. Several links may be open at once.
         """
         assert edge.bridge is not None
         self._edge, self._will, self._heard, self._report = edge, will, heard, report
@@ -211,7 +211,7 @@ class BrokerLink:
 
 
 class _Socket(ssl.SSLSocket):
-    """Closes itself when the two do not agree; paho leaves it open."""
+    """A TLS socket that closes itself when the handshake fails; paho leaves it open."""
 
     def do_handshake(self, block: bool = False) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What a sensor's payload says: a pure function, and every way in which it says nothing."""
+"""Parses a sensor's payload into a value, or says why there is none. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 
 
 class NoReadingError(Exception):
-    """A payload says nothing. `reason`: its kind, a word for counting; the message is one sentence."""
+    """A payload holds no reading. `reason`: its kind, a word for counting; the message is one sentence."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class NoReadingError(Exception):
 
 @dataclass(frozen=True)
 class ParsedReading:
-    """What a payload says."""
+    """The value of a payload, and its id where it has one."""
 
     value: SenseValue
     id: str | None = None
@@ -95,7 +95,7 @@ def _short(text: str) -> str:
 
 
 def _at(document: Any, path: str) -> Any:
-    """What stands at a path: keys, and places in lists; a key that has dots itself is found whole."""
+    """The value at a path: keys, and indices of lists; a key that has dots itself is found whole."""
     if isinstance(document, dict) and path in document:
         return document[path]
     found = document

@@ -1,4 +1,4 @@
-"""What the broker keeps about the agents: each one's status, and what Home Assistant is told of it."""
+"""Retained messages about the agents: each one's status, and its Home Assistant discovery."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from conch_services.mqtt.discovery import RetainedMessage, announce_agent, annou
 from conch_services.mqtt.topics import status_topic
 
 AGENTS, NEEDS = 10_000, 64
-"""Agents with a status, and needs of each that are announced; names are anybody's to invent."""
+"""Agents with a status, and needs of each that are announced: names are unbounded."""
 
 _TELLING = (ExperienceRecorded.TYPE, NeedsChanged.TYPE)
 
 
 @dataclass
 class _KnownAgent:
-    """What is known of one agent."""
+    """The announced state of one agent."""
 
     cycle: int | None = None
     reward: float | None = None
@@ -37,7 +37,7 @@ class _KnownAgent:
 
 
 class AgentPresence:
-    """Who is there, as seen in the facts. It makes messages and sends none."""
+    """The agents that are active, as seen in the events. It makes messages and sends none."""
 
     def __init__(self, host: str, discovery: str | None) -> None:
         """`host`: the agent that the home is named for. `discovery`: Home Assistant's prefix; None: nothing for it."""
@@ -52,7 +52,7 @@ class AgentPresence:
                 try:
                     self._learn(self._host, decode(found.data))
                 except ContractViolationError:
-                    continue  # somebody else's bytes: it is passed over as a fact, too
+                    continue  # no event: it is not published to the broker, either
 
     def learn(self, arrived: ReceivedEvent) -> list[RetainedMessage]:
         """Take a fact in; what it makes known for the first time."""

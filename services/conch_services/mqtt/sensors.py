@@ -1,4 +1,4 @@
-"""What sensors say, as facts: `sense.measured`, at most one a sense in `every` seconds, the newest."""
+"""Rate-limits sensors' readings into events `sense.measured`: the newest, at most one per sense in `every` seconds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = get_logger(__name__)
 QUIET_SECONDS = 60.0
 """From one log line about a sense's bad payloads to the next."""
 TOPICS = 256
-"""Topics of one sense whose last payload is known; of more the one that was silent longest is forgotten."""
+"""Topics of one sense with a known last payload; beyond, the one silent for longest is forgotten."""
 TOPIC_SHOWN = 1000
 """Characters of a topic that a fact carries."""
 _OWN = aiomqtt.Wildcard("conch/+/sense/measured")
@@ -31,7 +31,7 @@ _OWN = aiomqtt.Wildcard("conch/+/sense/measured")
 
 @dataclass(frozen=True)
 class Measurement:
-    """Something that a sensor said, to be made a fact."""
+    """A reading of a sensor that is to become an event."""
 
     sense: str
     value: SenseValue
@@ -39,12 +39,12 @@ class Measurement:
     received: datetime
     kept: bool
     key: str
-    """The same for the same message, as far as that can be told."""
+    """An idempotency key: the same for the same message, as far as that can be known."""
 
 
 @dataclass
 class _SensorState:
-    """One sense, as it stands."""
+    """The waiting reading, rate limits and last payloads of one sense."""
 
     settings: SenseSettings
     filter: aiomqtt.Wildcard
@@ -60,7 +60,7 @@ class _SensorState:
 
 
 class SensorInbox:
-    """What came in and waits to be said: one measurement a sense at most."""
+    """Incoming readings that wait to be published: at most one per sense."""
 
     def __init__(self, settings: Mapping[str, SenseSettings], clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

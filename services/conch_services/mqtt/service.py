@@ -1,8 +1,8 @@
-"""The bridge: every fact of the stream to the MQTT broker of `edge.bridge`, in order, at QoS 1.
+"""The outbound bridge: every event of the stream to the MQTT broker of `edge.bridge`, in order, at QoS 1.
 
-The stream is the spool. What the broker has not acknowledged waits there, and the place of the bridge, written as it
-moves, moves on with the acknowledgements: a broker that is away loses nothing, and what a crash sends once more is the
-same event with the same id.
+The stream is the spool. What the broker has not acknowledged waits there, and the position of the bridge, stored as it
+moves, moves on with the acknowledgements: nothing is lost while a broker is away, and an event that is sent again after
+a crash is the same event with the same id.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BATCH = 256
 REST_SECONDS = 0.02
 """Between two batches: facts are that much late at the broker, and acts are scored the sooner for it."""
 SAVE_SECONDS = 0.2
-"""Between two writings of the place: what the broker acknowledged since is sent once more after a crash."""
+"""Seconds between two writes of the position: what the broker acknowledged since is sent again after a crash."""
 STATUS_SECONDS = 1.0
 """Between two statuses of an agent."""
 LAST_SECONDS = 3.0
@@ -59,7 +59,7 @@ _KNOWN = frozenset(kind.TYPE for kind in EVENTS)
 
 @dataclass(eq=False)
 class _OutgoingFact:
-    """A fact on its way."""
+    """An event with its topic, to be sent."""
 
     arrived: ReceivedEvent
     topic: str | None
@@ -68,7 +68,7 @@ class _OutgoingFact:
 
 @dataclass
 class _InFlightFact:
-    """A fact, as far as the broker has to do with it."""
+    """An in-flight event, and the broker's acknowledgement."""
 
     fact: _OutgoingFact
     answer: asyncio.Future[None] | None
@@ -76,7 +76,7 @@ class _InFlightFact:
 
 
 class MqttService:
-    """See `conch.consumer.service.Service`. Its place is a key of the bus's bucket, like a consumer's."""
+    """A service (see `conch.consumer.service.Service`) with its position in a key of the bucket, like a consumer's."""
 
     name = "mqtt"
 
@@ -106,7 +106,7 @@ class MqttService:
 
     @property
     def handled(self) -> int | None:
-        """Everything up to this sequence is with the broker; None: nobody need wait for the broker any longer.
+        """Everything up to this sequence is with the broker; None: a run's end need not wait for the broker any longer.
 
         It is asked when a run ends.
         """
@@ -126,9 +126,10 @@ class MqttService:
         return False
 
     async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
-        """Until `stop`: then what is in hand is finished as far as the broker is there, and the place written.
+        """Send events until `stop`; then what is in hand is finished as far as the broker is there, and the position
+        stored.
 
-        Raises FencedError when another bridge of this stream took over. Cancelled, it lets go at once.
+        Raises FencedError when another bridge of this stream took over. Cancelled, it ends at once.
         """
         self._stop = stop
         self._place = await take_position(shared_events.bus, SPEC)
@@ -157,7 +158,7 @@ class MqttService:
     # -- while there is a connection ---------------------------------------------------------------------------------
 
     async def _live(self, wire: BrokerConnection) -> None:
-        """Hand over what waits, then what comes, until told to stop. Cancelled when the connection is lost."""
+        """Send what waits, then what comes, until stopped. Cancelled when the connection is lost."""
         self._forbidden.clear()
         for retained in self._presence.everything():
             await self._keep(wire, retained)
@@ -270,7 +271,7 @@ class MqttService:
         answer.add_done_callback(lambda answer: _report_refused(retained.topic, answer))
         return answer
 
-    # -- the place ---------------------------------------------------------------------------------------------------
+    # -- the position ------------------------------------------------------------------------------------------------
 
     async def _saves(self, bus: Bus, over: asyncio.Event) -> None:
         """Until `over`, and then once more. Never cut off in a write: the next would find its own as another's."""

@@ -1,4 +1,4 @@
-"""Which topic a fact goes to."""
+"""The MQTT topic of an event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A connection to an MQTT broker as long as it lasts: what is sent, what is answered, what comes in."""
+"""One connection to an MQTT broker, from its opening to its loss: publish, acknowledgements, incoming messages."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ class BrokerRefusalError(Exception):
 
 
 class BrokerLostError(Exception):
-    """The connection is gone, or of no use now. The message is one sentence."""
+    """The connection is lost, or cannot be used now. The message is one sentence."""
 
 
 class BrokerConnection:
-    """A connection as long as it lasts; made by `conch_services.mqtt.link.BrokerLink`."""
+    """One connection to the broker, until it is lost; made by `conch_services.mqtt.link.BrokerLink`."""
 
     def __init__(self, client: BrokerClient, proven: Callable[[], None]) -> None:
-        """`proven`: told at each message that the broker takes or refuses."""
+        """`proven`: called at each message that the broker takes or refuses."""
         self._client, self._proven = client, proven
         self._room = asyncio.Semaphore(client.window)
 
     async def send(
         self, topic: str, payload: bytes, *, retain: bool = False, expires: float | None = None
     ) -> asyncio.Future[None]:
-        """Hand one message over at QoS 1, behind those before it; waits while WINDOW are in flight.
+        """Publish one message at QoS 1, behind those before it; waits while WINDOW are in flight.
 
-        `expires`: seconds after which the broker gives it to nobody any more. Of MQTT 5; 3.1.1 knows no such thing.
+        `expires`: seconds after which the broker drops it (MQTT 5 only; ignored in 3.1.1).
 
-        The future is done once the broker has the message. It raises RefusedError when the broker does not take this
-        one, LostError when it takes none for now. When the connection is lost it is never done: whoever waits for it
-        inside `Link.keep` is cancelled then.
+        The future is done once the broker has the message. It raises BrokerRefusalError when the broker does not take
+        this one, BrokerLostError when it takes none for now. When the connection is lost it is never done: code that
+        waits for it inside `BrokerLink.keep` is cancelled then.
         """
         await self._room.acquire()
         handed = self._client.hand_over(topic, payload, retain, expires)
@@ -88,7 +88,7 @@ class BrokerConnection:
 
 
 class BrokerClient(aiomqtt.Client):
-    """aiomqtt's client, less its queue of what came in, and with what the broker says of each message.
+    """aiomqtt's client without its queue of incoming messages, and with the broker's answer to each publish.
 
     aiomqtt has a task for each publish, does not say that the broker refused one, and does not close the socket of a
     connection that got no answer.

@@ -1,4 +1,4 @@
-"""The OpenTelemetry service: reads the facts of every cycle from now on, and sends them as traces."""
+"""The OpenTelemetry service: reads new events of every cycle, and sends them as traces."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ QUEUE_BYTES = 32 * 2**20
 
 
 class ExportQueue:
-    """What is to be sent, the oldest first, within bounds.
+    """A bounded queue of what is to be sent, the oldest first.
 
     Not the SDK's BatchSpanProcessor and BatchLogRecordProcessor (1.45 was looked at): they take a batch out of their
     queue before they export it, so a batch that the endpoint did not take is lost; their queues are bounded by count,
@@ -80,11 +80,11 @@ class ExportQueue:
 
 
 class OtelService:
-    """See `conch.consumer.service.Service`.
+    """A service (see `conch.consumer.service.Service`) that exports traces.
 
-    It keeps no position: it begins where the run began, or started again at the end of the stream, as metrics do, and
-    what it has not sent when the process ends is not sent. An endpoint that is away holds up nobody: what waits for it
-    is bounded.
+    It stores no position: it begins where the run began, or started again at the end of the stream, as metrics do, and
+    what it has not sent when the process ends is not sent. An endpoint that is away delays no other consumer: what
+    waits for it is bounded.
     """
 
     name = "otel"
@@ -111,7 +111,7 @@ class OtelService:
 
     @property
     def handled(self) -> None:
-        """Nobody need wait for the endpoint."""
+        """None: a run's end does not wait for the endpoint."""
         return None
 
     @property
@@ -162,7 +162,7 @@ class OtelService:
             self._report_trouble()
 
     async def _send(self) -> None:
-        """What waits, again and again; told to end, once more."""
+        """Send what waits, at intervals; at the end, once more."""
         while not self._ending.is_set():
             await self._rest(SEND_SECONDS)
             try:
@@ -172,7 +172,7 @@ class OtelService:
                 await self._rest(AGAIN_SECONDS)
 
     async def _rest(self, seconds: float) -> None:
-        """So long; told to end, no longer."""
+        """Sleep; ends early when the service ends."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._ending.wait()

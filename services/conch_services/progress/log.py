@@ -1,9 +1,9 @@
 """The log of each episode, as JSON Lines: `agents/<agent>/episodes/<episode>/rewards.jsonl` in the home.
 
 One row a step (REWARDS 5): `step` from 0, `delta_pass_rate` and `delta_tokens` since the step before, `phase_advance`,
-`switch_committed`, `r_step` (what the step pays), and `terminal: true` on the last, whose `r_step` has the final bonus
-in it. Behind them, where the step was an act: its `cycle`, and the `test_pass_rate` after it, 0..1. A directory goes by
-the episode's own name where that can be a file's name, else by its digest.
+`switch_committed`, `r_step` (the step's reward), and `terminal: true` on the last, which has the final bonus in its
+`r_step`. Behind them, where the step was an act: its `cycle`, and the `test_pass_rate` after it, 0..1. A directory has
+the episode's own name where that can be a file's name, else its digest.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ MOST_BYTES: Final = 4 * 1024 * 1024
 MOST_EPISODES: Final = 100
 """Logs of one agent; the one written longest ago goes first."""
 _KNOWN: Final = 256
-"""Episodes whose last step is remembered."""
+"""Episodes with a remembered last step."""
 _TAIL: Final = 4096
 """Bytes at the end of a log in which its last row lies."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
 
 class EpisodeLogs:
-    """The logs of all agents of a home. A row that stands there already is not written again, so twice is once.
+    """The logs of all agents of a home. A row that is there already is not written again.
 
-    What cannot be written (no room, no permission) is said, once until it can be again, and lost; scores do not
+    What cannot be written (no room, no permission) is reported, once until it can be again, and lost; scores do not
     depend on it.
     """
 

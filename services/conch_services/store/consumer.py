@@ -1,8 +1,8 @@
-"""Every fact of the cycle and its scores in, `experience.recorded` out.
+"""The store service: reads every event of the cycle and its scores, publishes `experience.recorded`.
 
-Many facts to a transaction: what waits is taken, written with the place in the stream, then said; while that is said
-the next ones are written already. What was written and not yet said when a crash came stands in the outbox and is said
-at the next start.
+Many events share a transaction: what waits is taken, written with the stream position, then published; meanwhile the
+next ones are written. What was written and not yet published when a crash came is in the outbox and is published at the
+next start.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from conch_services.store.pruning import PruningSchedule
 log = get_logger(__name__)
 T = TypeVar("T")
 Put = Callable[[list[tuple[int, Event]], int], tuple[ExperienceRecorded, ...]]
-"""Puts facts into the store, with the place up to which all is in it then."""
+"""Writes events into the store, with the stream position up to which all is in it then."""
 
 BATCH = 2000
 """Facts to a transaction, at most."""
@@ -53,7 +53,7 @@ SPEC = ConsumerSpec("store", "1", FACTS, lambda _: None, emits=(ExperienceRecord
 
 
 class StoreService:
-    """See `conch.consumer.service.Service`. Its position stands in the store, beside the rows."""
+    """A service (see `conch.consumer.service.Service`) with its position in the store, beside the rows."""
 
     name = "store"
 
@@ -284,7 +284,7 @@ class StoreService:
             await self._in_thread(self._store.mark_published, said)
 
     async def _tell(self) -> None:
-        """Let others see on the bus how far it is. What counts for itself is the place beside its rows."""
+        """Report the store's position on the bus. The store itself goes by the position beside its rows."""
         self._told, self._told_at = self.handled, time.monotonic()
         await report_position(self._bus, self.name, FACTS, self._told)
 
@@ -297,19 +297,19 @@ class StoreService:
             await self._settle()
 
     async def _on_stream(self, ids: set[str]) -> list[str]:
-        """Which of these stand on the stream, looked for behind the place of the last settled one."""
+        """Those of these ids that are on the stream, searched behind the position of the last settled one."""
         found = []
         async for delivery in self._bus.read([subject_filter(ExperienceRecorded)]):
             try:
                 id = str(json.loads(delivery.data)["id"])
             except (ValueError, LookupError, TypeError, RecursionError):
-                continue  # not an event: nobody published it here
+                continue  # not an event: no consumer published it
             if id in ids:
                 found.append(id)
         return found
 
     async def _in_thread(self, call: Callable[..., T], *arguments: Any, **named: Any) -> T:
-        """The store works in a thread, one call at a time, so that a slow disk holds up nobody else.
+        """Call in the store's thread, one call at a time, so that a slow disk does not block the event loop.
 
         Cancelled, it waits for the thread: SQLite crashes where another thread closes what this one still uses.
         """

@@ -1,4 +1,4 @@
-"""When the store is pruned, and what is said of it; also how full the disk is."""
+"""The schedule of the store's pruning and its report; also the check of the disk's usage."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def retention(settings: Settings) -> RetentionLimits | None:
 
 
 class PruningSchedule:
-    """Rounds of pruning, a step at a time, between joins."""
+    """Rounds of pruning, one step at a time, between joins."""
 
     def __init__(self, settings: Settings, home: Path) -> None:
         self._keep, self._home = retention(settings), home

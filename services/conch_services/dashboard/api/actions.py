@@ -1,4 +1,4 @@
-"""What people do: pause and resume an agent, tell it something, give it goals, approve and reject what it did."""
+"""The API's requests that change something: pause, resume, messages, goals, approval and rejection."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class _RequestBody(BaseModel):
 
 
 class MessageRequest(_RequestBody):
-    """What the agent is told."""
+    """A message to the agent."""
 
     text: Words
 
 
 class CommandChecked(_RequestBody):
-    """Reached when the command exits with the status."""
+    """The check of a goal that is reached when the command exits with the status."""
 
     kind: Literal["command"]
     command: Command
@@ -57,7 +57,7 @@ class CommandChecked(_RequestBody):
 
 
 class FileChecked(_RequestBody):
-    """Reached when the file is there and holds each of these texts, or exactly that one."""
+    """The check of a goal that is reached when the file is there and holds each of these texts, or exactly that one."""
 
     kind: Literal["file"]
     path: Annotated[str, StringConstraints(max_length=1000, pattern=r"^(?!/)(?!(.*/)?\.\.(/|$)).*\S.*$")]
@@ -70,7 +70,7 @@ class FileChecked(_RequestBody):
 
 
 class TestsChecked(_RequestBody):
-    """Reached when all tests that the command runs pass."""
+    """The check of a goal that is reached when all tests that the command runs pass."""
 
     kind: Literal["tests"]
     command: Command = "python3 -m unittest"
@@ -91,13 +91,13 @@ class DroppedGoal(_RequestBody):
 
 
 class Approved(_RequestBody):
-    """Why it was right, if anything is to be said."""
+    """An approval of a cycle, with an optional reason."""
 
     reason: Annotated[str, StringConstraints(max_length=LONGEST)] = ""
 
 
 class Rejected(_RequestBody):
-    """Why it was wrong."""
+    """A rejection of a cycle, with its reason."""
 
     reason: Reason
 

@@ -1,4 +1,4 @@
-"""What requests have in common: their parameters within bounds, the agent that is meant, the answer as JSON."""
+"""What the API's handlers share: bounded parameters, the agent that a request is about, the answer as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cycles as files: CSV for tables, JSON Lines for programs; read and sent in pages, however many there are."""
+"""Downloads of cycles: CSV for tables, JSON Lines for programs; read and sent in pages, so of any size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/bus`: the stream, and how everybody is who reads it."""
+"""`/bus`: the stream, and the position and lag of every consumer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from conch_services.dashboard.page import page
 from conch_services.dashboard.world import DashboardContext
 
 FRESH_SECONDS = 2.0
-"""For so long what was found is shown to whoever asks."""
+"""Seconds for which an answer is reused for all requests."""
 PATIENCE = 4.0
 """Seconds that the bus may take to answer all that is asked here."""
 RATE_SECONDS = 60.0
@@ -40,20 +40,20 @@ MAX_DEAD_LETTERS = 50
 
 @dataclass(frozen=True)
 class ConsumerLine:
-    """A consumer."""
+    """A consumer's row in the table."""
 
     name: str
     seq: int
-    """Everything up to this place of the stream is done."""
+    """Everything up to this stream sequence is done."""
     lag: int
     redelivered: int | None
-    """None: the consumer keeps its place itself, so that nothing is handed to it twice but by itself."""
+    """None: the consumer stores its position itself, so that only its own restarts make it read twice."""
     letters: int
     latency: ConsumerLatency | None
 
 
 class BusWatch:
-    """What is remembered of the bus between two looks."""
+    """Latencies and stream ends from earlier looks at the bus, for rates."""
 
     def __init__(self) -> None:
         self.latencies = LatencyTracker()

@@ -46,7 +46,7 @@ NEAR = 2000
 
 @dataclass(frozen=True)
 class ShownText:
-    """A text as the page shows it."""
+    """A text as the page shows it, cut where it is long."""
 
     text: str
     left_out: int
@@ -60,7 +60,7 @@ def shown(text: str, most: int = SHOWN) -> ShownText:
 
 @dataclass(frozen=True)
 class CycleHistory:
-    """What the history knows of a cycle."""
+    """What the store knows of a cycle."""
 
     place: int
     """Of the stream, at least which is in the rest."""
@@ -115,9 +115,10 @@ def _before(reader: ExperienceReader, agent: str, own: set[int]) -> Iterator[Mar
 
 
 async def cycle(request: Request) -> Response:
-    """The cycle's page; of one whose scores have not come, what is known, filled when they do; else 404.
+    """The cycle's page. Without all scores it shows what is known, and the rest when it comes; 404 for an unknown
+    cycle.
 
-    Raises StoreError where the history cannot be read: nobody knows then whether there is such a cycle.
+    Raises StoreError where the history cannot be read: then it is unknown whether there is such a cycle.
     """
     world: DashboardContext = request.app.state.world
     agent, number = await agent_of(request), request.path_params["number"]

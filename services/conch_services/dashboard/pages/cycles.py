@@ -22,7 +22,7 @@ from conch_services.dashboard.world import DashboardContext
 ROWS = 50
 """Cycles of one page."""
 TOOLS_OF = 1000
-"""Last cycles whose tools the form offers."""
+"""The form offers the tools of this many last cycles."""
 DEEPEST = 40
 """Pages that the way back remembers; beyond, it ends at the newest."""
 
@@ -38,7 +38,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class CyclePage:
-    """A page of the list."""
+    """A page of the list of cycles."""
 
     place: int
     """Of the stream, at least which is in the rest."""

@@ -34,7 +34,7 @@ DRIVES = tuple(Drives.model_fields)
 
 @dataclass(frozen=True)
 class NeedsFigures:
-    """What the history says."""
+    """The figures of the page, from the history."""
 
     rows: tuple[NeedRow, ...]
     """As `conch need list --json` has them."""

@@ -1,4 +1,4 @@
-"""`/settings`: what is in force and why, what runs, and whether this machine is fit for it."""
+"""`/settings`: the settings in force and their origin, the processes that run, and the checks of `conch doctor`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from conch_services.dashboard.page import page
 from conch_services.dashboard.world import DashboardContext
 
 LIBRARIES = ("pydantic", "nats-py", "msgspec", "numpy", "starlette", "uvicorn", "sse-starlette", "jinja2", "structlog")
-"""Distributions whose version is shown."""
+"""Distributions that the page shows the version of."""
 VENDORED = {"htmx": "2.0.11", "uPlot": "1.6.32"}
 """As they lie in static/vendor."""
 CHECK_SECONDS = 60.0

@@ -1,4 +1,4 @@
-"""`/training`: what is learnt today, and what is not there yet."""
+"""`/training`: the learning curve of an agent by policy, and what training is not there yet."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def training(request: Request) -> Response:
 
 
 async def _acted(world: DashboardContext, agent: str) -> tuple[int, list[Acted]]:
-    """(the store's place, what acted)."""
+    """(the store's position, the last cycles with their policy and total)."""
 
     def read(reader: ExperienceReader) -> tuple[int, list[Acted]]:
         return reader.position(), reader.policies(agent, LAST)

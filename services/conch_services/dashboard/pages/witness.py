@@ -1,4 +1,4 @@
-"""`/witness`: the chain of marks, and whether it holds."""
+"""`/witness`: the chain of marks, and its verification."""
 
 from __future__ import annotations
 

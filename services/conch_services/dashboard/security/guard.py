@@ -1,4 +1,4 @@
-"""The guard: every request passes it on its way in, and every answer on its way out."""
+"""The guard: ASGI middleware that every request passes on its way in, and every answer on its way out."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ MOST_BODY = 64 * 1024
 BODY_SECONDS = 10.0
 """Until all of it has come."""
 MOST_PATH = 2000
-"""Characters of the place that one goes on to after logging in."""
+"""Longest path that a login redirects to, in characters."""
 HEALTH = frozenset({"/healthz", "/readyz"})
 """What tells nothing but that it is there."""
 LOGIN, LOGOUT = "/login", "/logout"
 ONCE = ("host", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-purpose", "authorization")
-"""Headers that decide who is let in: of two that differ, one would not be looked at."""
+"""Headers that decide on access: of two that differ, one would be ignored."""
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -53,7 +53,7 @@ HEADERS = {
 
 
 class RequestGuard:
-    """Lets through what comes from our own pages and from programs that know the token, and nothing else."""
+    """Lets through requests from the dashboard's own pages and from programs that know the token, and nothing else."""
 
     def __init__(self, app: ASGIApp, settings: UiSettings, login_tokens: LoginTokens, port: int) -> None:
         """`port`: where the page listens. Raises HomeError where the home's key cannot be read or made."""
@@ -90,7 +90,7 @@ class RequestGuard:
                 answer = await self._login(scope, body or b"") if _is_login(scope) else await self._logout(scope)
                 receive = self._sessions.watched(scope, _again(body, receive))
             await (answer or self._app)(scope, receive, guarded)
-            if begun and not ended:  # a stream whose session was ended
+            if begun and not ended:  # the session of a stream was ended
                 await guarded({"type": "http.response.body"})
         except _RequestRefusedError as refused:
             await refusal(path, refused.status, str(refused), headers=refused.headers)(scope, receive, guarded)
@@ -108,7 +108,7 @@ class RequestGuard:
     # -- coming in ---------------------------------------------------------------------------------------------------
 
     async def _refused(self, scope: Scope, receive: Receive) -> Response | None:
-        """The answer to whoever is not let through to the application; None: he is."""
+        """The response to a request that may not reach the application; None: it may."""
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
         if len(scope["raw_path"]) + len(scope["query_string"]) + sum(map(len, sum(headers.raw, ()))) > MOST_HEAD:
             raise _RequestRefusedError(431, refusals.LONG_HEAD)
@@ -134,7 +134,7 @@ class RequestGuard:
         if self._open or self._is_known(scope, headers):
             scope["state"]["let_in"] = True
             return None
-        if path == LOGOUT and prefix_of(scope):  # where one comes to who is out: a session would have been shown here
+        if path == LOGOUT and prefix_of(scope):  # the page after logging out: with a session this would be another page
             return refusal(path, 200, refusals.LOGGED_OUT, form="/", way="forget")
         challenge = {"WWW-Authenticate": "Bearer"} if is_for_programs(path) else None
         way = _way(scope) if method == "GET" else None
@@ -147,7 +147,7 @@ class RequestGuard:
         return self._sessions.shown(scope) is not None
 
     def _is_token(self, scope: Scope, shown: str) -> bool:
-        """Raises what refuses whoever is wrong too often; who is right is let in, however many others were wrong."""
+        """Raises a refusal after too many wrong tokens; the right token is accepted, however many others were wrong."""
         right = same(shown, self._token)
         if not right and not is_part_of_another(Headers(scope=scope)):
             self._note_wrong(scope)
@@ -240,7 +240,7 @@ def _query(scope: Scope) -> list[tuple[str, str]]:
 
 
 def _onward(scope: Scope) -> str:
-    """The place that was asked for, without the token."""
+    """The path and query that were asked for, without the token."""
     query = urlencode([(name, value) for name, value in _query(scope) if name != "token"])
     return _local(quote(scope["path"]) + (f"?{query}" if query else ""))
 
@@ -249,7 +249,7 @@ def _way(scope: Scope) -> refusals.Way | None:
     """What the page that refuses this request has the browser do, which may have a session that was not shown."""
     if not prefix_of(scope):
         return "resume"
-    # A browser shows no cookie where a page of somebody else's leads here, also on the way from a link.
+    # A browser sends no cookie where a foreign page leads here, also on the way from a link.
     return None if Headers(scope=scope).get("sec-fetch-site", "none") in ("same-origin", "none") else "again"
 
 

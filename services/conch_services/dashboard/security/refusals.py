@@ -1,5 +1,5 @@
-"""What those are told who are not let in: a page, or of the API and the live stream a problem in JSON. No data, no
-names of this home, and never what they have sent."""
+"""Refusals of the guard: a page, or for the API and the live stream a problem in JSON. They contain no data, no names
+of this home, and nothing of the request."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ TITLES = {
 
 
 class Refusal(View):
-    """Why something could not be done (RFC 9457)."""
+    """The reason of a refusal, as a problem document (RFC 9457)."""
 
     schema_: Literal["conch.v1.problem"] = Field(default="conch.v1.problem", alias="schema")
     status: int
@@ -106,9 +106,9 @@ def refusal(
     form: str | None = None,
     way: Way | None = None,
 ) -> Response:
-    """Why the request for `path` is refused, or that one is out, which is no refusal (200).
+    """The response that refuses a request for `path`, or that confirms a logout, which is no refusal (200).
 
-    `form`: the page has one that takes the token and then goes to this place. `way`: what its script does there.
+    `form`: the page has a form for the token, which then leads to this path. `way`: what its script does there.
     """
     if is_for_programs(path):
         return problem(status, detail, headers)

@@ -1,4 +1,4 @@
-"""Sessions of browsers: which one a request shows, and their end."""
+"""Browser sessions: finding the session of a request, and ending sessions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ STREAM = "/live"
 
 
 class Sessions:
-    """Those that a home's key has signed for the page at one port, until their time is over or they are ended.
+    """The sessions that a home's key has signed for the page at one port, until they expire or are ended.
 
-    A session is shown by its cookie and by the secret path that the request stands under: the cookie alone, which
-    another server on this machine may have received, lets nobody in.
+    A request proves its session by the cookie and by the secret path prefix of its URL: the cookie alone, which another
+    server on this machine may have received, is not accepted.
     """
 
     def __init__(self, login_tokens: LoginTokens, key: bytes, port: int) -> None:
@@ -50,16 +50,16 @@ class Sessions:
         return admits(self._key, self._audience, session, now) and not self._login_tokens.is_ended(session)
 
     async def end(self, session: str) -> None:
-        """Have it let nobody in any more, and hang up on the streams that it has open.
+        """Revoke it, and close the streams that it has open.
 
-        Raises HomeError where it cannot be written down: then it goes on.
+        Raises HomeError where the revocation cannot be stored: then the session goes on.
         """
         await asyncio.to_thread(self._login_tokens.end, session, time.time())
         if (over := self._streams.get(session)) is not None:
             over.set()
 
     def watched(self, scope: Scope, receive: Receive) -> Receive:
-        """`receive`; of a stream whose session is ended it says that nobody is there any more."""
+        """`receive`, which reports a disconnect once the session of a stream has ended."""
         session = self.shown(scope) if scope["path"] == STREAM else None
         if session is None:
             return receive
@@ -83,7 +83,7 @@ def prefix_of(scope: Scope) -> str:
 
 
 def is_let_in(scope: Scope) -> bool:
-    """Whether the guard found a session or the token, or everybody is let in; not of what all may fetch, as files."""
+    """Whether the guard found a session or the token, or no login is needed; False for public files."""
     return bool(scope["state"].get("let_in"))
 
 

@@ -223,12 +223,12 @@ def _keys(who: str, keys: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def setting(settings: Settings, key: str) -> Any:
-    """What stands under a dotted key of conch.yaml. Raises AttributeError where there is no such key."""
+    """The value of a dotted key of conch.yaml. Raises AttributeError where there is no such key."""
     return attrgetter(key)(settings)
 
 
 Declared = DeclaredRule | ConsumerDeclaration | ServiceDeclaration
-"""What a decorator says of a function."""
+"""The declaration that a decorator attaches to a function."""
 
 
 def spec_of(thing: object) -> Declared | None:

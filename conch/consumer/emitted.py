@@ -10,7 +10,7 @@ from conch_schemas import Event
 
 
 def emitted(spec: ConsumerSpec | ConsumerDeclaration) -> tuple[type[Event], ...]:
-    """As declared, else as its function's return annotation says. Empty: it does not say."""
+    """The event types as declared, else as in the function's return annotation. Empty: not known."""
     function = spec.handle if isinstance(spec, ConsumerSpec) else spec.function
     try:
         hints = {} if spec.emits else get_type_hints(function)

@@ -47,8 +47,8 @@ async def host(
 ) -> None:
     """Run consumers side by side until `stop`. One that breaks is started again with back-off and harms no other.
 
-    One that breaks five times in a minute, was taken over, whose state cannot be read, or that cannot be made of its
-    settings, is left down and reported. A ConchError of another kind (the store's file is damaged) is fatal: raised.
+    One that breaks five times in a minute, is fenced, has an unreadable state, or cannot be made from its settings, is
+    left down and reported. A ConchError of another kind (the store's file is damaged) is fatal: raised.
     """
     try:
         async with asyncio.TaskGroup() as group:

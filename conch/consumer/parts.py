@@ -33,7 +33,7 @@ def asked_weights(settings: Settings, plugins: Discovery) -> dict[str, float]:
 
 
 def judge_scorer(name: str) -> str:
-    """Under which name the judge of a component says its scores."""
+    """The scorer's name in the scores of a component's judge."""
     return f"judge-{name}"
 
 

@@ -179,7 +179,7 @@ async def _finish(
 
 
 async def introduce(running: Sequence[HostedConsumer], report: Callable[[messages.ConsumerReport], None]) -> None:
-    """Let an exporter show what the consumers beside it count, and say where it listens."""
+    """Give exporters the counts of the consumers beside them, and report their addresses."""
     met: dict[str, object] = {}
     while True:
         for one in running:

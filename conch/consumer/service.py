@@ -100,7 +100,7 @@ class ExporterService(Protocol):
     """A service that exports figures to an outside system."""
 
     tallies: Callable[[], Mapping[str, ConsumerCounts]]
-    """What the consumers beside it have counted; the host sets it."""
+    """The counts of the consumers in the same process; set by the host."""
 
     @property
     def address(self) -> str | None:

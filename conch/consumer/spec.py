@@ -43,7 +43,7 @@ class ConsumerSpec:
     initial: Callable[[], BaseModel] | None = None
     """The state of an agent not met before."""
     emits: tuple[type[Event], ...] = ()
-    """The events it publishes; empty: not known. After a crash only these are looked through for its own."""
+    """The events it publishes; empty: not known. After a crash only these are searched for its own."""
     scorer: str | None = None
     """Under which name it scores, and under no other; None: its own."""
     begin: int = 0
@@ -53,7 +53,7 @@ class ConsumerSpec:
     batch: int | None = None
     """Events that `handle` is given at once, at most: `(events) -> facts`, of all agents; None: one by one."""
     at_once: int | None = None
-    """Events in hand side by side, at most, also of one agent: begun in their order, and what follows from each is
+    """Most events that are handled side by side, also of one agent: begun in their order, and what follows from each is
     published when it is there; for a stateless consumer that waits for others. None: an agent's one after another."""
     tries: int = 5
     """How often a failing event is handled in all before it becomes a dead letter."""

@@ -71,13 +71,13 @@ async def report_position(bus: Bus, name: str, kinds: Sequence[type[Event]], seq
     try:
         await bus.put(key, record.encode(), revision=entry.revision if entry is not None else 0)
     except FencedError:
-        return  # another copy said it in this moment
+        return  # another copy has just written it
 
 
 async def forget(bus: Bus, name: str) -> bool:
-    """Take away everything that the bus keeps of `name`; whether there was anything. Not while it runs.
+    """Remove everything that the bus stores for `name`; returns whether there was anything. Not while it runs.
 
-    It holds up no trimming any more; should it come back, it begins at the start of what there is then.
+    It no longer delays the trimming; should the consumer come back, it begins at the start of the stream.
     """
     known = any(one.name == name for one in await bus.readers())
     await bus.forget(name)

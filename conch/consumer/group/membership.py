@@ -21,7 +21,7 @@ from conch.log import get_logger
 log = get_logger(__name__)
 
 BEAT_SECONDS = 1.0
-"""Between two signs of life."""
+"""Seconds between two heartbeats."""
 LEASE_SECONDS = 5.0
 """A worker without a heartbeat for this long is taken for dead, and its agents go to the other workers. Clocks need not
 agree: each worker times the others' heartbeats by its own clock."""
@@ -46,7 +46,7 @@ class Membership:
         self.name = name
         """This worker's own."""
         self.consumers: set[str] = set()
-        """What this worker takes part in; shown to the others with the next sign of life."""
+        """Consumers that this worker takes part in; the other workers learn them with the next heartbeat."""
         self.changed = asyncio.Event()
         """Set whenever workers came, went, or were heard of for the first time."""
         self._bus = bus
@@ -63,11 +63,11 @@ class Membership:
         return {number for number, name in dealt(consumer, [*alive, self.name]).items() if name == self.name}
 
     def is_gone(self, name: str) -> bool:
-        """Whether a worker that holds something is no more; this one is."""
+        """Whether the worker `name` is dead; False for this one."""
         return name not in self._others and name != self.name
 
     async def beat(self) -> None:
-        """Give a sign of life, and look at the others'."""
+        """Write a heartbeat, and read those of the other workers."""
         async with self._beating:
             await self._beat()
 
@@ -79,12 +79,12 @@ class Membership:
         await self._look()
 
     async def show(self) -> None:
-        """Tell the others at once what this worker takes part in, where they do not know yet."""
+        """Write a heartbeat at once where the other workers do not know this worker's consumers yet."""
         if self._shown != self.consumers:
             await self.beat()
 
     async def leave(self) -> None:
-        """Be gone for the others at once."""
+        """Remove this worker's heartbeat, so that the others take it for gone at once."""
         await self._write(CLEARED)
 
     async def _write(self, value: bytes) -> None:
@@ -147,7 +147,8 @@ def dealt(consumer: str, names: Collection[str]) -> dict[int, str]:
 
 
 async def signs(bus: Bus, consumer: str) -> dict[str, int]:
-    """The workers that take part in a consumer, each with the revision of its last sign: another one, and it lives."""
+    """The workers that take part in a consumer, each with the revision of its last heartbeat: it grows while the worker
+    lives."""
     found = {}
     for key in await bus.keys():
         if (name := worker_name(key)) is None:

@@ -19,7 +19,7 @@ from conch.errors import ContractError, FencedError
 
 EVERYTHING = frozenset(range(PARTITIONS))
 RECENT = 512
-"""Ids of handled events that a worker remembers, to tell a repetition that the server has forgotten."""
+"""Ids of handled events that a worker remembers, to detect a duplicate that the server no longer detects."""
 
 
 def partition_of(agent: str) -> int:
@@ -46,7 +46,7 @@ class ConsumerPosition:
     bus: Bus
     spec: ConsumerSpec
     holder: str
-    """The name that our partitions bear; another one each time."""
+    """The owner id stored with our partitions; a new one each time."""
     floors: dict[int, int]
     """Up to where each of our partitions was handled when we took it."""
     seq: int

@@ -23,7 +23,7 @@ from conch.log import get_logger
 log = get_logger(__name__)
 
 HANDOVER_SECONDS = 0.1
-"""Between two looks whether a partition's former worker has let go of it."""
+"""Seconds between two checks whether a partition's former owner has released it."""
 
 
 class SharedConsumer:
@@ -33,7 +33,7 @@ class SharedConsumer:
         self.spec, self.name = spec, spec.name
         self._members = members
         self._ended = ConsumerCounts()
-        """Of runtimes that are no more."""
+        """The counts of runtimes that have ended."""
         self.runtime: ConsumerRuntime | None = None
         """Of the partitions that this worker holds; None while it holds none."""
         self._settled = False
@@ -67,7 +67,7 @@ class SharedConsumer:
         await self._members.show()
         try:
             while not stop.is_set():
-                # In a task of its own: a task group that fails as it is cancelled tells of the failure alone.
+                # In a task of its own: a task group that fails as it is cancelled raises the failure alone.
                 holding = asyncio.create_task(self._hold(stop), name=f"conch.{self.name}.hold")
                 try:
                     await asyncio.wait([holding])

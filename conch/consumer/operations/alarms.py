@@ -29,7 +29,7 @@ async def watched(bus: Bus, agents: Sequence[str]) -> dict[str, WatchState]:
 
 
 async def watched_agents(bus: Bus) -> list[str]:
-    """The agents that the watchers have a state of."""
+    """The agents with a stored state of the watchers."""
     found = (state_agent(key, CONSUMER) for key in await bus.keys())
     return [agent for agent in found if agent is not None]
 

@@ -10,7 +10,7 @@ from conch.consumer.runtime.output import ConsumerCounts
 from conch_schemas import ContractViolationError, Event
 
 RECENT = 4096
-"""Events remembered, to tell a repetition."""
+"""Event ids that are remembered, to detect duplicates."""
 BATCH = 64
 """Events taken at a time."""
 REST_SECONDS = 0.05
@@ -43,8 +43,8 @@ class FirstSightFilter:
 
 
 async def keep_taking(subscription: StreamSubscription, take: Callable[[ReceivedEvent], None]) -> None:
-    """Hand on what comes, for ever. The consumers beside it have the loop first, unless there is more than it can hold
-    back."""
+    """Pass on what comes; never returns. Other consumers get the event loop first, unless more arrives than the
+    subscription can hold back."""
     while True:
         arrived = await subscription.get(BATCH)
         for one in arrived:

@@ -1,6 +1,7 @@
-"""A small HTTP server for programs that ask one thing: GET and HEAD, one request a connection, no body.
+"""A small HTTP server for scrapes and health checks: GET and HEAD, one request a connection, no body.
 
-Everything that a client could stretch is bounded: the head of a request, the time of an exchange, the connections.
+Everything that a client could make large or slow is bounded: the head of a request, the time of an exchange, the
+connections.
 On loopback it answers only requests that name this machine in Host.
 
 uvicorn, which serves the dashboard, and the WSGI server of prometheus-client were looked at. Neither limits the time of
@@ -78,7 +79,7 @@ def parse(head: bytes) -> HttpRequest | None:
 
 
 def names_loopback(host: str) -> bool:
-    """Whether this header Host, a name or an address and perhaps a port, is of this machine and cannot be another's."""
+    """Whether this header Host, a name or an address and perhaps a port, means this machine and cannot mean another."""
     found = _HOST.fullmatch(host)
     return found is not None and is_loopback(found[1] or found[2])
 
@@ -96,7 +97,7 @@ def listen(host: str, port: int, advice: str) -> socket.socket:
 
 
 def health_of(path: str, ready: bool) -> HttpResponse | None:
-    """What /healthz and /readyz answer, which say nothing but that; None for another path."""
+    """The response to /healthz and /readyz, without any other information; None for another path."""
     match path:
         case "/healthz":
             return HttpResponse(b"ok\n")

@@ -94,7 +94,7 @@ async def trim(
 async def look(
     bus: Bus, settings: StreamRetentionSettings, store: Path | None = None, *, now: float | None = None
 ) -> RetentionStatus:
-    """How it stands with the trimming, nothing being done. `now`: seconds since the epoch."""
+    """The status of the trimming, without a trim. `now`: seconds since the epoch."""
     stream = await bus.state()  # before the positions: later events are unread
     days, gib = min(WARN_DAYS, settings.days * WARN_SHARE), settings.gib * WARN_SHARE
     near = max(await older_than(bus, stream, days=days, now=now), beyond(stream, gib=gib))
@@ -130,7 +130,7 @@ async def _read(bus: Bus, stream: StreamState, store: Path | None) -> dict[str, 
 
 
 async def _remembered(bus: Bus, stream: StreamState, agent: str, value: bytes) -> int:
-    """What an agent's written memory holds; nothing, where it cannot be read: the agent itself says so."""
+    """The sequence that an agent's checkpoint holds; 0 where it cannot be read, which the agent itself reports."""
     try:
         seq = Checkpoint.decode(value).position(stream)
     except ContractError:

@@ -39,7 +39,7 @@ from conch_schemas import (
 AT_ONCE = 3
 """Pages in progress per worker: one is read, one scored, one published."""
 PAGE = 256
-"""Acts of a page of rules: each may have as many bytes as an event."""
+"""Acts in a page of rules: each may be as large as an event."""
 ROUNDS = 4
 """Acts of a page of a judge, for each question that may be asked at once."""
 PUBLISH_SECONDS = 0.5
@@ -62,7 +62,7 @@ class BackfillWorker(Protocol):
     """Acts of a page."""
 
     async def score(self, page: Sequence[RecordedAct], say: Say) -> None:
-        """What it says of those that are wanted, each as soon as it is known."""
+        """Score the acts that are wanted, and call `say` with each score as soon as it is known."""
         ...
 
     async def close(self) -> None:

@@ -29,7 +29,7 @@ _NEEDS = {
     "devices": ("aiomqtt", "edge", "edge.bridge"),
     "otel": (OTLP_EXPORTER, "otel", "otel.endpoint"),
 }
-"""Of those that not every installation can run: the package, the extra that brings it, the setting that asks for it."""
+"""Consumers that need an optional package: the package, the extra that installs it, the setting that enables it."""
 
 Bound = Callable[[ServiceContext], ConsumerSpec | Service]
 """Makes a consumer, or a service, of the settings."""

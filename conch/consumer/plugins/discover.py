@@ -44,7 +44,7 @@ MOST_BYTES = 4 * 2**20
 """Of a file of plug-ins."""
 LOOK_SECONDS = 20.0
 LOOKERS = 4
-"""Plug-ins that are looked at side by side: one that hangs keeps no other waiting."""
+"""Plug-ins that are loaded side by side: one that hangs delays no other."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class ConsumerInfo:
     """Under which name it reads the stream."""
     version: str = "1"
     emits: Sequence[str] = ()
-    """The events that it publishes, `reward.assigned`; empty: it does not say."""
+    """The events that it publishes, `reward.assigned`; empty: not known."""
     origin: str = ""
     """A file's path, or `group:entry point`."""
     text: str | None = None
-    """Of a file: its text when it was looked at, which is what runs. None: what is there when it is loaded."""
+    """Of a file: its text at discovery, which is what runs. None: the file is read when it is loaded."""
     serves: Sequence[str] = field(default_factory=list)
     """Of a service: the subjects on which it answers."""
     is_service: bool = False
@@ -91,7 +91,7 @@ P = TypeVar("P", RuleInfo, ConsumerInfo)
 
 
 def row_of(plugin: Plugin) -> dict[str, Any]:
-    """The plug-in as values of JSON, for another process or a file; `plugin_of` reads it."""
+    """The plug-in as JSON values, for another process or a file; `plugin_of` reads it."""
     return {"kind": "rule" if isinstance(plugin, RuleInfo) else "consumer", **asdict(plugin)}
 
 
@@ -124,7 +124,7 @@ class BrokenPlugin:
     origin: str
     why: str
     text: str | None = None
-    """Of a file: what it said, where that could be read."""
+    """Of a file: its text, where that could be read."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def discover(files: Sequence[str], taken: Iterable[str] = (), settings: Settings
 
 
 def looked_at(files: Sequence[str]) -> dict[str, Discovery]:
-    """What each file and each entry point brings, by origin; all are looked at side by side.
+    """The declarations of each file and each entry point, by origin; all are loaded side by side.
 
     A file's origin is its path as it was given, so that a symlink that is set anew is followed anew. One file is one
     origin, even when it is given under several names. Raises UsageError for a file that is not there.
@@ -207,8 +207,8 @@ def looked_at(files: Sequence[str]) -> dict[str, Discovery]:
 
 
 def together(looked: Mapping[str, Discovery], taken: Iterable[str] = (), settings: Settings | None = None) -> Discovery:
-    """All of it, less the plug-ins whose name is in `taken` or was there before: those are among the broken ones. With
-    `settings` those that they enable, and a plug-in with instances once for each.
+    """All of it, without plug-ins that have a name in `taken` or of an earlier one: those are among the broken ones.
+    With `settings` those that they enable, and a plug-in with instances once for each.
 
     A rule takes the name of its consumer too.
     """
@@ -248,7 +248,7 @@ def instances(plugin: ConsumerInfo, settings: Settings) -> tuple[ConsumerInfo, .
 
 
 def look(origin: str) -> Discovery:
-    """What one file or entry point brings, loaded in a process of its own."""
+    """The declarations of one file or entry point, loaded in a process of its own."""
     try:
         process = subprocess.Popen(
             [*(own_namespace() or ()), *python_command("conch.consumer.plugins.discover", origin)],
@@ -286,7 +286,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def load(origin: str, text: str | None = None) -> list[Declared]:
-    """What `origin` declares, in the order of the file; `text`: what the file says, where that is known already.
+    """The declarations of `origin`, in the order of the file; `text`: the file's text, where that is known already.
 
     Exceptions of the import are not caught.
     """
@@ -311,7 +311,7 @@ def _declarations(thing: object) -> list[Declared]:
 
 
 def text_of(file: str) -> str:
-    """What a plug-in file says. Raises OSError, and ContractError for what is no Python file."""
+    """The text of a plug-in file. Raises OSError, and ContractError for what is no Python file."""
     if not file.endswith(".py"):
         raise ContractError("it is no Python file (its name must end in .py)")
     return importlib.util.decode_source(read_plain(Path(file), MOST_BYTES))
@@ -335,7 +335,7 @@ def _module_of(path: Path, text: str) -> ModuleType:
 
 
 def load_one(origin: str, name: str, text: str | None = None) -> Declared:
-    """The one of that name. Raises ContractError when the file has changed and it is gone."""
+    """The declaration of that name. Raises ContractError when the file has changed and no longer has it."""
     for spec in load(origin, text):
         if spec.name == name:
             return spec

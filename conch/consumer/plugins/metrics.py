@@ -158,7 +158,7 @@ class PluginMetrics(Collector):
                     yield shown
 
     def report(self) -> list[dict[str, Any]]:
-        """This process's own metrics as JSON has them, for `take` of another process."""
+        """This process's own metrics as JSON values, for `take` of another process."""
         return [
             {
                 "name": metric.name,
@@ -194,7 +194,7 @@ PLUGIN_METRICS: Final = PluginMetrics()
 def counter(name: str, words: str, *labels: str) -> Labelled[Counter]:
     """Declare a counter `conch_plugin_NAME_total`: `counter("jumps", "Jumps.", "kind")("high").inc()`.
 
-    `words` say what it counts. Name and labels are small letters, digits and `_`. Call it when the plug-in is imported;
+    `words` is the help text. Name and labels are small letters, digits and `_`. Call it when the plug-in is imported;
     called again with the same arguments it is the same counter. Raises ContractError for a declaration that cannot be.
     """
     return PLUGIN_METRICS.declare(Counter, name.removesuffix("_total"), words, labels)
@@ -218,7 +218,7 @@ def histogram(name: str, words: str, *labels: str, buckets: Sequence[float] = BU
 
 
 async def keep_reporting(report: Callable[[ConsumerReport], None]) -> None:
-    """Report this process's metrics, for ever: by `report`. Unchanged ones too: the process that shows
+    """Report this process's metrics at intervals by `report`; never returns. Unchanged ones too: the process that shows
     them may have been started again."""
     while True:
         if metrics := PLUGIN_METRICS.report():
@@ -245,10 +245,10 @@ def _refuse(kind: type[Any], name: str, labels: Sequence[str], buckets: tuple[fl
 
 
 def _shown(sample: Sample, kind: str) -> Sample | None:
-    """The sample as it can be written, without an exemplar that could not be read; None where its value is no number,
-    or NaN and no gauge's, which OpenMetrics forbids.
+    """The sample as it can be written, without an unreadable exemplar; None where its value is no number, or NaN and no
+    gauge's, which OpenMetrics forbids.
 
-    prometheus-client takes what a plug-in adds as it is, and would fail when it is scraped.
+    prometheus-client accepts any value from a plug-in, and would fail when it is scraped.
     """
     try:
         value = float(sample.value)

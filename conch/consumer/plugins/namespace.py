@@ -23,7 +23,7 @@ def own_namespace() -> tuple[str, ...] | None:
 
 
 def why_none() -> str | None:
-    """Why there can be no namespace here, in words; None where there can."""
+    """The reason why there can be no namespace on this machine; None where there can."""
     return _found()[1]
 
 

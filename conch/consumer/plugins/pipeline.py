@@ -12,7 +12,7 @@ from conch.processes.rule_messages import RuleFailed
 from conch_schemas import ActionTaken, Score
 
 AHEAD, AHEAD_BYTES = 64, 2**20
-"""Acts, and bytes of them, that are on their way to the process beside the one it works on."""
+"""Acts, and their bytes, that are sent ahead of the one that the process works on."""
 Told = Callable[[ActionTaken, Score], object]
 """Is given each act with its score."""
 
@@ -64,10 +64,10 @@ class PipelinedRuleWorker(RuleWorker):
         return done
 
     def _send(self, action: ActionTaken) -> int:
-        """Have the act on its way; its bytes."""
+        """Send the act; returns its size in bytes."""
         assert self._process is not None
         assert self._process.stdin is not None
         lines = self._question(None, action)
-        with contextlib.suppress(OSError):  # it is gone: reading says how
+        with contextlib.suppress(OSError):  # it has ended: reading from it raises the reason
             self._process.stdin.write(lines)
         return len(lines)

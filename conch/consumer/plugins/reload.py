@@ -16,11 +16,11 @@ from conch_schemas import WeightsSet, subject_filter
 log = get_logger(__name__)
 
 LOOK_SECONDS = 0.1
-"""Between two looks whether a rule that is gone has scored what was still promised of it."""
+"""Seconds between two checks whether a removed rule has scored all that it has to."""
 
 
 async def weighed(bus: Bus, agent: str) -> int:
-    """Where the weight set in force stands in the stream, 0 where there is none: a new rule scores from there on."""
+    """The stream sequence of the weight set in force, 0 where there is none: a new rule scores from there on."""
     found = await bus.last(subject_filter(WeightsSet, agent))
     return found.seq if found is not None else 0
 
@@ -47,7 +47,7 @@ class RuleReload:
         self._keeping: dict[str, asyncio.Task[None]] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
         self._wanted: Sequence[RuleInfo] | None = None
-        """What is wanted and not yet brought about."""
+        """The rules that are wanted and not applied yet."""
         self._news = asyncio.Event()
 
     def want(self, rules: Sequence[RuleInfo]) -> None:

@@ -62,7 +62,7 @@ ANSWERED = ("scored", "not_applicable")
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """numpy reserves memory for a thread per processor: on a large machine more than the rule's limit."""
 ROUNDS = 3
-"""A process that forks while it is looked for leaves a child for the next round."""
+"""Rounds of ending processes: one that forks during a round leaves a child for the next."""
 _MARK = "RULE_PROCESS_OF_CONCH"
 """Variable by which what a rule's process started is known, wherever it went; `CONCH_…` would be a setting."""
 
@@ -91,7 +91,7 @@ class RuleWorker:
         return self._next
 
     def become(self, rule: RuleInfo) -> None:
-        """Score by another rule of this name from the next act on; the one in hand is finished first."""
+        """Score with this rule, of the same name, from the next act on; the act in progress is finished first."""
         self._next = rule
 
     async def score(self, action: ActionTaken) -> Score:
@@ -223,7 +223,7 @@ class RuleWorker:
     async def _tell(self, lines: bytes) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
-        with contextlib.suppress(OSError):  # it is gone: reading says how
+        with contextlib.suppress(OSError):  # it has ended: reading from it raises the reason
             self._process.stdin.write(lines)
             await self._process.stdin.drain()
 
@@ -271,7 +271,7 @@ def _end_marked(mark: str) -> None:
     """End the processes that the rule's process started, in any session, and those left behind, where it has no
     namespace of its own. A process that has emptied its environment is not found."""
     for _ in range(ROUNDS):
-        processes = psutil.process_iter(["environ"])  # None: it is gone, or not ours
+        processes = psutil.process_iter(["environ"])  # None: it has ended, or is not ours
         found = [one for one in processes if (one.info["environ"] or {}).get(_MARK) == mark]
         for one in found:
             with contextlib.suppress(psutil.Error):
@@ -291,9 +291,9 @@ class WorkerGoneError(Exception):
 def rule_consumer(
     rule: RuleInfo, *, timeout: float, memory_mib: int, begin: int = 0
 ) -> tuple[ConsumerSpec, RuleWorker]:
-    """The consumer `rule-<name>` that has a plug-in rule score every act, and the process it does it in.
+    """The consumer `rule-<name>`, with which a plug-in rule scores every act, and the worker with its process.
 
-    A rule that is new begins behind `begin`: where it was first given a weight. Scoring the past is another matter.
+    A new rule begins behind `begin`: where it was first given a weight. Earlier acts are scored by a backfill.
     """
     worker = RuleWorker(rule, timeout=timeout, memory_mib=memory_mib)
     name, carried = rule.consumer, carried_by(rule)
@@ -333,7 +333,7 @@ def rule_consumer(
 
 
 def assigned(action: ActionTaken, score: Score) -> RewardAssigned:
-    """What a rule's score of an act is said with."""
+    """The event with a rule's score of an act."""
     return follow(
         action,
         RewardAssigned,

@@ -12,11 +12,11 @@ from conch.rules import RuleInfo
 from conch_schemas import ActionTaken, encode
 
 TEXT_LENGTHS = (1000, 300, 100)
-"""Characters that a text of an earlier act keeps at most: the first that brings the act under ACT_BYTES."""
+"""Longest text of an earlier act, in characters: the first of these that brings the act under ACT_BYTES."""
 ACT_BYTES = 8 * 1024
-"""Most that an earlier act takes as JSON: fifty, with their quotes escaped once more, stay under the bus's 1 MiB."""
+"""Longest earlier act, in bytes of JSON: fifty, with their quotes escaped once more, stay under the bus's 1 MiB."""
 STATE_BYTES = 256 * 1024
-"""Most that a rule's own state takes as JSON: likewise."""
+"""Longest state of a rule, in bytes of JSON, for the same reason."""
 
 
 class OwnRuleState(BaseModel):
@@ -43,7 +43,7 @@ def at_first(rule: RuleInfo) -> BaseModel | None:
 
 
 def after_act(before: Sequence[str], action: ActionTaken, window: int) -> RuleWindow:
-    """The trajectory for the act that follows `action`, for a window of so many acts."""
+    """The window for the act that follows `action`, of `window` acts."""
     return RuleWindow(acts=(*before, shortened(action))[-(window - 1) :])
 
 

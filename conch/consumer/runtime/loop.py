@@ -54,7 +54,7 @@ MAX_AGENT_QUEUES = 10_000
 SURE_SECONDS = 5.0
 """Seconds that a partition counts as owned without a check: as long as others wait before they take it."""
 STATES_AT_ONCE = 64
-"""States that are on their way to the bucket."""
+"""States that are written to the bucket side by side."""
 
 
 @dataclass(eq=False)
@@ -259,7 +259,7 @@ class ConsumerRuntime:
         return agent_queue.held is not None and seq <= agent_queue.held.seq
 
     async def _take_together(self, arrivals: Sequence[ReceivedEvent]) -> None:
-        """Hand a whole batch to the consumer. Where that fails to the last, each event by itself tells which it is."""
+        """Pass a whole batch to the consumer. Where it fails on all tries, each event is handled by itself."""
         taken: dict[str, tuple[ReceivedEvent, Event]] = {}
         for arrived in arrivals:
             if self._is_below(arrived):
@@ -430,7 +430,7 @@ class ConsumerRuntime:
         """Check that the partitions were not taken while this process was suspended: two workers would publish the
         same. Raises FencedError."""
         async with self._looking:
-            now = uptime()  # not once it is answered: this process may stand still before it reads the answer
+            now = uptime()  # before the request: this process may be suspended before it reads the answer
             if now - self._sure > SURE_SECONDS:
                 if not await self._consumer_position.is_held():
                     raise FencedError(f"another copy of {self.spec.name} has taken over from this one; this one stops")
@@ -546,7 +546,7 @@ class ConsumerRuntime:
 
 
 async def _awaited(result: Any) -> Any:
-    """What a handler returned, once it is there."""
+    """The result of a handler, awaited where it is awaitable."""
     return await result if inspect.isawaitable(result) else result
 
 

@@ -93,7 +93,7 @@ class ConsumerOutput:
     async def conclude(
         self, before: Any, event: Event, result: tuple[Any, Facts], known: Mapping[str, int] | None = None
     ) -> Any:
-        """Publish what a fold said of an event; the state after it.
+        """Publish the facts that a fold returned for an event; returns the state after it.
 
         Where the stream has another fact under the same id (from before a crash, or of another copy), the state follows
         that one: what was published counts. Raises what the fold's `again` raises.
@@ -144,14 +144,14 @@ class ConsumerOutput:
         await self._bus.put(key, value, revision=entry.revision if entry is not None else 0)
 
     async def look(self, after: int) -> None:
-        """Find out what a run before this one may have published already: behind the first event still to handle."""
+        """Find what an earlier run may have published already: behind the first event still to handle."""
         self.known = {}
         async for delivery in self._bus.read([subject_filter(kind) for kind in self._spec.kinds], after=after):
             self.known = await self.published_since(delivery.seq)
             return
 
     async def published_since(self, seq: int) -> dict[str, int]:
-        """Ids of what may be its own behind `seq`, and where each stands first."""
+        """Ids of possibly own events behind `seq`, and the first sequence of each."""
         emits = [subject_filter(kind) for kind in self._spec.emits]
         filters = [*emits, subject_filter(ConsumerFailed)] if emits else STREAM_SUBJECTS
         found: dict[str, int] = {}

@@ -17,11 +17,11 @@ from conch.errors import BusError, ContractError
 from conch.retry import REBUILD
 from conch_schemas import ContractViolationError, Event, subject_filter
 
-"""Between two tries of an event on the way."""
+"""Waits between two tries of an event that is folded again."""
 
 
 async def dead(bus: Bus, seq: int) -> Event:
-    """The event of a dead letter. Raises ContractError when it is no longer there, ContractViolationError for none."""
+    """The event of a dead letter. Raises ContractError when it was trimmed, ContractViolationError for no event."""
     delivery = await bus.at(seq)
     if delivery is None:
         raise ContractError(f"event {seq} is no longer on the stream")

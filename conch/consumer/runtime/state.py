@@ -60,7 +60,7 @@ async def load_state(bus: Bus, spec: ConsumerSpec, agent: str, stream: StreamSta
 async def save_state(
     bus: Bus, spec: ConsumerSpec, agent: str, held: FoldState, state: BaseModel, seq: int, epoch: str
 ) -> None:
-    """Write `state` as of `seq`, unless it is written. Raises FencedError when another copy wrote since."""
+    """Store `state` as of `seq`, unless it is stored. Raises FencedError when another copy wrote since."""
     if seq == held.saved:
         return
     value = encode_state(state, seq, epoch)

@@ -1,7 +1,7 @@
 """Conch as a library: declare rules and consumers, run them or a whole agent, subscribe to events, read experiences.
 
 `conch.__all__` is the public API, with `conch.testing`, `conch.rewards.compose`, `conch.trl`, `conch.verifiers` and the
-events in `conch_schemas`. What a plug-in needs is there at once; every other name is imported when it is first used.
+events in `conch_schemas`. What a plug-in needs is imported at once; every other name when it is first used.
 """
 
 import importlib

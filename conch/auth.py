@@ -27,10 +27,10 @@ PREFIX_CHARACTERS = 22
 LINK_SECONDS = 24 * 3600.0
 """A login link is valid once, for this long: a person who starts a run in the evening opens its page in the morning."""
 SESSION_SECONDS = 7 * 24 * 3600.0
-"""For so long a browser that came in by a link need not show another one."""
+"""A browser that logged in by a link needs no other one for this long."""
 
 MOST_ENDED = 10_000
-"""Sessions that were ended before their time and are remembered until it: one more is not ended, and that is said."""
+"""Sessions that were revoked before they expired and are remembered until then; one more is refused with an error."""
 
 _DRAWN = re.compile(r"[A-Za-z0-9_-]{43}")
 """What `secrets.token_urlsafe(32)` draws."""
@@ -111,7 +111,7 @@ class LoginTokens:
             _sync(self._ended)
 
     def is_ended(self, session: str) -> bool:
-        """Whether it was ended before its time. Raises HomeError where that cannot be looked up."""
+        """Whether it was revoked before it expired. Raises HomeError where that cannot be read."""
         try:
             (self._ended / _digest(session)).stat()
         except FileNotFoundError:
@@ -145,7 +145,7 @@ class LoginTokens:
         return token
 
     def _kept(self, name: str, drawn: str) -> str:
-        """What the file says; where there is none, it says `drawn` from now on, unless another process was faster."""
+        """The content of the file; a missing file is written with `drawn`, unless another process was faster."""
         file = self._room / name
         with self._writing():
             if not file.exists():
@@ -167,8 +167,9 @@ class LoginTokens:
 
     @contextlib.contextmanager
     def shown_at(self, address: str) -> Iterator[None]:
-        """Have `shown` say this address while entered; where another process shows this home already, it goes on to
-        say that one's. The kernel lets go with the process. On a full disk nothing is said, and the page is shown."""
+        """Make `shown` return this address while entered; where another process shows this home already, it goes on to
+        return that one's. The kernel releases the lock with the process. On a full disk no address is written, and the
+        page is served."""
         with contextlib.ExitStack() as held:
             with contextlib.suppress(OSError):
                 self._room.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -227,8 +228,8 @@ def _sync(directory: Path) -> None:
 
 
 def _refuse_shared(path: Path, widest: int) -> None:
-    """Raises HomeError where others may have put this there, or may do more with it than the mode `widest` lets them;
-    OSError where it cannot be looked at."""
+    """Raises HomeError where other users may have put this there, or may do more with it than the mode `widest` allows;
+    OSError where it cannot be read."""
     found = path.lstat()
     if stat.S_ISLNK(found.st_mode):
         wrong = "is a symbolic link: remove it, and it is made anew"
@@ -268,7 +269,7 @@ def signed_session(key: bytes, audience: str, now: float) -> str:
 
 
 def admits(key: bytes, audience: str, session: str, now: float) -> bool:
-    """Whether we have signed this session for this audience, and it is not over. Never raises."""
+    """Whether we have signed this session for this audience, and it has not expired. Never raises."""
     read = _SESSION.fullmatch(session)
     if read is None:
         return False
@@ -281,7 +282,7 @@ def _signature(key: bytes, audience: str, said: str) -> str:
 
 
 def same(shown: str, kept: str) -> bool:
-    """Whether two secrets are equal; how long this takes does not tell how much of them is."""
+    """Whether two secrets are equal, in constant time."""
     return hmac.compare_digest(shown.encode(errors="replace"), kept.encode(errors="replace"))
 
 

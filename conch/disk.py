@@ -17,7 +17,7 @@ class DiskUse:
     """A disk as `df` shows it."""
 
     path: str
-    """Where it was looked at."""
+    """The path that was measured."""
     used: int
     """Bytes in use."""
     free: int

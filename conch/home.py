@@ -48,7 +48,7 @@ class Home:
 
     @property
     def workspace(self) -> Path:
-        """Where the agent works, unless another directory is named."""
+        """The agent's working directory, unless another one is named."""
         return self.path / "workspace"
 
     @property
@@ -58,7 +58,7 @@ class Home:
 
     @property
     def run_file(self) -> Path:
-        """What the run in progress says of itself: addresses, token, processes."""
+        """run.json of the run in progress: addresses, token, processes."""
         return self.path / "run.json"
 
     def agent_dir(self, agent: str) -> Path:
@@ -66,7 +66,7 @@ class Home:
         return self.path / "agents" / agent
 
     def make(self) -> None:
-        """Make the directories there have to be, and the format's mark. Twice is once.
+        """Make the directories that are missing, and the format's mark. Twice is once.
 
         Raises HomeError when it cannot be written, or was made by a newer version.
         """
@@ -108,8 +108,8 @@ class Home:
 
     @contextlib.contextmanager
     def owned(self) -> Iterator[None]:
-        """Own the home while entered. Raises HomeBusyError when another process does already. The kernel lets
-        go with the process."""
+        """Own the home while entered. Raises HomeBusyError when another process does already. The kernel releases the
+        lock with the process."""
         self.make()
         try:
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -119,7 +119,7 @@ class Home:
             if not locked(handle):
                 owner = _owner(handle) or "another process"
                 what = "stop that run (conch stop)"
-                if self.running() is None:  # a run says what it is once its bus is up
+                if self.running() is None:  # a run writes it once its bus is up
                     what = "that is another command of conch, or a run that begins; try again when it is done"
                 raise HomeBusyError(f"{self.path} is in use by process {owner}: {what}, or choose another --home")
             os.ftruncate(handle, 0)
@@ -130,7 +130,7 @@ class Home:
             os.close(handle)
 
     def running(self) -> RunInfo | None:
-        """What the run in progress tells of itself; None where there is none, or its file cannot be read."""
+        """run.json of the run in progress; None where there is no run, or the file cannot be read."""
         try:
             handle = os.open(self.path / "lock", os.O_RDONLY)
         except OSError:
@@ -142,7 +142,7 @@ class Home:
                 found = RunInfo.decode(self.run_file.read_bytes())
             except (OSError, ValueError):
                 return None
-            # Another command may hold the lock while what a killed run said of itself still stands there.
+            # Another command may hold the lock while the file of a killed run is still there.
             return found if str(found.pid) == _owner(handle) else None
         else:
             return None
@@ -192,7 +192,7 @@ def _owner(handle: int) -> str:
 
 
 def write_whole(file: Path, text: str, mode: int = 0o600) -> None:
-    """Write a file so that it is there whole or not at all, on disk before this returns."""
+    """Write a file atomically: it is there whole or not at all, on disk before this returns."""
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     try:

@@ -30,7 +30,7 @@ _TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
 
 
 def act_of(prompt: Any, completion: Any, columns: Mapping[str, Any] | None = None) -> ActionTaken:
-    """The act that a reply is: parsed by the grammar of a run, its outcome as the columns tell.
+    """A reply as an act: parsed by the grammar of a run, with the outcome from the columns.
 
     `prompt` and `completion` are texts or lists of messages; of these the last one of the assistant is the reply.
     `tools`: the tools there were, each a built-in one's name or a function's JSON schema; without it the built-in ones.

@@ -43,7 +43,7 @@ _PLACES = frozenset({"PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE"})
 
 def python_command(module: str, *arguments: str) -> list[str]:
     """The command line of a child that runs `module`. It has the user's site-packages only where we have them: a
-    directory that is made there later is not looked into."""
+    directory that is made there later is ignored."""
     user_site = site.ENABLE_USER_SITE and site.getusersitepackages() in sys.path
     return [sys.executable, "-P", *([] if user_site else ["-s"]), "-m", module, *arguments]
 
@@ -51,7 +51,7 @@ def python_command(module: str, *arguments: str) -> list[str]:
 def environment(
     inherited: Mapping[str, str] | None = None, *, settings: bool = False, secrets: bool = False
 ) -> dict[str, str]:
-    """The variables of a child, out of those `inherited` (None: our own); as they stand, those for a plug-in.
+    """The variables of a child, selected from `inherited` (None: our own); with the defaults, those for a plug-in.
 
     `settings`: with `CONCH_*`, for a command that reads its settings itself. `secrets`: with variables that look like
     secrets by their names; without them, a plug-in still has those that begin with `PLUGIN_`.

@@ -1,7 +1,7 @@
 """run.json: the file by which a run in progress tells other commands of its home its bus, processes and addresses.
 
-The file keeps its keys: commands of a version before or after this one read it too. It stands below the bus and the
-processes, which read and write it: a command finds the bus of a run by it.
+The file's keys are stable: commands of earlier and later versions read it too. This module is a layer below the bus and
+the processes, which read and write it: a command finds the bus of a run by it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class RunInfo(_RunInfoPart):
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """What stands in the file. Raises ValueError for anything else."""
+        """The content of the file. Raises ValueError for anything else."""
         return cls.model_validate_json(_text(json.loads(data)))
 
 

@@ -22,7 +22,7 @@ BACKUPS = 3
 """Old files that are kept."""
 
 OWN = "conch"
-"""The logger that takes our lines."""
+"""The logger of Conch's own lines."""
 
 handling: ContextVar[Event | None] = ContextVar("conch_handling", default=None)
 """The event that is being handled: log lines written meanwhile, by any module, carry its agent, cycle and action. To

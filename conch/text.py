@@ -12,7 +12,7 @@ from functools import lru_cache
 from conch_schemas import Cut
 
 CUT_BYTES = 64 * 1024
-"""Most bytes that a text takes in an event, once encoded as JSON."""
+"""Longest text in an event, in bytes once encoded as JSON."""
 
 _SHOWN_BADLY = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udfff]"
@@ -38,7 +38,7 @@ NAMED = 20
 
 
 def instead(name: str, known: Iterable[str]) -> str:
-    """What a name that there is not may have meant, for the end of a sentence: the nearest one, else all there are."""
+    """A hint for an unknown name, for the end of a sentence: the nearest known one, else all known ones."""
     import difflib  # only where something is wrong
 
     there = sorted(set(known))

@@ -29,7 +29,7 @@ def as_reward_func(rule: Rule[Any], subject: type[ActionTaken] | type[Trajectory
     with the columns as its facts. A column is a list as long as the completions; what else the trainer hands over (its
     state, its loggers) is left alone.
 
-    None stands where there is no score: the rule says not applicable, raises, returns what is no finite number or lies
+    None stands for a missing score: the rule is not applicable, raises, returns what is no finite number or lies
     outside its declared range, or takes longer than it declares; TRL counts None as missing, never as 0. Failures are
     logged once a batch. Async rules run side by side on a loop that lasts as long as `f`, in a thread of its own, so
     `f` may be called from anywhere. Raises ContractError for a rule that is held out: it must not be trained on.

@@ -26,8 +26,8 @@ _PACKAGES = ("conch", "conch_schemas", "conch_services")
 
 
 def refuse_writable(home: Home, settings: Settings, config: Path | None, rules: Sequence[str]) -> None:
-    """Raises UsageError where the workspace holds something that Conch reads or runs, itself or a link to it, or lies
-    where such things are looked for.
+    """Raises UsageError where the workspace contains something that Conch reads or runs, itself or a link to it, or
+    lies on a path that is searched for such things.
 
     `config`: the file that the settings were read from; `rules`: files of plug-ins.
     """
@@ -70,7 +70,7 @@ def refuse_writable(home: Home, settings: Settings, config: Path | None, rules: 
 
 
 def without_writable_programs(home: Home, settings: Settings, path: str) -> str:
-    """PATH less the directories where programs would be looked for though the agent may write there."""
+    """PATH without the directories where the agent may write."""
     root = workspace_in(home, settings).resolve()
     entries = [entry for entry in path.split(os.pathsep) if os.path.isabs(entry) and not _holds(root, Path(entry))]
     return os.pathsep.join(entries)
@@ -143,7 +143,7 @@ def _server(settings: Settings) -> str | None:
 
 
 def _searched() -> Iterator[Path]:
-    """Directories that modules are looked for in, when this process and its children start."""
+    """Directories that are searched for modules when this process and its children start."""
     yield from map(Path, path_entries(os.environ.get("PYTHONPATH", "")))
     yield from (Path(entry).absolute() for entry in sys.path)
     main = sys.modules["__main__"].__spec__
@@ -156,7 +156,7 @@ def _is_in(root: Path, directory: Path) -> bool:
 
 
 def _holds(root: Path, path: Path) -> bool:
-    """Whether what `path` names lies in `root`, which is resolved, or the way to it leads through something there."""
+    """Whether `path` lies in `root`, which is resolved, or leads through something there."""
     *passed, end = _passed(path.absolute())
     return end.is_relative_to(root) or any(root in place.parents for place in passed)
 

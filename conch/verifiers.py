@@ -16,9 +16,9 @@ def as_rubric_func(
 ) -> Callable[..., Awaitable[float]]:
     """`await f(prompt, completion, answer, state, info, **kwargs) -> float`, of one rollout.
 
-    The columns of `conch.offline.act_of` are looked for in `info` and among the keyword arguments; a Trajectory has
-    all of them, the answer and the rollout's state as facts. Raises ContractError (TimeoutError: out of time) where
-    there is no score, also where the rule is not applicable: a rubric logs that and goes on by its own reading.
+    The columns of `conch.offline.act_of` are read from `info` and the keyword arguments; a Trajectory has all of them,
+    the answer and the rollout's state as facts. Raises ContractError (TimeoutError: out of time) where there is no
+    score, also where the rule is not applicable: a rubric logs that and handles it in its own way.
     """
 
     def make(rollout: tuple[Any, Any, dict[str, Any], dict[str, Any]]) -> ActionTaken | Trajectory:

@@ -115,7 +115,7 @@ async def running(
     the defaults with `cycle.interval` 0. The dashboard, `/metrics`, MQTT and traces are left to `conch run`.
 
     Left, the agent finishes its cycle, then the consumers what is in hand; `await run.finished()` before that waits for
-    the end. Cancelled, or left with an error, they let go at once, and the next run of that home finishes the cycle.
+    the end. Cancelled, or left with an error, they end at once, and the next run of that home finishes the cycle.
 
     Raises HomeBusyError for a home that another process uses, ConfigError for settings, ContractError for a consumer or
     a rule that cannot be loaded, BusError where the stream is another home's; and any error that ends the agent, a
@@ -213,7 +213,7 @@ def _worker() -> str:
 
 
 def _refuse_down(report: ConsumerReport) -> None:
-    """A consumer that stays down ends the run: a program has no `conch status` that would tell of it."""
+    """A consumer that stays down ends the run: a program has no `conch status` that would report it."""
     if isinstance(report, ConsumerDown):
         raise ConchError(f"consumer {report.consumer} stays down: {report.why}")
     logged(report)

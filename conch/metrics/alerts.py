@@ -192,7 +192,7 @@ def _consumers() -> Iterator[dict[str, Any]]:
 def _alert(
     name: str, expression: str, holds: str, severity: Severity, summary: str, own: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """`holds`: how long it must before the alert; `own`: labels that tell it from others of its name."""
+    """`holds`: how long the condition must last before the alert; `own`: labels that make it unique among its name."""
     labels = {"severity": severity, **{label: _template(value) for label, value in (own or {}).items()}}
     return {"alert": name, "expr": expression, "for": holds, "labels": labels, "annotations": {"summary": summary}}
 
@@ -204,7 +204,7 @@ def _width(parts: Sequence[Part]) -> float:
 
 
 def _label(name: str) -> str:
-    """As the metrics have it."""
+    """The component's label as the metrics have it."""
     return safe_text(name[:LONGEST_LABEL], one_line=True)
 
 

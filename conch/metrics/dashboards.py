@@ -20,8 +20,8 @@ COMPONENT = "COMPONENT"
 
 
 def dashboard_texts(components: Sequence[str]) -> dict[str, str]:
-    """Name of each file -> its text. The rewards have a panel more for each of `components`; without any, all files are
-    as they come with the package."""
+    """Name of each file -> its text. The rewards dashboard gets one more panel for each of `components`; without any,
+    all files are as in the package."""
     texts = {f"{name}.json": _text(f"grafana/{name}.json") for name in NAMES}
     if components:
         board = json.loads(texts[f"{REWARDS}.json"])

@@ -20,12 +20,12 @@ from conch.telemetry import configure
 log = get_logger(__name__)
 
 FATAL_REPORTED = 70
-"""Exit status of a child that has said why it cannot go on."""
+"""Exit status of a child that has reported why it cannot go on."""
 HEARTBEAT_SECONDS = 2.0
 """Between two lines by which the supervisor knows that the event loop of a child runs."""
 BUS_SECONDS = 600.0
-"""Time that a child waits for the bus as it starts. The supervisor has been there before: it says that the bus is away,
-and ends the run where its own server does not come back."""
+"""Time that a child waits for the bus as it starts. The supervisor checks the bus itself: it reports that the bus is
+away, and ends the run where its own server does not come back."""
 ORDER_LIMIT = 64 * 1024 * 1024
 """Bytes of an order: rules come with the text of their files."""
 
@@ -76,7 +76,8 @@ class ChildProcessLink(Generic[StartT]):
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
     async def obey(self) -> None:
-        """Take orders until the supervisor is gone; then this process ends at once: it was killed, so are we."""
+        """Execute commands until the supervisor's pipe closes; then this process ends at once, as the supervisor was
+        killed."""
         reader = asyncio.StreamReader(limit=ORDER_LIMIT)
         reader.feed_data(self._unread)
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)

@@ -2,10 +2,10 @@
 
 The supervisor writes to a child's stdin: first its start spec (`ChildStart`), then commands (`Command`). The child
 writes reports (`Report`) to its stdout.
-Both ends are of one version, so the lines may change with it. What a run tells the other commands is `conch.run_info`,
-which stands lower: the home reads it.
+Both ends are of one version, so the messages may change with it. `run.json`, which other commands read, is in
+`conch.run_info`, a lower layer, as the home reads it.
 
-A plug-in is described by a type of the packages above: `PluginT`.
+A plug-in is described by a type of a higher layer: `PluginT`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ChildStart(PipeMessage):
 
 
 class AgentBegun(PipeMessage):
-    """Where an agent stood when it began in this run: a process that is started again goes on to the same end."""
+    """An agent's position when it began in this run: a process that is started again goes on to the same end."""
 
     kind: Literal["agent_begun"] = "agent_begun"
     agent: str

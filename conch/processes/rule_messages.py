@@ -21,9 +21,9 @@ class RuleTask(PipeMessage):
     """A file's path, or `group:entry point`."""
     name: str
     text: str | None
-    """Of a file: its text as it was read; None: what is there when it is loaded."""
+    """Of a file: its text at discovery; None: the file is read when it is loaded."""
     memory_mib: int
-    """Address space that the process may have, in MiB."""
+    """Limit of the process's address space, in MiB."""
 
 
 class RuleInput(PipeMessage):
@@ -49,7 +49,7 @@ class RuleAnswered(PipeMessage):
     id: str
     """Of the act."""
     value: float | str | None
-    """None: not applicable. A text: what it returned is no finite number, in words."""
+    """None: not applicable. A text: the description of a result that is no finite number."""
     state: str | None = None
     """Of a rule with a state of its own: its state after the act, as JSON."""
 

@@ -35,7 +35,7 @@ SERVER = "nats-server"
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """The bandit's matrices are small: a second thread of numpy's would only spin, and take a core from the rest."""
 UNDONE = 1
-"""For a child that ended with status 0 again and again, and never said that its work is done."""
+"""Exit status for a child that ended with status 0 again and again, and never reported that its work is done."""
 GRACE_SECONDS = 15.0
 """Time that a process has to end in order; then it is killed."""
 SILENT_SECONDS = 10.0
@@ -68,7 +68,7 @@ class ChildRecord:
         return again
 
     def ended(self, why: str | None) -> None:
-        """It ended by itself, or said why it cannot go on."""
+        """Record that it ended by itself, or reported why it cannot go on."""
         self.state, self.why, self.pid = ("ended", self.why, None) if why is None else ("down", why, None)
 
     def backoff(self) -> float:
@@ -105,7 +105,7 @@ class Responsiveness:
             self._changed()
 
     def look(self, elapsed: float) -> None:
-        """It has not been heard of for so many more seconds."""
+        """Add seconds in which nothing was heard of it."""
         if not self._silence.look(elapsed):
             return
         name, pid, seconds = self._watched.name, self._watched.pid, self._silence.seconds
@@ -180,8 +180,8 @@ class ChildProcess:
         self.watched.pid, self._has_spec, self._is_done = self._process.pid, False, False
 
     async def live(self, spec: Callable[[], Awaitable[messages.ChildStart]]) -> int:
-        """Give it its spec and keep it alive until it ends by itself or can no more. 0 where its work is done: it must
-        have said so, for code that it imports may end it with status 0 too.
+        """Give it its spec and keep it alive until it ends by itself or cannot go on. Returns 0 where its work is done:
+        it must have reported so, as code that it imports may end it with status 0 too.
 
         Cancelled, it is killed.
         """
@@ -254,7 +254,7 @@ class ChildProcess:
                 self._hear(self.watched, report)
 
     def _write(self, line: messages.ChildStart | messages.Command) -> None:
-        """Write a line to it, the start spec before all others; one that is gone reads nothing."""
+        """Write a line to it, the start spec before all others; a line to an ended process is dropped."""
         if self._has_spec and self._process is not None and self._process.stdin is not None:
             with contextlib.suppress(OSError, RuntimeError):
                 self._process.stdin.write(line.encode())
@@ -307,7 +307,7 @@ async def start_server(server: EmbeddedServer, watched: ChildRecord, changed: Ca
     """Start the server, again with back-off while it dies as it starts.
 
     Raises BusUnreachableError when it has died MOST_RESTARTS times, in a minute or in this start, however long that
-    took; and at once when it says why it cannot start.
+    took; and at once when it reports why it cannot start.
     """
     tries = 0
     while True:
@@ -323,7 +323,7 @@ async def start_server(server: EmbeddedServer, watched: ChildRecord, changed: Ca
 
 
 async def keep_server(server: EmbeddedServer, watched: ChildRecord, changed: Callable[[], None]) -> None:
-    """Start the server again whenever it dies. Raises BusUnreachableError when it keeps dying, or says why it cannot
+    """Start the server again whenever it dies. Raises BusUnreachableError when it keeps dying, or reports why it cannot
     start."""
     while True:
         await server.wait()

@@ -61,7 +61,8 @@ def _rests(running: RunInfo | None, agent: str) -> bool:
 
 
 def told_by_person(home: Home, agent: str, kind: type[E], key: str, **data: Any) -> E:
-    """A fact of no cycle; `key` tells it from others of its kind. As the running agent makes it: the same id."""
+    """An event outside of any cycle; `key` makes its id unique among its type. The running agent derives the same
+    id."""
     agentuid = home.agentuid(agent)
     identity = str(uuid5(UUID(agentuid), f"{kind.TYPE}/{key}"))
     return kind.model_validate({"id": identity, "source": source_of(agent, agentuid), "agent": agent, **data})

@@ -17,7 +17,7 @@ from conch_schemas import ActionTaken, RewardAssigned, Score, decode, encode, su
 RANGE: Final = (-1.0, 1.0)
 """Of a person's component for which `rewards.parts` names no other: blame to praise."""
 LONGEST: Final = 1000
-"""Characters of the words that come with a score."""
+"""Longest comment on a score, in characters."""
 APPROVAL: Final = "approval"
 """The component of a person's approval or rejection of a whole act: 1 or -1."""
 
@@ -76,9 +76,10 @@ def said_score(
 async def publish_score(
     bus: Bus, act: ActionTaken, name: str, value: float, why: str, limits: tuple[float, float], number: int
 ) -> RewardAssigned:
-    """A person's score on the stream; where the same one stands there under its number, that one: twice is once.
+    """Publish a person's score; where the same one is on the stream under its number, that one is returned: twice is
+    once.
 
-    A number that another score has taken, which the store has not joined yet, is passed over. Raises BusError.
+    A number that another score has, which the store has not joined yet, is skipped. Raises BusError.
     """
     while True:
         said = said_score(act, name, value, why, limits, number)
@@ -89,7 +90,7 @@ async def publish_score(
 
 
 async def _same(bus: Bus, seq: int, said: RewardAssigned) -> bool:
-    """Whether what stands there is the same score. One that was trimmed since is not known to be."""
+    """Whether the event at that sequence is the same score. A trimmed one counts as different."""
     there = await bus.at(seq)
     if there is None:
         return False

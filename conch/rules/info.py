@@ -45,7 +45,7 @@ class RuleInfo:
     origin: str = ""
     """Where it comes from: a file's path, `group:entry point` of a package, or a key of the settings."""
     text: str | None = None
-    """Of a file: its text when it was looked at, which is what runs. None: what is there when it is loaded."""
+    """Of a file: its text at discovery, which is what runs. None: the file is read when it is loaded."""
 
     @property
     def range(self) -> tuple[float, float]:

@@ -20,7 +20,7 @@ WEIGHT_TOLERANCE: Final = 1e-6
 
 Aggregation = Literal["sum", "normalize_then_sum"]
 AT_ONCE = 16
-"""Trajectories of a batch that are scored side by side: as many calls of a judge are under way at most."""
+"""Trajectories of a batch that are scored side by side: the most calls of a judge at one time."""
 
 
 def sums_to_one(weights: Mapping[str, float], tolerance: float = WEIGHT_TOLERANCE) -> bool:
@@ -64,7 +64,7 @@ class Batch(NamedTuple):
     advantages: tuple[float | None, ...]
     """None where there is no reward."""
     flat: tuple[Hashable, ...]
-    """Groups without spread, which tell nothing by comparing: without a baseline their advantages are 0."""
+    """Groups without spread, which have nothing to compare: without a baseline their advantages are 0."""
 
 
 async def compute_weighted_reward(
@@ -93,10 +93,10 @@ async def score_batch(
 ) -> Batch:
     """Rewards and advantages of many, at most `at_once` of them side by side.
 
-    `groups`: of each trajectory, the state that it replies to; None: all to one. `normalize_then_sum` brings each
-    part to mean 0 and deviation 1 within its group before the weighted sum, so that no part rules by its scale.
-    Raises ConfigError where names do not match, for groups that are not as many as trajectories, for none at once.
-    Cancelled, every rule in hand is.
+    `groups`: of each trajectory, the state that it replies to; None: all to one. `normalize_then_sum` brings each part
+    to mean 0 and deviation 1 within its group before the weighted sum, so that no part dominates by its scale. Raises
+    ConfigError where names do not match, for a number of groups other than of trajectories, and for `at_once` below 1.
+    Cancelled, it cancels every running rule.
     """
     _refuse_mismatch(rules, config)
     if at_once < 1:

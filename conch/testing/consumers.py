@@ -111,7 +111,7 @@ async def _handled(bus: MemoryBus, spec: ConsumerSpec) -> None:
         async with shared_subscription(bus) as shared_events, asyncio.TaskGroup() as group:
             runtime = ConsumerRuntime(shared_events, spec, backoff=AT_ONCE)
             running = group.create_task(runtime.run(stop), name=f"conch.{spec.name}")
-            while not running.done() and runtime.handled < (await bus.state()).last:  # noqa: ASYNC110 - it does not tell
+            while not running.done() and runtime.handled < (await bus.state()).last:  # noqa: ASYNC110 - there is no notification
                 await asyncio.sleep(0)
             stop.set()
     except BaseExceptionGroup as failed:

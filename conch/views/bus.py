@@ -17,7 +17,7 @@ from conch.consumer.operations.retention import look
 from conch.views.base import View
 
 FULL = 0.8
-"""Share of the room that the stream may take before that is said."""
+"""Share of the stream's size limit above which a warning is shown."""
 
 
 class ServerFigures(View):

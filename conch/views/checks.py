@@ -99,7 +99,8 @@ def _format(home: Home, says: str) -> DoctorFinding:
 
 
 def history(home: Home, settings: Settings) -> list[DoctorFinding]:
-    """Whether agents that have acted before are still known of; nothing where they are, or a server of yours knows."""
+    """Whether the history of earlier agents is still there; no finding where it is, or where an external server has
+    it."""
     kept = (home.bus / "jetstream", store_path(settings.store.url, home.path))
     if settings.bus.url is not None or any(one.exists() for one in kept):
         return []
@@ -257,7 +258,7 @@ async def _endpoint(settings: MindSettings) -> DoctorFinding:
         async with httpx2.AsyncClient(timeout=REACH_SECONDS, mounts=direct(url)) as client:
             response = await client.get(url, headers=headers)
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-        # An error's words may hold the request, and that the key.
+        # An error's text may hold the request, and that the key.
         why = f"{shown} cannot be reached ({type(error).__name__})"
         return DoctorFinding("mind", "problem", why, "start the endpoint, or correct mind.base_url")
     return _answered(settings, response.status_code, f"{shown}/models answered {response.status_code}", response)
@@ -311,7 +312,7 @@ def _judge(home: Home, settings: Settings, name: str) -> DoctorFinding:
 
 
 def values(settings: ValuesSettings) -> DoctorFinding:
-    """Whether the values hold: their file is there, says them, and is what was signed."""
+    """Whether the values can be used: their file is there, is readable, and is what was signed."""
     from conch.values import in_force
 
     try:
@@ -323,8 +324,8 @@ def values(settings: ValuesSettings) -> DoctorFinding:
 
 
 def metrics_port(home: Home, settings: MetricsSettings) -> DoctorFinding:
-    """Where the run in progress has /metrics; without one, whether the port is free, had as the run would have it. One
-    that was not named is replaced by a free one."""
+    """The address of /metrics of the run in progress; without one, whether the port is free, opened as the run would. A
+    port that was not named is replaced by a free one."""
     if (run := home.running()) is not None:
         where = f"the run in progress has /metrics at {run.metrics}" if run.metrics else ""
         return DoctorFinding("port", "ok", where or "the run in progress has no /metrics")

@@ -48,8 +48,8 @@ def config_shown(loaded: LoadedSettings) -> Config:
 
 
 def config_in_force(settings: Settings, loaded: LoadedSettings) -> Config:
-    """The same of settings that a process began with, beside what would be read now: where the two differ, the value
-    came from its command line, or what stands in the file was changed since."""
+    """The settings that a process began with, beside what would be read now: where the two differ, the value came from
+    its command line, or the file was changed since."""
     shown = config_shown(loaded)
     now, begun = dict(leaves(shown.settings)), masked(settings.model_dump(mode="json"))
     changed = {dotted(path): BEGUN for path, value in leaves(begun) if path not in now or now[path] != value}

@@ -23,7 +23,7 @@ class ConsumerRow(View):
     lag: int
     """Events that concern it behind that, counted by the server."""
     letters: int
-    """Its dead letters that are open."""
+    """Number of its open dead letters."""
 
 
 class Consumers(View):

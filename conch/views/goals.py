@@ -37,7 +37,7 @@ def goals_shown(goals: Sequence[ActiveGoal]) -> Goals:
 
 
 def check_words(check: Check) -> str:
-    """A check in a few words."""
+    """A check as a short text."""
     match check:
         case CommandCheck():
             return f"{check.command} exits with {check.exit_status}"

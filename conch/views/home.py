@@ -24,4 +24,4 @@ class PageAt(View):
     schema_: Literal["conch.v1.ui"] = Field(default="conch.v1.ui", alias="schema")
     address: str
     link: str
-    """A fresh way in, with a token that counts once."""
+    """A fresh login link, with a token that is valid once."""

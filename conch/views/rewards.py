@@ -88,7 +88,7 @@ class ComponentDetail(RewardRow):
     origin: str | None
     """A file, an entry point, a key of the settings; None: not known here."""
     doc: str | None
-    """What it says of itself."""
+    """Its own description."""
     history: tuple[PastWeight, ...]
     """The newest set first."""
     versions: tuple[ScorerVersion, ...]

@@ -73,11 +73,11 @@ class Backfill(View):
     """That had a score of this version before."""
     published: int
     left: int
-    """That have no score yet."""
+    """Acts without a score yet."""
     removed: int
     """That store.keep removed: they are not scored."""
     statuses: dict[str, int]
-    """Status -> how many of what was published have it."""
+    """Status -> number of published scores with it."""
     seconds: float
     per_second: float
     joined: bool
@@ -93,7 +93,7 @@ class ComparedSide(View):
     """None: of each act the version that counts."""
     range: tuple[float, float]
     said: int
-    """Acts that it scored or should have."""
+    """Acts that it scored or should have scored."""
     coverage: float | None
     """Scored among those that it applies to, 0..1; None where it applied to none."""
 

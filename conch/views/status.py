@@ -100,7 +100,7 @@ class AgentStatus(View):
 
     agent: str
     state: str
-    """`not running`, `not answering`, or what the agent says."""
+    """`not running`, `not answering`, or what the agent reports."""
     why: str
     cycle: int | None = None
     """Number of its last cycle; left out where it does not run."""
@@ -230,8 +230,8 @@ async def gather(
     bus: Callable[[], AbstractAsyncContextManager[Bus]],
     read: Callable[[Callable[[ExperienceReader], dict[str, Any]]], Awaitable[dict[str, Any]]],
 ) -> Status:
-    """Everything that is shown of these agents. What cannot be asked is None and `bus_error` says
-    why. `bus` reaches the bus of the run in progress, `read` looks into the store where there is one."""
+    """The status of these agents. What cannot be read is None, and `bus_error` is the reason. `bus` connects to the bus
+    of the run in progress, `read` reads the store where there is one."""
     run = home.running()
     silent = "not answering" if run else "not running"
     found: dict[str, Any] = {

@@ -86,7 +86,7 @@ class StoredEvent(View):
     """When it was stored."""
     subject: str
     event: dict[str, Any]
-    """The CloudEvent as it stands on the stream."""
+    """The CloudEvent as stored on the stream."""
 
 
 class StoredBytes(View):

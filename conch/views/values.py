@@ -15,7 +15,7 @@ class ValuesShown(View):
 
     schema_: Literal["conch.v1.values"] = Field(default="conch.v1.values", alias="schema")
     file: str | None
-    """None: those that Conch brings."""
+    """None: the values that come with Conch."""
     key: str | None
     """Public key that the file is signed with."""
     values: dict[str, str]

@@ -106,7 +106,7 @@ def verification(
     waiting: int,
     removals: Sequence[Removal] = (),
 ) -> Verified:
-    """What was found wrong with the marks of so many acts, `waiting` of which have a mark yet to come."""
+    """The findings about the marks of a number of acts, `waiting` of which have no mark yet."""
     return Verified(
         agent=agent,
         ok=not problems,

@@ -39,5 +39,5 @@ class WeightsChanged(View):
     agents: tuple[str, ...]
     """For which it is in force now."""
     file: str | None
-    """The file that was changed; None: no file was, and the next start goes by the settings."""
+    """The file that was changed; None: no file was, and the next start uses the settings."""
     parts: tuple[Part, ...]

@@ -153,7 +153,7 @@ async def _restore_embedded(
 ) -> None:
     """Replay into a new store file beside the home's, which replaces the home's once it is complete."""
     kept = home.bus / "jetstream"
-    # Message by message on disk would take minutes: all of it is brought there at the end.
+    # Written to disk message by message it would take minutes: all of it is copied there at the end.
     hurried = settings.model_copy(update={"bus": settings.bus.model_copy(update={"durability": "fast"})})
     if not force and kept.exists():
         async with _server(home.bus, home, settings) as connection:
@@ -187,7 +187,7 @@ def _sync(directory: Path) -> None:
 
 
 async def _restore_own(home: Home, settings: Settings, file: Path, manifest: ArchiveManifest, *, force: bool) -> None:
-    """Into a server of one's own. With `force` what is there goes first: it may be gone though this fails."""
+    """Restore into the home's own server. With `force` the present data are removed first, even if this then fails."""
     from conch.bus.access import access_to
     from conch.bus.jetstream.connection import Connection
 

@@ -64,7 +64,7 @@ def schema(*, common: CommonOptions = COMMON) -> None:
 
 
 def _with_empty_sections(node: Any) -> Any:
-    """The schema, with a section that holds nothing allowed: the file may have its name alone."""
+    """The schema, with empty sections allowed: the file may have a section's name alone."""
     if isinstance(node, list):
         return [_with_empty_sections(part) for part in node]
     if not isinstance(node, dict):

@@ -143,7 +143,7 @@ async def _refuse_unknown_agent(bus: Bus, key: str) -> None:
 
 
 async def _refuse_at_work(bus: Bus, name: str) -> None:
-    """Raises ConchError for a consumer that a worker says it takes part in, or an agent that answers."""
+    """Raises ConchError for a consumer that a live worker takes part in, or an agent that answers."""
     from conch.bus.checkpoints import memory_agent
     from conch.consumer.group.membership import signs
     from conch_schemas import control_subject

@@ -38,7 +38,7 @@ COMMANDS = {
     "config": ("conch.cli.config:app", "Settings: show, validate, schema."),
     "completion": ("conch.cli.completion:app", "Completion by the shell: install, show."),
 }
-"""Name -> where its function or group stands, and its line in the help (nothing is imported for that)."""
+"""Name -> import path of its function or group, and its line in the help (nothing is imported for that)."""
 
 
 LIMITS = {
@@ -98,7 +98,7 @@ def main() -> None:
 
 
 def _limit(error: Exception) -> int | None:
-    """Which of LIMITS an error tells of."""
+    """The key of LIMITS that an error is about."""
     if isinstance(error, MemoryError):
         return errno.ENOMEM
     if isinstance(error, OSError):
@@ -107,8 +107,8 @@ def _limit(error: Exception) -> int | None:
 
 
 def _open_streams() -> None:
-    """Have stdin, stdout and stderr that were closed (`conch run >&-`) lead nowhere, here and in children: else the
-    next file or socket that is opened gets the number of one, and what is said goes there."""
+    """Open stdin, stdout and stderr that were closed (`conch run >&-`) on /dev/null, here and in children: else the
+    next file or socket that is opened gets the number of one, and output goes there."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Event)
 
 POLL_SECONDS = 0.5
-"""How often is looked whether a run that is followed is still in progress."""
+"""Seconds between two checks whether a run that is followed is still in progress."""
 
 SHOWN = 5
 """Names of agents that a sentence shows."""
@@ -71,7 +71,7 @@ def agent_named(home: Home, settings: Settings, named: str | None) -> str:
 
 
 def several(names: Sequence[str]) -> UsageError:
-    """What is said where one agent is meant and none is named."""
+    """The error where a command is about one agent and none is named."""
     shown = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
     return UsageError(f"there are {len(names)} agents ({shown}): name one with --agent")
 

@@ -66,7 +66,7 @@ def permissions(
 
 
 def said_by(names: Sequence[str], settings: Settings) -> dict[str, PublishedKinds]:
-    """What each of these built-in consumers says."""
+    """The subjects that each of these built-in consumers publishes and serves."""
     from conch.consumer.plugins.builtin import builtin_plugins
 
     known = builtin_plugins(settings)
@@ -74,7 +74,8 @@ def said_by(names: Sequence[str], settings: Settings) -> dict[str, PublishedKind
 
 
 def _plugins(rules: Sequence[str], settings: Settings) -> dict[str, PublishedKinds]:
-    """What each plug-in says; one that does not tell is warned of: it may say nothing."""
+    """The subjects that each plug-in publishes; a warning for a plug-in without that information, which may publish
+    none."""
     from conch.consumer.plugins.builtin import reserved
     from conch.consumer.plugins.discover import discover
 

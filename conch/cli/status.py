@@ -28,7 +28,7 @@ WIDTH = 64
 LABEL = 13
 """Characters that the labels take."""
 LEAST_COLUMNS, LEAST_ROWS = 40, 10
-"""Of a terminal that is taken for as large as it says."""
+"""The least size of a terminal that is believed."""
 _MORE = re.compile(r"and (\d+) more(: .*)?")
 
 
@@ -73,7 +73,7 @@ def _who(home: Home, settings: Settings, named: str | None) -> list[str]:
 
 
 def screen(found: Mapping[str, Any]) -> Iterator[str]:
-    """The status for a person, a line for each thing. Free text is cut; print it with `say`, `fitted` on a terminal."""
+    """The status for a person, one line per subject. Free text is cut; print it with `say`, `fitted` on a terminal."""
     run = f"run in progress since {found['started']} (process {found['pid']})"
     yield f"home         {found['home']}: {run if found['running'] else 'no run in progress'}"
     agent = found["agent"] or {}
@@ -200,7 +200,7 @@ def fitted(lines: Sequence[str], columns: int, rows: int) -> list[str]:
 
 
 def _wrapped(line: str, columns: int) -> list[str]:
-    """What does not fit goes on under its text, cut between words where it can be."""
+    """The line wrapped between words where possible, with continuation lines under its text."""
     from rich.console import Console
     from rich.text import Text
 
@@ -217,7 +217,7 @@ def _cut(line: str, columns: int) -> str:
 
 
 def _groups(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Those of one label together; one without belongs to what stands above it."""
+    """Lines grouped by label; a line without one belongs to the group above it."""
     label = ""
 
     def labelled(line: str) -> str:

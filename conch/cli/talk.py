@@ -65,7 +65,7 @@ async def _end(common: CommonOptions) -> int:
 
 
 async def _answer(common: CommonOptions, message: str, behind: int, seconds: float) -> str | None:
-    """What the agent says to `message`, or None when it says nothing in time."""
+    """The agent's answer to `message`, or None when there is none in time."""
     async with open_bus(common.existing(), common.settings()) as bus:
         try:
             async with asyncio.timeout(seconds), bus.follow([subject_filter(MessageSent)], after=behind) as reader:

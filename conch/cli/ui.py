@@ -24,7 +24,7 @@ from conch.home import Home
 from conch.processes.child import run_loop
 
 LOOK_SECONDS = 0.25
-"""From one look at which bus there is to the next."""
+"""Seconds between two checks for another bus."""
 
 
 def ui(
@@ -109,7 +109,7 @@ async def _follow(display: DisplayService, settings: Settings, home: Home) -> No
 
 
 async def _attached(display: DisplayService, settings: Settings, home: Home, access: Access) -> None:
-    """Show this bus until another one is there, or none."""
+    """Show this bus until the bus changes or goes away."""
     from conch.bus.jetstream import JetStreamBus
 
     over = asyncio.Event()

@@ -52,7 +52,7 @@ class BackfillResult:
 
     @property
     def highest(self) -> str:
-        """Of this version and those that stood before the one that counts."""
+        """The highest version among this one and those that counted before."""
         return max((self.version, *(version for version, _ in self.stood)), key=precedence)
 
     @property
@@ -113,7 +113,7 @@ def tell(common: CommonOptions, ran: BackfillResult) -> None:
 
 
 def _report_failed(ran: BackfillResult) -> None:
-    """Which of the acts that had a score have none in truth, and how they get one."""
+    """Report the acts with a failed score, and how they get one."""
     errors, late = (ran.stood[ran.version, status] for status in ("error", "timeout"))
     told = [f"{number:,} of them {what}" for number, what in ((errors, "are errors"), (late, "timed out")) if number]
     if told:

@@ -35,7 +35,7 @@ class ComparedRule:
     version: str | None
     """With all of its builds, where it names no one of them; None: of each act the one that counts."""
     range: tuple[float, float]
-    """From the least to the greatest of the ranges that its versions have."""
+    """The union of the ranges of its versions."""
     said: Mapping[int, RecordedScore]
     """By act."""
 
@@ -109,7 +109,7 @@ def _side(
     limits = [one.range for one in meant if one.version in named]
     said = store.said(agent, component, scorer, named[0] if len(named) == 1 else None, began)
     newest_of: dict[int, RecordedScore] = {}
-    for one in sorted(said, key=lambda one: precedence(one.version)):  # of builds the last said counts
+    for one in sorted(said, key=lambda one: precedence(one.version)):  # of builds the last published counts
         if one.version in named:
             newest_of[one.act] = one
     ends = min(low for low, _ in limits), max(high for _, high in limits)
@@ -122,7 +122,7 @@ def _named(version: str, there: Sequence[str]) -> list[str]:
 
 
 def _both(a: ComparedRule, b: ComparedRule) -> list[tuple[RecordedScore, RecordedScore]]:
-    """What they said of the acts that both scored, by agent and cycle."""
+    """The scores of the acts that both sides scored, by agent and cycle."""
     pairs = [(one, b.said[act]) for act, one in a.said.items() if act in b.said]
     scored = [pair for pair in pairs if pair[0].value is not None and pair[1].value is not None]
     return sorted(scored, key=lambda pair: (pair[0].agent, pair[0].cycle, pair[0].act))

@@ -27,9 +27,9 @@ TAKERS = ("store", "witness")
 """The consumers that take scores in without a run: for the experiences and for their marks."""
 POLL_SECONDS = 0.05
 BREAKS = 3
-"""Times that one of them is begun again before it is given up."""
+"""Restarts of a consumer before the command gives up."""
 PATIENCE = 30.0
-"""Seconds that a run's store may stand still before it is no more waited for."""
+"""Seconds without progress of a run's store after which it is not waited for any longer."""
 
 _DURATION = re.compile(r"(\d{1,6})([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -41,7 +41,7 @@ When = Annotated[
 
 
 def since(when: str | None) -> ScoredSince:
-    """What --since says; a time without a zone is UTC, as Conch shows times. Raises UsageError."""
+    """The value of --since; a time without a zone is UTC, as Conch shows times. Raises UsageError."""
     if when is None:
         return ScoredSince()
     text = when.strip()
@@ -76,7 +76,7 @@ class RecordedHistory:
         """Return when the facts up to this stream sequence are joined; False where the consumers that join them do not
         run, or make no progress. `told`: called with the share that is done, 0..1.
 
-        Raises StoreError, BusError. Cancelled, it lets go in order.
+        Raises StoreError, BusError. Cancelled, it ends the consumers in order.
         """
         watching = asyncio.create_task(self._watch(upto, told), name="conch.history")
         try:
@@ -141,7 +141,7 @@ class RecordedHistory:
 
 
 async def _level(bus: Bus, running: Sequence[HostedConsumer], cannot: Callable[[HostedConsumer], bool]) -> None:
-    """Until all of these that can have handled all there is, what they say themselves as well."""
+    """Return when all consumers that can have handled everything, including what they publish themselves."""
     last = -1
     while last != (last := (await bus.state()).last):
         while not all(cannot(one) or _has_handled(one, last) for one in running):  # noqa: ASYNC110 - there is no notification
@@ -154,7 +154,7 @@ def _has_handled(one: HostedConsumer, last: int) -> bool:
 
 @asynccontextmanager
 async def history(common: CommonOptions) -> AsyncIterator[RecordedHistory]:
-    """The home's bus and its store, all that stands on the stream joined where there is no run to do it.
+    """The home's bus and its store, with the whole stream joined where there is no run to do it.
 
     Raises StoreError where there are no experiences yet.
     """

@@ -34,7 +34,7 @@ LAST = 1000
 SETS = 10
 """Weight sets that `show` lists."""
 WIDER = 8
-"""Times as many cycles are looked through where too few of them have a score."""
+"""Factor by which more cycles are read where too few of them have a score."""
 
 OUTSIDE_THE_SET = {
     "dropped": "dropped: in an earlier weight set, not in the one in force",
@@ -119,7 +119,7 @@ async def show(
 
 
 async def lags(common: CommonOptions) -> dict[str, int]:
-    """Events that wait for each consumer; nothing without a bus, or where it does not answer, which is said."""
+    """Events that wait for each consumer; empty without a bus, or where it does not answer, which is reported."""
     from conch.consumer.group.lag import standings
 
     home, settings = common.where(), common.settings()
@@ -153,7 +153,7 @@ def _said_range(scorers: Sequence[ScorerVersion], component: str, scorer: str) -
 
 
 def _whence(common: CommonOptions, component: str, scorer: str) -> dict[str, str | None]:
-    """Where what this scorer says of a component comes from, and what it says of itself."""
+    """The origin of this scorer's scores of a component, and the scorer's own description."""
     from conch.consumer.plugins.builtin import reserved
     from conch.consumer.plugins.discover import discover, rules_of
 

@@ -192,8 +192,8 @@ def _last_acts(store: ExperienceReader, agent: str, limit: int | None, rules: Se
 
 
 def _line(act: ActionTaken, score: Score, words: str) -> str:
-    """`    12  filesystem.read notes.md      +0.500  why`, cut to the terminal's width; no `why` that is the rule's own
-    words, which stand above."""
+    """`    12  filesystem.read notes.md      +0.500  why`, cut to the terminal's width; `why` is left out where it
+    equals the rule's description, which is printed above."""
     told = signed(score.value) if score.value is not None else score.status.replace("_", " ")
     why = "" if score.explanation == words else safe_text(score.explanation, one_line=True)
     line = f"{act.cycle or 0:>6}  {action_words(act.action):<{ACTION_WIDTH}}  {told:>14}  {why}".rstrip()

@@ -105,7 +105,7 @@ def _found(run: RunInfo | None, rules: Sequence[Path] | None, settings: Settings
 
 
 def _file(common: CommonOptions, run: RunInfo | None) -> Path:
-    """The file to write. Raises ConfigError where what it says would not be what a run reads."""
+    """The file to write. Raises ConfigError where its contents would not be what a run reads."""
     from conch.config.environment import read_environment
     from conch.config.load import chosen_file
 
@@ -260,7 +260,7 @@ def tabled(parts: Sequence[Part]) -> None:
 
 
 def _lasting(file: Path | None, settings: Settings, *, reset: bool) -> str:
-    """What has become of the file, in words."""
+    """What happened to the file, in words."""
     if file is None:
         return "until the next start: conch.yaml is for all agents"
     if not reset:

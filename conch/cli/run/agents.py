@@ -31,7 +31,7 @@ class AgentIdentity:
 
 
 def names_of(agent: str, number: int | None) -> list[str]:
-    """`agent` alone, or so many named after it. Raises UsageError for a number that cannot be."""
+    """`agent` alone, or `number` names made from it. Raises UsageError for an impossible number."""
     if number is None or number == 1:
         return [agent]
     if not 1 <= number <= MOST_AGENTS:

@@ -62,7 +62,8 @@ def report_plugins(run_output: RunOutput, settings: Settings, found: Discovery) 
 
 
 def address(access: Access, *, embedded: bool) -> BusLocation:
-    """Where the bus is; the embedded server's token was made for this run, of another's no secret is said."""
+    """The address of the bus, with the embedded server's token, which was made for this run; never another server's
+    secret."""
     if not embedded:
         return BusLocation(url=access.address)
     return BusLocation(url=access.address, embedded=True, user=access.user, token=access.token or access.password)

@@ -46,7 +46,7 @@ async def with_numbers(
 
 
 def _begun(home: Home, agent: str) -> int:
-    """Cycles that the agent may have begun, by its own files."""
+    """Cycles that the agent may have begun, according to its own files."""
     own = home.agent_dir(agent)
     counted = cycles_begun(own)
     return counted if counted is not None else UNCOUNTED if (own / "reflex.npz").exists() else 0
@@ -80,5 +80,5 @@ async def _known(bus: Bus, agent: str) -> int:
         try:
             written = MemoryRecord[_Numbered].decode(entry.value).memory.next_cycle
         except ContractError:
-            log.warning("agent.memory_unreadable", agent=agent)  # the agent says what to do
+            log.warning("agent.memory_unreadable", agent=agent)  # the agent reports what to do
     return max(written, 0 if thought is None or thought.cycle is None else thought.cycle + 1)

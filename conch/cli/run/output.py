@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 MOMENT = 0.3
-"""Seconds in which agents that say the same are gathered."""
+"""Seconds in which agents with the same message are gathered."""
 
 
 class RunOutput:
@@ -30,7 +30,7 @@ class RunOutput:
         self._stop, self._json, self._agents = stop, as_json, frozenset(agents)
         self._width = max(map(len, agents)) if len(agents) > 1 else 0
         self._states: dict[tuple[str, str], list[str]] = {}
-        """(state, why) -> the agents that said so in this moment."""
+        """(state, why) -> the agents that reported it in this moment."""
         self._recorded: dict[str, int] = {}
         """The last cycle of each agent that was recorded in this run."""
         self._at = 0
@@ -50,7 +50,7 @@ class RunOutput:
         self._write(warn, text)
 
     def state(self, agent: str, state: str, why: str) -> None:
-        """What an agent waits for; what many say in one moment is one line."""
+        """Print what an agent waits for; the same message of many agents in one moment is one line."""
         if self._width and not self._states:
             asyncio.get_running_loop().call_later(MOMENT, self.report_states)
         self._states.setdefault((state, why), []).append(agent)

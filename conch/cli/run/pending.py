@@ -24,7 +24,7 @@ QUIET_SECONDS = 3.0
 LOOK_SECONDS = 1.0
 """Between two looks at the store in a silence."""
 AGAIN_SECONDS = 30.0
-"""After which the same is said again."""
+"""Seconds after which the same report is repeated."""
 NAMED = 5
 """Components that one line names."""
 
@@ -38,7 +38,7 @@ class PendingScores:
         self._said_at = 0.0
 
     def anew(self) -> None:
-        """Say it also where it was said just now: the last act is done."""
+        """Allow the same report again at once: the last act is done."""
         self._said = None
 
     async def keep_saying(self) -> None:

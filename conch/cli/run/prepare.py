@@ -51,7 +51,8 @@ def ready(home: Home, settings: Settings, common: CommonOptions, *, several: boo
 
 
 def found(rules: Sequence[str], skipped: frozenset[str], settings: Settings) -> dict[str, Discovery]:
-    """What each file and package brings. Raises UsageError where a consumer that is not to run is not known."""
+    """The declarations of each file and package. Raises UsageError where a consumer that is to be skipped is not
+    known."""
     builtin = builtin_names(settings)
     looked = looked_at(rules)
     plugins = together(looked, reserved(settings), settings).plugins
@@ -113,7 +114,7 @@ async def claim(bus: Bus, own: str, consumers: Sequence[str], url: str) -> None:
 async def reconciled(
     bus: Bus, store: Path, identities: Sequence[AgentIdentity], warn: Callable[[str], None]
 ) -> list[AgentIdentity]:
-    """The agents with the number that the next cycle of each has at least; and what the stream lost, said."""
+    """The agents, each with the least number of its next cycle; reports what the stream has lost."""
     from conch.bus.reconcile import reconcile
 
     opened = await asyncio.to_thread(_opened, store)
@@ -137,9 +138,9 @@ async def reconciled(
 
 
 async def _regain_chain(bus: Bus, store: SqliteStore, agent: str) -> None:
-    """On a stream that was made anew the agent's chain of marks goes on behind the last one that the store holds.
+    """On a new stream, continue the agent's chain of marks behind the last mark in the store.
 
-    A state that leads the store is left as it is: the marks between are missing, and verifying says so.
+    A state that is ahead of the store is left as it is: the marks between are missing, and a verification reports it.
     """
     from conch.witness import CONSUMER, ChainState, regained
 
@@ -149,7 +150,7 @@ async def _regain_chain(bus: Bus, store: SqliteStore, agent: str) -> None:
         known = StateRecord.decode(entry.value).state if entry is not None and entry.value else {}
         leads = last is None or ChainState.model_validate(known).sequence > last
     except (ContractError, ValueError, LookupError, TypeError):
-        leads = True  # the witness itself says that it cannot read it
+        leads = True  # the witness itself reports that it cannot read it
     if leads:
         return
 

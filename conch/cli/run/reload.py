@@ -37,7 +37,7 @@ async def keep_reloading(looked: Mapping[str, Discovery], renew: Callable[[str, 
     texts = {origin: _text(looked[origin]) for origin in origins}
     signs: dict[str, Sign] = {}
     moving = set(origins)
-    """Changed at the last look. All of them at first: they may have changed since they were looked at."""
+    """Files that changed at the last poll. All of them at first: they may have changed since discovery."""
     while True:
         await asyncio.sleep(POLL_SECONDS)
         for origin in origins:
@@ -111,12 +111,13 @@ def _declared(consumers: Sequence[ConsumerInfo]) -> set[tuple[str, str]]:
 
 
 def _text(found: Discovery) -> str | None:
-    """What a file said when it was looked at; None where that is not known."""
+    """The text of a file at discovery; None where that is not known."""
     return next(iter([one.text for one in found.plugins] + [one.text for one in found.broken]), None)
 
 
 def _sign(file: str) -> Sign:
-    """Another one whenever the file was written, or a link on its way leads elsewhere; None while there is none."""
+    """A value that changes whenever the file is written, or a link on its path leads elsewhere; None while there is no
+    file."""
     with contextlib.suppress(OSError):
         stat = Path(file).stat()
         return stat.st_mtime_ns, stat.st_size, stat.st_ino, stat.st_dev

@@ -54,7 +54,7 @@ class RunningChildren:
 async def shut_down(
     tree: RunningChildren, settings: Settings, stop: asyncio.Event, logs: Path, *, counted: bool
 ) -> None:
-    """End the children in order: plug-in consumers before the rest, so that what they say is still joined.
+    """End the children in order: plug-in consumers before the rest, so that what they publish is still joined.
 
     `counted`: the run had a set number of cycles, all to be recorded. Raises for what went wrong.
     """

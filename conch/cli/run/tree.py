@@ -85,7 +85,7 @@ class ProcessTree:
         self._watched: list[ChildRecord] = []
         self._children: list[ChildProcess] = []
         self._begun: dict[str, messages.AgentBegun] = {}
-        """Of each agent, where it stood at its first start."""
+        """Each agent's position at its first start."""
         self._failed: dict[str, ConchError] = {}
         """What agents failed of that did not go on."""
         self._metrics: str | None = None
@@ -95,10 +95,10 @@ class ProcessTree:
         """Where the dashboard is."""
         self._reloads = reloads
         self._looked: Mapping[str, Discovery] = {}
-        """What each file and package brings."""
+        """The declarations of each file and package."""
         self._found = Discovery()
         self._values = Values()
-        """Read once, before the first process: an agent that is started again goes by the same."""
+        """Read once, before the first process: an agent that is started again has the same values."""
         self._access = Access("")
         self._embedded = True
         self._listener: MqttListener | None = None
@@ -264,7 +264,7 @@ class ProcessTree:
     async def _renew(
         self, bus: Bus, identities: Sequence[AgentIdentity], consumers: ChildProcess, file: str, found: Discovery
     ) -> None:
-        """Put in force what a rule file says now; where that cannot be, what it said before stays in force."""
+        """Apply a rule file's new declarations; where that fails, the old ones stay in force."""
         taken = await taken_up(
             bus, identities, self._settings, self._common, self._looked, file, found, self._run_output
         )
@@ -273,7 +273,7 @@ class ProcessTree:
             consumers.tell(messages.ChangeRules[PluginRow](rules=tuple(self._wanted_rules())))
             self._write_down()
 
-    # -- what the children are told ----------------------------------------------------------------------------------
+    # -- messages to the children ------------------------------------------------------------------------------------
 
     def _child(
         self, name: str, module: str, *, lasts: bool = True, nice: int = 0, secrets: bool = True
@@ -376,7 +376,7 @@ class ProcessTree:
 
         return spec
 
-    # -- what is said ------------------------------------------------------------------------------------------------
+    # -- output ------------------------------------------------------------------------------------------------------
 
     def _hear(self, watched: ChildRecord, report: messages.Report) -> None:
         """A report of a child."""

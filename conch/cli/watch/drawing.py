@@ -17,7 +17,7 @@ NAME = 14
 COLUMNS = ("cycle", "need", "action", "outcome", "total", "ms", "")
 FEWER_COLUMNS = ("cycle", "action", "outcome", "total", "")
 FEWEST_COLUMNS = ("cycle", "total", " action")
-"""Of the table of cycles; a note has no heading. The fewest stand without a space between them."""
+"""Columns of the table of cycles; a note has no heading. The smallest table has no space between them."""
 _OTHERS = {COLUMNS: 70, FEWER_COLUMNS: 50, FEWEST_COLUMNS: 15}
 """Cells that the other columns take, beside the action."""
 
@@ -30,7 +30,7 @@ def sparkline(values: Sequence[float], width: int, low: float, high: float) -> s
 
 
 def bar(share: float, width: int) -> str:
-    """A bar of this share, 0..1, of so many cells."""
+    """A bar for this share, 0..1, `width` cells wide."""
     full = round(min(1.0, max(0.0, share)) * width)
     return "█" * full + "░" * (width - full)
 
@@ -122,7 +122,7 @@ def _named(name: str, width: int) -> str:
 
 
 def below(picture: WatchPicture, width: int) -> Text:
-    """How far the consumers are, what the watchers say, and what the last key brought."""
+    """The consumers' lags, the watchers' alarms, and the result of the last key."""
     text = Text(no_wrap=True, overflow="ellipsis")
     behind = [(name, lag) for name, lag in picture.lags if lag]
     text.append(" lag    ", "bold")

@@ -19,8 +19,8 @@ GRACE_SECONDS = 2.0
 def end_with_terminal(leave: Callable[[], object]) -> None:
     """Have SIGTERM, SIGHUP and the loss of the terminal call `leave` in the running loop, and end the process.
 
-    One that is still there GRACE_SECONDS later ends as it stands, with exit status 0: the loop itself may wait for a
-    terminal that takes nothing more, and hears of no signal then. Called once, in the main thread.
+    A process that is still there GRACE_SECONDS later exits with status 0: the loop itself may be blocked by a terminal
+    that takes no more output, and then handles no signal. Called once, in the main thread.
     """
     told, tells = os.pipe()
     Thread(

@@ -7,7 +7,7 @@ from textual.widgets import Footer
 from textual.widgets._footer import FooterKey
 
 CLOSE = 60
-"""Columns below which they stand close together."""
+"""Columns below which keys have no space between them."""
 
 
 class KeyBar(Footer):
@@ -17,7 +17,7 @@ class KeyBar(Footer):
         """As many as fit."""
         self.compact = self.app.size.width < CLOSE
         keys = [key for key in super().compose() if isinstance(key, FooterKey)]
-        while sum(map(self._cells, keys)) > self.app.size.width + self.compact:  # nothing stands behind the last
+        while sum(map(self._cells, keys)) > self.app.size.width + self.compact:  # no gap behind the last
             del keys[-2 if keys[-1].key == "question_mark" else -1]
         yield from keys
 

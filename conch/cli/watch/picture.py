@@ -153,7 +153,7 @@ class WatchPicture:
         return life.needs != before
 
     def tell(self, agent: str, state: str, why: str) -> None:
-        """What an agent says of itself."""
+        """Set the state that an agent reports."""
         life = self.lives.get(agent)
         if life is not None and (life.state, life.why) != (state, why):
             life.state, life.why = safe_text(state, one_line=True), safe_text(why, one_line=True)

@@ -28,10 +28,10 @@ T = TypeVar("T")
 DRAW_SECONDS = 0.25
 """Between two drawings."""
 WIDE, NARROW, SLIM = 100, 60, 44
-"""Columns from which on the panels stand side by side, and the table has all its columns; from which on components and
-needs stand side by side, with names that can be read; and from which on the table has more than the totals."""
+"""Columns from which on the panels are side by side, and the table has all its columns; from which on components and
+needs are side by side, with readable names; and from which on the table has more than the totals."""
 PANELS = {"-wide": 16, "-narrow": 22, "-slim": 30, "-tiny": 30}
-"""Lines that a screen of a width needs to have room for the cycles beneath its panels; with fewer it has no panels."""
+"""Least lines of a screen of each width that has panels: with fewer there is no room for the cycles beneath them."""
 BELOW = 12
 """Lines from which on there is room for lag and alarms, and for the names of the columns."""
 TABLE_ROWS = 100

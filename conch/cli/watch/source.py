@@ -55,7 +55,8 @@ class PictureSource:
         self._ask = asyncio.Event()
 
     async def follow(self) -> None:
-        """For ever; what ends one connection is said, and the next one tried."""
+        """Follow one bus after the other; never returns. An error of a connection is reported, and the next one
+        tried."""
         quiet()
         while True:
             access = self._access()
@@ -72,7 +73,7 @@ class PictureSource:
         return access_to(self._home, self._settings)
 
     async def _follow(self, access: Access) -> None:
-        """Until the bus is another one, or is no more. Raises BusError."""
+        """Follow until the bus changes or goes away. Raises BusError."""
         strict = self._settings.bus.durability == "strict"
         async with (
             JetStreamBus(access, name="conch-watch", strict=strict) as bus,
@@ -169,7 +170,7 @@ class PictureSource:
         self.picture.change(states=dict(answer.get("states", {})))
 
     async def pause(self, agent: str) -> None:
-        """Pause the agent, or let it go on where it is paused; what came of it is said. Never raises."""
+        """Pause the agent, or resume it where it is paused; the result is reported. Never raises."""
         verb = "resume" if self.picture.lives[agent].state == "paused" else "pause"
         if (bus := self._bus) is None:
             self.picture.change(said=f"{agent} cannot be asked: {self.picture.trouble}")
@@ -186,7 +187,7 @@ class PictureSource:
     # -- what was before --------------------------------------------------------------------------------------------
 
     async def remember(self, agent: str) -> None:
-        """Show the last cycles that the store has of this agent. Where it cannot be read, that is said."""
+        """Show the last cycles of this agent in the store. Where it cannot be read, that is reported."""
         self._remembered.add(agent)
         await self._take_stored(agent, ROWS)
 
@@ -206,7 +207,7 @@ class PictureSource:
             self.picture.change(said=safe_text(str(error), one_line=True))
 
     def _store(self) -> AbstractContextManager[ExperienceReader | None]:
-        """For reading; None: there is no cycle yet, or they are kept on another machine."""
+        """The store for reading; None: there is no cycle yet, or the store is on another machine."""
         try:
             return closing(open_store(self._home, self._settings))
         except StoreError:

@@ -62,7 +62,7 @@ class CycleScreen(Screen[None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Read it, again and again: a late score makes it another."""
+        """Read the cycle, at intervals: a late score changes it."""
         self.query_one(VerticalScroll).focus()
         self._read()
 

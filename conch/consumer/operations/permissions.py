@@ -79,7 +79,7 @@ class PublishedKinds:
     """The subjects that a consumer publishes and answers on."""
 
     emits: tuple[str, ...] = ()
-    """Ends of the subjects of its facts, `reward.assigned`; its dead letters are its own in any case."""
+    """Last tokens of the subjects of its events, `reward.assigned`; its dead letters are always included."""
     serves: tuple[str, ...] = ()
     """Subjects on which it answers, beside the retry of its dead letters."""
 

@@ -19,7 +19,7 @@ from conch_services.dashboard.world import DashboardContext
 PIECE = 500
 """Marks that are read and hashed at a time: some 40 ms in which a page may wait for a thread."""
 LONGEST = 120.0
-"""Seconds after which a verification is given up: 100,000 marks take a fifth of that."""
+"""Timeout of a verification, in seconds: 100,000 marks take a fifth of that."""
 MOST_AGENTS = 64
 """Agents with a remembered last verification."""
 
@@ -30,7 +30,7 @@ class ChainCheck:
 
     agent: str
     last: int
-    """Sequence of the last mark that it takes in."""
+    """Sequence of the last mark that it includes."""
     marks: int = 0
     """Read so far."""
     acts: int = 0
@@ -48,7 +48,7 @@ class ChainCheck:
 
     @property
     def running(self) -> bool:
-        """Whether it is under way."""
+        """Whether it is running."""
         return self.task is not None and not self.task.done()
 
     @property
@@ -66,16 +66,16 @@ class ChainChecks:
         self._one = asyncio.Semaphore(1)
 
     def of(self, agent: str) -> ChainCheck | None:
-        """The last one, or the one under way."""
+        """The agent's last verification, or the running one."""
         return self._last.get(agent)
 
     def upto(self, agent: str, last: int) -> ChainCheck:
-        """One that takes in mark `last`, begun where the last one does not and is over; else that one."""
+        """A verification that includes mark `last`: the last one where it does or is running, else a new one."""
         known = self._last.get(agent)
         return self.begin(agent, last) if known is None or (known.last < last and not known.running) else known
 
     def begin(self, agent: str, last: int) -> ChainCheck:
-        """Look at the chain up to mark `last`; the one under way where there is one."""
+        """Verify the chain up to mark `last`; returns the running verification where there is one."""
         known = self._last.pop(agent, None)
         if known is None or not known.running:
             known = ChainCheck(agent, last)
@@ -125,7 +125,7 @@ class ChainChecks:
 
 
 def _asked_for(reader: ExperienceReader, agent: str) -> tuple[int, str | None, list[str], list[tuple[str, str]]]:
-    """(position, epoch, acts, score sets), the position first: what is stored later stands behind it on the stream."""
+    """(position, epoch, acts, score sets), the position first: what is stored later is behind it on the stream."""
     position, epoch = reader.position(), reader.epoch()
     return position, epoch, [action for action, _ in reader.acts(agent)], reader.score_sets(agent)
 

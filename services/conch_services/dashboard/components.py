@@ -58,12 +58,12 @@ def shares(points: Sequence[ExperiencePoint]) -> dict[str, float]:
     rows = [amounts(point) for point in points]
     names = dict.fromkeys(name for row in rows for name in row)
     series = {name: [row.get(name, 0.0) for row in rows] for name in names}
-    # The amounts have six decimals; of a finer difference there would be nothing left to divide by.
+    # The amounts have six decimals; a finer difference would leave nothing to divide by.
     return variance_shares(series, [round(point.total, 6) for point in points])
 
 
 def share_of(component: str, role: str, found: Mapping[str, float]) -> float | None:
-    """The share of a component of that role: a gate's line bears another name than its component."""
+    """The share of a component of that role: a gate's line has another name than its component."""
     return found.get(f"gate:{component}" if role == "gate" else component)
 
 

@@ -18,7 +18,7 @@ from conch_schemas import ContractViolationError, subject_filter
 from conch_services.dashboard.frames import SHOWN, frame
 
 LIVE = "live"
-"""What `state` says while facts come."""
+"""The value of `state` while events come."""
 MOST_FRAMES = 8192
 """Frames that are kept."""
 MOST_AT_ONCE = 512
@@ -28,7 +28,7 @@ MOST_READ = 4096
 BATCH = 256
 """Events taken at a time."""
 TICK_SECONDS = 0.1
-"""From one waking of the pages to the next at least: the first fact after a silence wakes them at once, and those of a
+"""Least time between two wake-ups of the pages: the first event after a silence wakes them at once, and those of a
 burst come together. A page draws no more often than four times a second."""
 LOOK_SECONDS = 0.25
 """Between two looks at whether the bus is still there."""
@@ -45,7 +45,7 @@ class PageUpdate:
     missed: int = 0
     """Frames before these that the page did not get; a minimum, where they were trimmed."""
     anew: bool = False
-    """The stream is another one than the page knew: it begins again from what is there now."""
+    """The stream is another one than the page knew: it begins again from the events of that stream."""
 
 
 class LiveHub:
@@ -63,9 +63,9 @@ class LiveHub:
         """(sequence, agent, frame), in the order of the stream."""
         self._shared_events: SharedSubscription | None = None
         self._filled = asyncio.Event()
-        """Set when something came that pages have not been woken for."""
+        """Set when frames came for which pages have not been woken."""
         self._tick = asyncio.Event()
-        """Set, and another one made, when pages are woken."""
+        """Set, and replaced by a new one, when pages are woken."""
         self._made: dict[tuple[int, str | None], PageUpdate] = {}
         """Updates of this tick by position: most pages are at the same one."""
         self.closed = False
@@ -75,7 +75,7 @@ class LiveHub:
     # -- filling -----------------------------------------------------------------------------------------------------
 
     async def follow(self, shared_events: SharedSubscription) -> None:
-        """Take facts from the bus, for ever: from where the last one was left, or of another stream from its end.
+        """Take events from the bus; never returns. It continues behind the last one, or at the end of another stream.
 
         Raises BusError where the bus refuses the reading.
         """
@@ -180,7 +180,8 @@ class LiveHub:
         return _newest(found[::-1], self.last)
 
     async def _read_back(self, after: int, agent: str | None) -> PageUpdate:
-        """What the ring has no more, out of the stream: the newest MOST_READ events up to where the ring begins."""
+        """Frames that the ring no longer has, from the stream: the newest MOST_READ events up to where the ring
+        begins."""
         floor, shared_events = self._floor, self._shared_events
         if shared_events is None or floor - after > MOST_READ:
             return PageUpdate(floor, missed=floor - after)

@@ -88,7 +88,7 @@ async def page(request: Request, template: str, found: Mapping[str, Any], status
 
 
 async def surroundings(request: Request) -> dict[str, Any]:
-    """What stands around every page, as its templates name it."""
+    """The variables that the templates of all pages use."""
     world: DashboardContext = request.app.state.world
     looked: QueryResult[tuple[str, ...]] = await asked(_acted(world))
     agents = looked.found or (world.settings.agent,)

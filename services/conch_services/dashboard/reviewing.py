@@ -19,7 +19,7 @@ EXTREME: Final = 2.0
 APART: Final = 0.25
 """Share of the wider range beyond which two scorers of one component disagree."""
 MOST_OF_ONE: Final = 20
-"""Cycles of one kind of reason, those that stand out most."""
+"""Cycles with one kind of reason, at most, by weight."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ReviewCandidate:
 def candidates(
     points: Sequence[ExperiencePoint], alarms: Iterable[ActiveAlarm], limits: Mapping[str, Sequence[float]]
 ) -> list[ReviewCandidate]:
-    """The cycles to look at, the weightiest first, of equals the newest; none that a person has judged.
+    """The cycles to review, the weightiest first, of equals the newest; none that a person has judged.
 
     An alarm that began at it weighs 4; a disagreement 2 and its share of the component's range (`limits`: by
     component, else that of the values); an extreme total a half for each standard deviation from the mean; a score that

@@ -131,14 +131,14 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """It takes none."""
+        """Installs no signal handlers."""
         yield
 
 
 def listen(settings: UiSettings) -> socket.socket:
-    """A socket that listens where the settings say; without a named port at 26624, or at a free one.
+    """A listening socket at the address of the settings; without a named port at 26624, or at a free one.
 
-    Raises ConchError when a named port cannot be had.
+    Raises ConchError when a named port is in use.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:

@@ -76,7 +76,7 @@ class GoalHistory:
 
 
 async def goals(bus: Bus, agent: str) -> dict[str, GoalHistory]:
-    """Every goal of which the stream still has a word, by id, in the order of being set. Raises BusError."""
+    """Every goal that the stream still has an event of, by id, in the order of being set. Raises BusError."""
     found: dict[str, GoalHistory] = {}
     kinds = [subject_filter(kind, agent) for kind in (GoalSet, GoalReached, GoalDropped)]
     async for event in _events(bus, kinds, 0):

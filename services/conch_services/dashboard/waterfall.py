@@ -9,7 +9,7 @@ from conch.views.line import signed
 from conch_schemas import ExperienceRecorded, ScoredPart
 
 WIDTH = 200.0
-"""Of the drawing; its lowest sum stands at 0, its highest at WIDTH."""
+"""Width of the drawing; its lowest sum is at 0, its highest at WIDTH."""
 BEARING = ("boost", "penalty", "gate")
 """Roles of what has no weight and bears on the whole total; all else without a weight is watched."""
 LEAST_WIDTH = 1.5
@@ -31,7 +31,7 @@ class WaterfallBar:
     x: float = 0.0
     width: float = 0.0
     end: float = 0.0
-    """Where the sum stands behind this line, 0 to WIDTH."""
+    """Position of the sum after this line, 0 to WIDTH."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Waterfall:
     """The bars of a total, and where 0 is on their axis."""
 
     zero: float
-    """Where 0 stands, 0 to WIDTH."""
+    """Position of 0, 0 to WIDTH."""
     bars: tuple[WaterfallBar, ...]
 
 
@@ -62,7 +62,7 @@ def waterfall(experience: ExperienceRecorded) -> Waterfall:
 
 
 def _steps(experience: ExperienceRecorded) -> Iterator[tuple[WaterfallBar, float | None]]:
-    """(what is said of the line, its amount; None where a part was not scored)."""
+    """(the line's bar, its amount; None where a part was not scored)."""
     lines = {line.step: line for line in experience.breakdown}
     for score in experience.scores:
         if score.weight <= 0:

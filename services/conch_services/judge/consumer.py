@@ -46,7 +46,7 @@ def _made(context: ServiceContext) -> Judge:
 async def judge(event: ActionDecided | ActionTaken, own: Judge) -> RewardAssigned | None:
     """One judge: one event with one score per act, many acts judged at once, each published when it is answered.
 
-    It begins where it was first given a weight: to judge the past is another matter, and costs.
+    It begins where it was first given a weight: earlier acts are judged by a backfill, which costs.
     """
     if isinstance(event, ActionTaken):
         return await _scored(own, event)

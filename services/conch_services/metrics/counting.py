@@ -105,7 +105,7 @@ class EventCounter:
             count(self, event, at)
 
     def set_standings(self, standings: Sequence[ReaderLag]) -> None:
-        """Take how far the consumers are; those that are gone are no longer shown."""
+        """Set the consumers' lags; consumers that are gone are no longer shown."""
         waiting = _told()
         for standing in standings:
             consumer = self._consumers(standing.name)
@@ -154,7 +154,7 @@ class EventCounter:
                     pass  # conch_action_entropy_ratio is the same figure
 
     def _meet(self, agent: str) -> None:
-        """What is counted of an agent is there at 0: a rate misses a first one that comes with its series."""
+        """Create an agent's counters at 0: a rate misses the first increment of a series that begins with it."""
         self._met.add(agent)
         self._to.goals_reached(agent)
         self._to.marks(agent)

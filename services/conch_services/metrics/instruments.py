@@ -32,7 +32,7 @@ class Distribution:
         """When each bucket had its last exemplar."""
 
     def observe(self, value: float, event: Event, at: float) -> None:
-        """Take a value that `event` brought; `at` is when the stream stored it, seconds since the epoch."""
+        """Observe a value of `event`; `at` is when the stream stored it, seconds since the epoch."""
         bucket = bisect_left(self._bounds, value)
         if 0 <= at - self._marked[bucket] < EXEMPLAR_SECONDS:
             self._histogram.observe(value)

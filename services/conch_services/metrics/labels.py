@@ -9,7 +9,7 @@ from conch.text import safe_text
 from conch_schemas import Event, trace_id
 
 OTHER = "other"
-"""What stands for every name beyond the bound."""
+"""The label for every name beyond the bound."""
 LONGEST = 64
 """Characters of a label value."""
 

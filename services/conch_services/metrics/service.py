@@ -62,7 +62,7 @@ class MetricsService:
 
     @property
     def address(self) -> str | None:
-        """`http://127.0.0.1:<port>`, say, once `run` listens; None before."""
+        """`http://127.0.0.1:<port>`, for example, once `run` listens; None before."""
         return self._endpoint.address if self._endpoint is not None else None
 
     @property
@@ -139,7 +139,7 @@ class MetricsService:
         self._counting.set_watched(seen)
 
     def _take(self, delivery: ReceivedEvent) -> None:
-        """Count one event; passes over what is none, what stands on another's subject, and what was counted already."""
+        """Count one event; skips invalid messages, events on another's subject, and duplicates."""
         event = self._once.take(delivery)
         if event is None:
             return
@@ -147,8 +147,8 @@ class MetricsService:
         log.debug("metrics.counted", fact=event.TYPE, seq=delivery.seq, agent_id=event.agent, action_id=event.action_id)
 
     async def _answer(self, request: HttpRequest) -> HttpResponse:
-        """Runs in the endpoint's thread. Health is asked of the consumers' loop: while that stands still, a probe gets
-        no answer."""
+        """Runs in the endpoint's thread. Health is asked of the consumers' loop: while that is blocked, a probe gets no
+        answer."""
         if request.path == "/metrics":
             is_open = wants_openmetrics(request.accept)
             async with self._scraping:
@@ -162,7 +162,7 @@ class MetricsService:
 
 
 async def _again(look: Callable[[Bus], Awaitable[None]], bus: Bus, seconds: float) -> None:
-    """Once more every so many seconds; a time that fails is made up for by the next."""
+    """Repeat at this interval; a failure is made up for by the next call."""
     while True:
         await asyncio.sleep(seconds)
         try:

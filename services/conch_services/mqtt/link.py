@@ -26,7 +26,7 @@ from conch_services.mqtt.wire import ANSWER_SECONDS, BrokerClient, BrokerConnect
 log = get_logger(__name__)
 
 KEEPALIVE_SECONDS = 10
-"""A link that is silent for longer is asked for a sign of life; without one for as long again it is given up."""
+"""A link that is silent for longer gets a ping; without an answer for as long again it is closed."""
 STEADY_SECONDS = 5.0
 """A connection that lasted as long begins with the shortest wait again."""
 
@@ -36,7 +36,7 @@ _OTHER_VERSION, _CREDENTIALS = 132, (134, 135, 138, 140)
 
 _quiet = logging.getLogger("conch.mqtt.paho")
 _quiet.addHandler(logging.NullHandler())
-_quiet.propagate = False  # what matters of it is said here, in one sentence
+_quiet.propagate = False  # what matters of it is logged here, in one sentence
 
 
 class BrokerLink:
@@ -83,9 +83,9 @@ class BrokerLink:
     async def keep(self, live: Callable[[BrokerConnection], Awaitable[None]]) -> None:
         """Connect and `live` with the connection; whenever it is lost `live` is cancelled, and called with the next.
 
-        Returns when `live` does, with the connection closed in order: no last will. Raises what `live` raises, less
-        LostError: then it connects anew. Raising or cancelled, it drops the connection, so that the last will is said.
-        Why there is no connection is logged once, however often it is tried.
+        Returns when `live` does, with the connection closed in order: no last will. Raises what `live` raises, except
+        BrokerLostError: then it connects again. Raising or cancelled, it drops the connection, so that the last will is
+        published. Why there is no connection is logged once, however often it is tried.
         """
         failures = 0
         while True:

@@ -13,7 +13,7 @@ from conch_schemas import SenseValue
 from conch_schemas.sense import MOST_TEXT
 
 MOST_BYTES = 64 * 1024
-"""Bytes of a payload that is looked at."""
+"""Largest payload that is parsed, in bytes."""
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 
 
@@ -35,9 +35,9 @@ class ParsedReading:
 
 
 def read(payload: bytes, path: str | None) -> ParsedReading:
-    """The value at `path` of a JSON payload, or all of it: a number, a truth or a text, as JSON or plain.
+    """The value at `path` of a JSON payload, or all of it: a number, a boolean or a text, as JSON or plain.
 
-    Raises NoReadingError for any other; never anything else, and takes no longer than MOST_BYTES of JSON do.
+    Raises NoReadingError for any other, and no other error; takes no longer than MOST_BYTES of JSON do.
     """
     if len(payload) > MOST_BYTES:
         _refuse("too_large", f"the payload has {len(payload)} bytes, {MOST_BYTES} are looked at")

@@ -83,7 +83,7 @@ class AgentPresence:
         return news
 
     def everything(self) -> Iterator[RetainedMessage]:
-        """All that a broker must know which may have forgotten it: the statuses first."""
+        """All messages for a broker that may have lost its retained ones: the statuses first."""
         yield from self.statuses({self._host, *self._agents})
         if self._discovery is None:
             return

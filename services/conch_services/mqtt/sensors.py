@@ -26,7 +26,7 @@ TOPICS = 256
 TOPIC_SHOWN = 1000
 """Characters of a topic that a fact carries."""
 _OWN = aiomqtt.Wildcard("conch/+/sense/measured")
-"""Where the bridge says what it heard: taken for a sensor, it would hear itself for ever."""
+"""Topics to which the bridge publishes readings itself: read as a sensor, it would loop for ever."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class _SensorState:
     filter: aiomqtt.Wildcard
     waiting: Measurement | None = None
     free: float = 0.0
-    """When the next fact may be said, by the clock."""
+    """When the next event may be published, by the clock."""
     payloads: dict[str, bytes] = field(default_factory=dict)
     """Topic -> digest of the last payload."""
     refused: int = 0
@@ -66,7 +66,7 @@ class SensorInbox:
         self._clock = clock
         self._senses = {name: _SensorState(sense, aiomqtt.Wildcard(sense.topic)) for name, sense in settings.items()}
         self.refused: Counter[tuple[str, str]] = Counter()
-        """Payloads that said nothing, by sense and reason."""
+        """Payloads without a reading, by sense and reason."""
 
     @property
     def filters(self) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ class SensorInbox:
         return tuple(dict.fromkeys(sense.settings.topic for sense in self._senses.values()))
 
     def hear(self, topic: str, payload: bytes, kept: bool, received: datetime) -> bool:
-        """Take a message; whether something new waits now. Never raises for what it says."""
+        """Take a message; returns whether something new waits now. Never raises for a message's content."""
         try:
             named = aiomqtt.Topic(topic)
         except ValueError:  # no broker should let it through
@@ -113,7 +113,7 @@ class SensorInbox:
             one.refused, one.loud = 0, now + QUIET_SECONDS
 
     def due(self) -> list[Measurement]:
-        """What may be said now; it waits no longer."""
+        """Remove and return the readings that may be published now."""
         now, found = self._clock(), []
         for one in self._senses.values():
             if one.waiting is not None and now >= one.free:

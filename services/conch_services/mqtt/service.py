@@ -45,11 +45,11 @@ STATUS_SECONDS = 1.0
 LAST_SECONDS = 3.0
 """Time for the broker to acknowledge what is in hand when the run ends; the rest waits on the stream."""
 LOST_SECONDS, PATIENCE_SECONDS, END_SECONDS = 1.0, 5.0, 30.0
-"""At the end of a run: a broker that is away for so long, or acknowledges nothing for so long, is not waited for; and
-none is for longer than the last."""
+"""At the end of a run: a broker that is away for the first, or acknowledges nothing for the second, is not waited for;
+and none is for longer than the last."""
 BREAKS = 3
-"""A fact that is first in line when the connection breaks, so often in a row and with nothing acknowledged in between,
-is what breaks it: a broker of MQTT 3.1.1 answers so to what is too large for it."""
+"""Connections that break with the same event first in line, in a row and without an acknowledgement in between, after
+which that event is the cause: a broker of MQTT 3.1.1 reacts so to an event that is too large for it."""
 SOON_SECONDS = 2.0
 """A connection that breaks later than this did not break of what was sent first."""
 
@@ -99,7 +99,7 @@ class MqttService:
         """When the broker last acknowledged something, or something began to wait for it; when `handled` was asked."""
         self._breaks = 0
         self._forbidden: set[str] = set()
-        """Kinds of facts of which one was forbidden to us on this connection: it is said once."""
+        """Types of events that the broker refused on this connection: each is reported once."""
 
     def _waits(self, why: str) -> None:
         self._report(ConsumerWaits(consumer=self.name, why=why))
@@ -274,7 +274,8 @@ class MqttService:
     # -- the position ------------------------------------------------------------------------------------------------
 
     async def _saves(self, bus: Bus, over: asyncio.Event) -> None:
-        """Until `over`, and then once more. Never cut off in a write: the next would find its own as another's."""
+        """Save at intervals until `over`, and then once more. Never cancelled in a write: the next would find its own
+        as another's."""
         while not over.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(SAVE_SECONDS):
@@ -292,7 +293,7 @@ class MqttService:
 
 
 def _is_fact(arrived: ReceivedEvent) -> bool:
-    """Whether it is an event that stands on its own subject; of a kind that we do not know, by its envelope."""
+    """Whether it is an event on its own subject; an unknown type is checked by its envelope."""
     kind = type_of(arrived.subject)
     try:
         return arrived.event is not None

@@ -131,13 +131,13 @@ class BrokerClient(aiomqtt.Client):
         return found
 
     async def lost(self) -> str:
-        """Returns why once the connection is gone."""
+        """Wait until the connection is lost; returns why."""
         await asyncio.wait([self._end])
         return self._why
 
     async def leave(self) -> None:
-        """Close the connection in order: the broker does not say our last will."""
-        with contextlib.suppress(aiomqtt.MqttError):  # it is gone already, or does not answer
+        """Close the connection in order: the broker does not publish our last will."""
+        with contextlib.suppress(aiomqtt.MqttError):  # it is lost already, or does not answer
             await self.__aexit__(None, None, None)
 
     async def drop(self) -> None:
@@ -146,7 +146,7 @@ class BrokerClient(aiomqtt.Client):
         if line is not None:
             with contextlib.suppress(OSError):
                 line.shutdown(socket.SHUT_RDWR)
-            with contextlib.suppress(Exception):  # it tells of the end in many ways
+            with contextlib.suppress(Exception):  # it raises different errors at the end
                 self._client.loop_read()  # finds the end, and closes
         if self._end.done():
             self._end.exception()  # known

@@ -118,7 +118,7 @@ class OtlpExporter:
 
     def __enter__(self) -> OtlpExporter:
         for logger in _LOGGERS:
-            logger.disabled = True  # what they would say of every try is said here once, and in our lines
+            logger.disabled = True  # failures are logged here once, in our format
         return self
 
     def __exit__(self, *_: object) -> None:

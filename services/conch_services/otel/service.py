@@ -32,13 +32,13 @@ LAST_SECONDS = 3.0
 """Time for the endpoint to take what is in hand when the run ends."""
 POLL_SECONDS = 0.05
 QUEUE_BYTES = 32 * 2**20
-"""What waits for the endpoint, as JSON; beyond, the oldest is dropped, and that is said."""
+"""Size limit of the queue, as JSON; beyond, the oldest is dropped, and that is reported."""
 
 
 class ExportQueue:
     """A bounded queue of what is to be sent, the oldest first.
 
-    Not the SDK's BatchSpanProcessor and BatchLogRecordProcessor (1.45 was looked at): they take a batch out of their
+    Not the SDK's BatchSpanProcessor and BatchLogRecordProcessor (1.45 was evaluated): they take a batch out of their
     queue before they export it, so a batch that the endpoint did not take is lost; their queues are bounded by count,
     not by bytes; and their shutdown waits for an endpoint that hangs.
     """
@@ -120,7 +120,7 @@ class OtelService:
         return False
 
     async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
-        """Until `stop`; then what is there is sent, within LAST_SECONDS. Cancelled, it lets go at once.
+        """Read events until `stop`; then what waits is sent, within LAST_SECONDS. Cancelled, it ends at once.
 
         Raises BusError when the bus refuses the reading.
         """
@@ -196,7 +196,7 @@ class OtelService:
             await self._exporter.send_evaluations([one for one in batch if isinstance(one, ScoreEvent)])
 
     async def _read_rest(self, subscription: StreamSubscription) -> None:
-        """What the bus has brought already, and the cycles that have acted, as far as they are known."""
+        """Take what has arrived already, and the cycles that have acted, as far as they are known."""
         while not subscription.level:
             for one in await subscription.get(BATCH):
                 self._take(one)
@@ -214,7 +214,7 @@ class OtelService:
             log.warning("otel.left", unsent=len(self._waiting), why=self._trouble or "the endpoint did not take it")
         log.info("otel.stopped", dropped=self._dropped, **vars(self.tally))
 
-    # -- what is said of the endpoint --------------------------------------------------------------------------------
+    # -- reports about the endpoint ----------------------------------------------------------------------------------
 
     def _in_trouble(self, why: str) -> None:
         if not self._trouble:

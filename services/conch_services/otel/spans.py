@@ -127,7 +127,7 @@ class TraceBuilder:
         return []
 
     def rest(self) -> list[CycleSpan | ScoreEvent]:
-        """The cycles that have acted and are not over, as far as they are known. They are forgotten."""
+        """The spans of open cycles that have acted, with what is known. The cycles are forgotten."""
         roots: list[CycleSpan | ScoreEvent] = [cycle.root for cycle in self._open.values() if cycle.root is not None]
         self._open.clear()
         return roots

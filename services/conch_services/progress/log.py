@@ -26,7 +26,7 @@ log = get_logger(__name__)
 
 FILE, BEFORE = "rewards.jsonl", "rewards.1.jsonl"
 MOST_BYTES: Final = 4 * 1024 * 1024
-"""Of one log; a longer one makes way, and the one before it goes."""
+"""Size limit of one log; a longer one is rotated, and the one before it removed."""
 MOST_EPISODES: Final = 100
 """Logs of one agent; the one written longest ago goes first."""
 _KNOWN: Final = 256
@@ -46,11 +46,11 @@ class EpisodeLogs:
     def __init__(self, home: Path, report: Callable[[ConsumerReport], None]) -> None:
         self._home, self._report = Home(home), report
         self._last: dict[Path, int] = {}
-        """Directory -> the last step that stands in its log; −1: none."""
+        """Directory -> the last step in its log; −1: none."""
         self._troubled: set[Path] = set()
 
     def write(self, agent: str, row: EpisodeLogRow) -> None:
-        """Append `row` to its episode's log, unless that step or a later one stands there. Never raises OSError."""
+        """Append `row` to its episode's log, unless that step or a later one is there. Never raises OSError."""
         directory = self._home.agent_dir(agent) / "episodes" / _directory(row.episode)
         try:
             if row.step <= self._last_step(directory):

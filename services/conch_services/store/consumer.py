@@ -46,8 +46,8 @@ Put = Callable[[list[tuple[int, Event]], int], tuple[ExperienceRecorded, ...]]
 BATCH = 2000
 """Facts to a transaction, at most."""
 SETTLE_SECONDS = 1.0
-"""Time between two tidyings of the outbox, and between two words of how far it is; a crash says at most this much
-again, under the same ids."""
+"""Seconds between two cleanups of the outbox, and between two reports of the position; after a crash at most this much
+is published again, under the same ids."""
 
 SPEC = ConsumerSpec("store", "1", FACTS, lambda _: None, emits=(ExperienceRecorded,))
 
@@ -70,11 +70,11 @@ class StoreService:
         self._working = asyncio.Lock()
         self._subscription: StreamSubscription | None = None
         self._is_level = asyncio.Event()
-        """Set once what stood on the stream at the start is joined: from then on, acts are recorded as they come."""
+        """Set once the stream as of the start is joined: from then on, acts are recorded as they come."""
 
     @property
     def handled(self) -> int:
-        """Everything up to this sequence is joined, and what was recorded is said."""
+        """Everything up to this sequence is joined, and what was recorded is published."""
         if self._subscription is None or self._subscription.given > self._handled:
             return self._handled
         return self._subscription.seen
@@ -91,7 +91,9 @@ class StoreService:
         try:
             stream = await bus.state()
             await self._in_thread(self._store.set_epoch, stream.epoch)
-            if self._store.position() > stream.last:  # the stream was restored: what comes now is not what was read
+            if (
+                self._store.position() > stream.last
+            ):  # the stream was restored: the next events differ from those that were read
                 log.error("store.taken_back", position=self._store.position(), last=stream.last)
                 await self._in_thread(self._store.set_position, stream.last)
             await self._report_the_unsaid()
@@ -113,7 +115,7 @@ class StoreService:
             await self._in_thread(self._store.close)
 
     async def retry_alone(self, bus: Bus, seq: int) -> None:
-        """Join the event of a dead letter after all; for a store that does not run. Raises what is wrong with it."""
+        """Join the event of a dead letter, for a store that does not run. Raises what is wrong with it."""
         self._bus = bus
         self._store = await asyncio.to_thread(SqliteStore, self._path)
         try:
@@ -167,14 +169,14 @@ class StoreService:
             await asyncio.gather(*left, return_exceptions=True)
 
     def _patience(self) -> float:
-        """Seconds until something is due: a deadline, pruning, the tidying of the outbox, a word of how far it is."""
+        """Seconds until something is due: a deadline, pruning, the outbox's cleanup, a report of the position."""
         seconds = (self._due - datetime.now(UTC)).total_seconds() if self._due is not None else 60.0
         seconds = min(seconds, self._pruning.patience())
         return max(0.0, min(seconds, SETTLE_SECONDS if self._said or self.handled > self._told else 60.0))
 
     async def _catch_up(self, end: int, stop: asyncio.Event) -> None:
-        """Join what stands on the stream up to `end` with the experiences that stand there too, before anything is
-        recorded: a store that is made anew, or put back from a copy, goes on with the revisions that were said."""
+        """Join the stream up to `end`, together with the experiences on it, before anything is recorded: a store that
+        is made anew, or restored from a copy, continues the published revisions."""
         after = self._store.position()
         if after >= end:
             return
@@ -197,7 +199,7 @@ class StoreService:
                         return
         if batch:
             await self._join(batch, self._caught_up)
-        if unread > 0:  # the server passes over what it cannot read, without a word
+        if unread > 0:  # the server skips what it cannot read, without an error
             sentence = f"{unread} events of the stream behind {after} are damaged and could not be joined"
             log.error("store.stream_damaged", why=sentence)
             self._report(ConsumerNote(consumer=self.name, note=sentence))
@@ -260,9 +262,10 @@ class StoreService:
         return recorded
 
     async def _report_on(self, recorded: Sequence[ExperienceRecorded], upto: int | None = None) -> None:
-        """Say these behind what is being said, and do not wait for it; up to `upto` all is handled then.
+        """Publish these behind those in progress, and do not wait for it; up to `upto` all is handled then.
 
-        Waits for what is being said: so at most two transactions are ahead of the stream. Raises what saying it raised.
+        Waits for the publication in progress: so at most two transactions are ahead of the stream. Raises what
+        publishing raised.
         """
         if self._saying is not None:
             await self._saying
@@ -289,7 +292,7 @@ class StoreService:
         await report_position(self._bus, self.name, FACTS, self._told)
 
     async def _report_the_unsaid(self) -> None:
-        """The outbox of the run before; what stands on the stream already is not said twice."""
+        """Publish the outbox of the earlier run; what is on the stream already is not published twice."""
         while unsaid := await self._in_thread(self._store.unpublished):
             there = await self._on_stream({experience.id for experience in unsaid})
             await self._say([experience for experience in unsaid if experience.id not in there])

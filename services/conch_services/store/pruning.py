@@ -16,15 +16,15 @@ log = get_logger(__name__)
 ROUND_SECONDS = 10.0
 """Time between two looks for what is beyond the bounds."""
 BUSY_SECONDS = 0.25
-"""Longest time that joining holds up a step of pruning: a step takes some 20 ms, so joining loses a tenth at most."""
+"""Longest time that joining delays a step of pruning: a step takes some 20 ms, so joining loses a tenth at most."""
 IDLE_SECONDS = 0.02
-"""Time in which a fact may come before an idle store takes the next step."""
+"""Time for an event to come before an idle store takes the next step."""
 DISK_SECONDS = 60.0
 """Time between two looks at the disk."""
 
 
 def retention(settings: Settings) -> RetentionLimits | None:
-    """What `store.keep` says; None: everything is kept."""
+    """The limits of `store.keep`; None: everything is kept."""
     keep = settings.store.keep
     if keep.days is None and keep.gib is None:
         return None

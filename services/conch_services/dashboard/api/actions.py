@@ -85,7 +85,7 @@ class NewGoal(_RequestBody):
 
 
 class DroppedGoal(_RequestBody):
-    """The goal to give up."""
+    """The goal to drop."""
 
     goal: Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
@@ -178,12 +178,12 @@ async def _handed(
     body: dict[str, Any],
     otherwise: Callable[[], Awaitable[Event]] | None = None,
 ) -> dict[str, Any]:
-    """The agent's reply, or `{}` where it does not run. Answers 404 for an agent that is not there, 409 for one that
-    does not run or says no, 503 for one that does not answer."""
+    """The agent's reply, or `{}` where it does not run. Answers 404 for an unknown agent, 409 for one that does not run
+    or refuses, 503 for one that does not answer."""
     name = await the_agent(world, agent)
     run = world.home.running()
     if otherwise is None and (run is None or name not in run.agents):
-        world.bus  # noqa: B018 - where there is none, that is said
+        world.bus  # noqa: B018 - raises where there is none
         raise HTTPException(409, f"The agent {name} does not run: conch run starts it.")
     return await handed_over(world.bus, world.home, name, verb, body, otherwise)
 
@@ -213,7 +213,7 @@ async def _scored(world: DashboardContext, agent: str | None, cycle: int, value:
         raise HTTPException(409, f"rewards.parts.{APPROVAL}.range leaves out {value:g}: nothing was scored.")
     number = next_number(versions)
     if _is_said(whole, value, why):
-        number -= 1  # it stands there, and is joined: the same click once more
+        number -= 1  # it is on the stream, and joined: the same click once more
         said = said_score(act, APPROVAL, value, why, limits, number)
     else:
         said = await publish_score(world.bus, act, APPROVAL, value, why, limits, number)

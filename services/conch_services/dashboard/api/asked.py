@@ -82,7 +82,7 @@ def answer(shown: Any) -> Response:
 
 
 async def known_agents(world: DashboardContext) -> tuple[str, ...]:
-    """Names of those that act or have acted, sorted; of a new home, the one of the settings."""
+    """Names of the agents that act or have acted, sorted; of a new home, the one of the settings."""
     run = world.home.running()
     try:
         acted = await world.read(lambda reader: reader.agents())

@@ -32,7 +32,7 @@ COLUMNS: Final = (
     "output",
 )
 _FORMULA: Final = tuple("=+-@\uff1d\uff0b\uff0d\uff20\t\r")
-"""What a cell begins with that a spreadsheet takes for more than text; to some a sign in its wide form too."""
+"""First characters of a cell that a spreadsheet takes for a formula; some also take the full-width forms."""
 
 _CSV: Final[Any] = {200: {"description": "A header, then a row for each cycle.", "content": {"text/csv": {}}}}
 _LINES: Final[Any] = {
@@ -61,7 +61,7 @@ async def _sent(
     kind: str,
     name: str,
 ) -> Response:
-    """The file, its first page read before anything is answered: what is wrong with the store is said in time."""
+    """The file, with its first page read before the response starts: a store's error still becomes a status."""
     first = await world.read(partial(_page, agent, filters, None))
 
     async def pages() -> AsyncIterator[bytes]:
@@ -107,7 +107,7 @@ def _line(cells: Sequence[object]) -> bytes:
 
 
 def cell(value: object) -> object:
-    """What stands in a cell: numbers as they are, texts made safe for terminals and spreadsheets."""
+    """The content of a cell: numbers as they are, texts made safe for terminals and spreadsheets."""
     if not isinstance(value, str):
         return value
     text = safe_text(value)

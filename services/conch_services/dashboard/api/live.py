@@ -77,7 +77,7 @@ async def bus(world: TheWorld) -> Response:
 
 @router.get("/metrics", response_model=MetricsAt, responses=responses())
 async def metrics(world: TheWorld) -> Response:
-    """Where the figures of the run are scraped: another port, without a token."""
+    """The address at which the run's metrics are scraped: another port, without a token."""
     run = world.home.running()
     return document(MetricsAt(url=run.metrics if run is not None else None))
 

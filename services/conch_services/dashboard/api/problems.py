@@ -47,7 +47,7 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    """What the agent, a consumer or a rule of ours says no to; or what cannot be asked now."""
+    """The response to a refusal by the agent, a consumer or a rule of ours; or to a request that is impossible now."""
     assert isinstance(error, ConchError)
     detail = safe_text(str(error), one_line=True)
     if isinstance(error, BusError | StoreError) and not isinstance(error, FencedError):

@@ -60,7 +60,7 @@ class BusWatch:
         self._ends: deque[tuple[float, int]] = deque()
 
     def rate(self, last: int) -> float | None:
-        """Events a second that the stream took in the last minute, or since it was first looked at; None: at first."""
+        """Events per second over the last minute, or since the first look; None at first."""
         now = time.monotonic()
         if self._ends and self._ends[-1][1] > last:
             self._ends.clear()
@@ -72,7 +72,7 @@ class BusWatch:
 
 
 async def bus(request: Request) -> Response:
-    """What the bus says of itself, drawn again every two seconds."""
+    """The figures of the bus, drawn again every two seconds."""
     world: DashboardContext = request.app.state.world
     found = await asked(kept(request, "bus", FRESH_SECONDS).get("bus", lambda: _found(world, _watching(request))))
     template = "bus_now.html" if "hx-request" in request.headers else "bus.html"

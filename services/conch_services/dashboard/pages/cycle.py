@@ -93,7 +93,7 @@ def look(reader: ExperienceReader, agent: str, number: int) -> CycleHistory:
 
 
 def broken(reader: ExperienceReader, agent: str, marks: Sequence[Mark]) -> Iterator[MarkProblem]:
-    """What does not hold of these marks: their hashes, their links, and what each says of the mark before it."""
+    """The problems of these marks: their hashes, their links, and their references to the mark before."""
     own = {mark.sequence for mark in marks}
     chain = Verification(agent)
     for mark in sorted([*marks, *_before(reader, agent, own)], key=lambda one: one.sequence):
@@ -102,7 +102,7 @@ def broken(reader: ExperienceReader, agent: str, marks: Sequence[Mark]) -> Itera
 
 
 def _before(reader: ExperienceReader, agent: str, own: set[int]) -> Iterator[Mark]:
-    """The marks that stand right before these, but for these themselves."""
+    """The marks right before these, without these themselves."""
     wanted = {sequence - 1 for sequence in own if sequence > 0} - own
     if not wanted:
         return
@@ -144,7 +144,7 @@ async def _unknown(request: Request, number: int, why: str, found: CycleHistory 
 
 
 def story(found: CycleHistory) -> dict[str, Any]:
-    """What the template tells, of an experience or of an act that waits for its scores."""
+    """The template's variables, for an experience or for an act that waits for its scores."""
     experience = found.experience
     told = experience or found.act
     assert told is not None
@@ -199,7 +199,7 @@ def _whole(told: ExperienceRecorded | ActionTaken, what: str, marks: Sequence[Ma
 
 
 async def policy(request: Request) -> Response:
-    """What the policy of `?digest=` stands for, as a piece of the page: mind, model, and its system prompt."""
+    """The policy with `?digest=`, as a fragment of the page: mind, model, and its system prompt."""
     world: DashboardContext = request.app.state.world
     agent, digest = await agent_of(request), request.query_params.get("digest", "")
     found = await asked(policy_set(world, agent, digest))
@@ -208,7 +208,7 @@ async def policy(request: Request) -> Response:
 
 
 async def policy_set(world: DashboardContext, agent: str, digest: str) -> PolicySet | None:
-    """The fact that says what a policy's digest stands for; None where the stream has it no more. Raises BusError."""
+    """The event with the policy of a digest; None where it was trimmed. Raises BusError."""
     subject = subject_filter(PolicySet, agent)
     newest = await world.bus.last(subject)
     if newest is not None and (held := _policy(newest.data, digest)) is not None:

@@ -24,7 +24,7 @@ ROWS = 50
 TOOLS_OF = 1000
 """The form offers the tools of this many last cycles."""
 DEEPEST = 40
-"""Pages that the way back remembers; beyond, it ends at the newest."""
+"""Pages in the history of the back link; beyond, it leads to the newest."""
 
 OUTCOMES: Final[tuple[str, ...]] = get_args(OutcomeStatus)
 KINDS: Final[tuple[str, ...]] = get_args(ActionKind)
@@ -48,7 +48,7 @@ class CyclePage:
 
 
 async def cycles(request: Request) -> Response:
-    """A page of the cycles that the query lets through; what in the query cannot be is said, and left out."""
+    """A page of the cycles that match the query; invalid parts of the query are reported and ignored."""
     world: DashboardContext = request.app.state.world
     agent = await agent_of(request)
     filters, given, wrong = filters_of(request.query_params)

@@ -137,7 +137,7 @@ async def active_goals(request: Request, agent: str) -> QueryResult[list[dict[st
 def _listed(
     told: QueryResult[dict[str, GoalHistory]], checks: Sequence[tuple[int, Sequence[ShownCheck]]]
 ) -> list[dict[str, Any]]:
-    """The goals, the newest first, with the best that their checks have measured in these cycles."""
+    """The goals, the newest first, with the best result of their checks in these cycles."""
     best: dict[str, float] = {}
     known = dict(told.found or {})
     for _, said in checks:

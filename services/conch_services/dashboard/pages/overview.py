@@ -24,7 +24,7 @@ from conch_services.dashboard.talk import Conversation, talk_of
 from conch_services.dashboard.world import DashboardContext
 
 SHOWN = 400
-"""Cycles that the figures and charts are of; a browser keeps no more of them."""
+"""Cycles in the figures and charts; a browser keeps no more of them."""
 DISTRIBUTION = 200
 """Of these, the last ones that the action distribution is of."""
 ROWS = 25

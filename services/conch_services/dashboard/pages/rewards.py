@@ -44,7 +44,7 @@ class RewardFigures:
     rows: tuple[dict[str, Any], ...]
     """As `conch reward list --json` has them, with `share`, `bit`, `strip`."""
     count: int
-    """Cycles that there were to look at."""
+    """Number of cycles that were read."""
     mean: float | None
     deviation: float | None
     coverage: float | None

@@ -64,14 +64,14 @@ async def settings(request: Request) -> Response:
 
 
 async def doctor(request: Request) -> Response:
-    """Everything that `conch doctor` looks at, looked at now."""
+    """The findings of `conch doctor`, checked now."""
     world: DashboardContext = request.app.state.world
     found = await asked(kept(request, "doctor", AGAIN_SECONDS).get("all", lambda: _checked(world)))
     return await page(request, "doctor.html", {"findings": found.found or (), "why": found.why})
 
 
 def _in_force(world: DashboardContext, run: RunInfo | None) -> Config:
-    """Raises ConfigError, where what stands in the file now cannot be."""
+    """Raises ConfigError where the file's present content is invalid."""
     file = run.config if run is not None else None
     return config_in_force(world.settings, read(Path(file) if file else None, world.home, {}))
 
@@ -90,7 +90,7 @@ def _groups(shown: Config) -> list[tuple[str, str, list[dict[str, Any]]]]:
 
 
 def _section(path: KeyPath) -> str:
-    """Empty for what stands in none; goals are shown as one of their own."""
+    """The section of a key; empty for a key without one. Goals are a section of their own."""
     return str(path[0]) if len(path) > 1 or path[0] == "goals" else ""
 
 

@@ -21,10 +21,10 @@ from conch_services.dashboard.pages.cycle import shown
 from conch_services.dashboard.world import DashboardContext
 
 LAST = 1000
-"""Cycles that are looked at."""
+"""Cycles that are read."""
 FRESH_SECONDS = 2.0
 MOST_DRAWN = 8
-"""Policies that have a line of their own, those that acted last."""
+"""Policies with a line of their own, those that acted last."""
 MOST_LISTED = 50
 MEMORY = "reflex.npz"
 """File of the agent's folder in which the reflex mind keeps what it learnt."""
@@ -76,7 +76,7 @@ async def _policies(world: DashboardContext, agent: str) -> dict[str, PolicySet]
 
 
 async def policies_of(bus: Bus, agent: str) -> dict[str, PolicySet]:
-    """By digest, what the stream still says of an agent's policies, each as it was set last. Raises BusError."""
+    """By digest, an agent's policies that are still on the stream, each as it was set last. Raises BusError."""
     found: dict[str, PolicySet] = {}
     async for delivery in bus.read([subject_filter(PolicySet, agent)]):
         try:

@@ -60,7 +60,7 @@ async def witness(request: Request) -> Response:
 
 
 async def verdict(request: Request) -> Response:
-    """How the chain was found: for a page that waits for it. Posted to, it is looked at now."""
+    """The result of the last verification: for a page that waits for it. A POST begins a new one."""
     agent = await agent_of(request)
     found = await asked(request.app.state.world.read(lambda reader: reader.last_mark(agent)))
     check = request.app.state.checks.of(agent)

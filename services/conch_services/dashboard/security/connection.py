@@ -15,7 +15,7 @@ HEAD_SECONDS = 10.0
 
 
 UNREAD_SECONDS = 30.0
-"""For so long nothing of what was answered is taken; then the connection is cut."""
+"""Seconds without progress in sending a response, after which the connection is closed."""
 
 
 class TimedHttpProtocol(H11Protocol):

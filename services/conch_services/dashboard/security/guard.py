@@ -32,7 +32,7 @@ BODY_SECONDS = 10.0
 MOST_PATH = 2000
 """Longest path that a login redirects to, in characters."""
 HEALTH = frozenset({"/healthz", "/readyz"})
-"""What tells nothing but that it is there."""
+"""Paths that only say that the server is there."""
 LOGIN, LOGOUT = "/login", "/logout"
 ONCE = ("host", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-purpose", "authorization")
 """Headers that decide on access: of two that differ, one would be ignored."""
@@ -188,7 +188,7 @@ class RequestGuard:
         return refusal(LOGIN, 401, refusals.WRONG, form=onward)
 
     async def _logout(self, scope: Scope) -> Response | None:
-        """What the button sends: each session that came with it ends. None: it is another request."""
+        """Log out: each session in the request ends. None: it is another request."""
         headers = Headers(scope=scope)
         if self._open or not prefix_of(scope) or scope["path"] != LOGOUT or scope["method"] != "POST":
             return None
@@ -246,7 +246,7 @@ def _onward(scope: Scope) -> str:
 
 
 def _way(scope: Scope) -> refusals.Way | None:
-    """What the page that refuses this request has the browser do, which may have a session that was not shown."""
+    """What a refusal's page makes the browser do, which may have a session that it did not send."""
     if not prefix_of(scope):
         return "resume"
     # A browser sends no cookie where a foreign page leads here, also on the way from a link.
@@ -254,7 +254,7 @@ def _way(scope: Scope) -> refusals.Way | None:
 
 
 def _local(place: str) -> str:
-    """`place` without a prefix, where it is a path of ours and no longer than MOST_PATH; else the overview."""
+    """`place` without a prefix, where it is a path of ours and no longer than MOST_PATH; else the overview's path."""
     path = f"/{re.sub('^/~[^/?]*', '', place).lstrip('/')}"
     plain = place.startswith("/") and len(place) <= MOST_PATH and place.isascii() and place.isprintable()
     return path if plain and "\\" not in place and path not in (LOGIN, LOGOUT) else "/"
@@ -285,7 +285,7 @@ async def _body(scope: Scope, receive: Receive) -> bytes | None:
 
 
 def _again(body: bytes | None, receive: Receive) -> Receive:
-    """What gives the application the body that was read, then what comes after it."""
+    """A `receive` that gives the application the body that was read, then what comes after it."""
     if body is None:
         return receive
     left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]

@@ -65,7 +65,7 @@ class PageNames:
     def comes_from_us(self, host: str, headers: Mapping[str, str]) -> bool:
         """Whether a request that changes something was sent by our own page, or by a program.
 
-        A browser says in one header or the other when it was another page; a program sends neither.
+        A browser reports another page in one header or the other; a program sends neither.
         """
         site, origin, host = headers.get("sec-fetch-site", "none"), headers.get("origin"), host.lower()
         if site not in ("same-origin", "none"):

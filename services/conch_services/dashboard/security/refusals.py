@@ -87,7 +87,7 @@ class Refusal(View):
 
 
 def is_for_programs(path: str) -> bool:
-    """Whether what is there is read by a program rather than looked at."""
+    """Whether the answer at this path is read by a program rather than by a person."""
     return path.startswith("/api/") or path in ("/api", "/live")
 
 

@@ -31,7 +31,8 @@ class Sessions:
         """Session -> set when it is ended; of sessions that a stream is open of."""
 
     def within(self, scope: Scope) -> Scope:
-        """A copy of the request, its path below the prefix, which `prefix_of` then says; "" of one that has another."""
+        """A copy of the request, with its path below the prefix, which `prefix_of` then returns; "" without one of
+        ours."""
         raw: bytes = scope["raw_path"]
         head, slash, rest = raw[1:].partition(b"/")
         if not same(f"/{head.decode('latin-1')}", self.prefix):
@@ -78,7 +79,7 @@ class Sessions:
 
 
 def prefix_of(scope: Scope) -> str:
-    """The prefix that this request stands under, which its links begin with; "" of one of a program's."""
+    """The prefix of this request's path, which its links begin with; "" for a program's request."""
     return str(scope["state"]["prefix"])
 
 

@@ -128,9 +128,8 @@ def service(
     """Declare a service: a class or function `(ServiceContext) -> Service`, for what is no function of one event.
 
     A service reads the shared subscription itself, stores its own position if it has one, and schedules its own work in
-    `run`; see
-    `conch.consumer.Service`. It is made anew each time it starts. The built-in ones are the store, the metrics, the
-    dashboard, OpenTelemetry and MQTT.
+    `run`; see `conch.consumer.Service`. It is made anew each time it starts. The built-in ones are the store, the
+    metrics, the dashboard, OpenTelemetry and MQTT.
 
     * `emits`: the events it publishes; `serves`: the subjects on which it answers requests. On a bus with users it may
       publish and answer nothing else.

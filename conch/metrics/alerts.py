@@ -1,4 +1,4 @@
-"""Alerting rules for Prometheus, one per failure: each message says what is wrong, where, and what to do."""
+"""Alerting rules for Prometheus, generated for the reward parts in force: what is wrong, where, and what to do."""
 
 from __future__ import annotations
 

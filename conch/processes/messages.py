@@ -1,9 +1,8 @@
 """Messages between the supervisor and its children over pipes: one JSON object a line, told apart by its `kind`.
 
 The supervisor writes to a child's stdin: first its start spec (`ChildStart`), then commands (`Command`). The child
-writes reports (`Report`) to its stdout.
-Both ends are of one version, so the messages may change with it. `run.json`, which other commands read, is in
-`conch.run_info`, a lower layer, as the home reads it.
+writes reports (`Report`) to its stdout. Both ends are of one version, so the messages may change with it. `run.json`,
+which other commands read, is in `conch.run_info`, a lower layer, as the home reads it.
 
 A plug-in is described by a type of a higher layer: `PluginT`.
 """

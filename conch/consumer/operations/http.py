@@ -1,8 +1,7 @@
 """A small HTTP server for scrapes and health checks: GET and HEAD, one request a connection, no body.
 
 Everything that a client could make large or slow is bounded: the head of a request, the time of an exchange, the
-connections.
-On loopback it answers only requests that name this machine in Host.
+connections. On loopback it answers only requests that name this machine in Host.
 
 uvicorn, which serves the dashboard, and the WSGI server of prometheus-client were looked at. Neither limits the time of
 an exchange nor makes room for a new connection when old ones say nothing; uvicorn adds 30 ms to the start of each

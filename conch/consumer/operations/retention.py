@@ -130,7 +130,7 @@ async def _read(bus: Bus, stream: StreamState, store: Path | None) -> dict[str, 
 
 
 async def _remembered(bus: Bus, stream: StreamState, agent: str, value: bytes) -> int:
-    """The sequence that an agent's checkpoint holds; 0 where it cannot be read, which the agent itself reports."""
+    """The sequence up to which an agent's checkpoint holds all its events; 0 where it cannot be read."""
     try:
         seq = Checkpoint.decode(value).position(stream)
     except ContractError:

@@ -23,7 +23,7 @@ Acted = tuple[int, str | None, float]
 
 @dataclass(frozen=True)
 class RewardSlope:
-    """The rise of the total in 100 cycles."""
+    """The learning progress: by how much the total rises in 100 cycles, with its 95 % interval."""
 
     value: float
     low: float

@@ -134,7 +134,7 @@ class RequestGuard:
         if self._open or self._is_known(scope, headers):
             scope["state"]["let_in"] = True
             return None
-        if path == LOGOUT and prefix_of(scope):  # the page after logging out: with a session this would be another page
+        if path == LOGOUT and prefix_of(scope):  # logged out: a valid session was let in above
             return refusal(path, 200, refusals.LOGGED_OUT, form="/", way="forget")
         challenge = {"WWW-Authenticate": "Bearer"} if is_for_programs(path) else None
         way = _way(scope) if method == "GET" else None

@@ -34,7 +34,7 @@ class PageNames:
     origins: frozenset[str]
     """Those of ui.origins."""
     by_number: bool
-    """Whether any IP address is ours: without a login there is no list of names."""
+    """Whether any IP address is accepted as Host: the page is open to other machines without a login."""
 
     @classmethod
     def of(cls, settings: UiSettings, port: int) -> PageNames:

@@ -103,7 +103,7 @@ def _names(one: Plugin) -> tuple[str, ...]:
 
 
 def _report(report: messages.ConsumerReport) -> None:
-    """What it waits for outside, or stumbled over; where it shows itself."""
+    """Print what the consumer waits for outside, its errors, and its address."""
     match report:
         case messages.PageServed():
             say(f"page {report.url} (conch ui --link prints a way in)")

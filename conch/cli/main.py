@@ -52,7 +52,7 @@ LIMITS = {
     errno.ENOSPC: ("there is no room left on the device", "make room"),
     errno.EFBIG: ("a file would be larger than the limit", "raise it (ulimit -f)"),
 }
-"""What a limit of the system is called, and what to do."""
+"""The name of each limit of the system, and what to do."""
 
 
 def make_app() -> App:

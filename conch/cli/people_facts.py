@@ -79,7 +79,7 @@ def several(names: Sequence[str]) -> UsageError:
 async def following(
     bus: Bus, filters: Sequence[str], *, after: int, home: Home | None
 ) -> AsyncGenerator[Sequence[Delivery], None]:
-    """Events as they come, those behind `after` first; until the home's run ends, without a home for ever."""
+    """Events as they come, those behind `after` first; until the home's run ends, without a home endlessly."""
     async with bus.follow(filters, after=after) as reader:
         getting: asyncio.Future[Sequence[Delivery]] = asyncio.ensure_future(reader.get())
         try:

@@ -40,7 +40,7 @@ def counting() -> Iterator[Progress]:
 
 @contextmanager
 def moving() -> Iterator[Told]:
-    """Gives `told("packing CONCH", done, whole)`, which draws a bar for each text that it is given, in bytes."""
+    """Gives `told("packing CONCH", done, whole)`, in bytes, which draws a bar for each text that it is given."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
     from rich.progress import TimeRemainingColumn as Remaining

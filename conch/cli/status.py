@@ -245,7 +245,7 @@ class _StatusSection:
         return len(self) - 1
 
     def shorten(self) -> None:
-        """By its last thing; or where that is the only one, by that one's last line."""
+        """Remove the last entry; or where that is the only one, its last line."""
         if len(self._things) > 1:
             self._things.pop()
             self._left_out += 1

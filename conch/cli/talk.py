@@ -59,7 +59,7 @@ async def tell(text: str, /, *, wait: float = 0.0, agent: AgentName = None, comm
 
 
 async def _end(common: CommonOptions) -> int:
-    """Where the stream ends now."""
+    """The stream's last sequence."""
     async with open_bus(common.existing(), common.settings()) as bus:
         return (await bus.state()).last
 

@@ -53,7 +53,7 @@ def ui(
 
 
 def _running(home: Home) -> str:
-    """Where the page of this home is. Raises BusUnreachableError where there is none."""
+    """The address of this home's page. Raises BusUnreachableError where there is none."""
     run = home.running()
     address = (run.ui if run is not None else None) or LoginTokens(home).shown()
     if address is None:

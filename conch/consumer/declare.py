@@ -231,7 +231,7 @@ Declared = DeclaredRule | ConsumerDeclaration | ServiceDeclaration
 
 
 def spec_of(thing: object) -> Declared | None:
-    """What `thing` was declared as, or None."""
+    """The declaration that `thing` carries, or None."""
     found = declaration_of(thing)
     return found if isinstance(found, DeclaredRule | ConsumerDeclaration | ServiceDeclaration) else None
 

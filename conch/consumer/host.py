@@ -31,11 +31,11 @@ class HostedConsumer:
     down: str = ""
     """Why it was left down."""
     worker: RuleWorker | None = None
-    """Of a rule: the process that it scores in."""
+    """For a rule: the process that it scores in."""
 
 
 Beside = Callable[[asyncio.TaskGroup], Coroutine[Any, Any, None]]
-"""What is done beside the consumers, in their group."""
+"""A coroutine that runs beside the consumers, in their task group."""
 
 
 async def host(

@@ -28,7 +28,7 @@ def expected_parts(settings: Settings, plugins: Discovery) -> tuple[Part, ...]:
 
 
 def asked_weights(settings: Settings, plugins: Discovery) -> dict[str, float]:
-    """What each part that is not built in asks for."""
+    """The weight that each part that is not built in asks for."""
     return {rule.name: rule.weight for rule in added_rules(settings, plugins)}
 
 

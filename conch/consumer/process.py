@@ -160,7 +160,7 @@ async def live(child: ChildProcessLink[messages.ConsumersStart[PluginRow]]) -> N
 
 
 def _names(child: ChildProcessLink[messages.ConsumersStart[PluginRow]]) -> list[str]:
-    """What runs here, as the others know it."""
+    """Names of the consumers that run here."""
     return [*child.spec.builtin, *(described.consumer for described in child.spec.plugins)]
 
 

@@ -34,7 +34,7 @@ class ServiceContext:
     it. None: not the first start of these consumers in the run, or no run; the service then begins at the end of the
     stream."""
     instance: str = ""
-    """Which one this is, of a consumer declared with `instances`; "" of any other."""
+    """The key of this instance, for a consumer declared with `instances`; else ""."""
 
 
 class Service(Protocol):
@@ -44,7 +44,7 @@ class Service(Protocol):
 
     @property
     def tally(self) -> ConsumerCounts:
-        """What it has counted since it started."""
+        """Its counts since it started."""
         ...
 
     async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
@@ -104,7 +104,7 @@ class ExporterService(Protocol):
 
     @property
     def address(self) -> str | None:
-        """Where it listens, once it does."""
+        """The address at which it listens, once it does."""
         ...
 
 
@@ -121,7 +121,7 @@ class DisplayService(Protocol):
         ...
 
     async def show(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
-        """Have what is shown follow this bus until `stop` is set. Raises BusError when it refuses the reading."""
+        """Show this bus until `stop` is set. Raises BusError when it refuses the reading."""
         ...
 
     def say(self, state: str) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from conch.consumer.service import ServiceContext
 
 Facts = Event | Sequence[Event] | None
-"""What a consumer returns: the facts that follow."""
+"""The return value of a consumer: the facts that follow."""
 
 Handle = Callable[..., Any]
 """`(event) -> Facts`, sync or async; of a fold `(state, event) -> (state, Facts)`, pure (async: a rule's process

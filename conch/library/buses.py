@@ -64,7 +64,7 @@ class LocalBus(JetStreamBus):
     url: str
     """The server's address, for other programs of this machine."""
     token: str
-    """What they sign in with."""
+    """The token for connections to it."""
 
 
 @asynccontextmanager

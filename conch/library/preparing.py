@@ -34,9 +34,9 @@ class Prepared:
     found: Discovery
     values: Values
     born: int
-    """Where the stream ended before anything of this run was published."""
+    """The end of the stream before anything of this run was published."""
     began: int
-    """Where it ended when the agent could begin."""
+    """The end of the stream when the agent could begin."""
 
 
 @dataclass(frozen=True)

@@ -54,14 +54,14 @@ ALARMS: Final[Mapping[AlarmKind, tuple[str, str]]] = {
         "train on nothing since then, and compare conch reward show of the component that pays most with the cycles",
     ),
 }
-"""What each alarm of the watchers means, and what to do. Dominance is not among them: `ConchComponentDominates`, which
-names the component."""
+"""The meaning of each alarm of the watchers, and what to do. Dominance is not among them: `ConchComponentDominates`,
+which names the component."""
 
 
 def alert_rules(
     settings: Settings, parts: Sequence[Part], needs: Mapping[str, NeedSettings]
 ) -> Iterator[dict[str, Any]]:
-    """As Prometheus reads them. `parts`: the weight set; `needs`: by name."""
+    """The rules in Prometheus's format. `parts`: the weight set; `needs`: by name."""
     yield _alert(
         "ConchNotScraped",
         "absent(conch_build_info)",
@@ -204,12 +204,12 @@ def _width(parts: Sequence[Part]) -> float:
 
 
 def _label(name: str) -> str:
-    """The component's label as the metrics have it."""
+    """`name` as the value of a metric's label."""
     return safe_text(name[:LONGEST_LABEL], one_line=True)
 
 
 def _template(text: str) -> str:
-    """What Prometheus makes this text of: labels of a rule are templates."""
+    """The text with its braces escaped: labels of a rule are templates."""
     return text.replace("{{", '{{ "{{" }}')
 
 

@@ -14,7 +14,7 @@ from conch.consumer.plugins.discover import Discovery
 NAMES: Final = ("conch-agent", "conch-rewards", "conch-bus", "conch-fleet")
 REWARDS = "conch-rewards"
 PANELS_A_ROW, WIDTH, HEIGHT = 2, 12, 8
-"""Of the panels of components, in Grafana's grid of 24 columns."""
+"""Layout of the panels of components, in Grafana's grid of 24 columns."""
 COMPONENT = "COMPONENT"
 """Placeholder of the component's name in the panel's template; names are small letters, digits, `_` and `-`."""
 

@@ -22,7 +22,7 @@ log = get_logger(__name__)
 FATAL_REPORTED = 70
 """Exit status of a child that has reported why it cannot go on."""
 HEARTBEAT_SECONDS = 2.0
-"""Between two lines by which the supervisor knows that the event loop of a child runs."""
+"""Seconds between two heartbeats, by which the supervisor knows that the event loop of a child runs."""
 BUS_SECONDS = 600.0
 """Time that a child waits for the bus as it starts. The supervisor checks the bus itself: it reports that the bus is
 away, and ends the run where its own server does not come back."""
@@ -42,7 +42,7 @@ class ChildProcessLink(Generic[StartT]):
         self.spec = spec
         self.settings, self.home, self.access = spec.settings, spec.home, spec.access
         self._handlers: dict[str, Callable[[bytes], None]] = {}
-        """What to do with the line of a command, by its kind."""
+        """Handlers of commands, by the command's kind."""
         self._unread = early
         self._early: dict[str, bytes] = {}
         """Lines of commands that came before there was a handler, the newest of each kind."""
@@ -69,7 +69,7 @@ class ChildProcessLink(Generic[StartT]):
         write_report(report)
 
     async def beat(self) -> None:
-        """Report that the event loop runs, for ever. A supervisor that does not read is not waited for."""
+        """Report that the event loop runs; never returns. A supervisor that does not read is not waited for."""
         while True:
             if select.select([], [sys.stdout], [], 0)[1]:
                 self.report(messages.Heartbeat())
@@ -129,7 +129,8 @@ def run_child(name: str, start: type[StartT], live: Callable[[ChildProcessLink[S
 
 
 def _collect_seldom() -> None:
-    """What becomes of an event lives short and holds no circle: to look for circles took a quarter of the time."""
+    """Make the cyclic garbage collector rare: events are short-lived without cycles, and it took a quarter of the
+    time."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
 
@@ -144,7 +145,7 @@ def run_loop(main: Coroutine[Any, Any, None]) -> None:
 
 
 def innermost(error: BaseException) -> BaseException:
-    """What a TaskGroup failed of."""
+    """The exception that made a TaskGroup fail."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -56,15 +56,15 @@ class AgentStart(PipeMessage):
     name: str
     agentuid: str
     beyond: int = 0
-    """What the store has joined of it lies below this cycle."""
+    """All cycles that the store has joined are below this one."""
     born: int | None = None
     """No event up to this sequence is its own; None: that is not known."""
     begun: AgentBegun | None = None
-    """Of an earlier start in this run; None: this is the first."""
+    """The agent's earlier start in this run; None: this is the first."""
 
 
 class AgentsSpec(PipeMessage):
-    """Which agents a process makes, and what they share."""
+    """The agents that a process makes, and what they share."""
 
     cycles: int | None
     """How many more cycles each agent does; None: until it is stopped."""
@@ -72,7 +72,7 @@ class AgentsSpec(PipeMessage):
     resting: dict[str, str]
     """UUID by name of the home's agents that do not act in this run."""
     workspace: LocalPath
-    """Of the only agent; of several, the directory that holds theirs."""
+    """The directory of the only agent; with several, the directory that holds theirs."""
     alone: bool
     """Whether the run has one agent."""
     values: Values
@@ -97,7 +97,7 @@ class ConsumersStart(ChildStart, Generic[PluginT]):
     reloads: bool = False
     """Whether its rules may change while it runs: `ChangeRules`."""
     since: int | None = None
-    """Where the stream ended when the run began; None: a later start, which goes on from the end."""
+    """The end of the stream when the run began; None: a later start, which goes on from the end."""
 
 
 class StopCommand(PipeMessage):
@@ -130,7 +130,7 @@ class ShowPluginMetrics(PipeMessage):
 
 
 Command = StopCommand | FinishCommand | ShowPluginMetrics | ChangeRules[Any]
-"""What the supervisor writes to a child's stdin after its start spec."""
+"""The messages that the supervisor writes to a child's stdin after its start spec."""
 
 
 class Heartbeat(PipeMessage):
@@ -178,7 +178,7 @@ class MetricsServed(PipeMessage):
 
     kind: Literal["metrics_served"] = "metrics_served"
     url: str
-    """Of `/metrics`."""
+    """The URL of `/metrics`."""
 
 
 class PluginMetricsReported(PipeMessage):
@@ -232,9 +232,9 @@ class ConsumerDown(PipeMessage):
 ConsumerReport = (
     MetricsServed | PluginMetricsReported | PageServed | ConsumerWaits | ConsumerNote | ConsumerBroke | ConsumerDown
 )
-"""What the consumers of a process report, by `ServiceContext.report`."""
+"""The reports of a process's consumers, by `ServiceContext.report`."""
 Report = Heartbeat | WorkDone | ChildFailed | AgentBegun | AgentFailed | AgentWaits | ConsumerReport
-"""What a child writes to its stdout."""
+"""The messages that a child writes to its stdout."""
 _REPORTS: TypeAdapter[Report] = TypeAdapter(
     Annotated[Report, Field(discriminator="kind")], config=ConfigDict(defer_build=True)
 )

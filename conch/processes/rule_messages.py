@@ -31,9 +31,9 @@ class RuleInput(PipeMessage):
 
     kind: Literal["input"] = "input"
     state: str | None = None
-    """Of a rule with a state of its own: as JSON; None before the first act of an agent."""
+    """For a rule with a state of its own: as JSON; None before the first act of an agent."""
     acts: tuple[str, ...] = ()
-    """Of a rule with a window: earlier acts as JSON, oldest first."""
+    """For a rule with a window: earlier acts as JSON, oldest first."""
 
 
 class RuleLoaded(PipeMessage):
@@ -43,15 +43,15 @@ class RuleLoaded(PipeMessage):
 
 
 class RuleAnswered(PipeMessage):
-    """What the rule returned for an act."""
+    """The rule's result for an act."""
 
     kind: Literal["answered"] = "answered"
     id: str
-    """Of the act."""
+    """The act's id."""
     value: float | str | None
     """None: not applicable. A text: the description of a result that is no finite number."""
     state: str | None = None
-    """Of a rule with a state of its own: its state after the act, as JSON."""
+    """For a rule with a state of its own: its state after the act, as JSON."""
 
 
 class RuleFailed(PipeMessage):
@@ -59,7 +59,7 @@ class RuleFailed(PipeMessage):
 
     kind: Literal["failed"] = "failed"
     id: str = ""
-    """Of the act; empty while it is loaded."""
+    """The act's id; empty while the rule is loaded."""
     error: str
     restart: bool = False
     """Whether the process should be started again: it has left too much running."""
@@ -74,7 +74,7 @@ class RuleStateUnreadable(PipeMessage):
 
 
 RuleAnswer = RuleLoaded | RuleAnswered | RuleFailed | RuleStateUnreadable
-"""What the process writes."""
+"""The messages that the process writes."""
 _ANSWERS: TypeAdapter[RuleAnswer] = TypeAdapter(
     Annotated[RuleAnswer, Field(discriminator="kind")], config=ConfigDict(defer_build=True)
 )

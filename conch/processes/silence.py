@@ -5,7 +5,7 @@ from __future__ import annotations
 import psutil
 
 LOOK_SECONDS = 1.0
-"""Between two looks."""
+"""Seconds between two checks."""
 
 
 class Unresponsiveness:

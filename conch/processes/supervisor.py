@@ -129,7 +129,7 @@ class Responsiveness:
             self._changed()
 
     async def keep_looking(self) -> None:
-        """Count the time, for ever."""
+        """Count the time; never returns."""
         last = time.monotonic()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
@@ -287,14 +287,14 @@ class ChildProcess:
 
 
 def _as_child(nice: int) -> None:
-    """Between fork and exec. Ctrl-C reaches the whole group: it is the supervisor's to pass on, in order."""
+    """Runs between fork and exec. Ctrl-C reaches the whole group: the supervisor passes it on, in order."""
     os.nice(nice)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent(signal.SIGKILL)
 
 
 async def keep_asking(bus: Bus, response: Responsiveness) -> None:
-    """Ask the bus for its state now and then, for ever: it responds where it answers, be it with an error."""
+    """Ask the bus for its state at intervals; never returns. An error is a response, too."""
     while True:
         with contextlib.suppress(BusError):
             await bus.state()

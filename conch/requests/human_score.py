@@ -15,7 +15,7 @@ from conch.rules import NAME
 from conch_schemas import ActionTaken, RewardAssigned, Score, decode, encode, subject_of
 
 RANGE: Final = (-1.0, 1.0)
-"""Of a person's component for which `rewards.parts` names no other: blame to praise."""
+"""The range of a person's component where `rewards.parts` names no other: blame to praise."""
 LONGEST: Final = 1000
 """Longest comment on a score, in characters."""
 APPROVAL: Final = "approval"

@@ -43,7 +43,7 @@ class RuleInfo:
     deadline: float | None = None
     """Seconds from the act after which its score is recorded as timeout; None: `rewards.deadline`."""
     origin: str = ""
-    """Where it comes from: a file's path, `group:entry point` of a package, or a key of the settings."""
+    """Its source: a file's path, `group:entry point` of a package, or a key of the settings."""
     text: str | None = None
     """Of a file: its text at discovery, which is what runs. None: the file is read when it is loaded."""
 
@@ -81,7 +81,7 @@ def declare_as(thing: object, declaration: object) -> None:
 
 
 def declaration_of(thing: object) -> object | None:
-    """What `thing` is declared as; None where it is not declared as anything."""
+    """The declaration of `thing`; None where it is not declared as anything."""
     return getattr(thing, _ATTRIBUTE, None)
 
 

@@ -52,7 +52,7 @@ class Weighted(NamedTuple):
     """Σ weight × value over the scored parts, as in the live total; a part that is not applicable counts nothing. None
     where a part failed, as the sum without it would count it as a zero, and where nothing was applicable."""
     parts: Mapping[str, Verdict]
-    """By the rules' names."""
+    """Verdicts by the rules' names."""
 
 
 class Batch(NamedTuple):

@@ -39,7 +39,7 @@ class Consumed:
     """
 
     events: tuple[Event, ...]
-    """What it published, in stream order; each event once, also where it was published twice."""
+    """Events that it published, in stream order; each event once, also where it was published twice."""
     failures: tuple[ConsumerFailed, ...]
     """Its dead letters: events that it could not handle, each with the reason."""
 

@@ -65,7 +65,7 @@ def score(rule: Callable[..., Any], action: ActionTaken, history: Sequence[Actio
 
 
 def _answer(rule: DeclaredRule, carried: BaseModel | None, action: ActionTaken, seconds: float) -> RuleAnswer | None:
-    """What the rule answers, in a thread with an event loop of its own; None: not in time."""
+    """The rule's answer, computed in a thread with an event loop of its own; None: not in time."""
     given = RuleInput(
         state=carried.text if isinstance(carried, OwnRuleState) else None,
         acts=carried.acts if isinstance(carried, RuleWindow) else (),
@@ -91,7 +91,7 @@ def _answer(rule: DeclaredRule, carried: BaseModel | None, action: ActionTaken, 
 def _after(
     rule: RuleInfo, carried: BaseModel | None, action: ActionTaken, answer: RuleAnswer | None, found: Score
 ) -> BaseModel | None:
-    """What the rule carries after an act: its state where it answered, the acts of its window however they scored."""
+    """The rule's state after an act: its own where it answered, the acts of its window however they scored."""
     if isinstance(carried, RuleWindow) and rule.window is not None:
         return after_act(carried.acts, action, rule.window)
     if found.status in ANSWERED and isinstance(answer, RuleAnswered) and answer.state is not None:

@@ -26,5 +26,5 @@ class View(BaseModel):
     )
 
     def document(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """The document as plain JSON values."""
         return self.model_dump(mode="json")

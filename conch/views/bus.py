@@ -26,7 +26,7 @@ class ServerFigures(View):
     name: str
     version: str
     level: int
-    """Of its JetStream API."""
+    """Level of its JetStream API."""
 
 
 class StreamStatus(View):

@@ -14,7 +14,7 @@ from conch.config.source import KeyPath, dotted, leaves
 from conch.views.base import View
 
 BEGUN = "the start of the run"
-"""Where a value came from that is read otherwise now."""
+"""The origin of a value that would be read otherwise now."""
 
 
 class Config(View):
@@ -26,7 +26,7 @@ class Config(View):
     settings: dict[str, Any]
     """As in conch.yaml; secrets are masked."""
     origins: dict[str, str]
-    """Where each setting came from, by its dotted key."""
+    """The origin of each setting, by its dotted key."""
 
 
 class ConfigValidated(View):

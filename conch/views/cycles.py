@@ -40,7 +40,7 @@ class CycleRow(View):
     """The mind's reply, from which the action was parsed."""
     action: Action
     output: str
-    """What the tool put out, at most 64 KiB of it."""
+    """The tool's output, at most 64 KiB of it."""
     outcome: OutcomeStatus
     scores: tuple[ScoredPart, ...]
     """Every component with its status; each of the five built-in ones, also without a score."""

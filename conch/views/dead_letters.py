@@ -16,7 +16,7 @@ class LetterRow(View):
 
     id: str
     subject: str
-    """Of the event that could not be handled."""
+    """The subject of the event that could not be handled."""
     seq: int
     """Its stream sequence."""
     consumer: str
@@ -51,7 +51,7 @@ class LetterShown(View):
 
 
 class LetterSettled(View):
-    """What became of a dead letter, as `conch dlq retry --json` and `conch dlq drop --json` print it."""
+    """The result of `conch dlq retry --json` or `conch dlq drop --json` for one dead letter."""
 
     schema_: Literal["conch.v1.letter_settled"] = Field(default="conch.v1.letter_settled", alias="schema")
     id: str

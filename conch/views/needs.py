@@ -45,9 +45,9 @@ class NeedChangeRow(View):
     before: dict[str, float]
     after: dict[str, float]
     drift: dict[str, float]
-    """What time alone changed, by need."""
+    """The change by time alone, by need."""
     changes: tuple[NeedChange, ...]
-    """What each cause asked for, before levels are held to 0..1."""
+    """The change that each cause asked for, before levels are clipped to 0..1."""
     most_pressing: str
 
 

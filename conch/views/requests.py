@@ -22,11 +22,11 @@ class MessageTold(View):
 
     schema_: Literal["conch.v1.told"] = Field(default="conch.v1.told", alias="schema")
     id: str
-    """Of the message."""
+    """The message's id."""
     running: bool
     """Whether the agent reads it at once; else when it runs."""
     answer: str | None
-    """What the agent answered in the time of --wait; None: nothing."""
+    """The agent's answer within the time of --wait; None: none."""
 
 
 class GoalDone(View):
@@ -42,15 +42,15 @@ class Scored(View):
 
     schema_: Literal["conch.v1.scored"] = Field(default="conch.v1.scored", alias="schema")
     id: str
-    """Of the event that holds the score."""
+    """The id of the event that holds the score."""
     agent: str
     cycle: int
     score: Score
     total: float | None
-    """Of the cycle, once the score is joined; None: it is not yet."""
+    """The cycle's total, once the score is joined; None: it is not yet."""
     total_before: float | None
     revision: int | None
-    """Of the experience, once the score is joined."""
+    """The experience's revision, once the score is joined."""
 
 
 def scored_shown(

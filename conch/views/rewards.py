@@ -41,7 +41,7 @@ class RewardRow(View):
     coverage: float | None
     """Scored among those that it applies to, 0..1; None where it applied to none."""
     mean: float | None
-    """Of the scored values, like p50 and p95; None without any."""
+    """Mean of the scored values, like p50 and p95; None without any."""
     p50: float | None
     p95: float | None
     errors: int
@@ -64,7 +64,7 @@ class PastWeight(View):
 
     since: str
     version: str
-    """Of the weight set."""
+    """The weight set's version."""
     why: str
     weight: float | None
     """None: the set has no such part."""

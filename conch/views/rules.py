@@ -47,7 +47,7 @@ class TestedRule(View):
     coverage: float
     """Scored among those that it applies to, 0..1; 1 where it applied to none."""
     mean: float | None
-    """Of the values, like least and greatest; None without any."""
+    """Mean of the values, like least and greatest; None without any."""
     least: float | None
     greatest: float | None
     us: float
@@ -70,12 +70,12 @@ class Backfill(View):
     version: str
     acts: int
     before: int
-    """That had a score of this version before."""
+    """Acts that had a score of this version before."""
     published: int
     left: int
     """Acts without a score yet."""
     removed: int
-    """That store.keep removed: they are not scored."""
+    """Acts that store.keep removed: they are not scored."""
     statuses: dict[str, int]
     """Status -> number of published scores with it."""
     seconds: float
@@ -128,7 +128,7 @@ class Comparison(View):
     same_sign: float | None
     """Share of scores of the same sign, 0..1; None without any."""
     mean_difference: float | None
-    """Of b less a, in the scores' own unit; None without any, and where it is infinite."""
+    """Mean of b less a, in the scores' own unit; None without any, and where it is infinite."""
     rank_correlation: float | None
     """Spearman's, -1..1; None where there is none."""
     why_none: str

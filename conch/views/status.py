@@ -38,7 +38,7 @@ LAST = 100
 BUS_SECONDS = 4.0
 """Time for the bus to answer all that is asked here."""
 SHOWN_AGENTS = 10
-"""Of several; those that wait for something before the others."""
+"""Agents that are shown of several; those that wait for something before the others."""
 WATCHED_AGENTS = 200
 """Agents that alarms are asked for, at most."""
 
@@ -115,7 +115,7 @@ class AgentStatus(View):
     policy: str | None = None
     """Digest of the acting policy."""
     last_cycle: int | None = None
-    """Of the store, like `mean`; left out without one."""
+    """From the store, like `mean`; left out without one."""
     mean: float | None = None
     """Mean total of its last 100 cycles."""
 
@@ -328,7 +328,7 @@ def _alarm(agent: str, active: ActiveAlarm) -> dict[str, Any]:
 
 
 def _of_store(store: ExperienceReader, names: Sequence[str], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Of one agent, else of all together, with each row's own figures added to it."""
+    """The store's figures of one agent, else of all together, with each row's own figures added to it."""
     agent = names[0] if len(names) == 1 else None
     needs = store.needs_history(agent, 1) if agent is not None else ()
     for row in rows:

@@ -24,7 +24,7 @@ class Bench(View):
 
     schema_: Literal["conch.v1.bench"] = Field(default="conch.v1.bench", alias="schema")
     bytes: int
-    """Of each event."""
+    """Size of each event."""
     durability: str
     fsync_ms: float | None
     """Milliseconds of one fsync of the home's disk; None: the server is elsewhere."""
@@ -41,7 +41,7 @@ class SnapshotMade(View):
     last: int
     events: int
     bytes: int
-    """Of the file."""
+    """Size of the file."""
 
 
 class SnapshotRestored(View):

@@ -46,7 +46,7 @@ class RemovedMarks(View):
     marks: int
     """How many there were."""
     hash: str
-    """Of the last one: the chain goes on from it."""
+    """The last removed mark's hash: the chain goes on from it."""
     removals: tuple[MarkRemoval, ...]
 
 
@@ -73,7 +73,7 @@ class VerifiedLocally(Verified):
 
 
 def chain_start(removals: Iterable[Removal]) -> ChainStart | None:
-    """Where the chain goes on behind the marks that were removed; None where none was."""
+    """The start of the chain behind the removed marks; None where none was removed."""
     ends = [
         (one.last_mark, one.first_mark, one.hash)
         for one in removals
@@ -86,7 +86,7 @@ def chain_start(removals: Iterable[Removal]) -> ChainStart | None:
 
 
 def removed_marks_words(removals: Sequence[Removal]) -> str:
-    """Which marks were removed, and where the chain goes on; empty where none was."""
+    """The removed marks in words, and where the chain goes on; empty where none was removed."""
     start = chain_start(removals)
     if start is None:
         return ""

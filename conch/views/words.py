@@ -5,7 +5,7 @@ from __future__ import annotations
 from conch_schemas import Part
 
 _LARGE, _ASTRONOMIC = 1e4, 1e12
-"""Between them a limit of a range is written out, in groups of three digits."""
+"""Between these a limit of a range is written out, in groups of three digits."""
 
 
 def role_words(part: Part) -> str:

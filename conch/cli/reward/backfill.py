@@ -60,7 +60,7 @@ class BackfillScorer:
     scorer: str
     version: str
     workers: Callable[[int, ExperienceReader], Sequence[BackfillWorker]]
-    """So many of them, side by side."""
+    """Makes this many workers, which run side by side."""
 
 
 async def backfill(
@@ -220,7 +220,7 @@ async def _run(
 
 
 async def _join(found: RecordedHistory, ran: BackfillResult, bar: Progress) -> None:
-    """Have the store join what was published. Fills in `ran`."""
+    """Wait until the store has joined what was published. Fills in `ran`."""
     joining = bar.add_task("joined by the store", total=ran.published)
 
     def told(share: float) -> None:

@@ -20,13 +20,13 @@ class BackfillResult:
     scorer: str
     version: str
     acts: int
-    """That were meant."""
+    """Acts that were to be scored."""
     missing: int
-    """Of those, not scored before, as far as the store knew."""
+    """Acts of those without a score before, as far as the store knew."""
     stood: Counter[tuple[str, str]]
     """(version, status) -> acts that this scorer had scored so before."""
     statuses: Counter[str] = field(default_factory=Counter)
-    """Of what was published."""
+    """Statuses of the published scores."""
     published: int = 0
     known: int = 0
     """On the stream already, from a time before."""

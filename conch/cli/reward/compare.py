@@ -33,15 +33,15 @@ class ComparedRule:
     component: str
     scorer: str
     version: str | None
-    """With all of its builds, where it names no one of them; None: of each act the one that counts."""
+    """The version with all its builds, unless it names one; None: for each act the one that counts."""
     range: tuple[float, float]
     """The union of the ranges of its versions."""
     said: Mapping[int, RecordedScore]
-    """By act."""
+    """Scores by act."""
 
     @property
     def name(self) -> str:
-        """As it is named on the command line."""
+        """The name as on the command line."""
         who = self.component if self.component == self.scorer else f"{self.scorer}/{self.component}"
         return who if self.version is None else f"{who}@{self.version}"
 
@@ -87,7 +87,7 @@ def compare(
 def _side(
     store: ExperienceReader, known: Sequence[ScorerVersion], text: str, agent: str | None, began: ScoredSince
 ) -> ComparedRule:
-    """What is meant by `NAME`, `NAME@VERSION`, `SCORER/NAME`. Raises UsageError, with what there is."""
+    """The rule meant by `NAME`, `NAME@VERSION`, `SCORER/NAME`. Raises UsageError, with the names that there are."""
     name, at, version = text.partition("@")
     meant = (  # a rule's own name goes before a component that others score too, and that before a scorer's
         [one for one in known if f"{one.scorer}/{one.component}" in (name, f"{name}/{name}")]

@@ -59,7 +59,7 @@ BUILT_IN = {
     "repetition": "What the total loses where the same was done with the same result in the last 20 cycles.",
     "ethical": "The principle of that name; below its floor the cycle's total is at most 0.",
 }
-"""What each component that comes with Conch pays."""
+"""The meaning of each built-in component."""
 
 
 async def list_(*, limit: Limit = LAST, agent: AgentName = None, common: CommonOptions = COMMON) -> None:

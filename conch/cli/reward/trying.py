@@ -55,7 +55,7 @@ class RuleTrialTally:
     """Act, score, microseconds from asking the rule's process to its answer: at first with the process's start."""
 
     def document(self) -> TestedRule:
-        """As it is printed."""
+        """The result as the view that is printed."""
         values = [score.value for _, score, _ in self.scores if score.value is not None]
         count = {status: sum(score.status == status for _, score, _ in self.scores) for status in _STATUSES}
         applicable = len(self.scores) - count["not_applicable"]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 BEARING = {"diversity": "boost", "repetition": "penalty", "ethical": "gate"}
 """Component -> what it is to the total, which no weight changes."""
 DIGITS = 9
-"""Of a weight, behind the point: enough for a sum within 1e-6."""
+"""Decimals of a weight: enough for a sum within 1e-6."""
 
 Given = Annotated[
     list[str] | None,

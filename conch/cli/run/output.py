@@ -65,7 +65,7 @@ class RunOutput:
             self.warn(f"{agents[0]}{others}: {state}: {why}")
 
     async def cycles(self, bus: Bus, after: int) -> None:
-        """A line for every experience when it is first recorded and for every alarm, for ever."""
+        """Print a line for every experience when it is first recorded and for every alarm; never returns."""
         from conch_schemas import AlarmRaised, ExperienceRecorded, decode, subject_filter
 
         one = "*" if self._width else next(iter(self._agents))

@@ -23,7 +23,7 @@ def refuse_taken(settings: UiSettings, skipped: Container[str]) -> None:
 
 
 def report_page(run_output: RunOutput, settings: UiSettings, home: Home, address: str) -> None:
-    """Where the page that listens at `address` is, with a link that lets in once, on a line by itself."""
+    """Print the address of the page, with a login link that works once, on a line by itself."""
     if settings.port is None and urlsplit(address).port != UI_PORT:
         run_output.tell(f"port {UI_PORT} is taken, so the page is at another one (--ui-port names one)")
     try:

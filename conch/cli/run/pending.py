@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 QUIET_SECONDS = 3.0
 """Seconds without a cycle's line, and of an act without its scores, that count as normal."""
 LOOK_SECONDS = 1.0
-"""Between two looks at the store in a silence."""
+"""Seconds between two reads of the store while no cycle is recorded."""
 AGAIN_SECONDS = 30.0
 """Seconds after which the same report is repeated."""
 NAMED = 5

@@ -23,7 +23,7 @@ from conch.errors import ConchError, ContractError
 from conch.rules import RuleInfo
 
 POLL_SECONDS = 0.25
-"""Between two looks. A file that changed is read once it was the same at two of them: half written, it is not."""
+"""Seconds between two polls. A changed file is read once it was the same at two of them, so not while half written."""
 Sign = tuple[int, ...] | None
 
 

@@ -13,7 +13,7 @@ from conch.errors import ConchError
 from conch_schemas import ActionTaken, AlarmRaised, subject_filter
 
 LOOK_SECONDS = 2.5
-"""Between two looks whether a store is at work: a worker that lives gives a sign every second."""
+"""Seconds between two checks whether a store is at work: a live worker's heartbeat comes every second."""
 MOMENT = 20.0
 """Seconds to wait until recorded cycles are printed: in a cluster, a server may just have died."""
 

@@ -87,12 +87,12 @@ class ProcessTree:
         self._begun: dict[str, messages.AgentBegun] = {}
         """Each agent's position at its first start."""
         self._failed: dict[str, ConchError] = {}
-        """What agents failed of that did not go on."""
+        """The errors of agents that did not go on."""
         self._metrics: str | None = None
         self._since: int | None = None
         """The end of the stream when this run began, until the consumers were given it."""
         self._page: str | None = None
-        """Where the dashboard is."""
+        """The address of the dashboard."""
         self._reloads = reloads
         self._looked: Mapping[str, Discovery] = {}
         """The declarations of each file and package."""
@@ -421,7 +421,7 @@ class ProcessTree:
                 self._run_output.warn(f"consumer {report.consumer} {how}: {watched.why}")
 
     def _write_down(self) -> None:
-        """What `conch status` and the other commands read."""
+        """Write run.json, which `conch status` and the other commands read."""
         from conch.experience import store_path
 
         file = chosen_file(self._common.config, self._home)

@@ -36,7 +36,7 @@ def bar(share: float, width: int) -> str:
 
 
 def colour(value: float | None) -> str:
-    """Of a reward: gained, lost, or neither."""
+    """The colour of a reward: gained, lost, or neither."""
     return "" if not value else "green" if value > 0 else "red"
 
 

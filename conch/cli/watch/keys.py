@@ -14,7 +14,7 @@ class KeyBar(Footer):
     """A footer that shows keys whole; where there is not room for all, the help and the first that fit beside it."""
 
     def compose(self) -> ComposeResult:
-        """As many as fit."""
+        """Show as many keys as fit."""
         self.compact = self.app.size.width < CLOSE
         keys = [key for key in super().compose() if isinstance(key, FooterKey)]
         while sum(map(self._cells, keys)) > self.app.size.width + self.compact:  # no gap behind the last

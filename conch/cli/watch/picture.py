@@ -11,7 +11,7 @@ from conch.views.line import action_words, needed, scored_words, total_ms, urgen
 from conch_schemas import ActionTaken, Event, ExperienceRecorded, NeedsChanged
 
 KINDS: tuple[type[Event], ...] = (ActionTaken, ExperienceRecorded, NeedsChanged)
-"""What is heard of the stream."""
+"""Event types that are read from the stream."""
 ROWS = 200
 """Cycles of one agent that are kept, the newest."""
 SMOOTH = 20
@@ -53,13 +53,13 @@ class AgentPicture:
     state: str = ""
     why: str = ""
     rows: dict[int, CycleRowModel] = field(default_factory=dict)
-    """By cycle, the oldest first."""
+    """Rows by cycle, the oldest first."""
     needs: dict[str, float] = field(default_factory=dict)
     needs_cycle: int = -1
 
     @property
     def totals(self) -> list[float]:
-        """Of the cycles that have one, the oldest first."""
+        """The totals of the cycles that have one, the oldest first."""
         return [row.total for row in self.rows.values() if row.total is not None]
 
     @property
@@ -115,7 +115,7 @@ class WatchPicture:
     """Events that came faster than they could be read."""
     lives: dict[str, AgentPicture] = field(default_factory=dict)
     states: Mapping[str, int] = field(default_factory=dict)
-    """Of all agents of the run: how many are in each state."""
+    """Number of agents of the run in each state."""
     lags: Sequence[tuple[str, int]] = ()
     alarms: Sequence[str] = ()
 

@@ -26,7 +26,7 @@ from conch.home import Home
 T = TypeVar("T")
 
 DRAW_SECONDS = 0.25
-"""Between two drawings."""
+"""Seconds between two drawings."""
 WIDE, NARROW, SLIM = 100, 60, 44
 """Columns from which on the panels are side by side, and the table has all its columns; from which on components and
 needs are side by side, with readable names; and from which on the table has more than the totals."""
@@ -41,7 +41,8 @@ FEW = 20
 
 
 async def show(home: Home, settings: Settings, names: Sequence[str]) -> None:
-    """Until a key, a signal or the end of the terminal ends it; a terminal that is still there is then as it was."""
+    """Run the screen until a key, a signal or the end of the terminal ends it; the terminal is restored if it is still
+    there."""
     source = PictureSource(home, settings, WatchPicture(names))
     app = WatchApp(source)
     end_with_terminal(app.exit)
@@ -73,7 +74,8 @@ class _KeyedTable(DataTable[Text]):
             self.add_column(Text(name, justify="right" if name in ("cycle", "total", "ms") else "left"), key=str(place))
 
     def bring(self, rows: Mapping[str, T], cells: Callable[[T], list[Text]]) -> None:
-        """To these rows, in this order; `cells` draws one. The cursor stays on its row, or goes on with the last."""
+        """Update the table to these rows, in this order; `cells` draws one. The cursor stays on its row, or on the
+        last."""
         at_end = self._follows and self.cursor_row >= self.row_count - 1
         gone = [key for key in self.drawn if key not in rows]
         if len(gone) <= FEW:
@@ -157,7 +159,7 @@ class WatchApp(App[None]):
         yield KeyBar()
 
     def _arrange(self) -> None:
-        """What there is room for: the cycles and their total first."""
+        """Show the panels that there is room for: the cycles and their total first."""
         width, height = self.size
         kind = next(name for least, name in reversed(self.HORIZONTAL_BREAKPOINTS) if width >= least)
         panels = height >= PANELS[kind]
@@ -190,7 +192,7 @@ class WatchApp(App[None]):
             self._remember(agent)
 
     def _draw(self) -> None:
-        """What has changed since the last time, if anything has."""
+        """Draw what has changed since the last time, if anything has."""
         now = (self.picture.version, self.chosen, *self.size)
         if now == self._drawn or not self.is_running:
             return

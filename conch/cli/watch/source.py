@@ -29,15 +29,15 @@ Whole = tuple[ExperienceRecorded, list[Mark], ActionTaken | None]
 BATCH = 64
 """Events taken at a time: a key waits for no more than these."""
 REST_SECONDS = 0.005
-"""Between two batches: keys and drawing come in between."""
+"""Seconds between two batches, for keys and drawing."""
 BEHIND = 20_000
 """Events that are waited for; of more, the newest are shown."""
 NEWEST = 1000
 """How many of those; also how far before the store's position reading begins, for acts that wait for scores there."""
 LOOK_SECONDS = 0.5
-"""Between two looks at whether bus and run are still there, and before they are tried again."""
+"""Seconds between two checks whether bus and run are still there, and before they are tried again."""
 ASK_SECONDS = 2.0
-"""Between two questions about states, lags and alarms."""
+"""Seconds between two requests for states, lags and alarms."""
 WATCHED_AGENTS = 50
 """Agents that alarms are asked for."""
 

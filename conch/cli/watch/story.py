@@ -22,9 +22,9 @@ from conch.errors import ConchError
 from conch.text import safe_text
 
 MOST_CHARACTERS = 2000
-"""Of one line of the story; a longer one is cut, with where to find it whole."""
+"""Longest line of the story; a longer one is cut, with where to find it whole."""
 AGAIN_SECONDS = 1.0
-"""Between two looks whether a cycle has a later revision."""
+"""Seconds between two checks whether a cycle has a later revision."""
 
 HELP = """\
 enter      the cycle under the cursor, whole; of several agents: the one to be shown
@@ -88,7 +88,7 @@ class CycleScreen(Screen[None]):
         self.query_one("#story", Static).update(Text(text))
 
     def action_go(self, step: int) -> None:
-        """To a neighbour, where there is one."""
+        """Show the neighbouring cycle, where there is one."""
         rows = self._source.picture.lives[self._agent].rows
         if (there := self.cycle + step) >= 0 and there <= max(rows, default=self.cycle):
             self.cycle = there

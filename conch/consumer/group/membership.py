@@ -35,7 +35,7 @@ class _OtherWorker:
 
     entry: KeyValue
     heard: float
-    """By our own monotonic clock."""
+    """Time of that heartbeat's arrival, by our own monotonic clock."""
     consumers: frozenset[str]
 
 
@@ -160,7 +160,7 @@ async def signs(bus: Bus, consumer: str) -> dict[str, int]:
 
 
 def own_name() -> str:
-    """Of this process, by its host and number."""
+    """The id of this process as a worker, from its host and pid."""
     return f"{socket.gethostname()}-{os.getpid()}".replace(".", "-")
 
 

@@ -51,7 +51,7 @@ class ConsumerPosition:
     """Up to where each of our partitions was handled when we took it."""
     seq: int
     record: _LoadedPosition
-    """What is written, as far as we know."""
+    """The stored record, as far as we know."""
     recent: dict[str, None] = field(default_factory=dict)
     """Ids handled of late, oldest first."""
 
@@ -168,7 +168,7 @@ async def holder_of(bus: Bus, consumer: str, agent: str) -> str | None:
 
 
 async def _load(bus: Bus, spec: ConsumerSpec) -> _LoadedPosition:
-    """What is written, taken back where it leads the stream (which was restored, or made anew)."""
+    """The stored record, set back where it is ahead of the stream (which was restored, or made anew)."""
     state, entry = await bus.state(), await bus.get(checkpoints.position_key(spec.name))
     if entry is None or not entry.value:
         begin = min(spec.begin, state.last) if entry is None else 0  # reset: from the start

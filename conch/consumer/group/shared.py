@@ -35,13 +35,13 @@ class SharedConsumer:
         self._ended = ConsumerCounts()
         """The counts of runtimes that have ended."""
         self.runtime: ConsumerRuntime | None = None
-        """Of the partitions that this worker holds; None while it holds none."""
+        """The runtime of the partitions that this worker owns; None while it owns none."""
         self._settled = False
         """Whether it holds all that falls to it."""
 
     @property
     def tally(self) -> ConsumerCounts:
-        """Of all that it handled."""
+        """The counts of all that it handled."""
         return _sum(self._ended, self.runtime.tally) if self.runtime is not None else self._ended
 
     @property
@@ -138,7 +138,7 @@ def _sum(one: ConsumerCounts, other: ConsumerCounts) -> ConsumerCounts:
 
 
 async def _first(*events: asyncio.Event, seconds: float | None) -> None:
-    """Until one of them is set, or that time is over."""
+    """Wait until one of them is set, or the time is over."""
     waiting = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

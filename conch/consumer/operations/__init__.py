@@ -1,1 +1,1 @@
-"""What operators use: stream retention, bus permissions, exporters, alarms."""
+"""Operation of a bus and its consumers: stream retention, bus permissions, exporters, alarms."""

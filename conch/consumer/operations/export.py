@@ -14,7 +14,7 @@ RECENT = 4096
 BATCH = 64
 """Events taken at a time."""
 REST_SECONDS = 0.05
-"""Between two batches: what is shown is that much late, and acts are scored the sooner for it."""
+"""Seconds between two batches: exported figures are this much late, and acts are scored sooner for it."""
 
 
 class FirstSightFilter:

@@ -90,10 +90,10 @@ class BusUser:
 
     name: str
     command: str
-    """What it is meant for."""
+    """The command that the user is for."""
     publish: tuple[str, ...]
     subscribe: tuple[str, ...]
-    """Beside the inbox under its own name."""
+    """Subjects, beside the inbox under its own name."""
 
 
 def users(

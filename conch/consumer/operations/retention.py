@@ -35,14 +35,14 @@ class RetentionBlocker:
     name: str
     """A consumer, or `agent/NAME`."""
     seq: int
-    """What it has read, of `last`."""
+    """Sequence up to which it has read, of `last`."""
     last: int
     blocked: int
     """Events that are due to go and stay for it, at most; 0: none yet."""
 
     @property
     def sentence(self) -> str:
-        """What it holds up, and what to do."""
+        """A sentence about what it delays, and what to do."""
         held = f"{self.blocked} events that bus.keep would drop stay for it" if self.blocked else "nothing waits yet"
         until = "trimmed beyond bus.keep.gib alone" if self.name in OUTWARD else "never trimmed"
         return (

@@ -88,8 +88,8 @@ def page_installed() -> bool:
 
 @cache
 def _declared() -> tuple[tuple[ConsumerInfo, ConsumerDeclaration | ServiceDeclaration], ...]:
-    """What the entry points `conch.builtin` declare. What they import that is slow, they import when they are bound.
-    Those with instances are the last."""
+    """The declarations of the entry points `conch.builtin`. Slow imports happen when they are bound. Those with
+    instances are the last."""
     found = load_group(BUILTIN_GROUP)
     known = [(consumer_info(one, origin), one) for origin, one in found if not isinstance(one, DeclaredRule)]
     return tuple(sorted(known, key=lambda one: one[0].instances is not None))

@@ -41,7 +41,7 @@ BUILTIN_GROUP = "conch.builtin"
 PLUGIN_GROUPS = ("conch.rules", "conch.consumers")
 """Entry points of plug-ins: a decorated function, or a module of them."""
 MOST_BYTES = 4 * 2**20
-"""Of a file of plug-ins."""
+"""Largest file of plug-ins, in bytes."""
 LOOK_SECONDS = 20.0
 LOOKERS = 4
 """Plug-ins that are loaded side by side: one that hangs delays no other."""
@@ -61,17 +61,17 @@ class ConsumerInfo:
     text: str | None = None
     """Of a file: its text at discovery, which is what runs. None: the file is read when it is loaded."""
     serves: Sequence[str] = field(default_factory=list)
-    """Of a service: the subjects on which it answers."""
+    """For a service: the subjects on which it answers."""
     is_service: bool = False
     """Whether it is declared with `@service`, so that its agents are not shared among workers."""
     keeps_position: bool = True
-    """Of a service: whether one copy of it may run at a time."""
+    """For a service: whether one copy of it may run at a time."""
     enabled_by: Sequence[str] = field(default_factory=list)
     """Keys of conch.yaml; it runs where one of them is set. None: it runs always."""
     instances: str | None = None
     """The key of conch.yaml that names its instances."""
     instance: str = ""
-    """Of one of its instances: which."""
+    """The instance's key, for one of several instances."""
 
     @property
     def consumer(self) -> str:
@@ -154,7 +154,7 @@ def load_group(group: str) -> list[tuple[str, Declared]]:
 
 
 def _points(*groups: str) -> list[EntryPoint]:
-    """What the installed packages declare in these groups."""
+    """The entry points of the installed packages in these groups."""
     return _declared(groups)[0]
 
 
@@ -233,7 +233,7 @@ def _of_settings(plugins: Iterable[Plugin], settings: Settings) -> Iterator[Plug
 
 
 def for_settings(plugin: ConsumerInfo, settings: Settings) -> tuple[ConsumerInfo, ...]:
-    """What runs of a consumer with these settings: nothing, itself, or each of its instances."""
+    """The consumers that run with these settings: none, the plug-in itself, or each of its instances."""
     if plugin.enabled_by and not any(setting(settings, key) for key in plugin.enabled_by):
         return ()
     return instances(plugin, settings)
@@ -302,7 +302,7 @@ def load(origin: str, text: str | None = None) -> list[Declared]:
 
 
 def _declarations(thing: object) -> list[Declared]:
-    """What a module or a function declares."""
+    """The declarations in a module, or of a function."""
     things = vars(thing).values() if isinstance(thing, ModuleType) else [thing]
     specs = {id(spec): spec for value in things if (spec := spec_of(value)) is not None}  # an alias is no second one
     if not specs:
@@ -345,7 +345,8 @@ def load_one(origin: str, name: str, text: str | None = None) -> Declared:
 def bound(
     declared: ConsumerDeclaration | ServiceDeclaration, instance: str, context: ServiceContext
 ) -> ConsumerSpec | Service:
-    """What runs of a declaration: that instance of it, with these settings. Raises what making it raises."""
+    """The consumer or service of a declaration: that instance of it, with these settings. Raises what making it
+    raises."""
     return declared.bind(replace(context, instance=instance))
 
 

@@ -32,12 +32,12 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 LABEL = re.compile(r"[a-z][a-z0-9_]{0,31}")
 BUCKET_LABEL = "le"
 SUFFIXES = ("_total", "_created", "_bucket", "_sum", "_count", "_info")
-"""What the formats add to names."""
+"""Suffixes that the formats add to names."""
 MOST_METRICS = 30
 """In one process; further ones are counted and not shown."""
 MOST_LABELS = 5
 MOST_LINES = 300
-"""Of one metric in a scrape; further label values count together as `other`."""
+"""Samples of one metric in a scrape; further label values count together as `other`."""
 MOST_BUCKETS = 30
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds where a histogram names none: of seconds."""
@@ -45,7 +45,7 @@ LONGEST_VALUE, LONGEST_HELP = 64, 200
 """Characters."""
 OTHER = "other"
 REPORT_SECONDS = 2.0
-"""Between two reports of a process: what is scraped is so old at most."""
+"""Seconds between two reports of a process: the greatest age of what is scraped."""
 
 M = TypeVar("M", Counter, Gauge, Histogram)
 
@@ -188,7 +188,7 @@ class PluginMetrics(Collector):
 
 
 PLUGIN_METRICS: Final = PluginMetrics()
-"""Of this process: a plug-in declares when it is imported, before anything could be handed to it."""
+"""The metrics of this process: a plug-in declares when it is imported, before it could be given an object."""
 
 
 def counter(name: str, words: str, *labels: str) -> Labelled[Counter]:

@@ -35,7 +35,7 @@ class PipelinedRuleWorker(RuleWorker):
                 done += 1
 
     async def _score_ahead(self, actions: Sequence[ActionTaken], told: Told) -> int:
-        """As many of these as go, and how many: all, or those up to one that ended the process or its time."""
+        """Score acts until one ends the process or runs out of time; returns how many were scored."""
         waiting, sent, room, done = iter(actions), deque[int](), AHEAD_BYTES, 0
         try:
             if self._process is None:

@@ -51,7 +51,7 @@ class RuleReload:
         self._news = asyncio.Event()
 
     def want(self, rules: Sequence[RuleInfo]) -> None:
-        """Have these rules from now on, and no others."""
+        """Set the rules to run from now on; all others are removed."""
         self._wanted = rules
         self._news.set()
 

@@ -68,7 +68,7 @@ _MARK = "RULE_PROCESS_OF_CONCH"
 
 
 def own_words(rule: RuleInfo) -> str:
-    """What explains a rule's values: the first line of its docstring."""
+    """The explanation of a rule's values: the first line of its docstring."""
     return safe_text(rule.doc.strip().partition("\n")[0], one_line=True)[:WORDS]
 
 
@@ -82,7 +82,7 @@ class RuleWorker:
         self._hearing: asyncio.Task[None] | None = None
         self._mark = ""
         self._walls: tuple[str, ...] | None = None
-        """What makes the process's own namespace; None: there is none."""
+        """The command that makes the process's own namespace; None: there is none."""
         self._lock = asyncio.Lock()
 
     @property

@@ -33,12 +33,12 @@ class RuleWindow(BaseModel):
 
 
 def carried_by(rule: RuleInfo) -> type[BaseModel] | None:
-    """What this rule carries; None: nothing."""
+    """The model of what this rule carries; None: nothing."""
     return OwnRuleState if rule.stateful else RuleWindow if rule.window is not None else None
 
 
 def at_first(rule: RuleInfo) -> BaseModel | None:
-    """What it carries before an agent's first act."""
+    """The rule's state before an agent's first act."""
     return OwnRuleState(text=None) if rule.stateful else RuleWindow(acts=()) if rule.window is not None else None
 
 

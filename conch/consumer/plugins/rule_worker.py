@@ -55,7 +55,7 @@ def _value(result: object) -> float | str | None:
 def answer_of(
     rule: DeclaredRule, loop: asyncio.AbstractEventLoop, carried: RuleInput, action: ActionTaken
 ) -> RuleAnswered:
-    """What the rule answers to an act, given what it carries: of a window earlier acts, else its state, as JSON.
+    """The rule's answer to an act, given what it carries: of a window earlier acts, else its state, as JSON.
 
     Exceptions of the rule are not caught.
     """

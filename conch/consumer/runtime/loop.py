@@ -63,7 +63,7 @@ class _InFlightBatch:
 
     first: int
     ids: list[str]
-    """Of the events that were handled."""
+    """Ids of the events that were handled."""
     messages: list[OutgoingMessage]
 
 

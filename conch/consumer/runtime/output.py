@@ -63,7 +63,7 @@ class ConsumerOutput:
         them."""
 
     def messages(self, facts: Facts, known: Container[str] | None = None) -> list[OutgoingMessage]:
-        """What is to be published of `facts`. Raises ContractError for what is no event, or too large a one."""
+        """The messages to publish for `facts`. Raises ContractError for what is no event, or too large a one."""
         if facts is None:
             return []
         known = self.known if known is None else known

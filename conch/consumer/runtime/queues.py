@@ -20,8 +20,8 @@ class AgentQueue:
     worker: asyncio.Task[None] | None = None
     """Empties the queue; None: events are handled as they come."""
     failed: BaseException | None = None
-    """What the first try of the first in the queue raised, where it was made on the spot."""
+    """The exception of the first try of the first event in the queue, where it was made at once."""
     held: FoldState | None = None
-    """Of a fold: the state, once it was needed."""
+    """For a fold: the state, once it was needed."""
     free: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the state is changed, as others may wait for it."""

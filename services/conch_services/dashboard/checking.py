@@ -42,7 +42,7 @@ class ChainCheck:
     why: str = ""
     """Why it could not be done, in a sentence."""
     removals: Sequence[Removal] = ()
-    """What retention removed of the chain."""
+    """Marks that retention removed from the chain."""
     seconds: float = 0.0
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 

@@ -12,9 +12,9 @@ from conch.rewards.agreement import agreement
 from conch.rewards.watch import amounts, variance_shares
 
 BINS = 24
-"""Of a strip."""
+"""Number of bins of a strip."""
 WIDTH, HEIGHT = 120.0, 24.0
-"""Of a strip, in the units of its drawing."""
+"""Size of a strip, in the units of its drawing."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ TICK_SECONDS = 0.1
 """Least time between two wake-ups of the pages: the first event after a silence wakes them at once, and those of a
 burst come together. A page draws no more often than four times a second."""
 LOOK_SECONDS = 0.25
-"""Between two looks at whether the bus is still there."""
+"""Seconds between two checks whether the bus is still there."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class PageUpdate:
     after: int
     """Stream sequence up to which the page then has everything."""
     frames: bytes = b""
-    """As they go over the wire."""
+    """The frames as sent over the wire."""
     missed: int = 0
     """Frames before these that the page did not get; a minimum, where they were trimmed."""
     anew: bool = False
@@ -132,7 +132,7 @@ class LiveHub:
             self._wake()
 
     def close(self) -> None:
-        """Have every page's stream end. Twice is once."""
+        """End every page's stream. A second call does nothing."""
         self.closed = True
         self._wake()
 
@@ -170,7 +170,7 @@ class LiveHub:
                 await tick.wait()
 
     def _fresh(self, after: int, agent: str | None) -> PageUpdate:
-        """Out of the ring."""
+        """The update for a page whose position is in the ring."""
         found = []
         for seq, whose, made in reversed(self._ring):
             if seq <= after:

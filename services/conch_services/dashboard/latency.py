@@ -84,7 +84,7 @@ class LatencyTracker:
         self._took: dict[str, deque[float]] = {}
 
     async def look(self, bus: Bus) -> dict[str, ConsumerLatency]:
-        """By consumer, of a scorer by its name. Raises BusError."""
+        """The latencies by consumer, for a scorer by its name. Raises BusError."""
         stream = await bus.state()
         if stream.epoch != self._epoch:
             self._epoch, self._last = stream.epoch, 0

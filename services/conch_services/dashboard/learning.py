@@ -33,8 +33,8 @@ class RewardSlope:
 
 
 def slope(acted: Sequence[Acted]) -> RewardSlope | None:
-    """Of the last 200 cycles, by least squares; None for fewer than 20. Takes the cycles for independent, so that the
-    interval is too narrow where they are not."""
+    """The slope over the last 200 cycles, by least squares; None for fewer than 20. Takes the cycles for independent,
+    so that the interval is too narrow where they are not."""
     rows = acted[-SLOPE_OVER:]
     n = len(rows)
     if n < FEWEST:
@@ -74,7 +74,7 @@ def by_policy(acted: Sequence[Acted]) -> list[PolicyReward]:
 
 
 def curves(acted: Sequence[Acted], policies: Sequence[str | None]) -> dict[str, list[float | None]]:
-    """Of each of these policies the mean of its last 25 cycles at each cycle that it acted in; else None."""
+    """For each of these policies the mean of its last 25 cycles at each cycle that it acted in; else None."""
     lines: dict[str, list[float | None]] = {policy or "none": [] for policy in policies}
     recent: dict[str, list[float]] = {name: [] for name in lines}
     for _, policy, total in acted:

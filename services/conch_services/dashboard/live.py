@@ -20,7 +20,7 @@ PING_SECONDS = 15
 STUCK_SECONDS = 30.0
 """A page that takes nothing for so long is disconnected; it reconnects behind the last sequence that it had."""
 AGAIN_MS = 1000
-"""After which a browser comes again."""
+"""Milliseconds after which a browser reconnects."""
 
 _encode = msgspec.json.Encoder().encode
 

@@ -26,7 +26,7 @@ class MenuEntry:
     path: str
     title: str
     about: str
-    """What the page shows, for the help."""
+    """The page's content in words, for the help."""
 
 
 _CHARTS = "In a chart the arrow keys go from cycle to cycle, and Enter opens one."

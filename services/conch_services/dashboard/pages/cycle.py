@@ -63,19 +63,19 @@ class CycleHistory:
     """What the store knows of a cycle."""
 
     place: int
-    """Of the stream, at least which is in the rest."""
+    """Stream sequence up to which the other fields are complete, at least."""
     last: int | None
     """The last cycle of the agent that is stored, recorded or not."""
     before: int | None
     behind: int | None
     experience: ExperienceRecorded | None
     act: ActionTaken | None
-    """Of its last step, recorded or not."""
+    """The act of its last step, recorded or not."""
     removed: str = ""
     """A sentence, where it was removed."""
     marks: Sequence[Mark] = ()
     problems: Sequence[MarkProblem] = ()
-    """Of these marks and their links to the ones before."""
+    """Problems of these marks and their links to the ones before."""
 
 
 def look(reader: ExperienceReader, agent: str, number: int) -> CycleHistory:

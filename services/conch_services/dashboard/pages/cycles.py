@@ -41,7 +41,7 @@ class CyclePage:
     """A page of the list of cycles."""
 
     place: int
-    """Of the stream, at least which is in the rest."""
+    """Stream sequence up to which the other fields are complete, at least."""
     found: Sequence[ExperienceRecorded]
     """Newest first; one more than a page where there is an older one."""
     tools: Sequence[str]

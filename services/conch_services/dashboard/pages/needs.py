@@ -37,7 +37,7 @@ class NeedsFigures:
     """The figures of the page, from the history."""
 
     rows: tuple[NeedRow, ...]
-    """As `conch need list --json` has them."""
+    """Rows as in `conch need list --json`."""
     history: tuple[NeedsChanged, ...]
     """The oldest first."""
     moved: Mapping[str, Sequence[tuple[str, float, int]]]

@@ -26,9 +26,9 @@ from conch_services.dashboard.world import DashboardContext
 SHOWN = 400
 """Cycles in the figures and charts; a browser keeps no more of them."""
 DISTRIBUTION = 200
-"""Of these, the last ones that the action distribution is of."""
+"""Number of the last cycles in the action distribution."""
 ROWS = 25
-"""Of the table of cycles."""
+"""Rows of the table of cycles."""
 GOALS = 5
 """Active goals that are shown, the newest."""
 
@@ -38,7 +38,7 @@ class OverviewHistory:
     """The figures of the page, from the history."""
 
     place: int = 0
-    """Of the stream, at least which is in all that follows: the page goes on live behind it."""
+    """Stream sequence up to which all that follows is complete, at least: the page goes on live behind it."""
     points: Sequence[ExperiencePoint] = ()
     """Oldest first."""
     last: Sequence[ExperienceRecorded | ActionTaken] = ()

@@ -42,7 +42,7 @@ class RewardFigures:
     """The figures of the page, from the history."""
 
     rows: tuple[dict[str, Any], ...]
-    """As `conch reward list --json` has them, with `share`, `bit`, `strip`."""
+    """Rows as in `conch reward list --json`, with `share`, `bit`, `strip`."""
     count: int
     """Number of cycles that were read."""
     mean: float | None
@@ -54,7 +54,7 @@ class RewardFigures:
     apart: tuple[Disagreement, ...]
     sets: tuple[dict[str, Any], ...]
     position: int
-    """What of the stream the store has."""
+    """The store's position on the stream."""
 
 
 async def rewards(request: Request) -> Response:

@@ -76,7 +76,7 @@ async def _policies(world: DashboardContext, agent: str) -> dict[str, PolicySet]
 
 
 async def policies_of(bus: Bus, agent: str) -> dict[str, PolicySet]:
-    """By digest, an agent's policies that are still on the stream, each as it was set last. Raises BusError."""
+    """An agent's policies that are still on the stream, by digest, each as it was set last. Raises BusError."""
     found: dict[str, PolicySet] = {}
     async for delivery in bus.read([subject_filter(PolicySet, agent)]):
         try:

@@ -25,7 +25,7 @@ MOST_PROBLEMS = 100
 """Problems that are listed."""
 LARGEST = 2**63 - 1
 FIELDS = ("stimulus", "response", "reasoning", "evidence", "values", "event", "content", "id", "previous", "hash")
-"""Of a mark, that are texts and shown whole, in this order."""
+"""Fields of a mark that are texts and shown whole, in this order."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class MarksPage:
     last: int | None
     """Sequence of the newest mark there is; None: there is none."""
     position: int
-    """What of the stream the store has."""
+    """The store's position on the stream."""
 
     @property
     def older(self) -> int | None:
-        """Where the next page begins; None: this is the last one."""
+        """The sequence at which the next page begins; None: this is the last one."""
         return self.rows[-1].sequence if self.rows and self.rows[-1].sequence > 0 else None
 
 

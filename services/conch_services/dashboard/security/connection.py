@@ -52,7 +52,7 @@ class TimedHttpProtocol(H11Protocol):
         self._is_read()
 
     def send_400_response(self, _: str) -> None:
-        """What is no request never comes to the guard, and is answered as it would answer."""
+        """An invalid request never reaches the guard, and is answered as the guard would answer."""
         told = [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store"), ("Connection", "close")]
         head = h11.Response(status_code=400, headers=[*told, *HEADERS.items()], reason=b"Bad Request")
         for event in (head, h11.Data(data=f"{NO_REQUEST}\n".encode()), h11.EndOfMessage()):

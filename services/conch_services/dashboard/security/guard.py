@@ -28,7 +28,7 @@ MOST_HEAD = 16 * 1024
 MOST_BODY = 64 * 1024
 """Bytes of a request's body."""
 BODY_SECONDS = 10.0
-"""Until all of it has come."""
+"""Timeout of reading a request's body."""
 MOST_PATH = 2000
 """Longest path that a login redirects to, in characters."""
 HEALTH = frozenset({"/healthz", "/readyz"})
@@ -180,7 +180,7 @@ class RequestGuard:
         return refusal(scope["path"], refused.status, str(refused), headers=refused.headers, form=form, way=way)
 
     async def _login(self, scope: Scope, body: bytes) -> Response:
-        """What the form sends: the token, and where to go on to."""
+        """Handle the login form: the token, and the path to go on to."""
         said = dict(parse_qsl(body.decode("ascii", errors="replace")))
         onward = _local(said.get("next", "/"))
         if self._is_token(scope, said.get("token", "")):

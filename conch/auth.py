@@ -21,9 +21,9 @@ from conch.errors import HomeError
 from conch.home import Home, locked
 
 KEY_BYTES = 32
-"""As many as the digest of SHA-256 has."""
+"""Length of the key: that of a SHA-256 digest."""
 PREFIX_CHARACTERS = 22
-"""Of the path of sessions, six random bits each."""
+"""Length of the path prefix of sessions; a character has six random bits."""
 LINK_SECONDS = 24 * 3600.0
 """A login link is valid once, for this long: a person who starts a run in the evening opens its page in the morning."""
 SESSION_SECONDS = 7 * 24 * 3600.0
@@ -33,7 +33,7 @@ MOST_ENDED = 10_000
 """Sessions that were revoked before they expired and are remembered until then; one more is refused with an error."""
 
 _DRAWN = re.compile(r"[A-Za-z0-9_-]{43}")
-"""What `secrets.token_urlsafe(32)` draws."""
+"""The form of `secrets.token_urlsafe(32)`."""
 _SESSION = re.compile(r"(\d{1,12})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})", re.ASCII)
 
 
@@ -123,7 +123,7 @@ class LoginTokens:
     # -- sessions and the token of programs --------------------------------------------------------------------------
 
     def key(self) -> bytes:
-        """What sessions of this home are signed with, drawn once. Raises HomeError where it cannot be read or kept."""
+        """The key that signs sessions of this home, drawn once. Raises HomeError where it cannot be read or kept."""
         try:
             key = bytes.fromhex(self._kept("key", secrets.token_hex(KEY_BYTES)))
         except ValueError:
@@ -135,7 +135,7 @@ class LoginTokens:
         return key
 
     def token(self) -> str:
-        """What programs show, drawn once. Raises HomeError where it cannot be read or kept."""
+        """The token of programs, drawn once. Raises HomeError where it cannot be read or kept."""
         token = self._kept("token", secrets.token_urlsafe(32))
         if len(token) < LEAST_TOKEN:
             raise HomeError(
@@ -181,7 +181,7 @@ class LoginTokens:
             yield
 
     def shown(self) -> str | None:
-        """Where this home is shown, or None where it is not."""
+        """The address of this home's page, or None where it is not served."""
         try:
             handle = os.open(self._room / "address", os.O_RDONLY)
         except OSError:
@@ -219,7 +219,7 @@ def _digest(token: str) -> str:
 
 
 def _sync(directory: Path) -> None:
-    """What was written into it outlives a power cut."""
+    """Sync the directory to disk, so that its new files outlive a power cut."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -258,7 +258,7 @@ def session_prefix(key: bytes, port: int) -> str:
 
 
 def session_audience(key: bytes, port: int) -> str:
-    """What the sessions of the page at this port are signed for: a cookie, and the path that it is shown under."""
+    """The audience in the signature of this page's sessions: a cookie, and the path that it is sent under."""
     return f"{session_cookie(port)} {session_prefix(key, port)}"
 
 
@@ -287,8 +287,8 @@ def same(shown: str, kept: str) -> bool:
 
 
 def called(settings: UiSettings, address: str) -> str:
-    """What browsers call the page that listens at `address` (http://host:port): where it is open to other machines,
-    the first of ui.origins."""
+    """The page's address for browsers, for the one that listens at `address` (http://host:port): where it is open to
+    other machines, the first of ui.origins."""
     if not is_loopback(settings.host):
         if settings.origins:
             return settings.origins[0]

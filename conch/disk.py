@@ -30,7 +30,7 @@ class DiskUse:
 
     @property
     def warning(self) -> str:
-        """What is wrong and what to do; empty while there is room."""
+        """A sentence about what is wrong and what to do; empty while there is room."""
         if self.share < FULL_SHARE:
             return ""
         return (
@@ -55,7 +55,7 @@ class DiskWatch:
 
 
 def disk_use(path: Path) -> DiskUse:
-    """Of the file system that `path` is on, or will be. Raises OSError."""
+    """The usage of the file system that `path` is on, or will be. Raises OSError."""
     there = path
     while not there.exists() and there != there.parent:
         there = there.parent

@@ -62,7 +62,7 @@ class Home:
         return self.path / "run.json"
 
     def agent_dir(self, agent: str) -> Path:
-        """What one agent keeps: its id, notes, what its mind learnt."""
+        """The directory of one agent: its id, notes, what its mind learnt."""
         return self.path / "agents" / agent
 
     def make(self) -> None:

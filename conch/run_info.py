@@ -24,7 +24,7 @@ class BusLocation(_RunInfoPart):
     embedded: bool = False
     """Whether it is the run's own server."""
     user: str | None = None
-    """Of the run's own server, as is the token; secrets of other servers are not written."""
+    """The user of the run's own server, as is the token; secrets of other servers are not written."""
     token: str | None = None
 
 
@@ -52,7 +52,7 @@ class RunInfo(_RunInfoPart):
     """The contents of run.json."""
 
     pid: int
-    """Of the run's own process."""
+    """The run's own process id."""
     agents: tuple[str, ...] = ()
     """Names of those that act in it."""
     config: str | None = None
@@ -88,5 +88,5 @@ class RunInfo(_RunInfoPart):
 
 
 def _text(value: Any) -> str:
-    """As JSON; a path need not be UTF-8: what cannot be encoded of it is shown as `?`."""
+    """The value as JSON; a path need not be UTF-8: what cannot be encoded of it is shown as `?`."""
     return json.dumps(value, ensure_ascii=False).encode(errors="replace").decode()

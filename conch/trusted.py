@@ -77,12 +77,12 @@ def without_writable_programs(home: Home, settings: Settings, path: str) -> str:
 
 
 def workspace_in(home: Home, settings: Settings) -> Path:
-    """Where the agent works; several of them in directories beneath."""
+    """The agent's directory; several agents have directories beneath it."""
     return Path(settings.workspace) if settings.workspace is not None else home.workspace
 
 
 def _files(home: Home, settings: Settings, config: Path | None, rules: Sequence[str]) -> Iterator[tuple[str, Path]]:
-    """What is read, by what names it."""
+    """Paths that are read, by the setting that names them."""
     bus, edge = settings.bus, settings.edge
     named = {
         "mind.script": settings.mind.script,
@@ -102,13 +102,13 @@ def _files(home: Home, settings: Settings, config: Path | None, rules: Sequence[
 
 
 def keys_directory() -> Path:
-    """Where a person's own secret keys are, by the XDG base directories."""
+    """The directory of a person's own secret keys, by the XDG base directories."""
     config = os.environ.get("XDG_CONFIG_HOME", "")
     return Path(config if os.path.isabs(config) else os.path.expanduser("~/.config")) / "conch"
 
 
 def _code(settings: Settings) -> Iterator[tuple[str, Path]]:
-    """What is run."""
+    """Paths of code that is run."""
     for prefix in (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, sys.executable):
         yield "the Python that conch runs on", Path(prefix)
     for directory in _packages():

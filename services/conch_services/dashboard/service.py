@@ -65,7 +65,7 @@ class DashboardService:
             await self.show(shared_events, stop)
 
     async def show(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
-        """Have the pages follow this bus until `stop` is set; they wait for another one then. Cancelled: the same.
+        """Attach the pages to this bus until `stop` is set; they wait for another one then. Cancelled: the same.
 
         Raises BusError when the bus refuses the reading.
         """

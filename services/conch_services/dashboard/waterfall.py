@@ -13,7 +13,7 @@ WIDTH = 200.0
 BEARING = ("boost", "penalty", "gate")
 """Roles of what has no weight and bears on the whole total; all else without a weight is watched."""
 LEAST_WIDTH = 1.5
-"""Of a bar: a line of nearly nothing is seen too."""
+"""Least width of a bar, so that a tiny amount is visible."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class UnweightedScore:
 
     score: ScoredPart
     does: str
-    """What it does to the total."""
+    """The score's effect on the total."""
 
 
 _DOES = {"boost": "boost", "penalty": "penalty", "gate": "gate", "held_out": "watched, held out"}

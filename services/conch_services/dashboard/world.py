@@ -51,7 +51,7 @@ class DashboardContext:
         return store_path(self.settings.store.url, self.home.path)
 
     async def read(self, work: Callable[[ExperienceReader], T]) -> T:
-        """What `work` makes of the history, in a thread.
+        """The result of `work` on the history, in a thread.
 
         Raises NoStoreError where there is none yet, StoreError where it is locked or damaged.
         """

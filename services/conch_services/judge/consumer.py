@@ -55,7 +55,7 @@ async def judge(event: ActionDecided | ActionTaken, own: Judge) -> RewardAssigne
 
 
 async def _remember(judge: Judge, decided: ActionDecided) -> None:
-    """What the mind was given, for when its act comes; a judge that cannot write it down judges without it."""
+    """Store the mind's input until its act comes; a judge that cannot store it judges without it."""
     try:
         if decided.action_id is not None:
             await judge.remember([(decided.action_id, decided.messages)])

@@ -92,7 +92,7 @@ class EventCounter:
         self._met: set[str] = set()
         """Labels of agents that have counters."""
         self._earned: dict[str, Component] = {}
-        """By label of the component."""
+        """Components by label."""
         self._scored: dict[str | None, set[str]] = {}
         """Action id -> labels of the components that were scored; at most OPEN_ACTS, the oldest first."""
 

@@ -27,7 +27,7 @@ log = get_logger(__name__)
 AT_ONCE = 16
 """Agents with watcher states read in one go: some 8 ms, during which the event loop is blocked."""
 POLL_SECONDS = 5.0
-"""Between two looks at how far the consumers are, and at what the watchers know."""
+"""Seconds between two reads of the consumers' lags and the watchers' states."""
 
 ADVICE = (
     "name another one for the metrics (metrics.host, metrics.port, --metrics-port), or no port, and a free one is found"
@@ -47,7 +47,7 @@ class MetricsService:
     def __init__(self, context: ServiceContext) -> None:
         self.tally = ConsumerCounts()
         self.tallies: Callable[[], Mapping[str, ConsumerCounts]] = dict
-        """What the consumers of this process counted, by name; their host sets it. Asked at every scrape."""
+        """The counts of this process's consumers, by name; their host sets it. Called at every scrape."""
         self.started = asyncio.Event()
         """Set while facts are counted and served."""
         self._host, self._port = context.settings.metrics.host, context.settings.metrics.port
@@ -58,7 +58,7 @@ class MetricsService:
         self._bus: Bus | None = None
         self._endpoint: HttpServer | None = None
         self._scraping = asyncio.Lock()
-        """Of the endpoint's loop: scrapes side by side would take the interpreter from the consumers."""
+        """A lock of the endpoint's loop: scrapes side by side would take the interpreter from the consumers."""
 
     @property
     def address(self) -> str | None:

@@ -18,7 +18,7 @@ from conch_schemas import ExperienceRecorded, NeedsChanged
 from conch_services.mqtt.topics import status_topic
 
 NAME_LETTERS = 60
-"""Of a need's name that are shown."""
+"""Characters of a need's name that are shown."""
 
 
 class RetainedMessage(NamedTuple):

@@ -31,7 +31,7 @@ class ParsedReading:
 
     value: SenseValue
     id: str | None = None
-    """Of a CloudEvent: its source and id, the same whenever it comes again."""
+    """For a CloudEvent: its source and id, the same whenever it comes again."""
 
 
 def read(payload: bytes, path: str | None) -> ParsedReading:
@@ -57,7 +57,7 @@ def read(payload: bytes, path: str | None) -> ParsedReading:
 
 
 def _plain(text: str) -> SenseValue:
-    """Of a payload that is not JSON."""
+    """The value of a payload that is not JSON."""
     return _finite(float(text)) if _NUMBER.fullmatch(text) else _short(text)
 
 

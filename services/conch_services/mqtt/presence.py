@@ -46,7 +46,7 @@ class AgentPresence:
         self._changed: set[str] = {host}
 
     async def remember(self, bus: Bus) -> None:
-        """What the stream still holds of the host's last cycle."""
+        """Read the host's last cycle from the stream, where it is still there."""
         for kind in (ExperienceRecorded, NeedsChanged):
             if (found := await bus.last(subject_filter(kind, self._host))) is not None:
                 try:

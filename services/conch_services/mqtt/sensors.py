@@ -70,7 +70,7 @@ class SensorInbox:
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """What to subscribe to."""
+        """The topic filters to subscribe to."""
         return tuple(dict.fromkeys(sense.settings.topic for sense in self._senses.values()))
 
     def hear(self, topic: str, payload: bytes, kept: bool, received: datetime) -> bool:

@@ -37,11 +37,11 @@ log = get_logger(__name__)
 BATCH = 256
 """Facts taken from the stream at a time."""
 REST_SECONDS = 0.02
-"""Between two batches: facts are that much late at the broker, and acts are scored the sooner for it."""
+"""Seconds between two batches: events are this much late at the broker, and acts are scored sooner for it."""
 SAVE_SECONDS = 0.2
 """Seconds between two writes of the position: what the broker acknowledged since is sent again after a crash."""
 STATUS_SECONDS = 1.0
-"""Between two statuses of an agent."""
+"""Seconds between two statuses of an agent."""
 LAST_SECONDS = 3.0
 """Time for the broker to acknowledge what is in hand when the run ends; the rest waits on the stream."""
 LOST_SECONDS, PATIENCE_SECONDS, END_SECONDS = 1.0, 5.0, 30.0

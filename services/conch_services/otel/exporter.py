@@ -63,7 +63,7 @@ class _RecordingSession(requests.Session):
         self.asked, self.answer = False, None
 
     def request(self, *arguments: Any, **named: Any) -> requests.Response:
-        """As ever."""
+        """Send as `requests.Session` does, and remember the outcome."""
         self.asked, self.answer, self.trouble = True, None, ""
         try:
             answer = self.answer = super().request(*arguments, **named)
@@ -108,7 +108,7 @@ class OtlpExporter:
         certificates, the exporters read OpenTelemetry's own variables (OTEL_EXPORTER_OTLP_…)."""
         base = endpoint.rstrip("/")
         self.address = masked(base)
-        """As it may be shown."""
+        """The endpoint's address, with secrets masked."""
         own = dict(headers) or None
         sessions = _RecordingSession(), _RecordingSession()
         traces = OTLPSpanExporter(f"{base}/v1/traces", headers=own, session=sessions[0])
@@ -133,7 +133,8 @@ class OtlpExporter:
         return bool(self._traces.session.trouble or self._logs.session.trouble)
 
     async def send_spans(self, spans: Sequence[CycleSpan]) -> None:
-        """Until the endpoint has them. Raises UnreachableError and RefusedError. Cancelled, they may arrive or not."""
+        """Send; returns once the endpoint has them. Raises EndpointUnreachableError and ExportRefusedError. Cancelled,
+        they may arrive or not."""
         await _in_thread(partial(self._traces.send, [readable(one) for one in spans]))
 
     async def send_evaluations(self, evaluations: Sequence[ScoreEvent]) -> None:

@@ -25,7 +25,7 @@ log = get_logger(__name__)
 BATCH = 256
 """Spans or evaluations sent at a time, and facts taken when the run ends."""
 SEND_SECONDS = 1.0
-"""Between two sendings, so that a cycle goes out as a few requests."""
+"""Seconds between two exports, so that a cycle goes out as a few requests."""
 AGAIN_SECONDS = 5.0
 """Before an endpoint that does not answer is tried again."""
 LAST_SECONDS = 3.0
@@ -63,7 +63,7 @@ class ExportQueue:
         return dropped
 
     def first(self) -> list[CycleSpan | ScoreEvent]:
-        """As many as go into one request, all of one kind; they stay."""
+        """The items for one request, all of one kind; they stay in the queue."""
         kind = type(self._queue[0][0])
         found: list[CycleSpan | ScoreEvent] = []
         for one, _ in self._queue:
@@ -178,7 +178,7 @@ class OtelService:
                 await self._ending.wait()
 
     async def _send_all(self) -> None:
-        """What waits now and meanwhile. Raises UnreachableError; what was not sent waits on."""
+        """Send what waits now and meanwhile. Raises EndpointUnreachableError; what was not sent stays in the queue."""
         while self._waiting:
             first = self._waiting.first()
             try:

@@ -40,7 +40,7 @@ FACTS: tuple[type[Event], ...] = (
     NeedsChanged,
     NoveltyMeasured,
 )
-"""What a trace is made of."""
+"""Types of events that traces are made of."""
 OPEN_CYCLES = 4096
 """Agents with an open cycle; beyond, the one that began longest ago is closed with what is known."""
 _GREATEST = 2**63 - 1

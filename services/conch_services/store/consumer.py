@@ -85,7 +85,7 @@ class StoreService:
         return self._waiting > 0
 
     async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
-        """Until `stop`. Raises StoreError when the file cannot be used."""
+        """Join events until `stop`. Raises StoreError when the file cannot be used."""
         self._bus = bus = shared_events.bus
         self._store = await asyncio.to_thread(SqliteStore, self._path)
         try:

@@ -77,7 +77,7 @@ class PruningSchedule:
             self._say(store)
 
     def _say(self, store: ExperienceStore) -> None:
-        """What a round removed, and what came for acts that were removed before."""
+        """Report what a round removed, and the events that came for acts that were removed before."""
         if self._acts:
             log.info("store.pruned", acts=self._acts, marks=self._marks, bytes=store.bytes_used())
             self._acts = self._marks = 0

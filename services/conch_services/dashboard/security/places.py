@@ -28,7 +28,7 @@ class PageNames:
     """The host names and origins of the page that listens at one port."""
 
     hosts: frozenset[str]
-    """As in the header Host, in small letters."""
+    """Accepted values of the header Host, in small letters."""
     named: frozenset[str]
     """Those of them that only ui.origins knows."""
     origins: frozenset[str]
@@ -38,7 +38,7 @@ class PageNames:
 
     @classmethod
     def of(cls, settings: UiSettings, port: int) -> PageNames:
-        """Of a page that listens at this port."""
+        """The names of a page that listens at this port."""
         own = ["127.0.0.1", "localhost", "[::1]"]
         if is_loopback(settings.host):
             own.append(f"[{settings.host}]" if ":" in settings.host else settings.host)

@@ -55,8 +55,8 @@ NOT_AHEAD = "A link that lets in once is not opened ahead of its time."
 BROKEN = "The dashboard has met an error of its own. The log has it; nothing of the agent is harmed. Try again."
 
 Way = Literal["resume", "again", "forget"]
-"""What the script of a page that refuses does: go on with the browser's session, load the page once more, or forget
-the session that was ended."""
+"""The action of a refusal page's script: go on with the browser's session, load the page once more, or forget the
+session that was ended."""
 
 TITLES = {
     200: "Logged out",
@@ -80,7 +80,7 @@ class Refusal(View):
 
     schema_: Literal["conch.v1.problem"] = Field(default="conch.v1.problem", alias="schema")
     status: int
-    """Of HTTP."""
+    """The HTTP status."""
     title: str
     detail: str
     """One sentence or two: what is wrong, and what to do."""

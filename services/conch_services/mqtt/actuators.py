@@ -40,7 +40,7 @@ class Actuators:
         return self._wire is not None
 
     async def command(self, wire: BrokerConnection) -> None:
-        """Send by this connection, until cancelled. Raises LostError once it is of no use."""
+        """Send by this connection, until cancelled. Raises BrokerLostError once it is of no use."""
         self._wire, self._over = wire, asyncio.Event()
         try:
             await self._over.wait()

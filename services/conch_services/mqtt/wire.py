@@ -72,11 +72,11 @@ class BrokerConnection:
             self._proven()
 
     async def publish(self, topic: str, payload: bytes, *, retain: bool = False, expires: float | None = None) -> None:
-        """Send one message; returns once the broker has it. Raises RefusedError when it does not take it."""
+        """Send one message; returns once the broker has it. Raises BrokerRefusalError when it does not take it."""
         await (await self.send(topic, payload, retain=retain, expires=expires))
 
     async def subscribe(self, filter: str) -> None:
-        """Hear what is published on `filter`, at QoS 1. Raises RefusedError when the broker does not allow it."""
+        """Hear what is published on `filter`, at QoS 1. Raises BrokerRefusalError when the broker does not allow it."""
         try:
             [granted] = await self._client.subscribe(filter, qos=1)
         except ValueError as error:

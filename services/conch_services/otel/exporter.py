@@ -88,7 +88,7 @@ class _SignalExporter:
     shutdown: Callable[[], None]
 
     def send(self, batch: Sequence[Any]) -> None:
-        """Blocks until the endpoint has it. Raises UnreachableError and RefusedError."""
+        """Blocks until the endpoint has it. Raises EndpointUnreachableError and ExportRefusedError."""
         self.session.begin()
         if self.export(batch).name == "SUCCESS" and not self.session.moved:
             return

@@ -1,7 +1,7 @@
 """Conch as a library: declare rules and consumers, run them or a whole agent, subscribe to events, read experiences.
 
 `conch.__all__` is the public API, with `conch.testing`, `conch.rewards.compose`, `conch.trl`, `conch.verifiers` and the
-events in `conch_schemas`. What a plug-in needs is imported at once; every other name when it is first used.
+events in `conch_schemas`. What a plug-in needs is there at once; every other name is imported when it is first used.
 """
 
 import importlib
@@ -9,37 +9,44 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-if sys.platform == "win32":  # before anything is imported that Windows lacks
+if sys.platform == "win32":  # before any import that Windows lacks
     _PROGRAM = os.path.splitext(os.path.basename((sys.argv or [""])[0]))[0].removesuffix("-script")
     raise (SystemExit if _PROGRAM in ("conch", "conch-agent", "-m") else ImportError)(
         "conch: Windows is not supported: install Conch in WSL, the Windows Subsystem for Linux"
     )
 
 if sys.argv[:1] == ["-m"] and any(word.removeprefix("-m").startswith("conch.") for word in sys.orig_argv):
-    # `python -m conch.cli.main` looks into the current directory first, where an agent may have left a json.py.
+    # `python -m conch.cli.main` searches the current directory first, where an agent may have placed a json.py.
     sys.path[:] = sys.path if sys.flags.safe_path else sys.path[1:]
 
 import pydantic
 
 try:
     pydantic.create_model("First")
-except Exception:  # pydantic looks for plug-ins of its own when it makes a model: no package's malformed ones stop us
+except Exception:  # pydantic loads plug-ins of its own when it makes a model: no package's malformed ones stop us
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
 
 # At once, not when first used: `conch.consumer` is a package as well, and the later import of the two would win.
-from conch.consumer.declare import consumer, service
-from conch.consumer.follow import follow
+from conch.consumer import consumer, follow, service
 from conch.errors import ConchError
 from conch.rules import rule
 
 if TYPE_CHECKING:
     from conch.bus import MemoryBus
     from conch.config import Settings
-    from conch.library.buses import connect, local_bus
-    from conch.library.reading import HomeReader, open
-    from conch.library.running import consuming, running
-    from conch.library.runs import AgentRun, Run
-    from conch.library.subscription import Subscription, publish, subscribe
+    from conch.library import (
+        AgentRun,
+        HomeReader,
+        Run,
+        Subscription,
+        connect,
+        consuming,
+        local_bus,
+        open,
+        publish,
+        running,
+        subscribe,
+    )
     from conch.minds import Completion, Mind, Prompt
 
 __all__ = [
@@ -67,22 +74,22 @@ __all__ = [
 ]
 
 _WHERE = {
-    "AgentRun": "conch.library.runs",
+    "AgentRun": "conch.library",
     "Completion": "conch.minds",
-    "HomeReader": "conch.library.reading",
+    "HomeReader": "conch.library",
     "MemoryBus": "conch.bus",
     "Mind": "conch.minds",
     "Prompt": "conch.minds",
-    "Run": "conch.library.runs",
+    "Run": "conch.library",
     "Settings": "conch.config",
-    "Subscription": "conch.library.subscription",
-    "connect": "conch.library.buses",
-    "consuming": "conch.library.running",
-    "local_bus": "conch.library.buses",
-    "open": "conch.library.reading",
-    "publish": "conch.library.subscription",
-    "running": "conch.library.running",
-    "subscribe": "conch.library.subscription",
+    "Subscription": "conch.library",
+    "connect": "conch.library",
+    "consuming": "conch.library",
+    "local_bus": "conch.library",
+    "open": "conch.library",
+    "publish": "conch.library",
+    "running": "conch.library",
+    "subscribe": "conch.library",
 }
 """The module of each name that is imported when it is first used."""
 

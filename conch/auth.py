@@ -1,5 +1,7 @@
-"""Login to the dashboard: links that work once, sessions, and the token of programs. They are stored in the home, so
-that they outlive the process that made them, and are valid in every process of that home."""
+"""Authentication for the dashboard: one-time login links, signed sessions, and the bearer token for programs.
+
+The secrets are files in the home, so they outlive a process, and are valid in every process of that home.
+"""
 
 from __future__ import annotations
 
@@ -21,42 +23,42 @@ from conch.errors import HomeError
 from conch.home import Home, locked
 
 KEY_BYTES = 32
-"""Length of the key: that of a SHA-256 digest."""
+"""Bytes of a key: the digest size of SHA-256."""
 PREFIX_CHARACTERS = 22
-"""Length of the path prefix of sessions; a character has six random bits."""
+"""Characters of the session path, with six random bits each."""
 LINK_SECONDS = 24 * 3600.0
-"""A login link is valid once, for this long: a person who starts a run in the evening opens its page in the morning."""
+"""Seconds for which a link admits one login: a run started in the evening can be opened in the morning."""
 SESSION_SECONDS = 7 * 24 * 3600.0
-"""A browser that logged in by a link needs no other one for this long."""
+"""Seconds for which a session is valid without a new link."""
 
 MOST_ENDED = 10_000
-"""Sessions that were revoked before they expired and are remembered until then; one more is refused with an error."""
+"""Most revoked sessions remembered until they expire; revoking a further one fails with an error."""
 
 _DRAWN = re.compile(r"[A-Za-z0-9_-]{43}")
-"""The form of `secrets.token_urlsafe(32)`."""
+"""The format of `secrets.token_urlsafe(32)`."""
 _SESSION = re.compile(r"(\d{1,12})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})", re.ASCII)
 
 
 class LoginTokens:
-    """The login links, sessions and token of one home. Times are in seconds since the epoch."""
+    """The login tokens of one home. Times are in seconds since the epoch."""
 
     def __init__(self, home: Home) -> None:
         self._room = home.path / "ui"
         self._links = self._room / "links"
         self._ended = self._room / "ended"
 
-    # -- links -------------------------------------------------------------------------------------------------------
+    # -- login links -------------------------------------------------------------------------------------------------
 
     def link(self, now: float) -> str:
-        """A token that lets in once, within LINK_SECONDS. Links that are older are thrown away meanwhile.
+        """A token that admits one login within LINK_SECONDS. Older links are deleted meanwhile.
 
-        Raises HomeError where it cannot be written down.
+        Raises HomeError where it cannot be stored.
         """
         token = secrets.token_urlsafe(32)
         with self._writing():
             self._links.mkdir(mode=0o700, exist_ok=True)
             for old in self._links.iterdir():
-                with contextlib.suppress(FileNotFoundError):  # another process removed it
+                with contextlib.suppress(FileNotFoundError):  # another process deleted it first
                     if now - old.stat().st_mtime > LINK_SECONDS:
                         old.unlink()
             file = self._file(token)
@@ -65,8 +67,8 @@ class LoginTokens:
         return token
 
     def redeem(self, token: str, now: float) -> bool:
-        """Whether this token is valid, once: of any number of simultaneous uses, in any processes, one succeeds. Raises
-        HomeError where the use cannot be recorded."""
+        """Whether this token admits a login; it is used up by that: of any number of concurrent attempts, in any
+        processes, one succeeds. Raises HomeError where its use cannot be recorded."""
         if not _DRAWN.fullmatch(token):
             return False
         file = self._file(token)
@@ -80,22 +82,22 @@ class LoginTokens:
         return now - made <= LINK_SECONDS
 
     def _file(self, token: str) -> Path:
-        """Named by its digest: a backup of the home contains no token."""
+        """Named by the token's digest: a backup of the home contains no token."""
         return self._links / _digest(token)
 
-    # -- sessions that were ended --------------------------------------------------------------------------------------
+    # -- revoked sessions ----------------------------------------------------------------------------------------------
 
     def end(self, session: str, now: float) -> None:
-        """Revoke this session, which we have signed: in every process of this home, also after a restart. A second call
-        does nothing. Records of expired sessions are removed meanwhile.
+        """Revoke this signed session, in all processes of this home and across restarts. A second call does nothing.
+        Expired entries are removed meanwhile.
 
-        Raises HomeError where the revocation cannot be recorded.
+        Raises HomeError where it cannot be recorded.
         """
         with self._writing():
             self._ended.mkdir(mode=0o700, exist_ok=True)
             kept = 0
             for old in self._ended.iterdir():
-                with contextlib.suppress(FileNotFoundError):  # another process removed it
+                with contextlib.suppress(FileNotFoundError):  # another process deleted it first
                     if old.stat().st_mtime <= now:
                         old.unlink()
                     else:
@@ -111,7 +113,7 @@ class LoginTokens:
             _sync(self._ended)
 
     def is_ended(self, session: str) -> bool:
-        """Whether it was revoked before it expired. Raises HomeError where that cannot be read."""
+        """Whether it was revoked before its expiry. Raises HomeError where that cannot be looked up."""
         try:
             (self._ended / _digest(session)).stat()
         except FileNotFoundError:
@@ -123,7 +125,7 @@ class LoginTokens:
     # -- sessions and the token of programs --------------------------------------------------------------------------
 
     def key(self) -> bytes:
-        """The key that signs sessions of this home, drawn once. Raises HomeError where it cannot be read or kept."""
+        """The key that signs this home's sessions, generated once. Raises HomeError if it cannot be read or stored."""
         try:
             key = bytes.fromhex(self._kept("key", secrets.token_hex(KEY_BYTES)))
         except ValueError:
@@ -135,7 +137,7 @@ class LoginTokens:
         return key
 
     def token(self) -> str:
-        """The token of programs, drawn once. Raises HomeError where it cannot be read or kept."""
+        """The bearer token for programs, generated once. Raises HomeError where it cannot be read or stored."""
         token = self._kept("token", secrets.token_urlsafe(32))
         if len(token) < LEAST_TOKEN:
             raise HomeError(
@@ -145,7 +147,7 @@ class LoginTokens:
         return token
 
     def _kept(self, name: str, drawn: str) -> str:
-        """The content of the file; a missing file is written with `drawn`, unless another process was faster."""
+        """The content of the file; a missing file is created with `drawn`, unless another process created it first."""
         file = self._room / name
         with self._writing():
             if not file.exists():
@@ -163,13 +165,13 @@ class LoginTokens:
             _refuse_shared(file, 0o600)
             return file.read_text(encoding="ascii", errors="replace").strip()
 
-    # -- where the page is -------------------------------------------------------------------------------------------
+    # -- the page's address ------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def shown_at(self, address: str) -> Iterator[None]:
-        """Make `shown` return this address while entered; where another process shows this home already, it goes on to
-        return that one's. The kernel releases the lock with the process. On a full disk no address is written, and the
-        page is served."""
+        """Publish this address for `shown` while entered. If another process serves this home already, its address
+        stays. The kernel releases the lock with the process. On a full disk no address is published, and the page is
+        still served."""
         with contextlib.ExitStack() as held:
             with contextlib.suppress(OSError):
                 self._room.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -181,7 +183,7 @@ class LoginTokens:
             yield
 
     def shown(self) -> str | None:
-        """The address of this home's page, or None where it is not served."""
+        """The address where this home's dashboard is served, or None."""
         try:
             handle = os.open(self._room / "address", os.O_RDONLY)
         except OSError:
@@ -197,7 +199,7 @@ class LoginTokens:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """In the room, which is made and has to be the owner's. What goes wrong is one sentence."""
+        """Enter the tokens' directory, created if missing, owned by this user. Each failure is one sentence."""
         try:
             self._room.mkdir(parents=True, exist_ok=True, mode=0o700)
             for directory in (self._room, self._links, self._ended):
@@ -219,7 +221,7 @@ def _digest(token: str) -> str:
 
 
 def _sync(directory: Path) -> None:
-    """Sync the directory to disk, so that its new files outlive a power cut."""
+    """fsync the directory, so that its new entries survive a power cut."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -228,8 +230,8 @@ def _sync(directory: Path) -> None:
 
 
 def _refuse_shared(path: Path, widest: int) -> None:
-    """Raises HomeError where other users may have put this there, or may do more with it than the mode `widest` allows;
-    OSError where it cannot be read."""
+    """Raises HomeError where other users may have put this there, or have more rights on it than the mode `widest`
+    grants; OSError where it cannot be examined."""
     found = path.lstat()
     if stat.S_ISLNK(found.st_mode):
         wrong = "is a symbolic link: remove it, and it is made anew"
@@ -248,28 +250,28 @@ def session_cookie(port: int) -> str:
 
 
 def session_prefix(key: bytes, port: int) -> str:
-    """The path prefix of the pages of sessions, `/~…`, secret and the same for as long as the key is.
+    """The secret path prefix of session pages, `/~…`, the same for as long as the key is.
 
-    Browsers send a cookie to every port of a host, so another server at 127.0.0.1 would get the session when the person
-    opens that server. They do not send it outside of the cookie's path, and only the page knows this path.
+    Browsers send a cookie to every port of a host, so any other server at 127.0.0.1 that a user opens would get the
+    session. They do not send it outside the cookie's path, and only the page itself knows this path.
     """
     digest = hmac.new(key, f"path of the sessions at port {port}".encode(), hashlib.sha256).digest()
     return f"/~{base64.urlsafe_b64encode(digest)[:PREFIX_CHARACTERS].decode()}"
 
 
 def session_audience(key: bytes, port: int) -> str:
-    """The audience in the signature of this page's sessions: a cookie, and the path that it is sent under."""
+    """The audience of sessions at this port: the cookie's name, and the path prefix."""
     return f"{session_cookie(port)} {session_prefix(key, port)}"
 
 
 def signed_session(key: bytes, audience: str, now: float) -> str:
-    """A session until SESSION_SECONDS from `now`, for one `audience` alone."""
+    """A signed session, valid until SESSION_SECONDS from `now`, for one `audience` alone."""
     said = f"{int(now + SESSION_SECONDS)}.{secrets.token_urlsafe(16)}"
     return f"{said}.{_signature(key, audience, said)}"
 
 
 def admits(key: bytes, audience: str, session: str, now: float) -> bool:
-    """Whether we have signed this session for this audience, and it has not expired. Never raises."""
+    """Whether this session has our signature for this audience and has not expired. Never raises."""
     read = _SESSION.fullmatch(session)
     if read is None:
         return False
@@ -287,7 +289,7 @@ def same(shown: str, kept: str) -> bool:
 
 
 def called(settings: UiSettings, address: str) -> str:
-    """The page's address for browsers, for the one that listens at `address` (http://host:port): where it is open to
+    """The address under which browsers reach the page that listens at `address` (http://host:port): where it is open to
     other machines, the first of ui.origins."""
     if not is_loopback(settings.host):
         if settings.origins:
@@ -297,5 +299,5 @@ def called(settings: UiSettings, address: str) -> str:
 
 
 def link_to(address: str, token: str) -> str:
-    """The address that lets in once."""
+    """The address of a one-time login."""
     return f"{address}/?token={token}"

@@ -1,4 +1,4 @@
-"""The disk usage of a home, and the warnings when the disk fills up."""
+"""Disk usage of a home, and the warning when the disk fills up."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FULL_SHARE = 0.80
-"""Share of the disk in use from which a warning is due."""
+"""Share of the disk in use from which a warning is given."""
 CALM_SHARE = 0.75
-"""Share below which the next crossing is warned of again."""
+"""Share below which the warning is armed again."""
 
 
 @dataclass(frozen=True)
 class DiskUse:
-    """A disk as `df` shows it."""
+    """Usage of a disk, as `df` shows it."""
 
     path: str
-    """The path that was measured."""
+    """The path that was examined."""
     used: int
     """Bytes in use."""
     free: int
@@ -25,12 +25,12 @@ class DiskUse:
 
     @property
     def share(self) -> float:
-        """In use, 0..1: of what is in use and what can still be written."""
+        """Share in use, 0..1: used ÷ (used + free)."""
         return self.used / max(1, self.used + self.free)
 
     @property
     def warning(self) -> str:
-        """A sentence about what is wrong and what to do; empty while there is room."""
+        """The problem and what to do; empty while there is room."""
         if self.share < FULL_SHARE:
             return ""
         return (
@@ -40,13 +40,13 @@ class DiskUse:
 
 
 class DiskWatch:
-    """Turns levels into crossings: one warning each time the disk fills up."""
+    """Hysteresis for the warning: one each time the disk fills up."""
 
     def __init__(self) -> None:
         self._warned = False
 
     def crossed(self, share: float) -> bool:
-        """Whether this share is to be warned of: it is the first at FULL_SHARE since it was below CALM_SHARE."""
+        """Whether to warn: this share is the first at FULL_SHARE since one below CALM_SHARE."""
         if share < CALM_SHARE:
             self._warned = False
         crossed = share >= FULL_SHARE and not self._warned
@@ -55,7 +55,7 @@ class DiskWatch:
 
 
 def disk_use(path: Path) -> DiskUse:
-    """The usage of the file system that `path` is on, or will be. Raises OSError."""
+    """Usage of the file system that `path` is on, or will be. Raises OSError."""
     there = path
     while not there.exists() and there != there.parent:
         there = there.parent

@@ -36,7 +36,7 @@ class UsageError(ConchError):
 
 
 class ConfigError(UsageError):
-    """The configuration is wrong."""
+    """The configuration is invalid."""
 
 
 class HomeError(ConchError):
@@ -54,11 +54,11 @@ class BusError(ConchError):
 
 
 class BusUnreachableError(BusError):
-    """There is no bus at the address, or it refused the login."""
+    """There is no bus at the address, or it refused the connection."""
 
 
 class ServerDiedError(BusUnreachableError):
-    """The embedded nats-server died as it started and did not say why: another start may succeed."""
+    """The embedded nats-server died during its start without a reason: another start may succeed."""
 
 
 class FencedError(BusError):
@@ -68,8 +68,11 @@ class FencedError(BusError):
 
 
 class ModelError(ConchError):
-    """The mind's endpoint failed. `retry_after`: seconds that it asked for, or None. `fatal`: retrying cannot help.
-    `unreachable`: the endpoint did not answer. `status`: of an answer that refused the request, or None."""
+    """The mind's endpoint failed.
+
+    `retry_after`: seconds that it asked for, or None. `fatal`: retrying cannot help. `unreachable`: there was no
+    connection. `status`: HTTP status of a refusal, or None.
+    """
 
     exit_code = 3
 
@@ -90,8 +93,10 @@ class ModelError(ConchError):
 
 
 class JudgeError(ConchError):
-    """A judge gave no score. `passing`: another try may bring one; `after`: seconds to wait before it, or None.
-    `unreachable`: the judge's endpoint did not answer."""
+    """A judge gave no score.
+
+    `passing`: a retry may succeed; `after`: seconds to wait before it, or None. `unreachable`: there was no connection.
+    """
 
     def __init__(
         self, message: str, *, passing: bool = False, after: float | None = None, unreachable: bool = False
@@ -107,7 +112,7 @@ class ToolError(ConchError):
 
 
 class ContractError(ConchError):
-    """An event or a plug-in broke its contract. `seq`: the event's sequence on the stream, where it has one."""
+    """An event or a plug-in broke its contract. `seq`: the event's sequence in the stream, if it has one."""
 
     def __init__(self, message: str, *, seq: int | None = None) -> None:
         super().__init__(message)
@@ -123,6 +128,6 @@ class NoStoreError(StoreError):
 
 
 class CheckError(ConchError):
-    """A check did not hold."""
+    """A verification found a problem: a mark or a score that is not valid."""
 
     exit_code = 4

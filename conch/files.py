@@ -1,4 +1,4 @@
-"""Reads files that a person names: plain files only, with a limit on their size."""
+"""Reads files that users name: regular files only, with a size limit."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import BinaryIO
 
 
 def open_plain(file: Path) -> BinaryIO:
-    """The file, opened for reading; never waits, whether it is a pipe, a device or a plain file.
+    """The file, opened for reading without blocking, for any kind of file.
 
-    Raises OSError for what is no plain file: a pipe would be waited for, a device may have no end. /dev/null is empty.
+    Raises OSError for anything but a regular file: a pipe would block, a device may have no end. /dev/null is empty.
     """
     handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -28,7 +28,7 @@ def open_plain(file: Path) -> BinaryIO:
 
 
 def read_plain(file: Path, most: int) -> bytes:
-    """All of a plain file of at most `most` bytes. Raises OSError, also for a longer one."""
+    """All of a regular file of at most `most` bytes. Raises OSError, also for a longer one."""
     with open_plain(file) as stream:
         found = stream.read(most + 1)
     if len(found) > most:

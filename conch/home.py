@@ -1,4 +1,4 @@
-"""The home directory: the paths of all its files, its format, and its lock, which one run owns at a time."""
+"""The home directory: paths, permissions and ownership of all the files of a run; one run owns it at a time."""
 
 from __future__ import annotations
 
@@ -43,30 +43,30 @@ class Home:
 
     @property
     def logs(self) -> Path:
-        """Rotated log files, one a process."""
+        """Rotated log files, one per process."""
         return self.path / "logs"
 
     @property
     def workspace(self) -> Path:
-        """The agent's working directory, unless another one is named."""
+        """The agent's default working directory."""
         return self.path / "workspace"
 
     @property
     def keys(self) -> Path:
-        """Keys of the users of a bus that is shared, one a file."""
+        """Keys of the users of a shared bus, one per file."""
         return self.path / "keys"
 
     @property
     def run_file(self) -> Path:
-        """run.json of the run in progress: addresses, token, processes."""
+        """The description of the run in progress: addresses, token, processes."""
         return self.path / "run.json"
 
     def agent_dir(self, agent: str) -> Path:
-        """The directory of one agent: its id, notes, what its mind learnt."""
+        """One agent's files: its id, notes, and its mind's memory."""
         return self.path / "agents" / agent
 
     def make(self) -> None:
-        """Make the directories that are missing, and the format's mark. Twice is once.
+        """Create the missing directories, and the file with the format version. A second call changes nothing.
 
         Raises HomeError when it cannot be written, or was made by a newer version.
         """
@@ -81,8 +81,8 @@ class Home:
         self.refuse_newer()
 
     def close_to_others(self) -> str | None:
-        """Remove other users' access to a home that all users could read. Returns what was done, or is to do, in a
-        sentence."""
+        """Remove other users' rights from a home that all users can read. Returns a sentence on what was done or is to
+        do."""
         found = self.path.stat()
         if not found.st_mode & 0o007:
             return None
@@ -93,7 +93,7 @@ class Home:
         return f"{open_to}: its mode is 700 now"
 
     def refuse_newer(self) -> None:
-        """Raises HomeError when the home was made by a newer version, or its format's mark cannot be read."""
+        """Raises HomeError when the home was made by a newer version, or its format version cannot be read."""
         try:
             found = (self.path / "format").read_text(errors="replace").strip()
         except OSError as error:
@@ -108,8 +108,8 @@ class Home:
 
     @contextlib.contextmanager
     def owned(self) -> Iterator[None]:
-        """Own the home while entered. Raises HomeBusyError when another process does already. The kernel releases the
-        lock with the process."""
+        """Own the home while entered. Raises HomeBusyError when another process owns it. The kernel releases the lock
+        with the process."""
         self.make()
         try:
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -119,11 +119,11 @@ class Home:
             if not locked(handle):
                 owner = _owner(handle) or "another process"
                 what = "stop that run (conch stop)"
-                if self.running() is None:  # a run writes it once its bus is up
+                if self.running() is None:  # a run writes its description once its bus is up
                     what = "that is another command of conch, or a run that begins; try again when it is done"
                 raise HomeBusyError(f"{self.path} is in use by process {owner}: {what}, or choose another --home")
             os.ftruncate(handle, 0)
-            with contextlib.suppress(OSError):  # a full disk: the lock holds without its owner's name
+            with contextlib.suppress(OSError):  # a full disk: the lock works without its owner's name
                 os.pwrite(handle, str(os.getpid()).encode(), 0)
             yield
         finally:
@@ -150,7 +150,7 @@ class Home:
             os.close(handle)
 
     def agents(self) -> dict[str, str]:
-        """The UUIDs of the agents that were ever made, by name; agents with an unreadable file are left out."""
+        """The UUIDs of all agents ever made, by name; one with an unreadable file is left out."""
         found: dict[str, str] = {}
         for file in sorted((self.path / "agents").glob("*/agentuid")):
             with contextlib.suppress(OSError, ValueError):
@@ -158,7 +158,7 @@ class Home:
         return found
 
     def agentuid(self, agent: str) -> str:
-        """The agent's own UUID: drawn when it is made, the same for ever."""
+        """The agent's own UUID: generated when the agent is made, the same for ever."""
         file = self.agent_dir(agent) / "agentuid"
         try:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -174,8 +174,7 @@ class Home:
 
 
 def locked(handle: int) -> bool:
-    """Take the lock of an open file, waiting a moment: a process that checks whether it is held holds it for an
-    instant."""
+    """Take the lock of an open file, waiting a moment: a process that tests the lock holds it for an instant."""
     for _ in range(20):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -187,12 +186,12 @@ def locked(handle: int) -> bool:
 
 
 def _owner(handle: int) -> str:
-    """The number of the process that wrote itself into the lock, as text."""
+    """The id of the process that wrote it into the lock file, as text."""
     return os.pread(handle, 20, 0).decode(errors="replace").strip()
 
 
 def write_whole(file: Path, text: str, mode: int = 0o600) -> None:
-    """Write a file atomically: it is there whole or not at all, on disk before this returns."""
+    """Write a file atomically, synced to disk before this returns."""
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     try:

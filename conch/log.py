@@ -1,7 +1,7 @@
-"""The logger of every module: silent until the program configures structlog, as a library's logger should be.
+"""The logger of every module: silent until the program configures structlog, as is usual for a library.
 
-structlog prints each line to stdout where it is not configured. A program that embeds Conch would find a line for each
-event there. The commands of Conch configure structlog (`conch.telemetry`); a program may, by `structlog.configure`.
+Without configuration structlog prints each line to stdout. A program that embeds Conch would find a line for each event
+there. The commands of Conch configure structlog (`conch.telemetry`); a program may, by `structlog.configure`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import structlog
 
 
 def get_logger(name: str) -> Any:
-    """A logger of structlog's, of the module `name`. It follows the configuration at each call; `bind` returns a logger
-    that stays with the configuration of that moment."""
+    """A structlog logger for the module `name`. It uses the present configuration at each call; `bind` returns a logger
+    that keeps the configuration of that moment."""
     return _Logger(structlog.get_logger(name))
 
 

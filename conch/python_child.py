@@ -1,6 +1,6 @@
-"""Starts Python child processes: their command line, import path and environment variables.
+"""Command lines and environments for Conch's own Python child processes.
 
-Its current directory is never the person's, and is not where it imports from: an agent may write there.
+Their current directory is never the user's, and is not on the import path: an agent may write there.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 DIRECTORY = "/"
-"""The current directory of every child: always there, and no agent's."""
+"""The current directory of every child: it always exists, and no agent may write there."""
 
 _OF_SETTINGS = "CONCH_"
 _SECRET = re.compile(r"(^|_)(API_?KEYS?|KEYS?|TOKENS?|SECRETS?|PASSWORDS?|PASSWD|PASSPHRASE|CREDENTIALS?)(_|$)", re.I)
-"""Names of variables that hold secrets, as people name them."""
+"""Names of variables that usually hold secrets."""
 _FOR_PLUGINS = "PLUGIN_"
-"""Prefix of variables that plug-ins are given, even when they look like secrets."""
+"""Prefix of names that are passed to plug-ins even if they look like secrets."""
 _PYTHON = "PYTHON"
 _HARMLESS = frozenset(
     {
@@ -36,14 +36,14 @@ _HARMLESS = frozenset(
         "PYTHONWARNINGS",
     }
 )
-"""Variables of the interpreter that name no path to load code from and start nothing."""
+"""Variables of the interpreter that name no place to load code from and run nothing."""
 _PLACES = frozenset({"PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE"})
 """Variables of the interpreter that name a directory: passed on where the path is absolute."""
 
 
 def python_command(module: str, *arguments: str) -> list[str]:
     """The command line of a child that runs `module`. It has the user's site-packages only where we have them: a
-    directory that is made there later is ignored."""
+    directory that is created there later is not searched."""
     user_site = site.ENABLE_USER_SITE and site.getusersitepackages() in sys.path
     return [sys.executable, "-P", *([] if user_site else ["-s"]), "-m", module, *arguments]
 
@@ -51,10 +51,10 @@ def python_command(module: str, *arguments: str) -> list[str]:
 def environment(
     inherited: Mapping[str, str] | None = None, *, settings: bool = False, secrets: bool = False
 ) -> dict[str, str]:
-    """The variables of a child, selected from `inherited` (None: our own); with the defaults, those for a plug-in.
+    """The variables of a child, out of those `inherited` (None: our own); by default, as for a plug-in.
 
-    `settings`: with `CONCH_*`, for a command that reads its settings itself. `secrets`: with variables that look like
-    secrets by their names; without them, a plug-in still has those that begin with `PLUGIN_`.
+    `settings`: with `CONCH_*`, for a command that reads its settings itself. `secrets`: with variables whose names look
+    like secrets; without it, a plug-in still gets those with the prefix `PLUGIN_`.
     """
     ours = os.environ if inherited is None else inherited
     kept = {
@@ -68,12 +68,12 @@ def environment(
 
 
 def path_entries(path: str) -> list[str]:
-    """The directories that PYTHONPATH names, absolute: an empty or relative one means our current directory."""
+    """The directories in a PYTHONPATH, absolute: an empty or relative one is relative to our current directory."""
     return [str(Path(entry).absolute()) for entry in path.split(os.pathsep)] if path else []
 
 
 def _path(inherited: str) -> str:
-    """PYTHONPATH of a child. Where we run from a folder that nothing but `python -m` put on the path, it is on it."""
+    """PYTHONPATH of a child. Where we run from a folder that only `python -m` put on the path, it is included."""
     entries = path_entries(inherited)
     folder = str(Path(__file__).resolve().parents[1])
     return os.pathsep.join([*entries, *([] if folder in (*entries, *map(os.path.realpath, sys.path)) else [folder])])

@@ -1,4 +1,4 @@
-"""Logging of Conch's commands: structured lines in a rotated file, each with the id of the action that it is about."""
+"""Logging: structlog to a rotated file, one event per line, with the ids of the event that is being handled."""
 
 from __future__ import annotations
 
@@ -19,30 +19,29 @@ from conch.config.model import LogSettings
 from conch_schemas import Event, trace_id
 
 BACKUPS = 3
-"""Old files that are kept."""
+"""Rotated files that are kept."""
 
 OWN = "conch"
-"""The logger of Conch's own lines."""
+"""Name of the logger for Conch's own lines."""
 
 handling: ContextVar[Event | None] = ContextVar("conch_handling", default=None)
-"""The event that is being handled: log lines written meanwhile, by any module, carry its agent, cycle and action. To
-bind the three values by structlog's own means takes as long as many an event."""
+"""The event that is being handled: log lines written meanwhile, by any module, get its agent, action and trace. Binding
+the three values with structlog's own means takes as long as handling many an event."""
 
 
 class _Formatter(ProcessorFormatter):
-    """Formats lines of other libraries. Ours are whole when they come: the rotating handler formats each record
-    twice."""
+    """Formats other libraries' lines. Our own arrive complete: the rotating handler formats each record twice."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, a traceback in it too."""
+        """One line, including any traceback."""
         return str(record.msg) if record.name == OWN else super().format(record)
 
 
 def configure(settings: LogSettings, file: Path | None, *, process: str) -> None:
-    """Send every line of this process to `file` (stderr without one), rotated by size. Call once, at the start.
+    """Send every log line of this process to `file` (stderr without one), rotated by size. Call once, at the start.
 
-    Lines of others, by Python's own logging, come out like ours, from the level warning on. A line that cannot be
-    written is left out: a full disk under the log ends no run.
+    Lines of other libraries, by Python's own logging, get the same format, from the level warning on. A line that
+    cannot be written is dropped: a full disk under the log ends no run.
     """
     size = int(settings.megabytes * 1_000_000)
     handler: logging.Handler = (
@@ -66,7 +65,7 @@ def configure(settings: LogSettings, file: Path | None, *, process: str) -> None
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     own.setLevel(settings.level.upper())
-    logging.getLogger("nats").setLevel(logging.CRITICAL)  # it prints tracebacks of what it survives
+    logging.getLogger("nats").setLevel(logging.CRITICAL)  # it prints tracebacks of errors that it recovers from
     logging.raiseExceptions = False
     structlog.configure(
         processors=[*finished, line],
@@ -78,7 +77,7 @@ def configure(settings: LogSettings, file: Path | None, *, process: str) -> None
 
 
 def about(_: Any, __: str, line: Any) -> Any:
-    """A step of structlog's: the agent, the action and the trace of the event that is being handled."""
+    """A structlog processor: adds agent, action and trace of the event that is being handled."""
     if (event := handling.get()) is not None:
         told = {"agent_id": event.agent, "action_id": event.action_id, "trace_id": trace_id(event.traceparent)}
         line = told | line
@@ -89,4 +88,4 @@ def _line(_: Any, __: str, event: Any) -> str:
     try:
         return msgspec.json.encode(event, enc_hook=repr).decode()
     except (TypeError, ValueError):
-        return json.dumps(event, default=repr)  # with lone surrogates, say
+        return json.dumps(event, default=repr)  # for example with lone surrogates

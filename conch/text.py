@@ -1,4 +1,4 @@
-"""Text from outside made harmless: shown safely, cut to size, recognised by a fingerprint."""
+"""Text from untrusted sources: made safe to show, shortened for events, normalised to fingerprints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functools import lru_cache
 from conch_schemas import Cut
 
 CUT_BYTES = 64 * 1024
-"""Longest text in an event, in bytes once encoded as JSON."""
+"""Most bytes of a text in an event, once encoded as JSON."""
 
 _SHOWN_BADLY = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udfff]"
@@ -32,14 +32,14 @@ def safe_text(text: str, *, one_line: bool = False) -> str:
 
 
 NEAR = 0.5
-"""Likeness, 0 to 1, from which a name may be what was meant."""
+"""Similarity, 0 to 1, from which a name may be the intended one."""
 NAMED = 20
-"""Names that are listed at most."""
+"""Most names that are listed."""
 
 
 def instead(name: str, known: Iterable[str]) -> str:
-    """A hint for an unknown name, for the end of a sentence: the nearest known one, else all known ones."""
-    import difflib  # only where something is wrong
+    """A suggestion for an unknown name, for the end of a sentence: the nearest known one, otherwise all of them."""
+    import difflib  # imported only for an error
 
     there = sorted(set(known))
     if near := difflib.get_close_matches(name, there, n=1, cutoff=NEAR):
@@ -52,7 +52,7 @@ _ESCAPES = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]{0,5
 
 
 def without_escapes(text: str) -> str:
-    """`text` as a terminal would have left it: without colours, titles and other escape sequences. Linear time."""
+    """`text` without colours, titles and other terminal escape sequences. Linear time."""
     return _ESCAPES.sub("", text)
 
 
@@ -61,7 +61,7 @@ def _encoded(text: str) -> int:
 
 
 def _longest(text: str, room: int, *, tail: bool) -> str:
-    """The longest head (or tail) of `text` that takes at most `room` bytes encoded: by bisection."""
+    """The longest head (or tail) of `text` with at most `room` bytes encoded: by bisection."""
     low, high = 0, min(len(text), room)
     while low < high:
         middle = (low + high + 1) // 2
@@ -107,12 +107,12 @@ _MASKS = (
     (":", r"\b\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?\b", "<time>"),
     ("", r"\d+(?:\.\d+)?", "<n>"),
 )
-"""(a sign that every match has, the pattern, its replacement), one after the other. All but the first need a digit."""
+"""(a character that every match contains, pattern, replacement), applied in order. All but the first need a digit."""
 _MASKS_OF_ANY = tuple((sign, re.compile(pattern), mask) for sign, pattern, mask in _MASKS)
 _MASKS_OF_ASCII = tuple((sign, re.compile(pattern, re.ASCII), mask) for sign, pattern, mask in _MASKS)
 _DIGIT = re.compile(r"\d")
 _SHORT = 4096
-"""Longest text with a cached fingerprint, in characters: several consumers ask for the same one."""
+"""Longest text with a cached fingerprint: several consumers compute it for the same text."""
 
 
 def fingerprint(text: str) -> str:

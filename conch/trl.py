@@ -1,4 +1,4 @@
-"""A rule as a reward function of TRL's trainers (GRPO and those that share its interface). Needs nothing of TRL."""
+"""Adapter from a rule to a reward function of TRL's trainers (GRPO and those with its interface); needs no TRL."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from conch.errors import ContractError
+from conch.integrations import act_of, asking, name_of, trajectory_of
 from conch.log import get_logger
-from conch.offline import act_of, asking, name_of, trajectory_of
-from conch.rules import Batch, Rule, Trajectory, WeightedRewardConfig, rule_of, score_batch
+from conch.rules import (
+    Batch,
+    Rule,
+    Trajectory,
+    WeightedRewardConfig,
+    rule_of,
+    score_batch,
+)
 from conch_schemas import ActionTaken
 
 log = get_logger(__name__)
@@ -24,15 +31,16 @@ _NO_COLUMNS = frozenset({"prompts", "completions", "completion_ids"})
 def as_reward_func(rule: Rule[Any], subject: type[ActionTaken] | type[Trajectory] = ActionTaken) -> RewardFunc:
     """`f(prompts, completions, **columns) -> list[float | None]`, one value for each completion, in their order.
 
-    Prompts and completions are texts or lists of messages. `rule` is given each reply as an act (`conch.offline.act_of`
-    says which columns make it richer, `outcome` and `tools` above all), or with `subject=Trajectory` as a conversation
-    with the columns as its facts. A column is a list as long as the completions; what else the trainer hands over (its
-    state, its loggers) is left alone.
+    Prompts and completions are texts or lists of messages. `rule` gets each reply as an act (`conch.offline.act_of`
+    says which columns set its fields, `outcome` and `tools` above all), or with `subject=Trajectory` as a conversation
+    with the columns as its facts. A column is a list as long as the completions; the trainer's other arguments (its
+    state, its loggers) are ignored.
 
-    None stands for a missing score: the rule is not applicable, raises, returns what is no finite number or lies
-    outside its declared range, or takes longer than it declares; TRL counts None as missing, never as 0. Failures are
-    logged once a batch. Async rules run side by side on a loop that lasts as long as `f`, in a thread of its own, so
-    `f` may be called from anywhere. Raises ContractError for a rule that is held out: it must not be trained on.
+    A value is None where there is no score: the rule says not applicable, raises, returns something that is not a
+    finite number or lies outside its declared range, or exceeds its declared time; TRL counts None as missing, never as
+    0. Failures are logged once per batch. Async rules run concurrently on an event loop that lasts as long as `f`, in a
+    thread of its own, so `f` may be called from any thread. Raises ContractError for a held-out rule: it must not be
+    used for training.
     """
     declared = rule_of(rule)
     if declared is not None and declared.info.held_out:
@@ -49,7 +57,7 @@ def as_reward_func(rule: Rule[Any], subject: type[ActionTaken] | type[Trajectory
 
     reward.__name__ = reward.__qualname__ = name
     reward.__doc__ = rule.__doc__
-    weakref.finalize(reward, _close, thread, runner).atexit = False  # at the end the thread has ended before
+    weakref.finalize(reward, _close, thread, runner).atexit = False  # at the exit the thread has ended before
     return reward
 
 

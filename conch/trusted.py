@@ -1,5 +1,6 @@
-"""Refuses files and code of the person that lie where an agent may write: the agent could change its own rewards, rules
-and guardrails, and run code outside of its sandbox.
+"""Refuses setups in which an agent could write to files that Conch reads or runs with the user's rights.
+
+Otherwise the agent could change its own rewards, rules and guardrails, and run code outside its sandbox.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from conch.bus.server import find_binary
+from conch.bus import find_binary
 from conch.config import Settings
 from conch.errors import BusUnreachableError, UsageError
 from conch.experience import store_path
@@ -21,13 +22,13 @@ from conch.home import Home
 from conch.python_child import path_entries
 
 MOST_LINKS = 40
-"""Links in one path that are followed, as the kernel does."""
+"""Most links followed in one path, as in the kernel."""
 _PACKAGES = ("conch", "conch_schemas", "conch_services")
 
 
 def refuse_writable(home: Home, settings: Settings, config: Path | None, rules: Sequence[str]) -> None:
     """Raises UsageError where the workspace contains something that Conch reads or runs, itself or a link to it, or
-    lies on a path that is searched for such things.
+    lies on one of the search paths for such files.
 
     `config`: the file that the settings were read from; `rules`: files of plug-ins.
     """
@@ -70,19 +71,19 @@ def refuse_writable(home: Home, settings: Settings, config: Path | None, rules: 
 
 
 def without_writable_programs(home: Home, settings: Settings, path: str) -> str:
-    """PATH without the directories where the agent may write."""
+    """PATH without the directories in which an agent may write."""
     root = workspace_in(home, settings).resolve()
     entries = [entry for entry in path.split(os.pathsep) if os.path.isabs(entry) and not _holds(root, Path(entry))]
     return os.pathsep.join(entries)
 
 
 def workspace_in(home: Home, settings: Settings) -> Path:
-    """The agent's directory; several agents have directories beneath it."""
+    """The agent's workspace; several agents have directories below it."""
     return Path(settings.workspace) if settings.workspace is not None else home.workspace
 
 
 def _files(home: Home, settings: Settings, config: Path | None, rules: Sequence[str]) -> Iterator[tuple[str, Path]]:
-    """Paths that are read, by the setting that names them."""
+    """The files that are read, with a name for each."""
     bus, edge = settings.bus, settings.edge
     named = {
         "mind.script": settings.mind.script,
@@ -102,13 +103,13 @@ def _files(home: Home, settings: Settings, config: Path | None, rules: Sequence[
 
 
 def keys_directory() -> Path:
-    """The directory of a person's own secret keys, by the XDG base directories."""
+    """The directory of a user's own secret keys, by the XDG base directories."""
     config = os.environ.get("XDG_CONFIG_HOME", "")
     return Path(config if os.path.isabs(config) else os.path.expanduser("~/.config")) / "conch"
 
 
 def _code(settings: Settings) -> Iterator[tuple[str, Path]]:
-    """Paths of code that is run."""
+    """The code that is run."""
     for prefix in (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, sys.executable):
         yield "the Python that conch runs on", Path(prefix)
     for directory in _packages():
@@ -128,7 +129,7 @@ def _packages() -> list[Path]:
 
 
 def _libraries() -> list[Path]:
-    """Directories that are Python's alone, where any new file may be imported."""
+    """Directories used by Python alone, where any new file may be imported."""
     paths = sysconfig.get_paths()
     own = [Path(paths[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")]
     others = [Path(entry) for entry in sys.path if entry.endswith("-packages")]
@@ -143,12 +144,12 @@ def _server(settings: Settings) -> str | None:
 
 
 def _searched() -> Iterator[Path]:
-    """Directories that are searched for modules when this process and its children start."""
+    """Directories on the import paths of this process and its children."""
     yield from map(Path, path_entries(os.environ.get("PYTHONPATH", "")))
     yield from (Path(entry).absolute() for entry in sys.path)
     main = sys.modules["__main__"].__spec__
     if main is not None and main.name.startswith("conch.") and not sys.flags.safe_path:
-        yield Path.cwd()  # python -m; what it imports before conch takes it off the path comes from there, too
+        yield Path.cwd()  # python -m; imports before conch takes it off the path come from there, too
 
 
 def _is_in(root: Path, directory: Path) -> bool:
@@ -156,13 +157,13 @@ def _is_in(root: Path, directory: Path) -> bool:
 
 
 def _holds(root: Path, path: Path) -> bool:
-    """Whether `path` lies in `root`, which is resolved, or leads through something there."""
+    """Whether the target of `path` lies in `root`, which is resolved, or the way to it leads through `root`."""
     *passed, end = _passed(path.absolute())
     return end.is_relative_to(root) or any(root in place.parents for place in passed)
 
 
 def _passed(path: Path, links: int = MOST_LINKS) -> Iterator[Path]:
-    """The paths that a path leads through: itself with its parents resolved, and what each link on the way names."""
+    """The places on the way of a path: itself with its parents resolved, and the target of each link."""
     if path.parent == path:
         yield path
         return

@@ -1,4 +1,4 @@
-"""A monotonic clock for leases between machines: it goes on while this machine sleeps."""
+"""A monotonic clock that goes on while the machine is suspended, for deadlines between processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 def uptime() -> float:
-    """Seconds since the machine was started, with those in which it was suspended, which `time.monotonic` leaves out on
-    Linux. Elsewhere than on Linux: `time.monotonic`."""
+    """Seconds since the machine started, including those while it was suspended, which `time.monotonic` leaves out on
+    Linux. On other systems than Linux: `time.monotonic`."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot is None else time.clock_gettime(boot)

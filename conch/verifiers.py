@@ -1,4 +1,4 @@
-"""A rule as a reward function of a verifiers rubric. Needs nothing of verifiers."""
+"""Adapter: a rule as a reward function of a verifiers rubric. verifiers is not needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from conch.errors import ContractError
-from conch.offline import act_of, asking, name_of, trajectory_of
+from conch.integrations import act_of, asking, name_of, trajectory_of
 from conch.rules import Rule, Trajectory, required, verdict
 from conch_schemas import ActionTaken
 
@@ -16,9 +16,9 @@ def as_rubric_func(
 ) -> Callable[..., Awaitable[float]]:
     """`await f(prompt, completion, answer, state, info, **kwargs) -> float`, of one rollout.
 
-    The columns of `conch.offline.act_of` are read from `info` and the keyword arguments; a Trajectory has all of them,
-    the answer and the rollout's state as facts. Raises ContractError (TimeoutError: out of time) where there is no
-    score, also where the rule is not applicable: a rubric logs that and handles it in its own way.
+    The columns of `conch.offline.act_of` are read from `info` and from the keyword arguments; a Trajectory has all of
+    them, the answer and the rollout's state as facts. Raises ContractError (TimeoutError: out of time) where there is
+    no score, also where the rule is not applicable: a rubric logs that and decides itself how to go on.
     """
 
     def make(rollout: tuple[Any, Any, dict[str, Any], dict[str, Any]]) -> ActionTaken | Trajectory:

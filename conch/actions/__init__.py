@@ -1,21 +1,5 @@
-"""What a mind may say, and the one parser that reads it."""
+"""Actions: the grammar of a mind's replies, its parser, the tool registry, and constraints for decoding."""
 
-from conch.actions.constraint import gbnf, json_schema, regex
-from conch.actions.effects import BUILTIN_EFFECTS, Effects, effect_of
-from conch.actions.grammar import MAX_REPLY_BYTES, parse, render
-from conch.actions.registry import Argument, Registry, ToolSpec
+import lazy_loader
 
-__all__ = [
-    "BUILTIN_EFFECTS",
-    "MAX_REPLY_BYTES",
-    "Argument",
-    "Effects",
-    "Registry",
-    "ToolSpec",
-    "effect_of",
-    "gbnf",
-    "json_schema",
-    "parse",
-    "regex",
-    "render",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

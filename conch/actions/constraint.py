@@ -1,7 +1,7 @@
-"""Constraints for decoding, from the registry: whatever they admit, the parser finds valid.
+"""Constraints for structured decoding, made from the registry: the parser accepts every reply that they admit.
 
-They are narrower than the parser: one spelling, arguments in the order of the tool's list, arrays and objects of the
-regular expression and of GBNF at most MAX_DEPTH deep.
+They are narrower than the parser: one spelling, arguments in the order of the tool's list; the regular expression and
+the GBNF allow arrays and objects of at most MAX_DEPTH.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from conch.actions.registry import Argument, ArgumentType, Registry, ToolSpec
 from conch_schemas import Action
 
 MAX_DEPTH = 2
-"""Arrays and objects inside each other; regular expressions cannot nest without end."""
+"""Deepest nesting of arrays and objects; regular expressions cannot nest without end."""
 
 MAX_TEXT = 500
-"""Characters of a reason or topic."""
+"""Most characters of a reason or topic."""
 
 
 def _choice(value: str) -> str:
-    """A listed value as the parser's own rendering writes it."""
+    """A listed value as `render` writes it."""
     written = render(Action(kind="TOOL", valid=True, tool="x", args={"x": value}))
     return written[len("TOOL: x(x=") : -1]
 
 
 def _optional_tail(parts: Sequence[tuple[Argument, str]], comma: str, some: Callable[[str], str], begun: bool) -> str:
-    """`parts` in their order, those not required left out or not, with a comma between any two."""
+    """`parts` in their order, the optional ones left out or not, with a comma between any two."""
     if not parts:
         return ""
     (argument, written), rest = parts[0], parts[1:]
@@ -71,7 +71,7 @@ def _regex_types() -> dict[ArgumentType, str]:
         "number": number,
         "boolean": "(true|false)",
         "array": _regex_array(item),
-        # An object of one key: an expression cannot tell whether a second key is the first again.
+        # An object has one key: an expression cannot tell whether a second key repeats the first.
         "object": rf"\{{({json_string}: {item})?\}}",
     }
 
@@ -116,9 +116,9 @@ def gbnf(registry: Registry) -> str:
 
 
 def json_schema(registry: Registry) -> dict[str, Any]:
-    """JSON Schema (2020-12) of an action as an object: `kind`, and `tool` and `args` or `text`.
+    """JSON Schema (2020-12) of an action as an object: `kind`, and `tool` and `args`, or `text`.
 
-    Such an object, made an Action and rendered, is a valid reply.
+    Such an object, validated as an Action and rendered, is a valid reply.
     """
     said = _closed({"kind": {"enum": ["DO_NOTHING", "REFLECT"]}, "text": {"type": "string", "maxLength": MAX_TEXT}})
     calls = [
@@ -148,5 +148,5 @@ def _closed(properties: dict[str, Any], required: list[str] | None = None) -> di
 
 
 def _ordered(spec: ToolSpec) -> list[Argument]:
-    """Required ones first: then a comma before each of the others is simply theirs."""
+    """Required arguments first: the comma before each other one can then be part of it."""
     return sorted(spec.arguments, key=lambda argument: not argument.required)

@@ -1,12 +1,12 @@
-r"""The grammar of replies, its one parser, and the way back.
+r"""The grammar of replies, its parser, and the renderer.
 
     TOOL: name(arg1="value1", arg2="value2")
     DO_NOTHING: reason for inaction
     REFLECT: topic to think about
 
-Outer white space is trimmed; the three words may be in any case, the colon follows directly. Values: "…" and '…' with
-the escapes of their own quote, `\\`, `\n` and `\t` (any other backslash stands for itself), \"""…\""" without escapes,
-numbers, true, false, null, JSON arrays and objects. Everything else is invalid, and says why.
+Outer white space is trimmed; the three keywords are case-insensitive, the colon follows directly. Values: "…" and '…'
+with the escapes of their own quote, `\\`, `\n` and `\t` (any other backslash stands for itself), \"""…\""" without
+escapes, numbers, true, false, null, JSON arrays and objects. Everything else is invalid, with a reason.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from conch.text import well_formed
 from conch_schemas import Action
 
 MAX_REPLY_BYTES = 64 * 1024
-"""Bytes of UTF-8 that a reply may have; a longer one is refused unread."""
+"""Most bytes of a reply in UTF-8; a longer one is refused without being parsed."""
 
 MAX_ENCODED_BYTES = 2 * MAX_REPLY_BYTES
-"""Bytes that a reply may take once encoded as JSON. Only control characters, six bytes each, get a reply that far:
-an action must fit into an event beside its output."""
+"""Most bytes of a reply encoded as JSON. Only control characters, six bytes each, make a reply that long: an action
+must fit into an event beside its output."""
 
 MAX_DEPTH = 32
-"""Arrays and objects inside each other."""
+"""Deepest nesting of arrays and objects."""
 
 MAX_NUMBER_LENGTH = 400
-"""Characters of a number: more than any float has, and less than Python refuses to convert."""
+"""Most characters of a number: more than any float has, and less than Python refuses to convert."""
 
 _WORD = re.compile(r"(TOOL|DO_NOTHING|REFLECT):", re.IGNORECASE | re.ASCII)
 _SPACE = re.compile(r"[ \t\r\n\f\v]*")
@@ -48,14 +48,14 @@ _WORDS: dict[str, _Word] = {"TOOL": "TOOL", "DO_NOTHING": "DO_NOTHING", "REFLECT
 
 
 class _ReplySyntaxError(Exception):
-    """The reply leaves the grammar here; the message is the reason."""
+    """The reply violates the grammar; the message is the reason."""
 
 
 def parse(text: str, registry: Registry) -> Action:
-    """The reply as an action. Never raises, takes time linear in `text`, refuses more than MAX_REPLY_BYTES unread.
+    """The reply as an action. Never raises; linear time in `text`; refuses more than MAX_REPLY_BYTES without parsing.
 
-    What is not valid says why, and keeps the kind that it began with (INVALID where it began with none), the tool and
-    the arguments as far as they were read. Lone surrogates are replaced by `�`.
+    An invalid action has a reason, and keeps the kind that it began with (INVALID without one), the tool and the
+    arguments as far as they were parsed. Lone surrogates are replaced by `�`.
     """
     said = text[: MAX_REPLY_BYTES + 1].strip()
     begun = _WORD.match(said)
@@ -69,10 +69,10 @@ def parse(text: str, registry: Registry) -> Action:
 
 
 def render(action: Action) -> str:
-    """The action as a reply, on one line where it is a call.
+    """The action as a reply, on one line if it is a call.
 
-    Parsed again it is the same action, if it was valid (and the rendering is no longer than a reply may be). What was
-    not valid stays so: a call is left open after the arguments that were read, the rest is the empty reply.
+    Parsed again it gives the same action, if it was valid (and the rendering is no longer than a reply may be). An
+    invalid one stays invalid: a call ends open after the arguments that were parsed, all else is the empty reply.
     """
     if action.kind == "TOOL":
         args = ", ".join(f"{name}={_written(value)}" for name, value in action.args.items())
@@ -94,7 +94,7 @@ def _written(value: JsonValue) -> str:
 
 
 class _CallParser:
-    """Reads `name(arg=value, …)` from left to right, keeping what it has read."""
+    """Parses `name(arg=value, …)` from left to right, and keeps what it has parsed."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -161,7 +161,7 @@ class _CallParser:
         raise _ReplySyntaxError(f"a {quote} is not closed")
 
     def _json(self, depth: int) -> JsonValue:
-        """A value of JSON, strictly; its strings have JSON's own escapes."""
+        """A strict JSON value; its strings have JSON's own escapes."""
         if depth > MAX_DEPTH:
             raise _ReplySyntaxError(f"arrays and objects go more than {MAX_DEPTH} deep")
         begin = self.text[self.at : self.at + 1]

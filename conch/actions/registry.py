@@ -1,4 +1,4 @@
-"""Which tools there are and what they take: what the parser checks, what the prompt lists, what decoding admits."""
+"""The registry of tools: signatures for the parser, the prompt and the decoding constraints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 """Names of tools and of arguments: ASCII letters, digits, underscore."""
 
 MAX_SAFE_INTEGER = 2**53 - 1
-"""Greatest integer that every reader of JSON reads exactly (RFC 7493)."""
+"""Greatest integer that every JSON parser reads exactly (RFC 7493)."""
 
 _PYTHON: dict[ArgumentType, type | tuple[type, ...]] = {
     "string": str,
@@ -33,17 +33,17 @@ _PYTHON: dict[ArgumentType, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a tool."""
+    """One argument of a tool: name, type, allowed values."""
 
     name: str
     type: ArgumentType = "string"
     required: bool = True
     choices: tuple[str, ...] = ()
-    """The only values it takes; empty: any of its type. Strings only."""
+    """The only valid values; empty: any value of its type. Strings only."""
     doc: str = ""
 
     def objection(self, value: JsonValue) -> str | None:
-        """Why `value` cannot be this argument, in one sentence; None when it can."""
+        """Why `value` is invalid for this argument, in one sentence; None if it is valid."""
         if not isinstance(value, _PYTHON[self.type]) or (isinstance(value, bool) and self.type != "boolean"):
             return f"the argument {self.name} must be {_a(self.type)}, not {_a(_type_of(value))}"
         if self.choices and value not in self.choices:
@@ -51,18 +51,18 @@ class Argument:
         return None
 
     def describe(self) -> str:
-        """`name: type`, with a question mark where it may be left out, the choices in the type's place."""
+        """`name: type`, with a question mark if it is optional; choices take the type's place."""
         return f"{self.name}{'' if self.required else '?'}: {'|'.join(self.choices) or self.type}"
 
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """What a tool is called, what it does, what it takes, what it may change."""
+    """A tool's name, description and arguments."""
 
     name: str
     """Lower case."""
     doc: str
-    """What it does, for the mind; the first line is enough."""
+    """Its description for the mind; the first line is enough."""
     arguments: tuple[Argument, ...] = ()
     effects: Effects = field(default_factory=dict, hash=False)
     """What a call may change: `read`, `workspace` or `world` (see `conch.actions.effects`), or one of them for each
@@ -73,7 +73,7 @@ class ToolSpec:
         return effect_in(self.effects, args.get("operation"))
 
     def objection(self, args: Mapping[str, JsonValue]) -> str | None:
-        """Why the tool cannot be called with `args`, in one sentence; None when it can."""
+        """Why a call with `args` is invalid, in one sentence; None if it is valid."""
         known = {argument.name: argument for argument in self.arguments}
         for name, value in args.items():
             if name not in known:
@@ -84,7 +84,7 @@ class ToolSpec:
         return f"{self.name} needs the argument {missing[0]}" if missing else None
 
     def describe(self) -> str:
-        """The tool as the prompt lists it: a signature, what it does, a line for each documented argument."""
+        """The tool as the prompt lists it: signature, description, a line for each documented argument."""
         signature = f"{self.name}({', '.join(argument.describe() for argument in self.arguments)})"
         lines = [f"    {argument.name}: {argument.doc}" for argument in self.arguments if argument.doc]
         return "\n".join([f"- {signature}: {self.doc}", *lines])
@@ -92,8 +92,7 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class Registry:
-    """The tools by name. Raises ContractError for a name that cannot be written in a reply, for one that is there
-    twice, and for an effect of an operation that there is not."""
+    """The tools by name. Raises ContractError for a name that a reply cannot contain, or that occurs twice."""
 
     specs: tuple[ToolSpec, ...]
     _by_name: Mapping[str, ToolSpec] = field(init=False, repr=False, compare=False)
@@ -123,13 +122,13 @@ class Registry:
         return tuple(spec.name for spec in self.specs)
 
     def objection(self, tool: str, args: Mapping[str, JsonValue]) -> str | None:
-        """Why the call is not valid, in one sentence; None when it is."""
+        """Why the call is invalid, in one sentence; None if it is valid."""
         if tool not in self:
             return f"there is no tool {tool}; there are {', '.join(self.names) or 'none'}"
         return self[tool].objection(args)
 
     def describe(self) -> str:
-        """The prompt's list of tools, one entry a tool."""
+        """The prompt's list of tools, one entry per tool."""
         return "\n".join(spec.describe() for spec in self.specs)
 
 

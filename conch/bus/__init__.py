@@ -1,24 +1,5 @@
-"""The bus: one small Protocol, JetStream and memory behind it."""
+"""The message bus: the protocol `Bus` and its two implementations, NATS JetStream and in memory."""
 
-from conch.bus.access import Access
-from conch.bus.memory import MemoryBus, MemoryJournal
-from conch.bus.protocol import Bus, Delivery, KeyValue, OutgoingMessage, Reader, ReaderState, Stored, StreamState
-from conch.bus.subscription import ReceivedEvent, SharedSubscription, StreamSubscription, shared_subscription
+import lazy_loader
 
-__all__ = [
-    "Access",
-    "Bus",
-    "Delivery",
-    "KeyValue",
-    "MemoryBus",
-    "MemoryJournal",
-    "OutgoingMessage",
-    "Reader",
-    "ReaderState",
-    "ReceivedEvent",
-    "SharedSubscription",
-    "Stored",
-    "StreamState",
-    "StreamSubscription",
-    "shared_subscription",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,4 +1,4 @@
-"""How a bus is reached: its addresses, and what opens it."""
+"""Addresses and credentials of a NATS server, and the nats-py options made from them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from conch.bus import identity, tls
-from conch.config.mask import masked
+from conch.config import masked
 from conch.config.model import BusSettings, Settings
 from conch.errors import ConfigError
 from conch.home import Home
@@ -18,10 +18,10 @@ _ADDRESS = re.compile(r"(?P<scheme>\w+://)(?:(?P<user>.*)@)?(?P<host>[^@]*)")
 
 @dataclass(frozen=True, repr=False)
 class Access:
-    """The address of a NATS server (or several, separated by commas) and who we are there: one way in at a time."""
+    """Address of a NATS server (or several, separated by commas), and one kind of credentials for it."""
 
     url: str
-    """May hold `user:password@` or `token@`; of several addresses all or one, the same."""
+    """May hold `user:password@` or `token@`; of several addresses, all hold the same or none does."""
     token: str | None = None
     user: str | None = None
     password: str | None = None
@@ -37,7 +37,7 @@ class Access:
 
     @classmethod
     def of(cls, settings: BusSettings, url: str | None = None) -> Access:
-        """What the settings say of a server of one's own; `url` in place of the address that they name."""
+        """Address and credentials that the settings give for an external server; `url` replaces their address."""
         return cls(
             url=url or settings.url or "",
             token=settings.token.get_secret_value() if settings.token is not None else None,
@@ -53,7 +53,8 @@ class Access:
 
     @property
     def servers(self) -> list[str]:
-        """The addresses, without a user: nats-py would show a server that it is told of by another nothing at all."""
+        """The addresses without a user: from an address with one, nats-py sends no credentials to servers learnt
+        later."""
         return [_ADDRESS.sub(r"\g<scheme>\g<host>", address) for address in self.url.split(",")]
 
     @property
@@ -68,34 +69,34 @@ class Access:
 
     @property
     def secure(self) -> bool:
-        """Whether nothing may go over the line before it is encrypted."""
+        """Whether nothing may be sent before the connection is encrypted."""
         return "tls://" in self.url or any((self.ca, self.certificate, self.key, self.hostname))
 
     @property
     def way(self) -> str:
-        """The setting that opens the server; empty: none does."""
+        """The setting that holds the credentials; empty: there are none."""
         if "@" in self.url:
             return "bus.url"
         named = ("token", "user", "nkey", "credentials")
         return next((f"bus.{name}" for name in named if getattr(self, name) is not None), "")
 
     def options(self) -> dict[str, Any]:
-        """What nats-py's `connect` is given for it. Raises ConfigError, BusUnreachableError: see `identity`, `tls`."""
+        """The options for nats-py's `connect`. Raises ConfigError, BusUnreachableError: see `identity`, `tls`."""
         options, who = self._entry()
         if self.secure:
             options["tls"] = tls.context(self.ca, self.certificate, self.key)
         if self.hostname is not None:
             options["tls_hostname"] = self.hostname
-        # Under one's own name, so that a server can forbid everybody else to listen to the answers.
+        # The inbox is under the user's own name, so that a server can forbid all other users to listen to the replies.
         return options | {"inbox_prefix": inbox_of(who)}
 
     def _entry(self) -> tuple[dict[str, Any], str | None]:
-        """The options that say who we are, and our name at the server where it is known."""
+        """The options that hold the credentials, and our user's name at the server where it is known."""
         if self.nkey is not None:
             found = identity.read_nkey(self.nkey)
             return {"nkeys_seed_str": found.seed}, found.public
         if (file := self.credentials) is not None:
-            # Read anew for each connection: whoever renews a JWT puts it into the same file.
+            # Read again for each connection: a renewed JWT is written to the same file.
             callbacks = {
                 "user_jwt_cb": lambda: bytearray((identity.read_credentials(file).jwt or "").encode()),
                 "signature_cb": lambda nonce: identity.read_credentials(file).sign(nonce),
@@ -117,9 +118,10 @@ class Access:
 
 
 def access_to(home: Home, settings: Settings) -> Access | None:
-    """How the bus that is there is reached: the run's in progress, or a server of one's own; None: there is neither.
+    """The address and credentials of the bus in use: of the run in progress, or of an external server; None without
+    either.
 
-    What opens a server of one's own stands in the settings alone, not in what the run says of itself.
+    The credentials of an external server are read from the settings alone, never from the run's description.
     """
     own = Access.of(settings.bus) if settings.bus.url is not None else None
     if (running := home.running()) is None:
@@ -133,5 +135,5 @@ def access_to(home: Home, settings: Settings) -> Access | None:
 
 
 def inbox_of(user: str | None) -> str:
-    """The subject under which the answers to `user` come; None: to anybody."""
+    """Prefix of the subjects on which replies to `user` arrive; None: the prefix that has no user in it."""
     return f"_INBOX.{user}" if user is not None and re.fullmatch(r"[\w-]+", user, re.ASCII) else "_INBOX"

@@ -1,7 +1,7 @@
-"""A bus in one file: what the server gave of each stream, with a manifest that says what it is and whether it is whole.
+"""An archive of the bus in one file: each stream as the server packed it, and a manifest with sizes and digests.
 
-A zip file, nothing in it compressed again: `manifest.json` and one member a stream. The manifest comes last and the
-file gets its name last, so that half a file never passes for one.
+A zip file without further compression: `manifest.json` and one member per stream. The manifest is written last, and the
+file is renamed to its final name last, so an incomplete file is never taken for a complete one.
 """
 
 from __future__ import annotations
@@ -31,43 +31,43 @@ _MANIFEST = "manifest.json"
 _MOST_MANIFEST = 64 * 2**20
 
 Told = Callable[[str, int, int], None]
-"""(what, bytes done, bytes in all or 0): how far it is."""
+"""Progress: (what, bytes done, bytes in all, or 0 if not known)."""
 
 
 class ArchivedStream(BaseModel):
-    """One stream of the file."""
+    """One stream of the archive."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str
-    """The stream's."""
+    """The stream's name."""
     config: dict[str, Any]
     """As the server described it."""
     state: dict[str, Any]
-    """Sequences, messages and bytes, of the moment that the file is of."""
+    """Sequences, messages and bytes at the moment of the snapshot."""
     size: int = Field(ge=0)
-    """Bytes of the member."""
+    """Bytes of its zip member."""
     sha256: str
 
 
 class ArchiveManifest(BaseModel):
-    """What a file says of itself."""
+    """The manifest: versions, agents and streams of an archive."""
 
     model_config = ConfigDict(frozen=True)
 
     format: int
     made: datetime
     version: str
-    """Of Conch."""
+    """Version of Conch."""
     server: str
-    """Of the nats-server."""
+    """Version of the nats-server."""
     agents: dict[Annotated[str, Field(pattern=AGENT_PATTERN)], Annotated[str, Field(pattern=_UUID)]]
-    """Name -> UUID of the home's agents: the stream is theirs."""
+    """Name -> UUID of the home's agents, whose events the stream holds."""
     parts: tuple[ArchivedStream, ...]
-    """In the order in which they were taken."""
+    """The streams, in the order in which they were packed."""
 
     def part(self, stream: str) -> ArchivedStream:
-        """The one of this stream. Raises ConchError when it is not there."""
+        """The entry of this stream. Raises ConchError when it is not there."""
         for part in self.parts:
             if part.name == stream:
                 return part
@@ -75,7 +75,7 @@ class ArchiveManifest(BaseModel):
 
 
 class ArchiveWriter:
-    """A file that is being made; made by `writing`."""
+    """An archive that is being written; made by `writing`."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
@@ -83,7 +83,7 @@ class ArchiveWriter:
 
     @contextlib.contextmanager
     def part(self, name: str, config: dict[str, Any], state: dict[str, Any]) -> Iterator[Callable[[bytes], None]]:
-        """`write(chunk)` while entered; left in order, the stream is part of the file."""
+        """`write(chunk)` while entered; left without an exception, the stream is part of the file."""
         digest, size = hashlib.sha256(), 0
 
         def write(chunk: bytes) -> None:
@@ -99,7 +99,7 @@ class ArchiveWriter:
 
 @contextlib.contextmanager
 def writing(file: Path, *, version: str, server: str, agents: dict[str, str]) -> Iterator[ArchiveWriter]:
-    """The file, whole and on disk once this is left in order; else what stood there before, if anything.
+    """Write an archive: complete and on disk once this is left without an exception; otherwise any earlier file stays.
 
     Raises ConchError when it cannot be written.
     """
@@ -125,9 +125,9 @@ def writing(file: Path, *, version: str, server: str, agents: dict[str, str]) ->
 
 
 def read_manifest(file: Path, told: Told) -> ArchiveManifest:
-    """What the file says of itself, every byte of it being held against that first.
+    """The manifest of an archive, after every byte of the file was checked against it.
 
-    Raises ConchError for a file that is none, not whole, changed, or of a newer format.
+    Raises ConchError for a file that is no archive, incomplete, changed, or of a newer format.
     """
     try:
         with _reading(file) as archive:
@@ -142,7 +142,7 @@ def read_manifest(file: Path, told: Told) -> ArchiveManifest:
 
 @contextlib.contextmanager
 def chunks_of(file: Path, stream: str) -> Iterator[Iterator[bytes]]:
-    """What the server gave of a stream, piece by piece, of a file that was checked."""
+    """The packed stream, chunk by chunk, from an archive that was checked."""
     with _reading(file) as archive, archive.open(stream) as member:
         yield iter(lambda: member.read(CHUNK), b"")
 
@@ -174,7 +174,7 @@ def _check(file: Path, archive: zipfile.ZipFile, part: ArchivedStream, told: Tol
         while chunk := _read(member):
             digest.update(chunk)
             size += len(chunk)
-            if size > part.size:  # packed, it may go on for ever
+            if size > part.size:  # a compressed member could expand without end
                 break
             told(f"checking {part.name}", size, part.size)
     if (size, digest.hexdigest()) != (part.size, part.sha256):

@@ -1,7 +1,7 @@
-"""Who we are at a server that asks for an nkey or a JWT: read from files, checked before they are shown to anybody.
+"""Client identities for servers that ask for an nkey or a JWT: read from files and checked before they are used.
 
-nkeys stands on a C library and is imported when it is needed. nats-py's own reading of a credentials file never ends
-where the file holds no JWT, and its nkeys do not look at a seed's checksum: so both are read here.
+`nkeys` needs a C library and is imported only when it is used. nats-py's own reader of credentials files loops for ever
+on a file without a JWT, and its nkeys do not verify a seed's checksum: so both are read here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from conch.errors import BusUnreachableError, ConfigError
 from conch.files import read_plain
 
 MOST_BYTES = 2**20
-"""Of a file of keys or credentials."""
+"""Most bytes of a file of keys or credentials."""
 _JWT = re.compile(r"BEGIN NATS USER JWT-+\s+(\S+)")
 _SEED = re.compile(r"BEGIN USER NKEY SEED-+\s+(\S+)")
 
@@ -30,24 +30,24 @@ class NkeyIdentity:
     """A user's seed, and the JWT that an account has signed for it."""
 
     public: str
-    """The public key (U…): how the server knows us."""
+    """The public key (U…) by which the server knows this user."""
     seed: str = field(repr=False)
     jwt: str | None = field(default=None, repr=False)
 
     def sign(self, nonce: str) -> bytes:
-        """The server's challenge, signed, as it wants to have it."""
+        """The signature of the server's challenge, encoded as the server expects it."""
         import nkeys
 
         return base64.b64encode(nkeys.from_seed(bytearray(self.seed.encode())).sign(nonce.encode()))
 
 
 def read_nkey(file: str, setting: str = "bus.nkey") -> NkeyIdentity:
-    """The identity of a seed's file. Raises ConfigError, in a sentence that names the setting and shows no secret."""
+    """The identity in a seed file. Raises ConfigError with a sentence that names the setting and shows no secret."""
     return _of_seed(_text(file, setting), f"{setting}: {file}")
 
 
 def read_credentials(file: str, setting: str = "bus.credentials") -> NkeyIdentity:
-    """The identity of a `.creds` file. Raises ConfigError, or BusUnreachableError for a JWT that has expired."""
+    """The identity in a `.creds` file. Raises ConfigError, or BusUnreachableError for a JWT that has expired."""
     text, place = _text(file, setting), f"{setting}: {file}"
     jwt, seed = _JWT.search(text), _SEED.search(text)
     if jwt is None or seed is None:

@@ -1,6 +1,6 @@
-"""The bus in one process: the same semantics, for tests and notebooks.
+"""The bus in memory, within one process, with JetStream's semantics: for tests and notebooks.
 
-The journal is an object that outlives the bus: a crash is a new bus over the same journal.
+The journal is an object that outlives the bus: a new bus over the same journal is a restart after a crash.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from conch.errors import BusError, FencedError
 
 
 def matches(pattern: str, subject: str) -> bool:
-    """Whether a subject filter takes a subject: `*` one token, `>` the rest (at least one)."""
+    """Whether a subject filter matches a subject: `*` one token, `>` the rest (at least one)."""
     wanted, parts = pattern.split("."), subject.split(".")
     for place, part in enumerate(wanted):
         if part == ">":
@@ -31,7 +31,7 @@ def matches(pattern: str, subject: str) -> bool:
 
 @dataclass
 class MemoryJournal:
-    """What a memory bus has stored. Keep it, and a new bus over it goes on where the old one died."""
+    """The stored events and keys of a memory bus. A new bus over the same journal continues where the old one ended."""
 
     events: dict[int, Delivery] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
@@ -45,14 +45,14 @@ class MemoryJournal:
 
 @dataclass
 class MemoryDurableReader:
-    """A durable of another program: what it reads, and how far it is."""
+    """A durable consumer of another program: its filter and its position."""
 
     filters: tuple[str, ...]
     acknowledged: int
 
 
 class MemoryBus:
-    """See `conch.bus.protocol.Bus`. `most` events are held; then publishers wait until some are trimmed."""
+    """The bus in memory; see `conch.bus.protocol.Bus`. With `most` events stored, publishers wait for a trim."""
 
     def __init__(self, journal: MemoryJournal | None = None, *, most: int = 1_000_000) -> None:
         self.journal = journal if journal is not None else MemoryJournal()
@@ -72,12 +72,12 @@ class MemoryBus:
 
     @property
     def connected(self) -> bool:
-        """Always, while entered."""
+        """Always true while entered."""
         return self._open
 
     @property
     def refusal(self) -> str:
-        """Nobody is refused."""
+        """Always empty: there is no server that could refuse."""
         return ""
 
     async def publish(self, subject: str, data: bytes, *, id: str) -> Stored:
@@ -105,7 +105,7 @@ class MemoryBus:
         return [await self.publish(*message[:2], id=message.id) for message in messages]
 
     def forget_ids(self) -> None:
-        """What a server does after its dedupe window: known ids are forgotten."""
+        """Forget the known ids, as a server does after its dedupe window."""
         self.journal.ids.clear()
 
     @asynccontextmanager
@@ -114,14 +114,14 @@ class MemoryBus:
         yield _MemoryReader(self, tuple(filters), after)
 
     async def read(self, filters: Sequence[str], *, after: int = 0) -> AsyncIterator[Delivery]:
-        """What the journal holds behind `after`, up to its end as of now."""
+        """The events after `after`, up to the journal's present end."""
         for seq in range(max(after + 1, self.journal.first), self.journal.last + 1):
             event = self.journal.events.get(seq)
             if event is not None and any(matches(pattern, event.subject) for pattern in filters):
                 yield event
 
     async def count(self, filters: Sequence[str], *, after: int) -> int:
-        """How many events behind `after` match."""
+        """How many events after `after` match."""
         return len([1 async for _ in self.read(filters, after=after)])
 
     async def last(self, subject: str) -> Delivery | None:
@@ -129,11 +129,11 @@ class MemoryBus:
         return next((event for event in reversed(self.journal.events.values()) if event.subject == subject), None)
 
     async def at(self, seq: int) -> Delivery | None:
-        """The event at this place."""
+        """The event at this sequence."""
         return self.journal.events.get(seq)
 
     async def state(self) -> StreamState:
-        """What the journal holds."""
+        """First and last sequence, size and epoch of the journal."""
         journal = self.journal
         size = sum(len(event.data) for event in journal.events.values())
         return StreamState(journal.first, journal.last, len(journal.events), size, journal.epoch)
@@ -174,11 +174,11 @@ class MemoryBus:
         return self.journal.revision
 
     async def keys(self) -> Sequence[str]:
-        """The keys there are."""
+        """All keys of the bucket."""
         return sorted(self.journal.bucket)
 
     async def request(self, subject: str, data: bytes, *, timeout: float) -> bytes:
-        """Ask whoever serves `subject`."""
+        """Send a request to the responder at `subject`; see the protocol."""
         admit_request(subject)
         for pattern, respond in self._responders:
             if matches(pattern, subject):

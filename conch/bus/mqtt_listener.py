@@ -1,6 +1,6 @@
-"""The embedded server's own MQTT listener: whoever connects hears the facts, and can say nothing.
+"""The embedded server's own MQTT listener: its clients receive the published events and cannot publish.
 
-The server gives what stands on a subject to MQTT clients at QoS 0, while they are connected: best effort.
+The server delivers the stream's subjects to MQTT clients at QoS 0, while they are connected: best effort.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from conch.errors import ConchError
 from conch_schemas import STREAM_SUBJECTS
 
 OWNER = "conch"
-"""The user that Conch itself is at a server that MQTT clients reach, too; its password is the server's token."""
+"""Conch's own user at a server with an MQTT listener; its password is the server's token."""
 LISTENER = "edge"
-"""The user that every MQTT client is."""
+"""The user of every MQTT client."""
 
 
 @dataclass(frozen=True)
 class MqttListener:
-    """Where MQTT clients are heard, and how they come in."""
+    """Address and password of the MQTT listener."""
 
     host: str
     port: int
     """0: a free one."""
     password: str | None
-    """None: anybody on this machine."""
+    """None: clients on this machine need no password."""
 
     @classmethod
     def of(cls, edge: EdgeSettings) -> Self | None:
-        """What `edge.listen` asks for."""
+        """The listener that `edge.listen` asks for."""
         if edge.listen is None:
             return None
         password = edge.listen_password.get_secret_value() if edge.listen_password is not None else None
@@ -46,7 +46,7 @@ class MqttListener:
         return f"mqtt://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     def settled(self) -> Self:
-        """With a port that nobody has now. Raises ConchError where the named one cannot be had."""
+        """With a free port in place of 0. Raises ConchError where the configured port is taken."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         try:
             with socket.create_server((self.host, self.port), family=family) as found:
@@ -66,7 +66,7 @@ class MqttListener:
                 "user": LISTENER,
                 "password": self.password if self.password is not None else secrets.token_urlsafe(24),
                 "allowed_connection_types": ["MQTT"],
-                # What a client publishes would stand among the facts: a subject of the stream is anybody's otherwise.
+                # Without this, what an MQTT client publishes on a subject of the stream would be stored as an event.
                 "permissions": {"publish": {"deny": ">"}, "subscribe": {"allow": heard}},
             },
         ]
@@ -76,5 +76,5 @@ class MqttListener:
 
 
 def quoted(value: object) -> str:
-    """A value as nats-server reads it: JSON, but that it knows no `\\u`."""
+    """A value in nats-server's syntax: JSON, except that it has no `\\u`."""
     return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The newest event of each of many subjects."""
+"""Reads the newest event of each of many subjects concurrently."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from conch.bus.subscription import decoded
 from conch_schemas import ContractViolationError, Event
 
 AT_ONCE = 64
-"""Subjects that are asked for side by side."""
+"""Subjects read concurrently."""
 
 
 async def newest(bus: Bus, subjects: Sequence[str]) -> list[tuple[int, Event | None]]:
-    """(place in the stream, event) of each subject, in their order; place 0 where there is nothing.
+    """(sequence, event) of each subject, in their order; sequence 0 where there is none.
 
-    None for what is no event: its consumers make dead letters of it.
+    The event is None where the bytes are no valid event: the consumers write dead letters for those.
     """
     found: list[Delivery | None] = []
     for start in range(0, len(subjects), AT_ONCE):

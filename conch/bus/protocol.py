@@ -1,6 +1,6 @@
-"""The bus: a stream of facts, readers, a key-value bucket with compare-and-set, requests beside it.
+"""The protocol of the bus: an append-only stream of events, readers, a key-value bucket with compare-and-set, requests.
 
-Every implementation passes one contract suite (tests/bus). All times are seconds.
+All implementations pass one contract suite (tests/bus). All times are in seconds.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ class Stored(NamedTuple):
     """A publish acknowledgement: the stream has the event."""
 
     seq: int
-    """Its place, from 1. Of the first copy, when it was a duplicate."""
+    """Its sequence, from 1; for a duplicate, the sequence of the first copy."""
     duplicate: bool
 
 
 class Delivery(NamedTuple):
-    """One event as the stream has it."""
+    """One event as stored in the stream."""
 
     seq: int
     subject: str
@@ -35,43 +35,43 @@ class OutgoingMessage(NamedTuple):
     subject: str
     data: bytes
     id: str
-    """Derived from its cause: the same event twice has the same id."""
+    """Idempotency key, derived from the event's cause: the same event published twice has the same id."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """What the stream holds."""
+    """First and last sequence, size and epoch of the stream."""
 
     first: int
     """Sequence of the oldest event; last + 1 when there is none."""
     last: int
-    """Sequence of the newest event that there ever was; 0: none yet."""
+    """Sequence of the newest event ever stored; 0: none yet."""
     messages: int
     bytes: int
     epoch: str
-    """Identity of the stream: another one when it was made anew."""
+    """Identity of the stream: it changes when the stream is made again."""
 
     @property
     def missing(self) -> int:
-        """Events between first and last that are not there: trimming leaves no gaps, so these were damaged."""
+        """Events missing between first and last: trimming leaves no gaps, so these were lost to damage."""
         return self.last - self.first + 1 - self.messages
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderState:
-    """How far a durable of another program is. Conch makes none: its consumers keep their positions in the bucket."""
+    """Position of another program's durable consumer. Conch makes none: its consumers keep positions in the bucket."""
 
     name: str
     acknowledged: int
-    """Everything up to here is acknowledged."""
+    """The sequence up to which everything is acknowledged."""
     pending: int
     """Events that it has still to acknowledge."""
     delivered: int
-    """The last event that was handed to it."""
+    """Sequence of the last event that was delivered to it."""
     undelivered: int
-    """Events behind that one."""
+    """Events after that one."""
     redelivered: int
-    """Events that were handed to it more than once and are not acknowledged yet: it, or its connection, was away."""
+    """Events that were delivered more than once and are not acknowledged yet: it, or its connection, was away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,11 @@ class KeyValue:
 
     value: bytes
     revision: int
-    """For compare-and-set; 0 stands for «no such key»."""
+    """For compare-and-set; 0 stands for an absent key."""
 
 
 class Reader(Protocol):
-    """A reader's end."""
+    """A cursor on the stream, made by `Bus.follow`."""
 
     async def get(self, most: int = 256) -> Sequence[Delivery]:
         """The next events in stream order: at least one, at most `most`. Waits for it, through reconnects."""
@@ -99,36 +99,37 @@ class Bus(Protocol):
     """A connection to the bus. Entered as a context; leaving flushes and closes it."""
 
     async def publish(self, subject: str, data: bytes, *, id: str) -> Stored:
-        """Store one event; returns when the stream has it (guarantee 1), however long the bus is gone.
+        """Store one event; returns when the stream has it (guarantee 1), however long the bus is unreachable.
 
-        The same `id` again is stored once (`duplicate`). Waits while the window is full or the stream is. Raises
-        BusError when it is refused for good: a subject outside `conch.v1.>`, more than a megabyte, or after the bus
-        was left. Cancelled: it may or may not be stored; publish it again.
+        The same `id` again is stored once (`duplicate`). Waits while the window or the stream is full. Raises BusError
+        when it is refused permanently: a subject outside `conch.v1.>`, more than a megabyte, or after the bus was left.
+        Cancelled: it may or may not be stored; publish it again.
         """
         ...
 
     async def publish_many(self, messages: Sequence[OutgoingMessage]) -> Sequence[Stored]:
-        """Store several events, in this order where none is refused; returns when the stream has all of them.
+        """Store several events, in this order unless one is refused; returns when the stream has all of them.
 
-        Cheaper than one by one: nothing is made per event, and under strict durability they share one write to disk.
-        Each is stored once, as by `publish`. Raises BusError when one is refused for good; the others may be stored.
+        Cheaper than single calls: no future per event, and under strict durability they share one write to disk. Each
+        is stored once, as by `publish`. Raises BusError when one is refused permanently; the others may be stored.
         Cancelled: each may or may not be stored; publish them again.
         """
         ...
 
     def follow(self, filters: Sequence[str], *, after: int) -> AbstractAsyncContextManager[Reader]:
-        """A reader of subjects matching any filter, from the first event behind sequence `after`.
+        """A reader of subjects that match any filter, from the first event after sequence `after`.
 
-        Entered: what is published from now on will be seen. Each event once, in stream order. It holds up no trimming.
+        Once entered, it sees everything that is published from then on: each event once, in stream order. It never
+        blocks trimming.
         """
         ...
 
     def read(self, filters: Sequence[str], *, after: int = 0) -> AsyncIterator[Delivery]:
-        """What the stream holds behind `after`, in order, up to its end as of now. Leaves no trace."""
+        """The events after `after`, in order, up to the stream's present end. Leaves no consumer on the server."""
         ...
 
     async def count(self, filters: Sequence[str], *, after: int) -> int:
-        """How many events behind `after` match any of the filters, counted where they are: none is sent."""
+        """How many events after `after` match any of the filters; counted by the server, no event is transferred."""
         ...
 
     async def last(self, subject: str) -> Delivery | None:
@@ -136,19 +137,19 @@ class Bus(Protocol):
         ...
 
     async def at(self, seq: int) -> Delivery | None:
-        """The event at this place, or None when it is trimmed."""
+        """The event at this sequence, or None when it is trimmed."""
         ...
 
     async def state(self) -> StreamState:
-        """What the stream holds."""
+        """First and last sequence, size and epoch of the stream."""
         ...
 
     async def readers(self) -> Sequence[ReaderState]:
-        """The durables that other programs have made on the stream, by name."""
+        """The durable consumers that other programs have made on the stream, by name."""
         ...
 
     async def forget(self, name: str) -> None:
-        """Remove a durable. Twice is once."""
+        """Remove a durable consumer. A second call does nothing."""
         ...
 
     async def trim(self, before: int) -> None:
@@ -156,35 +157,35 @@ class Bus(Protocol):
         ...
 
     async def get(self, key: str) -> KeyValue | None:
-        """A value of the bucket. Keys: letters, digits, `-`, `_`; parts, with `/` between them."""
+        """A value of the bucket. Keys: letters, digits, `-`, `_`; parts are separated by `/`."""
         ...
 
     async def put(self, key: str, value: bytes, *, revision: int) -> int:
-        """Write if the key is still at `revision` (0: absent); the new revision. Raises FencedError otherwise,
-        BusError for a key that cannot be."""
+        """Write if the key is still at `revision` (0: absent); returns the new revision. Raises FencedError otherwise,
+        BusError for an invalid key."""
         ...
 
     async def keys(self) -> Sequence[str]:
-        """The keys there are."""
+        """All keys of the bucket."""
         ...
 
     async def request(self, subject: str, data: bytes, *, timeout: float) -> bytes:
-        """Ask whoever serves `subject`. Raises BusError when nobody does, when it fails, or not in time."""
+        """Send a request to `subject`. Raises BusError without a responder, if that fails, or after `timeout`."""
         ...
 
     def serve(self, subject: str, respond: Responder) -> AbstractAsyncContextManager[None]:
-        """Answer requests on `subject` (wildcards allowed) while entered, several at once.
+        """Answer requests on `subject` (wildcards allowed) while entered, several concurrently.
 
-        A responder that raises fails that request alone. Leaving finishes what is being answered.
+        A responder that raises fails that request alone. Leaving waits for the requests that are being answered.
         """
         ...
 
     @property
     def connected(self) -> bool:
-        """Whether the bus answers now."""
+        """Whether the bus is reachable now."""
         ...
 
     @property
     def refusal(self) -> str:
-        """Why a bus that is there does not take us back, in a sentence; else empty."""
+        """Why a reachable server refuses this client, in a sentence; otherwise empty."""
         ...

@@ -1,4 +1,7 @@
-"""Whether the stream is still the one that was read: looked at right after the server is up, before we read."""
+"""Detects a stream that was replaced, damaged or cut back since it was last read, and rewinds positions beyond its end.
+
+Runs right after the server has started, before anything is read.
+"""
 
 from __future__ import annotations
 
@@ -19,36 +22,36 @@ AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """What became of the stream since the store read it."""
+    """Differences between the stream and what the experience store has read of it."""
 
     stream: StreamState
     store_position: int
     another: bool
-    """It was made anew: none of the store's sequences is one of its."""
+    """The stream was made again: the store's sequences refer to another stream."""
     lost: int
     """Events at its end that the store has read and the stream no longer has."""
     unread: int
-    """Events that are gone before the store has read them: at the stream's beginning."""
+    """Events at the stream's beginning that are gone before the store has read them."""
     missing: int
     """Events that are gone between the stream's first and last."""
     untrimmed: int
-    """Events that are gone at the stream's beginning and were not trimmed, whoever has read them."""
+    """Events at the stream's beginning that are gone without having been trimmed, read or not."""
     taken_back: tuple[str, ...]
-    """Keys of the bucket that led the stream and were taken back to its end."""
+    """Keys of the bucket with a position beyond the stream's end, rewound to it."""
 
     @property
     def position(self) -> int:
-        """Where the store goes on reading."""
+        """The position from which the store goes on reading."""
         return 0 if self.another else min(self.store_position, self.stream.last)
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is amiss."""
+        """Whether no difference was found."""
         return not (self.another or self.lost or self.unread or self.missing or self.untrimmed)
 
     @property
     def sentence(self) -> str:
-        """What is amiss, in one sentence; empty when nothing is."""
+        """The differences in one sentence; empty when there are none."""
         if self.another:
             return (
                 f"the stream is not the one that the store has read up to {self.store_position}: it was made anew and "
@@ -70,10 +73,11 @@ class Reconciliation:
 
 
 async def reconcile(bus: Bus, store_position: int, store_epoch: str) -> Reconciliation:
-    """Compare the stream with what the store has read (`store_epoch` empty: it has read nothing), and take places back.
+    """Compare the stream with what the store has read (`store_epoch` empty: nothing), and rewind positions beyond the
+    end.
 
-    A consumer's or an agent's place that leads the stream would skip what is appended later: it becomes the end.
-    Others may be at work: what they write meanwhile is theirs. The second time changes nothing.
+    A consumer's or agent's position beyond the stream's end would skip what is appended later: it is set to the end.
+    Other processes may be at work: what they write meanwhile is left alone. A second call changes nothing.
     """
     stream = await bus.state()
     kept = [key for key in await bus.keys() if checkpoints.names_position(key)]
@@ -113,7 +117,7 @@ async def _untrimmed(bus: Bus, stream: StreamState) -> int:
     # None: a stream of before this was written down.
     before = record.before if record is not None and record.epoch == stream.epoch else stream.first
     if before <= stream.first:
-        with suppress(FencedError):  # somebody who looked at the same moment wrote it down
+        with suppress(FencedError):  # another process that checked at the same moment recorded it
             await report_trimmed(bus, stream.first, stream.epoch)
     return max(0, stream.first - before)
 

@@ -1,4 +1,4 @@
-"""What of the stream may go, once everybody has read it: what is old, or beyond the room there is."""
+"""Retention: finds the sequence before which the stream may be trimmed, by age in days or size in GiB."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _GIB = 2**30
 
 
 async def older_than(bus: Bus, stream: StreamState, *, days: float, now: float | None = None) -> int:
-    """The first event that is not older than `days`: those before it are. One past the last when all are.
+    """The first event that is not older than `days`: earlier ones are. One past the last when all are older.
 
     `now`: seconds since the epoch.
     """
@@ -22,7 +22,7 @@ async def older_than(bus: Bus, stream: StreamState, *, days: float, now: float |
         middle = (low + high) // 2
         found = await _at_or_behind(bus, middle)
         if found is None or found[0] >= high:
-            high = middle  # nothing from here on
+            high = middle  # all from here on are missing
         elif found[1] < oldest:
             low = found[0] + 1
         else:
@@ -31,7 +31,7 @@ async def older_than(bus: Bus, stream: StreamState, *, days: float, now: float |
 
 
 def beyond(stream: StreamState, *, gib: float) -> int:
-    """The first event that still fits into `gib` with all behind it, taking all for equally large."""
+    """The first event from which the rest of the stream fits into `gib`, taking all events as equally large."""
     room = gib * _GIB
     if stream.bytes <= room:
         return stream.first
@@ -40,7 +40,7 @@ def beyond(stream: StreamState, *, gib: float) -> int:
 
 
 async def _at_or_behind(bus: Bus, seq: int) -> tuple[int, float] | None:
-    """Place and time of the event at `seq`, or where that one is missing of the next there is."""
+    """Sequence and time of the event at `seq`, or of the next one where that is missing."""
     if (event := await bus.at(seq)) is not None:
         return event.seq, event.time
     async with aclosing(bus.read(["conch.v1.>"], after=seq)) as events:  # type: ignore[type-var]

@@ -1,7 +1,7 @@
-"""The embedded nats-server: a child on a free loopback port, its store under the home directory.
+"""The embedded nats-server: a child process on a free loopback port, with its store in the home directory.
 
-It dies with this process on Linux (PR_SET_PDEATHSIG); where that is not so, or was too late, the next start finds it
-by its pid file and ends it before it starts its own: it is never left behind, and never two write one store.
+On Linux it is killed when this process dies (PR_SET_PDEATHSIG). Where that did not happen, the next start finds it by
+its pid file and ends it before it starts its own: no server is left behind, and two never write one store.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from conch.log import get_logger
 log = get_logger(__name__)
 
 START_SECONDS = 20.0
-"""A store of gigabytes takes a while to be read."""
+"""Seconds that a start may take: a store of gigabytes takes a while to be read."""
 STOP_SECONDS = 10.0
 OLDEST = (2, 11)
-"""The first nats-server that tells which settings it knows."""
+"""The oldest supported nats-server: the first that reports which settings it knows."""
 _VERSION = re.compile(r"v(\d+)\.(\d+)\.")
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None  # here: a forked child must not load libraries
@@ -46,8 +46,8 @@ def die_with_parent(sig: signal.Signals) -> None:
 
 
 def find_binary(named: str | None = None) -> str:
-    """The nats-server that `bus.server` names, by its path or by its name on PATH; without one the nats-server of this
-    environment, else of PATH. Raises BusUnreachableError when there is none."""
+    """The nats-server named by `bus.server`, a path or a name on PATH; without one the nats-server of this environment,
+    else of PATH. Raises BusUnreachableError when there is none."""
     if named is not None:
         if (found := shutil.which(named)) is not None:
             return found
@@ -63,8 +63,10 @@ def find_binary(named: str | None = None) -> str:
 
 
 def version_of(binary: str) -> str:
-    """What the nats-server at this path says that it is: `v2.15.1`. Raises BusUnreachableError when it cannot be run,
-    SubprocessError."""
+    """The version that the nats-server at this path reports: `v2.15.1`.
+
+    Raises BusUnreachableError if it cannot be executed, SubprocessError if it fails or takes more than 10 seconds.
+    """
     try:
         said = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
     except OSError as error:
@@ -73,7 +75,7 @@ def version_of(binary: str) -> str:
 
 
 def check_named(binary: str) -> None:
-    """That an executable of the user's own is a nats-server of OLDEST or newer, before it opens a store: an older one
+    """Check, before it opens a store, that the user's own executable is a nats-server of OLDEST or newer: an older one
     ignores settings that it does not know. Raises BusUnreachableError."""
     try:
         version = version_of(binary)
@@ -90,8 +92,11 @@ def check_named(binary: str) -> None:
 
 
 class EmbeddedServer:
-    """One nats-server. `start` returns when it takes connections; `stop` when it is gone. Started again after it died
-    it keeps its port and token, so that clients come back by themselves."""
+    """One nats-server process, restartable on the same port.
+
+    `start` returns when it accepts connections; `stop` when it has exited. Restarted after it died, it keeps its port
+    and token, so that clients reconnect by themselves.
+    """
 
     def __init__(
         self,
@@ -103,7 +108,7 @@ class EmbeddedServer:
         listener: MqttListener | None = None,
         named: str | None = None,
     ) -> None:
-        """`listener`: for MQTT clients, beside. `named`: the executable, where it is the user's own."""
+        """`listener`: an additional one, for MQTT clients. `named`: the executable, where it is the user's own."""
         self.directory, self.token, self.listener = directory.absolute(), token, listener
         self._strict, self._max_bytes, self._named = strict, max_bytes, named
         self._process: asyncio.subprocess.Process | None = None
@@ -113,24 +118,24 @@ class EmbeddedServer:
 
     @property
     def access(self) -> Access:
-        """How it is reached."""
+        """Its address and credentials."""
         if self.listener is None:
             return Access(self.url, token=self.token)
         return Access(self.url, user=OWNER, password=self.token)
 
     @property
     def pid(self) -> int | None:
-        """Of the running child."""
+        """Process id of the running child."""
         return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     @property
     def log_file(self) -> Path:
-        """Where the server writes what it does."""
+        """The server's log file."""
         return self.directory / "nats-server.log"
 
     async def start(self) -> None:
-        """Start it, ending a stale one first. Raises BusUnreachableError with its reason when it says that it cannot
-        start, ServerDiedError when it died without one, ConchError when the listener's port cannot be had."""
+        """Start the server, ending a stale one first. Raises BusUnreachableError with the server's reason when it
+        cannot start, ServerDiedError when it died without one, ConchError when the listener's port is taken."""
         binary = find_binary(self._named)
         if self._named is not None:
             await asyncio.to_thread(check_named, binary)
@@ -142,7 +147,7 @@ class EmbeddedServer:
             self.listener = self.listener.settled() if self.listener is not None else None
             self._write_config()
             self._said = self.log_file.stat().st_size if self.log_file.exists() else 0
-            complaints = self._error_file.open("wb")  # what it says before it has a log, and a panic
+            complaints = self._error_file.open("wb")  # what it writes before it has a log, and a panic
         except OSError as error:
             raise HomeError(
                 f"{self.directory} cannot be written ({error.strerror}): mend that or name another --home"
@@ -156,8 +161,8 @@ class EmbeddedServer:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=complaints,
-                    cwd="/",  # ours may be an agent's
-                    start_new_session=True,  # Ctrl-C on the terminal is ours to pass on, in order
+                    cwd="/",  # our working directory may be an agent's
+                    start_new_session=True,  # Ctrl-C on the terminal is passed on by us, in order
                     preexec_fn=lambda: die_with_parent(signal.SIGTERM),
                 )
             except OSError as error:
@@ -165,12 +170,12 @@ class EmbeddedServer:
         await self._ready()
 
     async def wait(self) -> int:
-        """Until it ends; its exit status."""
+        """Wait until it exits; its exit status."""
         assert self._process is not None
         return await self._process.wait()
 
     def end(self) -> ServerEnd:
-        """How it ended, once it has."""
+        """How it ended, once it has exited."""
         assert self._process is not None
         assert self._process.returncode is not None
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
@@ -182,11 +187,11 @@ class EmbeddedServer:
         )
 
     def told_in(self, end: ServerEnd) -> Path:
-        """The file that tells more of it."""
+        """The file with the details of its end."""
         return self._error_file if end.crashed else self.log_file
 
     async def stop(self) -> None:
-        """End it in order (it writes its state down), by force after STOP_SECONDS. Twice is once."""
+        """Stop it gracefully (it saves its state), by force after STOP_SECONDS. A second call does nothing."""
         if self._process is None or self._process.returncode is not None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -212,7 +217,7 @@ class EmbeddedServer:
         return self.directory / "nats-server.conf"
 
     def _write_config(self) -> None:
-        # "1s", not the default of two minutes: what `fast` may lose when power fails is said in seconds.
+        # "1s", not the default of two minutes: the most that `fast` may lose when power fails is given in seconds.
         sync = "always" if self._strict else '"1s"'
         place, alone = quoted(str(self.directory)), f"authorization {{ token: {quoted(self.token)} }}\n"
         text = (
@@ -266,7 +271,7 @@ async def end_stale(directory: Path) -> None:
     except (OSError, ValueError, psutil.Error):
         return
     if not ours:
-        return  # the number was given to somebody else
+        return  # the pid now belongs to another process
     log.warning("bus.stale_server", pid=process.pid)
     with contextlib.suppress(psutil.NoSuchProcess):
         for end in (process.terminate, process.kill):

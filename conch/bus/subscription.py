@@ -1,8 +1,8 @@
-"""The feed: all who read in one process share one pull and one decode.
+"""The shared subscription: all readers in one process share one reader of the stream and one decoding of each event.
 
-Each tap keeps its own place and its own bounded queue. One whose queue is full is waited for a moment, as whoever keeps
-up needs no more; one that does not holds up nobody: its queue stops taking, it reads what it missed from the stream by
-itself, and joins again where the others are.
+Each subscription has its own position and its own bounded queue. The shared reader waits for a full queue for a moment,
+which is enough for a consumer that keeps up. A slower one does not delay the others: its queue stops taking events, it
+reads what it missed from the stream by itself, and joins again at the shared position.
 """
 
 from __future__ import annotations
@@ -34,40 +34,40 @@ log = get_logger(__name__)
 BATCH = 512
 """Events taken from the stream at a time."""
 QUEUE_EVENTS, QUEUE_BYTES = 4096, 32 * 2**20
-"""What waits for one tap until it is full. What was taken from the stream meanwhile comes on top: BATCH at most."""
+"""Capacity of one subscription's queue. What was read from the stream meanwhile comes on top: at most BATCH events."""
 PATIENCE = 0.25
-"""Seconds that a full tap is waited for; then it reads by itself."""
+"""Seconds that a full subscription is waited for; then it reads by itself."""
 ROUTES = 65536
-"""Subjects whose readers are remembered; subjects are anybody's to invent."""
+"""Most subjects whose subscriptions are cached; publishers choose subjects freely."""
 
 EXPECTED = 32768
-"""Events of our own that are remembered until they come back, or until all who read by themselves are level again; one
-that does not come is forgotten in time. With fewer, a burst of acts brings more than that at once, and half of it is
-decoded after all."""
+"""Own events that are cached until they come back, or until all subscriptions that read by themselves have caught up;
+one that does not come back is dropped in time. With fewer, a burst of acts exceeds the cache, and half of it is decoded
+after all."""
 
 Mine = Callable[[str], bool]
-"""Whether an agent's events are ours."""
+"""Whether an agent's events belong to this consumer."""
 
 
 class ReceivedEvent:
-    """An event as it arrived, decoded once however many look at it."""
+    """An event as it arrived, decoded once for any number of subscriptions."""
 
     __slots__ = ("_event", "agent", "data", "seq", "subject", "time")
 
     def __init__(self, delivery: Delivery, agent: str, event: Event | None = None) -> None:
         self.seq, self.subject, self.data, self.time = delivery
         self.agent = agent
-        """The agent's token of the subject."""
+        """The agent's token in the subject."""
         self._event: Event | ContractViolationError | None = event
 
     @property
     def delivery(self) -> Delivery:
-        """As the stream has it."""
+        """The event as stored in the stream."""
         return Delivery(self.seq, self.subject, self.data, self.time)
 
     @property
     def is_event(self) -> bool:
-        """Whether it is one."""
+        """Whether the bytes are a valid event."""
         try:
             return bool(self.event)
         except ContractViolationError:
@@ -75,7 +75,7 @@ class ReceivedEvent:
 
     @property
     def event(self) -> Event:
-        """What it says. Raises ContractViolationError, every time, for no event, or one on another's place."""
+        """The decoded event. Raises ContractViolationError, every time, for no event, or one on a wrong subject."""
         if self._event is None:
             try:
                 self._event = decoded(self.subject, self.data)
@@ -87,8 +87,8 @@ class ReceivedEvent:
 
 
 def decoded(subject: str, data: bytes) -> Event:
-    """The event in `data`. Raises ContractViolationError when it is none, too large, does not belong on `subject`, or
-    bears an id that does not follow from what it says."""
+    """The event in `data`. Raises ContractViolationError when it is no event, too large, does not belong on `subject`,
+    or has an id that does not follow from its content."""
     if len(data) > MAX_EVENT_BYTES:
         raise ContractViolationError(f"it has {len(data)} bytes, an event at most {MAX_EVENT_BYTES}")
     event = decode(data)
@@ -99,12 +99,12 @@ def decoded(subject: str, data: bytes) -> Event:
 
 
 class SharedSubscription:
-    """Made by `shared_subscription`."""
+    """One reader of the stream that serves many subscriptions; made by `shared_subscription`."""
 
     def __init__(self, bus: Bus, seq: int) -> None:
         self.bus = bus
         self.seq = seq
-        """Everything up to here was handed to the taps that are level."""
+        """The sequence up to which everything was queued for the subscriptions at the shared position."""
         self.broken: BaseException | None = None
         self._subscriptions: set[StreamSubscription] = set()
         self._routes: dict[str, tuple[str, tuple[StreamSubscription, ...]]] = {}
@@ -117,7 +117,7 @@ class SharedSubscription:
     ) -> AsyncIterator[StreamSubscription]:
         """Events of `kinds` (None: all) behind sequence `after`, of one agent, or of those that are `mine`, or of all.
 
-        In stream order, each once. Entered: what is published from now on will be seen.
+        In stream order, each once. Once entered, it sees everything that is published from then on.
         """
         subscription = StreamSubscription(self, kinds, after, agent, mine)
         self._subscriptions.add(subscription)
@@ -131,22 +131,22 @@ class SharedSubscription:
             await subscription._close()
 
     def expect(self, data: bytes, event: Event) -> None:
-        """`event`, encoded as `data`, is about to be published by us: when it comes it need not be decoded."""
+        """Cache `event`, which is about to be published as `data`: when it comes back it need not be decoded."""
         if len(self._expected) >= EXPECTED:
             self._expected.popitem(last=False)
         self._expected[data] = event
 
     def reroute(self) -> None:
-        """Ask every tap's `mine` anew: agents have changed hands."""
+        """Evaluate every subscription's `mine` again: the assignment of agents has changed."""
         self._routes.clear()
 
     def _said(self, delivery: Delivery) -> Event | None:
-        """The event, where we have said it; it stays for those who are behind."""
+        """The cached event, where we published it; it stays for the subscriptions that are behind."""
         event = self._expected.get(delivery.data)
         return event if event is not None and subject_of(event) == delivery.subject else None
 
     def _forget_what_came(self) -> None:
-        """Once nobody is behind. What is on its way meanwhile is decoded after all."""
+        """Clear the cache once no subscription is behind. Events in flight meanwhile are decoded after all."""
         if all(subscription._level for subscription in self._subscriptions):
             self._expected.clear()
 
@@ -181,7 +181,7 @@ class SharedSubscription:
                     await self._eased.wait()
         for subscription in self._subscriptions:
             if subscription.is_full:
-                subscription._level = False  # it goes on from its last one by itself
+                subscription._level = False  # it goes on from its last event by itself
 
     def _dispatch(self, deliveries: Sequence[Delivery]) -> None:
         routes = self._routes
@@ -216,19 +216,19 @@ class StreamSubscription:
         everything = STREAM_SUBJECTS if agent is None else (agent_filter(agent),)
         self._filters = everything if kinds is None else tuple(subject_filter(kind, one) for kind in kinds)
         self._last = self.given = after
-        """`_last`: the last event that was queued or read; `given`: the last that `get` gave out."""
+        """`_last`: the last event that was queued or read; `given`: the last that `get` returned."""
         self._queue: deque[ReceivedEvent] = deque()
         self._bytes = 0
         self._level = shared_events.seq <= after
-        """Whether the queue takes what the feed deals out."""
+        """Whether the shared reader queues events for it."""
         self._past: AsyncGenerator[Delivery, None] | None = None
         self._end = 0
         self._wake = asyncio.Event()
 
     async def get(self, most: int = 256) -> Sequence[ReceivedEvent]:
-        """The next events in stream order: at least one, at most `most`. Cancelled, it has given out nothing.
+        """The next events in stream order: at least one, at most `most`. A cancelled call loses no event.
 
-        Raises what ended the feed's reading.
+        Raises the exception that ended the shared reader.
         """
         while True:
             if self._queue:
@@ -244,12 +244,12 @@ class StreamSubscription:
 
     @property
     def seen(self) -> int:
-        """Everything up to here that concerns this tap was given out."""
+        """The sequence up to which everything that concerns this subscription was returned."""
         return self._shared_events.seq if self._level and not self._queue else self.given
 
     @property
     def level(self) -> bool:
-        """Whether it has read all that the feed has."""
+        """Whether it is at the shared position."""
         return self._level and not self._queue
 
     @property
@@ -285,7 +285,7 @@ class StreamSubscription:
         return found
 
     async def _catch_up(self, most: int) -> Sequence[ReceivedEvent]:
-        """Some of what lies between `_last` and the feed; nothing once level, or where that stretch holds nothing."""
+        """Some events between `_last` and the shared position; empty once there, or if none of that stretch match."""
         if self._past is None:
             if self._shared_events.seq <= self._last:
                 self._level = True
@@ -297,7 +297,7 @@ class StreamSubscription:
             )
         found: list[ReceivedEvent] = []
         last, past = self._last, self._past
-        self._past = None  # cancelled or broken: read again from where it stood
+        self._past = None  # cancelled or broken: read again from its position
         async for delivery in past:
             last = delivery.seq
             agent = agent_of(delivery.subject) or ""
@@ -322,9 +322,10 @@ class StreamSubscription:
 async def shared_subscription(
     bus: Bus, kinds: Sequence[type[Event]] | None = None
 ) -> AsyncIterator[SharedSubscription]:
-    """A feed of `bus` from its end as of now; with `kinds` of those alone, for a process whose taps want no others.
+    """A shared subscription of `bus` from its present end; with `kinds` of those alone, where no subscription needs
+    others.
 
-    Left, it reads no more; its taps must have been left before.
+    Leave its subscriptions first; once left, it reads no more.
     """
     last = (await bus.state()).last
     filters = STREAM_SUBJECTS if kinds is None else [subject_filter(kind) for kind in kinds]

@@ -1,4 +1,4 @@
-"""TLS towards a server: its files made into one context, each complaint a sentence that names the setting."""
+"""TLS contexts for client connections, made from files; each error is one sentence that names the setting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conch.files import open_plain
 
 
 def context(ca: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext:
-    """What a connection is checked and shown with; `ca` None: whom the system trusts. Raises ConfigError."""
+    """The context with the CA and the client certificate; `ca` None: the system's CAs. Raises ConfigError."""
     try:
         made = ssl.create_default_context(cafile=_readable(ca, "bus.tls.ca") if ca is not None else None)
     except ssl.SSLError:
@@ -18,7 +18,7 @@ def context(ca: str | None, certificate: str | None, key: str | None) -> ssl.SSL
     if certificate is not None:
         own = _readable(certificate, "bus.tls.certificate")
         try:
-            # A passphrase would be asked for on the terminal.
+            # Without this OpenSSL would ask for a passphrase on the terminal.
             made.load_cert_chain(own, _readable(key, "bus.tls.key") if key is not None else None, password="")
         except ssl.SSLError as error:
             raise ConfigError(_complaint(error, certificate, key)) from None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from conch.bus.jetstream.names import BUCKET_STREAM, STREAM
+from conch.bus.jetstream import BUCKET_STREAM, STREAM
 from conch.cli.common import CommonOptions, embedded_server, emit, quiet, reach, say, stream_bytes, warn
 from conch.cli.options import COMMON
 from conch.cli.progress import Told, moving
@@ -23,8 +23,8 @@ from conch.errors import BusError, ConchError, UsageError
 from conch.home import write_whole
 
 if TYPE_CHECKING:
-    from conch.bus.archive import ArchiveManifest, ArchiveWriter
-    from conch.bus.jetstream.connection import Connection
+    from conch.bus import ArchiveManifest, ArchiveWriter
+    from conch.bus.jetstream import Connection
     from conch.config import Settings
     from conch.home import Home
 
@@ -41,8 +41,8 @@ async def snapshot(file: File, /, *, common: CommonOptions = COMMON) -> None:
     FILE gets its name once it is whole; what stood there is replaced then. The experience store is not in it: it joins
     what the stream holds once more, or has a backup of its own.
     """
-    from conch.bus.archive import writing
-    from conch.bus.jetstream.connection import Connection
+    from conch.bus import writing
+    from conch.bus.jetstream import Connection
 
     _refuse_odd(file)
     home, settings = common.existing(), common.settings()
@@ -67,7 +67,7 @@ def _refuse_odd(file: Path) -> None:
 
 
 async def _take(connection: Connection, writer: ArchiveWriter, stream: str, told: Told) -> None:
-    from conch.bus.jetstream.transfer import pack
+    from conch.bus.jetstream import pack
 
     with ExitStack() as stack:
 
@@ -98,7 +98,7 @@ async def restore(
 
     The agents' ids come back with it. Whatever goes wrong, nothing is half there.
     """
-    from conch.bus.archive import read_manifest
+    from conch.bus import read_manifest
 
     quiet()
     _refuse_odd(file)
@@ -188,8 +188,8 @@ def _sync(directory: Path) -> None:
 
 async def _restore_own(home: Home, settings: Settings, file: Path, manifest: ArchiveManifest, *, force: bool) -> None:
     """Restore into the home's own server. With `force` the present data are removed first, even if this then fails."""
-    from conch.bus.access import access_to
-    from conch.bus.jetstream.connection import Connection
+    from conch.bus import access_to
+    from conch.bus.jetstream import Connection
 
     access = access_to(home, settings)
     assert access is not None
@@ -208,8 +208,8 @@ async def _restore_own(home: Home, settings: Settings, file: Path, manifest: Arc
 @asynccontextmanager
 async def _server(directory: Path, home: Home, settings: Settings) -> AsyncIterator[Connection]:
     """An embedded server over the store in `directory`, while entered."""
-    from conch.bus.jetstream.connection import Connection
-    from conch.processes.supervisor import served
+    from conch.bus.jetstream import Connection
+    from conch.processes import served
 
     server = embedded_server(home, settings)
     server.directory = directory
@@ -219,7 +219,7 @@ async def _server(directory: Path, home: Home, settings: Settings) -> AsyncItera
 
 async def _refuse_existing(connection: Connection, where: str) -> None:
     """Raises ConchError where a stream holds, or held, anything."""
-    from conch.bus.jetstream.transfer import described
+    from conch.bus.jetstream import described
 
     info = await described(connection, STREAM)
     if info is not None and info["state"]["last_seq"] > 0:
@@ -230,7 +230,7 @@ async def _refuse_existing(connection: Connection, where: str) -> None:
 
 
 async def _remove(connection: Connection) -> None:
-    from conch.bus.jetstream.transfer import described
+    from conch.bus.jetstream import described
 
     for stream in reversed(TAKEN):
         if await described(connection, stream) is not None:
@@ -241,8 +241,8 @@ async def _put_back(
     connection: Connection, file: Path, manifest: ArchiveManifest, *, room: int | None, replicas: int
 ) -> None:
     """Both streams, as they were; `room`: bytes that the stream may take from now on."""
-    from conch.bus.archive import chunks_of
-    from conch.bus.jetstream.transfer import unpack
+    from conch.bus import chunks_of
+    from conch.bus.jetstream import unpack
 
     for name in reversed(TAKEN):
         part = manifest.part(name)
@@ -271,7 +271,7 @@ def _counted(chunks: Iterator[bytes], name: str, size: int, told: Told) -> Itera
 def _tell(common: CommonOptions, what: str, file: Path, state: dict[str, Any]) -> None:
     figures = {"first": state["first_seq"], "last": state["last_seq"], "events": state["messages"]}
     if common.json:
-        from conch.views.tools import SnapshotMade, SnapshotRestored
+        from conch.views import SnapshotMade, SnapshotRestored
 
         made = SnapshotMade if what == "snapshot" else SnapshotRestored
         emit(made(file=str(file), **figures, bytes=file.stat().st_size))

@@ -23,8 +23,7 @@ async def bench(*, events: Events = 5000, size: Size = 1024, common: CommonOptio
 
     With a run in progress it takes its turn beside that: both are slower then.
     """
-    from conch.bus.jetstream.connection import Connection
-    from conch.bus.jetstream.trial import fsync_seconds, measure
+    from conch.bus.jetstream import Connection, fsync_seconds, measure
 
     if events * size > MOST_BYTES:
         raise UsageError(f"{events} events of {size} bytes are more than {MOST_BYTES // 2**20} MiB: fewer or smaller")
@@ -35,7 +34,7 @@ async def bench(*, events: Events = 5000, size: Size = 1024, common: CommonOptio
         replicas = 1 if settings.bus.url is None else settings.bus.replicas
         figures = await measure(connection, events=events, size=size, strict=strict, replicas=replicas)
     if common.json:
-        from conch.views.tools import Bench, BenchRow
+        from conch.views import Bench, BenchRow
 
         rows = tuple(
             BenchRow(what=one.what, events=one.events, per_second=one.rate, ms=one.each * 1e3) for one in figures

@@ -20,10 +20,9 @@ from conch.home import Home
 from conch.text import safe_text
 
 if TYPE_CHECKING:
-    from conch.bus import Access, Bus
-    from conch.bus.server import EmbeddedServer
+    from conch.bus import Access, Bus, EmbeddedServer
     from conch.experience import ExperienceReader
-    from conch.views.base import View
+    from conch.views import View
 
 COLUMN_GAP = 2
 """Blanks between two columns."""
@@ -55,7 +54,7 @@ class CommonOptions:
 
     def settings(self, overrides: Mapping[str, Any] | None = None) -> Settings:
         """File < environment < command line. Raises ConfigError."""
-        from conch.config.load import load
+        from conch.config import load
 
         return load(self.config, self.where(), overrides or {})
 
@@ -78,7 +77,7 @@ async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
     A home that another command owns, or a run that begins, is waited for. Raises BusUnreachableError, and HomeBusyError
     when a process that is no run owns it for more than BUSY_SECONDS.
     """
-    from conch.bus.access import access_to
+    from conch.bus import access_to
     from conch.bus.jetstream import JetStreamBus
 
     strict = settings.bus.durability == "strict"
@@ -91,8 +90,8 @@ async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
 @asynccontextmanager
 async def reach(home: Home, settings: Settings) -> AsyncIterator[Access]:
     """The address and credentials of the bus of this home, see `open_bus`; the bus is available inside the block."""
-    from conch.bus.access import access_to
-    from conch.processes.supervisor import served
+    from conch.bus import access_to
+    from conch.processes import served
 
     quiet()
     until = asyncio.get_running_loop().time() + BUSY_SECONDS
@@ -134,8 +133,7 @@ def quiet(*, least: str = "error") -> None:
 
 def embedded_server(home: Home, settings: Settings, *, listens: bool = False) -> EmbeddedServer:
     """The embedded server of this home, with a fresh token; not started. `listens`: for MQTT clients, if it is to."""
-    from conch.bus.mqtt_listener import MqttListener
-    from conch.bus.server import EmbeddedServer
+    from conch.bus import EmbeddedServer, MqttListener
 
     return EmbeddedServer(
         home.bus,

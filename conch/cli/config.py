@@ -17,9 +17,8 @@ app = App(name="config", help="The settings: what is in force and why, whether a
 @app.command
 def show(*, common: CommonOptions = COMMON) -> None:
     """Every setting in force and where it came from; secrets are masked."""
-    from conch.config.load import read
-    from conch.config.source import dotted, leaves
-    from conch.views.config import config_shown
+    from conch.config import dotted, leaves, read
+    from conch.views import config_shown
 
     found = config_shown(read(common.config, common.where(), {}))
     if common.json:
@@ -38,11 +37,11 @@ def validate(
     common: CommonOptions = COMMON,
 ) -> None:
     """Say whether the file, with the environment over it, is right; exit status 2 and what is wrong where it is not."""
-    from conch.config.load import read
+    from conch.config import read
 
     found = read(file or common.config, common.where(), {}).file
     if common.json:
-        from conch.views.config import ConfigValidated
+        from conch.views import ConfigValidated
 
         emit(ConfigValidated(file=str(found) if found is not None else None, valid=True))
     elif found is not None:

@@ -15,30 +15,23 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from conch.bus import Bus, shared_subscription
-from conch.bus.checkpoints import PARTITIONS
+from conch.bus import PARTITIONS, Bus, shared_subscription
 from conch.cli.common import CommonOptions, open_bus, say, warn
 from conch.cli.options import COMMON
 from conch.cli.people_facts import names_in
 from conch.cli.run.describe import for_plugins
 from conch.cli.run.prepare import claim
 from conch.cli.workers import run_workers
-from conch.config.load import chosen_file
+from conch.config import chosen_file
 from conch.config.model import HOST_AND_PORT, host_and_port
-from conch.consumer.group.membership import joined
-from conch.consumer.host import HostedConsumer, host
-from conch.consumer.operations.http import HttpRequest, HttpResponse, HttpServer, health_of, listen
-from conch.consumer.plugins.builtin import builtin_plugins, builtin_services, reserved
-from conch.consumer.plugins.discover import ConsumerInfo, Plugin, discover
-from conch.consumer.plugins.metrics import PLUGIN_METRICS
-from conch.consumer.plugins.reload import weighed
-from conch.consumer.process import builtin, introduce, plugin
-from conch.consumer.service import ServiceContext
+from conch.consumer import HostedConsumer, ServiceContext, builtin, host, introduce, plugin
+from conch.consumer.group import joined
+from conch.consumer.operations import HttpRequest, HttpResponse, HttpServer, health_of, listen
+from conch.consumer.plugins import ConsumerInfo, Plugin, builtin_plugins, builtin_services, discover, reserved, weighed
 from conch.errors import ConchError, UsageError
 from conch.home import Home
-from conch.processes import messages
-from conch.processes.child import run_loop
-from conch.processes.supervisor import GRACE_SECONDS
+from conch.metrics import PLUGIN_METRICS
+from conch.processes import GRACE_SECONDS, messages, run_loop
 from conch.python_child import environment
 from conch.text import instead
 from conch.trusted import refuse_writable, without_writable_programs
@@ -191,7 +184,7 @@ async def _told(address: tuple[str, int] | None, ready: Callable[[], bool], *, i
 
     async def answer(request: HttpRequest) -> HttpResponse:
         if request.path == "/metrics" and is_plugin:
-            from conch.metrics.exposition import CONTENT_TYPES, exposition, wants_openmetrics
+            from conch.metrics import CONTENT_TYPES, exposition, wants_openmetrics
 
             is_open = wants_openmetrics(request.accept)
             text = await asyncio.to_thread(exposition, PLUGIN_METRICS, openmetrics=is_open)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from conch.bus import Bus
     from conch.config import Settings
     from conch.home import Home
-    from conch.views.consumers import ConsumerRow
+    from conch.views import ConsumerRow
 
 app = App(name="consumer", help="Who reads the facts, and how far each has come.")
 
@@ -32,7 +32,7 @@ Yes = Annotated[bool, Parameter(name="--yes", negative="", help="Do not ask.")]
 @app.command(name="list")
 async def list_(*, common: CommonOptions = COMMON) -> None:
     """Every consumer that has a place on this bus, whether it runs or not."""
-    from conch.views.consumers import consumers_shown
+    from conch.views import consumers_shown
 
     last, found = await standings(common)
     if common.json:
@@ -45,7 +45,7 @@ async def list_(*, common: CommonOptions = COMMON) -> None:
 @app.command
 async def lag(*, common: CommonOptions = COMMON) -> None:
     """How many events wait for each consumer, the most first. Places are written once a second."""
-    from conch.views.consumers import lag_shown, most_behind
+    from conch.views import lag_shown, most_behind
 
     last, found = await standings(common)
     if common.json:
@@ -65,7 +65,7 @@ async def reset(name: str, /, *, common: CommonOptions = COMMON) -> None:
     name
         The consumer's name, as `conch consumer list` shows it.
     """
-    from conch.consumer.runtime.state import reset
+    from conch.consumer.runtime import reset
 
     home, settings = common.existing(), common.settings()
     if home.running() is not None:
@@ -77,7 +77,7 @@ async def reset(name: str, /, *, common: CommonOptions = COMMON) -> None:
             _reset_store(home, settings)
         await reset(bus, name)
     if common.json:
-        from conch.views.consumers import ConsumerReset
+        from conch.views import ConsumerReset
 
         emit(ConsumerReset(consumer=name))
     else:
@@ -96,8 +96,8 @@ async def forget(name: str, /, *, yes: Yes = False, common: CommonOptions = COMM
         The consumer's name, as `conch consumer list` shows it, or `agent/NAME`: what that agent's written memory lacks
         is given up then, and the memory stays.
     """
-    from conch.bus.checkpoints import memory_agent
-    from conch.consumer.group.lag import forget
+    from conch.bus import memory_agent
+    from conch.consumer.group import forget
 
     home, settings = common.existing(), common.settings()
     if name == STORE:
@@ -109,7 +109,7 @@ async def forget(name: str, /, *, yes: Yes = False, common: CommonOptions = COMM
         _confirm(f"Give up the place of {name} and what it has not read?", yes=yes)
         await (_give_up_unread(bus, name) if is_memory else forget(bus, name))
     if common.json:
-        from conch.views.consumers import ConsumerForgotten
+        from conch.views import ConsumerForgotten
 
         emit(ConsumerForgotten(consumer=name))
     else:
@@ -118,7 +118,7 @@ async def forget(name: str, /, *, yes: Yes = False, common: CommonOptions = COMM
 
 async def standings(common: CommonOptions) -> tuple[int, list[ConsumerRow]]:
     """(the stream's last sequence, every consumer); starts the embedded server for a while without a run."""
-    from conch.views.consumers import standings
+    from conch.views import standings
 
     async with open_bus(common.existing(), common.settings()) as bus:
         return await standings(bus)
@@ -126,7 +126,7 @@ async def standings(common: CommonOptions) -> tuple[int, list[ConsumerRow]]:
 
 async def _refuse_unknown(bus: Bus, name: str) -> None:
     """Raises ConchError for a name that has no position on the bus, and never had one."""
-    from conch.bus.checkpoints import position_consumer
+    from conch.bus import position_consumer
 
     positions = (position_consumer(key) for key in await bus.keys())
     known = sorted({one for one in positions if one is not None} | {reader.name for reader in await bus.readers()})
@@ -135,7 +135,7 @@ async def _refuse_unknown(bus: Bus, name: str) -> None:
 
 
 async def _refuse_unknown_agent(bus: Bus, key: str) -> None:
-    from conch.bus.checkpoints import memory_agent
+    from conch.bus import memory_agent
 
     known = [one for one in await bus.keys() if memory_agent(one) is not None]
     if key not in known:
@@ -144,8 +144,8 @@ async def _refuse_unknown_agent(bus: Bus, key: str) -> None:
 
 async def _refuse_at_work(bus: Bus, name: str) -> None:
     """Raises ConchError for a consumer that a live worker takes part in, or an agent that answers."""
-    from conch.bus.checkpoints import memory_agent
-    from conch.consumer.group.membership import signs
+    from conch.bus import memory_agent
+    from conch.consumer.group import signs
     from conch_schemas import control_subject
 
     if (agent := memory_agent(name)) is not None:
@@ -176,7 +176,7 @@ def _confirm(question: str, *, yes: bool) -> None:
 
 async def _give_up_unread(bus: Bus, key: str) -> None:
     """Say of an agent's memory that it holds everything up to now."""
-    from conch.bus.checkpoints import advance
+    from conch.bus import advance
 
     entry, state = await bus.get(key), await bus.state()
     assert entry is not None

@@ -11,7 +11,7 @@ from conch.cli.options import COMMON, AgentName, Limit, reading, reading_all
 from conch.errors import ConchError
 from conch.experience import removed_words
 from conch.text import safe_text
-from conch.views.line import action_words, scored_words, signed, total_ms, urgent_need
+from conch.views import action_words, scored_words, signed, total_ms, urgent_need
 from conch_schemas import ActionTaken, ExperienceRecorded, Mark, ScoredPart, trace_id
 
 app = App(name="cycle", help="What the agent did, cycle by cycle.")
@@ -24,9 +24,9 @@ OUTPUT_LINES = 40
 def list_(*, limit: Limit = 20, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """The last cycles with their outcomes and totals; of all agents where there are several and none is named."""
     with reading_all(common, agent) as (store, name):
-        found = store.cycles(name, limit)
+        found = store.cycles.last(name, limit)
     if common.json:
-        from conch.views.cycles import cycles_shown
+        from conch.views import cycles_shown
 
         emit(cycles_shown(found))
         return
@@ -47,15 +47,14 @@ def show(cycle: int, /, *, agent: AgentName = None, common: CommonOptions = COMM
         The cycle's number.
     """
     with reading(common, agent) as (store, name):
-        experience = store.cycle(name, cycle)
+        experience = store.cycles.get(name, cycle)
         if experience is None:
-            missing = (
-                removed_words(store.removals(name), name, cycle) or f"there is no recorded cycle {cycle} of {name}"
-            )
+            removed = removed_words(store.retention.removals(name), name, cycle)
+            missing = removed or f"there is no recorded cycle {cycle} of {name}"
             raise ConchError(f"{missing}: conch cycle list shows the last ones")
-        marks, act = store.marks_of(name, str(experience.action_id)), store.act(name, cycle)
+        marks, act = store.chain.marks_of(name, str(experience.action_id)), store.cycles.act(name, cycle)
     if common.json:
-        from conch.views.cycles import Cycle, whole_row
+        from conch.views import Cycle, whole_row
 
         emit(Cycle(cycle=whole_row(experience, marks)))
     else:
@@ -152,7 +151,7 @@ def _score(score: ScoredPart) -> str:
 
 
 def _principles(act: ActionTaken | None, marks: Sequence[Mark]) -> Iterator[str]:
-    from conch.views.principles import principles  # only here: lists do without the rules
+    from conch.views import principles  # only here: lists do without the rules
 
     scores = principles(act, marks)
     if scores:

@@ -15,7 +15,7 @@ from conch.cli.common import CommonOptions, emit, open_bus, say, table, warn
 from conch.cli.options import COMMON, Limit
 from conch.errors import BusError, ConchError, UsageError
 from conch.text import safe_text
-from conch.views.dead_letters import LetterSettled, LetterShown, dead_letter_row, dead_letters_shown, whole_letter
+from conch.views import LetterSettled, LetterShown, dead_letter_row, dead_letters_shown, whole_letter
 
 if TYPE_CHECKING:
     from conch.bus import Bus, SharedSubscription
@@ -35,7 +35,7 @@ Rules = Annotated[list[Path] | None, Parameter(help="File of the plug-in that th
 @app.command(name="list")
 async def list_(*, limit: Limit = 50, common: CommonOptions = COMMON) -> None:
     """The letters that nobody has retried with success or dropped yet."""
-    from conch.consumer.runtime.dead_letters import open_dead_letters
+    from conch.consumer.runtime import open_dead_letters
 
     async with open_bus(common.existing(), common.settings()) as bus:
         found = [letter async for letter in open_dead_letters(bus)][-limit:]
@@ -55,7 +55,7 @@ async def show(letter: str, /, *, common: CommonOptions = COMMON) -> None:
     letter
         Its id, or how it begins.
     """
-    from conch.consumer.runtime.dead_letters import dead_letter_named
+    from conch.consumer.runtime import dead_letter_named
 
     async with open_bus(common.existing(), common.settings()) as bus:
         found = await dead_letter_named(bus, letter)
@@ -84,8 +84,8 @@ async def retry(
     With --all one that fails again does not keep the others from being tried.
     """
     from conch.bus import shared_subscription
-    from conch.consumer.runtime.dead_letters import settle
-    from conch.requests.dead_letters import retried
+    from conch.consumer.runtime import settle
+    from conch.requests import retried
 
     _refuse_unclear(letters, consumer, every=every)
     home, settings = common.existing(), common.settings()
@@ -114,7 +114,7 @@ async def retry(
 @app.command
 async def drop(*letters: Id, every: Every = False, consumer: OfConsumer = None, common: CommonOptions = COMMON) -> None:
     """Give letters up: they stay on the stream as facts and are listed no more."""
-    from conch.consumer.runtime.dead_letters import settle
+    from conch.consumer.runtime import settle
 
     _refuse_unclear(letters, consumer, every=every)
     async with open_bus(common.existing(), common.settings()) as bus:
@@ -136,7 +136,7 @@ def _refuse_unclear(letters: tuple[str, ...], consumer: str | None, *, every: bo
 async def _chosen(bus: Bus, ids: tuple[str, ...], consumer: str | None) -> AsyncIterator[ConsumerFailed]:
     """The dead letters with these ids, each looked up when its turn comes; without ids all open ones, of one consumer
     if named."""
-    from conch.consumer.runtime.dead_letters import dead_letter_named, open_dead_letters
+    from conch.consumer.runtime import dead_letter_named, open_dead_letters
 
     for id in ids:
         yield await dead_letter_named(bus, id)
@@ -179,13 +179,9 @@ def _hosted(
     stack: AsyncExitStack,
 ) -> Retry:
     """The consumer, made for the retry without reading. Raises ConchError where none with that name can retry."""
-    from conch.consumer import ConsumerRuntime, ServiceContext
-    from conch.consumer.group.membership import Membership
-    from conch.consumer.group.shared import SharedConsumer
-    from conch.consumer.plugins.builtin import builtin_names, reserved
-    from conch.consumer.plugins.discover import discover
-    from conch.consumer.process import builtin, plugin
-    from conch.consumer.service import RetryingService
+    from conch.consumer import ConsumerRuntime, RetryingService, ServiceContext, builtin, plugin
+    from conch.consumer.group import Membership, SharedConsumer
+    from conch.consumer.plugins import builtin_names, discover, reserved
 
     members = Membership(shared_events.bus, "dlq")  # it takes part in nothing
     context = ServiceContext(settings := common.settings(), common.existing().path)

@@ -8,8 +8,7 @@ from conch.cli.common import CommonOptions, emit, quiet, say
 from conch.cli.options import COMMON
 from conch.config import Settings
 from conch.errors import BusError, ConfigError, ModelError
-from conch.views import checks
-from conch.views.checks import DoctorFinding
+from conch.views import DoctorFinding, checks
 
 _MARKS = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
 

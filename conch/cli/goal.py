@@ -11,9 +11,8 @@ from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import agent_named, hand_over
 from conch.errors import ConchError
 from conch.home import Home
-from conch.requests.ask import told_by_person
-from conch.requests.goals import active_goals, check_of, goal_of
-from conch.views.goals import check_words, goals_shown
+from conch.requests import active_goals, check_of, goal_of, told_by_person
+from conch.views import check_words, goals_shown
 from conch_schemas import Event, GoalDropped, GoalSet
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ async def drop(goal: str, /, *, agent: AgentName = None, common: CommonOptions =
 
 def _done(common: CommonOptions, goal: str, what: str) -> None:
     if common.json:
-        from conch.views.requests import GoalDone
+        from conch.views import GoalDone
 
         emit(GoalDone(goal=goal))
     else:

@@ -38,7 +38,7 @@ def init(
     if new:
         make_home(home, workspace or _configured(common))
     if common.json:
-        from conch.views.home import HomeMade
+        from conch.views import HomeMade
 
         emit(HomeMade(home=str(home.path), made=new))
     elif new:
@@ -60,7 +60,7 @@ def make_home(home: Home, workspace: Path | None, *, several: bool = False) -> N
     home.make()
     if os.path.lexists(home.config_file):
         return
-    from conch.config.commented import commented
+    from conch.config import commented
     from conch.workspace import default_goals
 
     named = workspace.expanduser().absolute() if workspace is not None else None

@@ -13,10 +13,12 @@ from conch.cli.options import COMMON, AgentName, Limit, reading
 from conch.errors import CheckError, ConchError, HomeBusyError, HomeError
 from conch.experience import Removal
 from conch.text import safe_text
-from conch.views.marks import MarkShown, last_marks, marks_shown
-from conch.views.verification import (
+from conch.views import (
+    MarkShown,
     VerifiedLocally,
     chain_start,
+    last_marks,
+    marks_shown,
     removed_marks_words,
     unmarked_yet,
     verification,
@@ -42,7 +44,7 @@ REMEDY = (
 def list_(*, limit: Limit = 20, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """The last marks."""
     with reading(common, agent) as (store, name):
-        marks = last_marks(store, name, limit)
+        marks = last_marks(store.chain, name, limit)
     if common.json:
         emit(marks_shown(marks))
     else:
@@ -60,8 +62,8 @@ def show(sequence: int, /, *, agent: AgentName = None, common: CommonOptions = C
         Its place in the agent's chain, from 0.
     """
     with reading(common, agent) as (store, name):
-        mark = next(iter(store.marks(name, sequence)), None)
-        removals = store.removals(name)
+        mark = next(iter(store.chain.marks(name, sequence)), None)
+        removals = store.retention.removals(name)
     if mark is None or mark.sequence != sequence:
         start = chain_start(removals)
         gone = start is not None and start.first <= sequence < start.sequence
@@ -107,9 +109,13 @@ async def verify(*, agent: AgentName = None, common: CommonOptions = COMMON) -> 
 
     with reading(common, agent) as (store, name):
         position, epoch = store.position(), store.epoch()
-        acts, scored = tuple(action for action, _ in store.acts(name)), store.score_sets(name)
-        marks, removals, losses = list(store.marks(name)), store.removals(name), store.losses(name)
-        there = {action for action, _ in store.acts(name)}  # what was removed meanwhile is not missed
+        acts, scored = tuple(action for action, _ in store.chain.acts(name)), store.chain.score_sets(name)
+        marks, removals, losses = (
+            list(store.chain.marks(name)),
+            store.retention.removals(name),
+            store.chain.losses(name),
+        )
+        there = {action for action, _ in store.chain.acts(name)}  # what was removed meanwhile is not missed
     acts, scored = tuple(act for act in acts if act in there), [one for one in scored if one[0] in there]
     kept = StoredMarks(position, epoch, acts, scored, marks, losses, removals)
     starts = {name: start} if (start := chain_start(kept.removals)) is not None else {}

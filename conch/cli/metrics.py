@@ -31,9 +31,8 @@ def rules(
     common: CommonOptions = COMMON,
 ) -> None:
     """Recording and alert rules for Prometheus, made of the components, needs and limits that the settings name."""
-    from conch.consumer.plugins.builtin import reserved
-    from conch.consumer.plugins.discover import discover
-    from conch.metrics.rules import as_yaml, rule_groups
+    from conch.consumer.plugins import discover, reserved
+    from conch.metrics import as_yaml, rule_groups
 
     settings = common.settings()
     found = discover([str(rule) for rule in rules or ()], taken=reserved(settings))
@@ -43,7 +42,7 @@ def rules(
     if out is not None:
         _written({out: as_yaml(groups)}, common)
     elif common.json:
-        from conch.views.metrics import MetricsRules
+        from conch.views import MetricsRules
 
         emit(MetricsRules(groups=groups))
     else:
@@ -57,9 +56,8 @@ def dashboards(
     common: CommonOptions = COMMON,
 ) -> None:
     """Dashboards for Grafana: an agent, rewards, bus and consumers, a fleet of agents. Without --out their names."""
-    from conch.consumer.plugins.builtin import reserved
-    from conch.consumer.plugins.discover import discover
-    from conch.metrics.dashboards import NAMES, dashboard_texts, own_components, title_of
+    from conch.consumer.plugins import discover, reserved
+    from conch.metrics import NAMES, dashboard_texts, own_components, title_of
 
     if out is None and not common.json:
         for name in NAMES:
@@ -74,7 +72,7 @@ def dashboards(
     if out is not None:
         _written({out / name: text for name, text in texts.items()}, common)
     else:
-        from conch.views.metrics import MetricsDashboards
+        from conch.views import MetricsDashboards
 
         emit(MetricsDashboards(dashboards=texts))
 
@@ -93,7 +91,7 @@ def _written(texts: Mapping[Path, str], common: CommonOptions) -> None:
         except OSError as error:
             raise ConchError(f"{file} cannot be written ({error.strerror}): name another --out") from None
     if common.json:
-        from conch.views.metrics import MetricsWritten
+        from conch.views import MetricsWritten
 
         emit(MetricsWritten(files=tuple(map(str, texts))))
     else:

@@ -11,7 +11,7 @@ from conch.cli.options import COMMON, AgentName, Limit, reading
 from conch_schemas import NeedsChanged
 
 if TYPE_CHECKING:
-    from conch.views.needs import NeedRow
+    from conch.views import NeedRow
 
 app = App(name="need", help="What the agent needs, and how satisfied it is.")
 
@@ -20,12 +20,12 @@ app = App(name="need", help="What the agent needs, and how satisfied it is.")
 def list_(*, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """Every need with its satisfaction (0 starved, 1 satisfied), the most pressing marked."""
     from conch.experience import store_path
-    from conch.views.needs import needs_shown
+    from conch.views import needs_shown
 
     settings, last = common.settings(), None
     if store_path(settings.store.url, common.existing().path).exists():
         with reading(common, agent) as (store, name):
-            last = next(iter(store.needs_history(name, 1)), None)
+            last = next(iter(store.charts.needs_history(name, 1)), None)
     found = needs_shown(settings.needs, last)
     if common.json:
         emit(found)
@@ -45,9 +45,9 @@ def _note(row: NeedRow) -> str:
 def history(*, limit: Limit = 20, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
     """How the needs changed, and with what."""
     with reading(common, agent) as (store, name):
-        changes = store.needs_history(name, limit)
+        changes = store.charts.needs_history(name, limit)
     if common.json:
-        from conch.views.needs import changes_shown
+        from conch.views import changes_shown
 
         emit(changes_shown(changes))
         return

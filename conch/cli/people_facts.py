@@ -11,7 +11,7 @@ from conch.cli.common import CommonOptions, open_bus
 from conch.config import Settings
 from conch.errors import BusUnreachableError, UsageError
 from conch.home import Home
-from conch.requests.ask import handed_over
+from conch.requests import handed_over
 from conch_schemas import Event
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from cyclopts import Parameter
 from conch.cli.common import CommonOptions, emit, say, warn
 from conch.cli.options import COMMON
 from conch.config import Settings
-from conch.consumer.operations.permissions import AGENT, COMMANDS, RUN, BusUser, PublishedKinds
+from conch.consumer.operations import AGENT, COMMANDS, RUN, BusUser, PublishedKinds
 from conch.errors import HomeError, UsageError
 from conch.home import write_whole
-from conch.needs.fold import HUMAN_SCORER
+from conch.needs import HUMAN_SCORER
 from conch_schemas import RewardAssigned
 from conch_schemas.envelope import AGENT_PATTERN
 
@@ -38,8 +38,8 @@ def permissions(
     common: CommonOptions = COMMON,
 ) -> None:
     """Print a NATS server's configuration in which each consumer may publish its own facts alone."""
-    from conch.consumer.operations.permissions import users
-    from conch.consumer.plugins.builtin import wanted_builtin
+    from conch.consumer.operations import users
+    from conch.consumer.plugins import wanted_builtin
 
     home, settings = common.existing(), common.settings()
     names = tuple(name.strip() for name in (agents or "").split(",") if name.strip())
@@ -57,7 +57,7 @@ def permissions(
     found = users(said, builtin, names, outside)
     keys = {user.name: _key(home.keys / f"{user.name}.nk") for user in found}
     if common.json:
-        from conch.views.tools import Permissions, UserRow
+        from conch.views import Permissions, UserRow
 
         rows = tuple(UserRow(**_row(user, *keys[user.name])) for user in found)
         emit(Permissions(users=rows))
@@ -67,7 +67,7 @@ def permissions(
 
 def said_by(names: Sequence[str], settings: Settings) -> dict[str, PublishedKinds]:
     """The subjects that each of these built-in consumers publishes and serves."""
-    from conch.consumer.plugins.builtin import builtin_plugins
+    from conch.consumer.plugins import builtin_plugins
 
     known = builtin_plugins(settings)
     return {name: PublishedKinds(tuple(known[name].emits), tuple(known[name].serves)) for name in names}
@@ -76,8 +76,7 @@ def said_by(names: Sequence[str], settings: Settings) -> dict[str, PublishedKind
 def _plugins(rules: Sequence[str], settings: Settings) -> dict[str, PublishedKinds]:
     """The subjects that each plug-in publishes; a warning for a plug-in without that information, which may publish
     none."""
-    from conch.consumer.plugins.builtin import reserved
-    from conch.consumer.plugins.discover import discover
+    from conch.consumer.plugins import discover, reserved
 
     found = discover(rules, reserved(settings), settings)
     for broken in found.broken:
@@ -93,7 +92,7 @@ def _key(file: Path) -> tuple[str, Path]:
     """The public half of the key in this file, made where there is none."""
     import nkeys
 
-    from conch.bus.identity import read_nkey
+    from conch.bus import read_nkey
 
     if not file.exists():
         try:
@@ -116,7 +115,7 @@ def _row(user: BusUser, public: str, file: Path) -> dict[str, Any]:
 
 
 def _inbox(public: str) -> list[str]:
-    from conch.bus.access import inbox_of
+    from conch.bus import inbox_of
 
     return [f"{inbox_of(public)}.>"]
 

@@ -13,7 +13,7 @@ from conch.cli.common import CommonOptions, emit, open_bus, open_store, say
 from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import agent_named, names_in
 from conch.text import safe_text
-from conch.views.line import signed
+from conch.views import signed
 
 if TYPE_CHECKING:
     from conch.config import Settings
@@ -37,7 +37,7 @@ async def status(*, agent: AgentName = None, common: CommonOptions = COMMON) -> 
 
     Of several agents a table; --agent shows one of them.
     """
-    from conch.views.status import gather
+    from conch.views import gather
 
     home, settings = common.existing(), common.settings()
 

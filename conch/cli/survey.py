@@ -12,10 +12,9 @@ from conch.text import safe_text
 
 async def info(*, common: CommonOptions = COMMON) -> None:
     """The server, the stream and the bucket, how far the consumers are, and what to look after."""
-    from conch.bus.access import access_to
-    from conch.bus.jetstream import JetStreamBus
-    from conch.bus.jetstream.connection import Connection
-    from conch.views.bus import survey
+    from conch.bus import access_to
+    from conch.bus.jetstream import Connection, JetStreamBus
+    from conch.views import survey
 
     home, settings = common.existing(), common.settings()
     own = access_to(home, settings) is None

@@ -19,7 +19,7 @@ from conch.cli.options import COMMON
 from conch.cli.people_facts import following
 from conch.errors import BusUnreachableError, UsageError
 from conch.text import instead, safe_text
-from conch.views.line import action_words, signed
+from conch.views import action_words, signed
 from conch_schemas import (
     EVENTS,
     ActionDecided,
@@ -46,7 +46,7 @@ from conch_schemas import (
 if TYPE_CHECKING:
     from conch.bus import Bus, Delivery
     from conch.home import Home
-    from conch.views.tools import StoredBytes, StoredEvent
+    from conch.views import StoredBytes, StoredEvent
 
 _TOKEN = re.compile(r"[^\s.*>\x00-\x1f\x7f]+")
 WIDTH = 90
@@ -109,8 +109,8 @@ async def _read(
 
 def row(delivery: Delivery) -> StoredEvent | StoredBytes:
     """A message as a line of JSON: sequence, time, subject and the event as stored; of what is no event, its bytes."""
-    from conch.bus.subscription import decoded
-    from conch.views.tools import StoredBytes, StoredEvent
+    from conch.bus import decoded
+    from conch.views import StoredBytes, StoredEvent
 
     seq, time, subject = delivery.seq, _stored(delivery).isoformat(), delivery.subject
     try:
@@ -123,7 +123,7 @@ def row(delivery: Delivery) -> StoredEvent | StoredBytes:
 
 def line(delivery: Delivery) -> str:
     """A fact in one line; hostile text in it is made safe."""
-    from conch.bus.subscription import decoded
+    from conch.bus import decoded
 
     at = f"{delivery.seq:>7}  {_stored(delivery):%H:%M:%S.%f}"[:-3]
     try:

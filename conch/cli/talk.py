@@ -12,7 +12,7 @@ from conch.cli.options import COMMON, AgentName
 from conch.cli.people_facts import hand_over, names_in
 from conch.errors import UsageError
 from conch.home import Home
-from conch.requests.ask import told_by_person
+from conch.requests import told_by_person
 from conch.text import cut, well_formed
 from conch_schemas import Event, MessageReceived, MessageSent, decode, subject_filter
 
@@ -48,7 +48,7 @@ async def tell(text: str, /, *, wait: float = 0.0, agent: AgentName = None, comm
     identity = str(reply.get("id") or made[0].id)
     answer = await _answer(common, identity, behind, wait) if wait > 0 and reply else None
     if common.json:
-        from conch.views.requests import MessageTold
+        from conch.views import MessageTold
 
         emit(MessageTold(id=identity, running=bool(reply), answer=answer))
     elif answer is not None:
@@ -110,7 +110,7 @@ def _ended(home: Home) -> bool:
 
 def _done(common: CommonOptions, state: Literal["paused", "running", "stopping", "stopped"]) -> None:
     if common.json:
-        from conch.views.requests import State
+        from conch.views import State
 
         emit(State(state=state))
     else:

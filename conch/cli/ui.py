@@ -10,18 +10,17 @@ from urllib.parse import urlsplit
 from cyclopts import Parameter
 
 from conch.auth import LoginTokens, called
-from conch.bus import Access, shared_subscription
-from conch.bus.access import access_to
+from conch.bus import Access, access_to, shared_subscription
 from conch.cli.common import CommonOptions, emit, say
 from conch.cli.options import COMMON
 from conch.cli.run.page import way_in
 from conch.config import Settings
 from conch.config.model import UI_PORT
-from conch.consumer.plugins.builtin import PAGE, builtin_services
-from conch.consumer.service import DisplayService, ServiceContext
+from conch.consumer import DisplayService, ServiceContext
+from conch.consumer.plugins import PAGE, builtin_services
 from conch.errors import BusError, BusUnreachableError, UsageError
 from conch.home import Home
-from conch.processes.child import run_loop
+from conch.processes import run_loop
 
 LOOK_SECONDS = 0.25
 """Seconds between two checks for another bus."""
@@ -66,7 +65,7 @@ def _running(home: Home) -> str:
 def _tell(common: CommonOptions, settings: Settings, home: Home, address: str, *, prefix: str = "") -> None:
     way = way_in(settings.ui, home, address)
     if common.json:
-        from conch.views.home import PageAt
+        from conch.views import PageAt
 
         emit(PageAt(address=called(settings.ui, address), link=way))
     else:

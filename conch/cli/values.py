@@ -24,7 +24,7 @@ def show(*, common: CommonOptions = COMMON) -> None:
     settings = common.settings().values
     values = in_force(settings)
     if common.json:
-        from conch.views.values import ValuesShown
+        from conch.views import ValuesShown
 
         emit(ValuesShown(file=settings.file, key=settings.key, **vars(values)))
         return
@@ -52,7 +52,7 @@ def new(file: Path, /, *, common: CommonOptions = COMMON) -> None:
     except OSError as error:
         raise UsageError(f"{file} cannot be written ({error.strerror}): name another file") from None
     if common.json:
-        from conch.views.values import ValuesWritten
+        from conch.views import ValuesWritten
 
         emit(ValuesWritten(file=str(file)))
     else:
@@ -74,13 +74,13 @@ def sign(
     file
         The file; its signature is written beside it.
     """
-    from conch.values.signing import sign, signature_of
+    from conch.values import sign, signature_of
 
     values = read_values(file)
     secret = key or _secret()
     public = sign(file, secret)
     if common.json:
-        from conch.views.values import ValuesSigned
+        from conch.views import ValuesSigned
 
         whole, signature = str(file.absolute()), str(signature_of(file.absolute()))
         emit(ValuesSigned(file=whole, signature=signature, secret=str(secret), key=public, digest=values.digest))

@@ -7,11 +7,11 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from conch.bus.server import die_with_parent
+from conch.bus import die_with_parent
 from conch.cli.common import CommonOptions, open_bus, say, warn
-from conch.consumer.group.membership import own_name
+from conch.consumer.group import own_name
 from conch.errors import ConchError
-from conch.processes.supervisor import ChildRecord
+from conch.processes import ChildRecord
 from conch.python_child import environment, python_command
 from conch.retry import MOST_RESTARTS
 

@@ -1,37 +1,5 @@
-"""Configuration: the frozen model and its reader."""
+"""Configuration: the frozen settings model, and its loader from conch.yaml, environment and command line."""
 
-from conch.config.model import (
-    BUILTIN_COMPONENTS,
-    BUILTIN_WEIGHTS,
-    WATCHED_COMPONENTS,
-    BusSettings,
-    ConstitutionSettings,
-    CycleSettings,
-    JudgeSettings,
-    MindSettings,
-    NeedSettings,
-    NeedsSettings,
-    RewardSettings,
-    Settings,
-    ToolSettings,
-    UiSettings,
-    WatchSettings,
-)
+import lazy_loader
 
-__all__ = [
-    "BUILTIN_COMPONENTS",
-    "BUILTIN_WEIGHTS",
-    "WATCHED_COMPONENTS",
-    "BusSettings",
-    "ConstitutionSettings",
-    "CycleSettings",
-    "JudgeSettings",
-    "MindSettings",
-    "NeedSettings",
-    "NeedsSettings",
-    "RewardSettings",
-    "Settings",
-    "ToolSettings",
-    "UiSettings",
-    "WatchSettings",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

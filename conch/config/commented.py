@@ -1,4 +1,4 @@
-"""The text of a new conch.yaml: every key with its sentence and default, written from the model itself."""
+"""Writes the text of a new conch.yaml: every key with its description and default, generated from the model."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _EXAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     "senses": ("kitchen", {"topic": "home/kitchen/temperature", "unit": "°C"}),
     "actuators": ("lamp", {"topic": "home/lamp/set", "payloads": ["on", "off"]}),
 }
-"""Of each key whose entries have keys of their own, an entry: its name, and what of it has no default that will do."""
+"""For each key with structured entries an example entry: its name, and values for keys without a usable default."""
 
 
 def commented(*, workspace: Path | None = None, goals: Sequence[Goal] = ()) -> str:
-    """A whole file: all keys commented out, less the `workspace` and the `goals` that are given.
+    """A whole file: all keys commented out, except the given `workspace` and `goals`.
 
-    Prose is behind `# `, a key behind `#` alone, an example of an entry behind `##`, its prose too. Read as it is it
-    gives the defaults; with one `#` before every key taken away, too.
+    Prose follows `# `, a key follows `#` alone, an example entry and its prose follow `##`. The file as it is gives the
+    defaults; it does so too with one `#` removed before every key.
     """
     given: dict[str, Any] = {}
     if workspace is not None:
@@ -67,7 +67,7 @@ def _section(model: type[BaseModel], given: dict[str, Any], indent: str) -> Iter
 
 
 def _example(name: str, model: type[BaseModel]) -> Iterator[str]:
-    """The key with one entry, whole."""
+    """The key with one complete entry."""
     entry, given = _EXAMPLES[name]
     yield f"{name}:"
     yield f"  {entry}:"

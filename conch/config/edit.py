@@ -1,4 +1,4 @@
-"""One table of conch.yaml written in place: everything else, comments too, stays as it is."""
+"""Edits one table of conch.yaml in place: all other text, including comments, stays unchanged."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from conch.errors import ConfigError
 from conch.home import write_whole
 
 Edit = tuple[int, int, str]
-"""What stands from here to there is replaced by this."""
+"""(start, end, text): the characters from start to end are replaced by the text."""
 
 SECTION, KEY = "rewards", "weights"
 INDENT = 2
 _COMMENTED = re.compile(rf"^( +)#{KEY}:[ \t]*\r?\n", re.MULTILINE)
-"""As `conch init` writes it."""
+"""The key as `conch init` comments it out."""
 
 
 def write_weights(file: Path, weights: Mapping[str, float] | None) -> None:
-    """Write `rewards.weights` into the file, or take it out (None); a file that is not there is made.
+    """Write `rewards.weights` into the file, or remove it (None); a missing file is created.
 
-    The file is there whole, before or after, and keeps its mode. Raises ConfigError where it cannot be read or
-    written, or is laid out so that it cannot be changed without harm.
+    The write is atomic and keeps the file's mode. Raises ConfigError where the file cannot be read or written, or its
+    layout cannot be edited safely.
     """
     file = file.resolve()
     try:
@@ -43,7 +43,7 @@ def write_weights(file: Path, weights: Mapping[str, float] | None) -> None:
 
 
 def with_weights(text: str, weights: Mapping[str, float] | None, name: str) -> str:
-    """The text of a right conch.yaml with `rewards.weights` as given. Raises ConfigError, naming the file `name`."""
+    """The text of a valid conch.yaml with `rewards.weights` as given. Raises ConfigError, naming the file `name`."""
     bom, plain = ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
     if plain and not plain.endswith("\n"):
         plain += "\n"
@@ -87,7 +87,7 @@ def _edits(text: str, weights: Mapping[str, float] | None, name: str) -> Iterato
 
 
 def _put_in(text: str, root: Any, section: Any, weights: Mapping[str, float]) -> Iterator[Edit]:
-    """A table where there was none."""
+    """Insert a table where there was none."""
     if section is None:
         if isinstance(root, yaml.MappingNode) and root.flow_style:
             yield (at := root.start_mark.index + 1), at, f"{SECTION}: {{{KEY}: {_flow(weights)}}}, "
@@ -112,7 +112,7 @@ def _put_in(text: str, root: Any, section: Any, weights: Mapping[str, float]) ->
 
 
 def _changed(text: str, key: Any, value: Any, weights: Mapping[str, float]) -> Iterator[Edit]:
-    """The table that is there, with these weights."""
+    """Change the existing table to these weights."""
     if not isinstance(value, yaml.MappingNode):
         yield value.start_mark.index, value.end_mark.index, ""
         at = _line_end(text, key.end_mark.index)
@@ -133,7 +133,7 @@ def _changed(text: str, key: Any, value: Any, weights: Mapping[str, float]) -> I
 
 
 def _taken_out(text: str, section: Any, key: Any, value: Any) -> Iterator[Edit]:
-    """The table gone; its key stays as a comment, where it stood on a line of its own."""
+    """Remove the table; its key stays as a comment if it had a line of its own."""
     if section.flow_style:
         after = [one.start_mark.index for one, _ in section.value if one.start_mark.index > key.start_mark.index]
         before = [one.end_mark.index for _, one in section.value if one.end_mark.index < key.start_mark.index]
@@ -159,7 +159,7 @@ def _source(text: str, node: Any) -> str:
 
 
 def _line_end(text: str, index: int) -> int:
-    """Where the line behind this one begins."""
+    """The index at which the next line begins."""
     return text.find("\n", index) + 1 or len(text)
 
 

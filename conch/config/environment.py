@@ -21,24 +21,24 @@ from conch.errors import ConfigError
 
 PREFIX = "CONCH_"
 NOT_KEYS = frozenset({"CONCH_HOME", "CONCH_CONFIG"})
-"""Where the home and the file are; the command line reads them."""
+"""The paths of the home and the file; the command line reads them."""
 
 OTLP_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
-"""OpenTelemetry's own variable of what is `otel.endpoint` here."""
+"""OpenTelemetry's own variable for `otel.endpoint`."""
 OTLP_EXPORTER = "opentelemetry.exporter.otlp.proto.http"
-"""What the extra `otel` brings; the rest of `opentelemetry` may be there for others."""
+"""The package that the extra `otel` installs; other parts of `opentelemetry` may be there for other programs."""
 
 _KUBERNETES = re.compile(
     r"(_SERVICE_HOST|_SERVICE_PORT(_[A-Z0-9_]+)?|_PORT_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)=|_PORT=\w+://"
 )
-"""Beside a service whose name begins with `conch`, Kubernetes gives every pod variables of these names."""
+"""Kubernetes sets variables of these names in every pod beside a service named `conch…`."""
 
 
 def read_environment(environ: Mapping[str, str]) -> SettingsLayer:
-    """What the variables say; an empty one says nothing. Names of keys are read in small letters.
+    """The settings in the variables; an empty variable is ignored. Names of keys are case-insensitive.
 
     A section, a table or a list is written as in the file: `CONCH_REWARDS__WEIGHTS='{format: 0.5, …}'`.
-    Raises ConfigError for a variable that is no setting, with the nearest that is one.
+    Raises ConfigError for a variable that is not a setting, with the nearest one.
     """
     values: dict[str, Any] = {}
     places: dict[KeyPath, str] = {}
@@ -53,8 +53,8 @@ def read_environment(environ: Mapping[str, str]) -> SettingsLayer:
 
 
 def read_standard(environ: Mapping[str, str]) -> SettingsLayer:
-    """What OpenTelemetry's own variables say, where its extra is installed: they are there for many programs, and none
-    of them is wrong because this one cannot send."""
+    """The settings in OpenTelemetry's own variables, where its extra is installed: they are set for many programs, and
+    none of them is an error when this one cannot export."""
     endpoint = environ.get(OTLP_ENDPOINT, "")
     off = environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
     if not endpoint or off or not is_installed(OTLP_EXPORTER):
@@ -63,28 +63,28 @@ def read_standard(environ: Mapping[str, str]) -> SettingsLayer:
 
 
 def is_installed(module: str) -> bool:
-    """Whether a module can be imported, as far as can be told without doing so."""
+    """Whether a module can be imported, as far as that is known without importing it."""
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # nor can what holds it
+    except ModuleNotFoundError:  # its parent package is missing too
         return False
 
 
 def to_install(extra: str) -> str:
-    """The command that installs an extra here: into this very environment, where that runs a clone of the project."""
+    """The command that installs an extra into this environment, also where that runs from a clone of the project."""
     try:
         origin = json.loads(distribution("conch-agent").read_text("direct_url.json") or "{}")
-    except PackageNotFoundError:  # it runs from its folder
+    except PackageNotFoundError:  # it runs from its source folder
         origin = {}
     if not origin.get("dir_info", {}).get("editable"):
         return f"pip install 'conch-agent[{extra}]'"
     own = Path(sys.executable).with_name("pip")
-    pip = [str(own)] if own.exists() else ["pip", "--python", sys.executable]  # the system's pip filled it
+    pip = [str(own)] if own.exists() else ["pip", "--python", sys.executable]  # the system's pip installed into it
     return shlex.join([*pip, "install", "-e", f"{unquote(urlsplit(origin['url']).path)}[{extra}]"])
 
 
 def variable(path: KeyPath) -> str:
-    """The variable of a key."""
+    """The variable for a key."""
     return PREFIX + "__".join(str(part).upper() for part in path)
 
 

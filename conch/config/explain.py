@@ -1,4 +1,4 @@
-"""What is wrong with the settings, in one sentence. No value is ever shown: it may be a secret."""
+"""Turns a validation error into one sentence with its place. It never shows a value: it may be a secret."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORDS = {
 
 
 def explain(error: ValidationError, sources: Sequence[SettingsLayer]) -> ConfigError:
-    """The first thing that is wrong: where, which key, what, and the nearest key for one that is unknown."""
+    """The first error: place, key, problem, and for an unknown key the nearest known one."""
     first, *others = error.errors(include_url=False, include_input=False)
     path, holder = located(first["loc"])
     place = _place(path, sources, of_parts=first["type"] == "value_error")
@@ -33,7 +33,7 @@ def explain(error: ValidationError, sources: Sequence[SettingsLayer]) -> ConfigE
 
 
 def _place(path: KeyPath, sources: Sequence[SettingsLayer], *, of_parts: bool) -> str | None:
-    """The place in the strongest layer that says something there; `of_parts`: parts that do not fit each other."""
+    """The place in the strongest layer with a value there; `of_parts`: the error is about several values together."""
     places = [source.place(path) for source in reversed(sources)]
     parts = [source.part(path) for source in reversed(sources)]
     return next(filter(None, (*parts, *places) if of_parts else (*places, *parts)), None)

@@ -1,4 +1,4 @@
-"""What keys there are: the model walked by key path."""
+"""Enumerates and looks up the settings' keys, by walking the model along key paths."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def arms(annotation: Any) -> list[Any]:
 
 
 def takes_parts(annotation: Any) -> bool:
-    """Whether a value of this annotation is a mapping or a list."""
+    """Whether a value with this annotation is a mapping or a list."""
     return any(is_model(arm) or get_origin(arm) in (dict, tuple) for arm in arms(annotation))
 
 
 def entry_model(annotation: Any) -> type[BaseModel] | None:
-    """The model of every entry of a mapping whose names are free; None of anything else."""
+    """The model of the entries of a mapping with free names; None for any other annotation."""
     entries = [get_args(arm)[1] for arm in arms(annotation) if get_origin(arm) is dict]
     return next(filter(is_model, entries), None)
 
 
 def inside(annotation: Any, part: str | int) -> Any | None:
-    """The annotation of one part of a value; None where it cannot have such a part."""
+    """The annotation of one part of a value; None where it has no such part."""
     for arm in arms(annotation):
         if is_model(arm):
             if part in arm.model_fields:
@@ -52,10 +52,10 @@ def inside(annotation: Any, part: str | int) -> Any | None:
 
 
 def located(location: KeyPath) -> tuple[KeyPath, Any]:
-    """The key path that the location of a validation error means, and the annotation of what holds its last key.
+    """The key path for the location of a validation error, and the annotation of the last key's parent.
 
-    pydantic names the chosen arm of a tagged union as if it were a key, and says `[key]` behind a key that is wrong
-    itself; both are left out here.
+    pydantic reports the chosen member of a tagged union as if it were a key, and appends `[key]` to an invalid key;
+    both are removed here.
     """
     path: KeyPath = ()
     annotation: Any = Settings
@@ -72,7 +72,7 @@ def located(location: KeyPath) -> tuple[KeyPath, Any]:
 
 
 def known(model: type[BaseModel] = Settings, path: KeyPath = ()) -> Iterator[KeyPath]:
-    """Every key path that has a name of its own, sections too."""
+    """Every key path with a fixed name, including sections."""
     for name, field in model.model_fields.items():
         yield (*path, name)
         if is_model(field.annotation):
@@ -80,7 +80,7 @@ def known(model: type[BaseModel] = Settings, path: KeyPath = ()) -> Iterator[Key
 
 
 def nearest(path: KeyPath, holder: Any = None) -> list[KeyPath]:
-    """The known keys that an unknown one may have meant: of the same name elsewhere, else the one most alike."""
+    """The known keys that an unknown one may stand for: the same name elsewhere, otherwise the most similar."""
     everywhere = list(known())
     same = [key for key in everywhere if key[-1] == path[-1]]
     if same:

@@ -1,7 +1,7 @@
-"""The settings read: conch.yaml < `CONCH_*` environment < command line.
+"""Loads the settings: conch.yaml < `CONCH_*` environment < command line.
 
-Plain pydantic and two small readers, not pydantic-settings: that knows neither the line of a key nor which source a
-value came from, ignores top-level variables that it does not know, and takes as long to import as all of this to run.
+Plain pydantic and two small readers instead of pydantic-settings, which knows neither the line of a key nor the source
+of a value, ignores unknown top-level variables, and takes as long to import as this whole module takes to run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LoadedSettings:
     """The weakest first."""
 
     def origins(self) -> dict[str, str]:
-        """Key -> the place that its value in force came from, or `default`."""
+        """Key -> the place of its effective value, or `default`."""
         return {
             dotted(path): next((s.places[path] for s in reversed(self.sources) if path in s.places), "default")
             for path, _ in leaves(self.settings.model_dump(mode="json"))
@@ -42,17 +42,17 @@ class LoadedSettings:
 
 
 def load(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> Settings:
-    """The settings in force.
+    """The effective settings.
 
-    `file`: the one that was named, else that of CONCH_CONFIG, else the home's if there is one. `overrides`: nested
-    like the model; a value of None is left out. Raises ConfigError, one sentence: the place, the key, what is wrong.
+    `file`: the given path, otherwise that of CONCH_CONFIG, otherwise the home's if it exists. `overrides`: nested like
+    the model; a value of None is left out. Raises ConfigError, one sentence: place, key, problem.
     """
     found = read(file, home, overrides)
     return _anchored(found.settings, found.file or home.config_file)
 
 
 def read(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> LoadedSettings:
-    """The same with where each value came from. Raises ConfigError."""
+    """The effective settings with the source of each value. Raises ConfigError."""
     chosen = chosen_file(file, home)
     sources = (
         read_standard(os.environ),
@@ -70,9 +70,9 @@ def read(file: Path | None, home: Home, overrides: Mapping[str, Any]) -> LoadedS
 
 
 def _anchored(settings: Settings, file: Path) -> Settings:
-    """The settings with every path in them absolute: children have another current directory than we.
+    """The settings with every path made absolute, as child processes have another current directory.
 
-    The files of rewards.judges and of `values` are named relative to the settings' own file, all others to our
+    The files of rewards.judges and of `values` are relative to the settings' own file, all others to the current
     directory.
     """
 
@@ -110,12 +110,12 @@ def _absolute(named: str | None) -> str | None:
 
 
 def _program(named: str | None) -> str | None:
-    """A name without a directory is looked for on PATH."""
+    """A program name, resolved on PATH if it has no directory."""
     return _absolute(named) if named is not None and (os.sep in named or named.startswith("~")) else named
 
 
 def chosen_file(file: Path | None, home: Home) -> Path | None:
-    """The file that is to be read; None: none was named and the home has none."""
+    """The file to read; None: none was given and the home has none."""
     named = file or (Path(given) if (given := os.environ.get("CONCH_CONFIG")) else None)
     if named is not None:
         return named.expanduser()
@@ -128,7 +128,7 @@ def _command_line(overrides: Mapping[str, Any]) -> SettingsLayer:
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what was not said, and paths as text."""
+    """The values without None, with paths as text."""
     said: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Values as they may be shown: no secret in them."""
+"""Masks secrets in values that are shown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _USER_INFO = re.compile(r"(?<=://)\S*@")
 
 
 def masked(value: Any) -> Any:
-    """`value`, all texts in it, with what stands before the @ of an address (user, password, token) hidden."""
+    """`value` with the user information (before the @) of every address in its texts masked."""
     if isinstance(value, str):
         return _USER_INFO.sub(f"{HIDDEN}@", value)
     if isinstance(value, dict):

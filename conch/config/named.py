@@ -1,4 +1,4 @@
-"""Files that the settings name: read once, bounded, each failure one sentence."""
+"""Reads files that settings name: once, with a size limit, each failure as one sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from conch.files import open_plain
 
 
 def read_named(setting: str, file: Path, most: int, *, holds: str, why: str) -> bytes:
-    """All of the file that `setting` names, which `holds` something and has at most `most` bytes, for the reason `why`.
+    """The content of the file that `setting` names: it `holds` something, at most `most` bytes for the reason `why`.
 
     Raises ConfigError where it cannot be read or is longer.
     """

@@ -1,4 +1,4 @@
-"""Where settings come from: nested values, and for each of them the words that name its place."""
+"""Layers of settings: nested values with the place that each one comes from."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from dataclasses import dataclass
 from typing import Any
 
 KeyPath = tuple[str | int, ...]
-"""`("goals", 0, "priority")`."""
+"""Path of a key, such as `("goals", 0, "priority")`."""
 
 
 @dataclass(frozen=True)
 class SettingsLayer:
-    """One layer of the settings."""
+    """One layer of the settings: the values of one source, with the place of each."""
 
     values: Mapping[str, Any]
     places: Mapping[KeyPath, str]
-    """Key path -> its place in words: `/home/me/conch.yaml line 3`, `environment CONCH_AGENT`, `command line`."""
+    """Key path -> place in words: `/home/me/conch.yaml line 3`, `environment CONCH_AGENT`, `command line`."""
 
     def place(self, path: KeyPath) -> str | None:
-        """The place of what stands at `path`, else of what holds it."""
+        """The place of the value at `path`, otherwise of the nearest value that contains it."""
         return next((self.places[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.places), None)
 
     def part(self, path: KeyPath) -> str | None:
-        """The place of a part of what stands at `path`."""
+        """The place of a part of the value at `path`."""
         return next((place for key, place in self.places.items() if key != path == key[: len(path)]), None)
 
 
 def dotted(path: KeyPath) -> str:
-    """`goals[0].priority`."""
+    """A key path as text, such as `goals[0].priority`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
 def leaves(values: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """Each value that is no mapping (an empty one counts as a value), with its key path."""
+    """Each value that is not a mapping, or an empty one, with its key path."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
             yield from leaves(value, (*path, key))
@@ -42,9 +42,9 @@ def leaves(values: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyP
 
 
 def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` laid on `under`, mappings key by key; a list replaces a list.
+    """`over` merged onto `under`, mappings key by key; a list replaces a list.
 
-    Where `over` has a mapping and `under` has none, `under` stays: it is wrong there, and has to be seen to be.
+    Where `over` has a mapping and `under` another value, `under` stays: it is invalid there, and is to be reported.
     """
     result = dict(under)
     for key, value in over.items():

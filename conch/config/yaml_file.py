@@ -1,8 +1,8 @@
-"""conch.yaml: a small, harmless part of YAML, read with the line of every key.
+"""Reads conch.yaml, in a restricted subset of YAML, with the line of every key.
 
-A value without quotes is text, whatever it looks like; the setting's type decides what it means, as it does for the
-environment. So the known traps are none here: `off` and `no` are no booleans, `1e-5` is a number where a number is
-wanted, and a model may be named `3.5` or `2024-01-01`. A key without a value is as if it were not there.
+A value without quotes is text; the setting's type decides its meaning, as for the environment. This avoids the known
+traps: `off` and `no` are no booleans, `1e-5` is a number where a number is expected, and a model may be named `3.5` or
+`2024-01-01`. A key without a value counts as absent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from conch.errors import ConfigError
 from conch.files import open_plain
 
 MAX_BYTES = 1024 * 1024
-"""A file larger than this is no configuration."""
+"""Most bytes of a configuration file."""
 MAX_VALUES = 10_000
 """Most values in one file."""
 MAX_DEPTH = 16
@@ -29,7 +29,7 @@ _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 def read_file(file: Path) -> SettingsLayer:
-    """What a file says. An empty one says nothing. Raises ConfigError with the line."""
+    """The settings in a file; none in an empty one. Raises ConfigError with the line."""
     try:
         with open_plain(file) as stream:
             data = stream.read(MAX_BYTES + 1)
@@ -52,14 +52,14 @@ def read_file(file: Path) -> SettingsLayer:
 
 
 def read_text(text: str, name: str) -> Any:
-    """One value in the notation of the file, named `name` in errors. Raises ConfigError."""
+    """One value in the file's syntax, called `name` in errors. Raises ConfigError."""
     return YamlDocument(text, name).read()
 
 
 class YamlDocument:
-    """One document, built from the parser's events: nothing is constructed, and depth and number are bounded.
+    """One document, built from the parser's events: no object is constructed, and depth and number are bounded.
 
-    Not `yaml.load`: it forgets lines, takes the last of two equal keys, and recurses as deep as the text likes
+    Not `yaml.load`: it loses lines, accepts duplicate keys, and recurses without a limit
     (libyaml's ends the process with a segmentation fault at a hundred thousand brackets).
     """
 
@@ -145,7 +145,7 @@ def _kind(value: Any) -> str:
 
 
 def _problem(error: yaml.MarkedYAMLError) -> str:
-    """What is wrong, in the parser's words without anything longer than a character of the text: it may be a secret."""
+    """The parser's message without any piece of the text longer than a character: it may be a secret."""
     problem = error.problem or "this is no YAML"
     if "'\\t'" in problem:
         return "there is a tab where blanks are wanted; indent with blanks"

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel
 
 from conch.config import Settings
-from conch.consumer.service import Service, ServiceContext, ServiceDeclaration
+from conch.consumer.services import Service, ServiceContext, ServiceDeclaration
 from conch.consumer.spec import ConsumerDeclaration, ConsumerSpec
 from conch.errors import ContractError
 from conch.rules import NAME, DeclaredRule, declaration_of, declare_as, refuse_version
@@ -138,6 +138,27 @@ def service(
     * `enabled_by`: as of `@consumer`.
 
     Raises ContractError for an unusable name, unusable keys, and for `@service` without its parentheses.
+
+    ```python
+    import asyncio
+    import conch
+    from conch.consumer import ConsumerCounts, ServiceContext
+    from conch_schemas import AlarmRaised
+
+
+    @conch.service(name="bell", keeps_position=False)
+    class Bell:
+        name, handled, busy = "bell", None, False  # no other consumer waits for it
+
+        def __init__(self, context: ServiceContext) -> None:
+            self.tally = ConsumerCounts()
+
+        async def run(self, shared, stop: asyncio.Event) -> None:
+            async with shared.subscribe((AlarmRaised,), after=shared.seq) as alarms:
+                while not stop.is_set():
+                    for arrived in await alarms.get(16):
+                        print("\a", arrived.event.what)
+    ```
     """
     if bare:
         raise ContractError(f"service {getattr(bare[0], '__name__', bare[0])}: write @service(), with its parentheses")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, TypeVar
 
-from conch.folds.models import valid
+from conch.folds import valid
 from conch_schemas import Event, consequence_id, passed_on
 
 E = TypeVar("E", bound=Event)

@@ -9,11 +9,10 @@ from typing import Any
 
 from conch.bus import SharedSubscription
 from conch.consumer.plugins.rule_process import RuleWorker
-from conch.consumer.service import Service
+from conch.consumer.services import Service
 from conch.errors import ConchError, ConfigError, ContractError, FencedError
 from conch.log import get_logger
-from conch.processes.child import innermost
-from conch.processes.messages import ConsumerBroke, ConsumerDown, ConsumerReport
+from conch.processes import ConsumerBroke, ConsumerDown, ConsumerReport, innermost
 from conch.retry import CONSUMER, MOST_RESTARTS, Restarts
 
 log = get_logger(__name__)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID, uuid5
 
-from conch.bus import Bus, OutgoingMessage
-from conch.bus.newest import newest
+from conch.bus import Bus, OutgoingMessage, newest
 from conch.config import Settings
 from conch.consumer.plugins.discover import Discovery
 from conch.errors import ConfigError

@@ -21,14 +21,13 @@ from conch.consumer.host import HostedConsumer, host
 from conch.consumer.operations.retention import keep_trimmed
 from conch.consumer.plugins.builtin import Bound, builtin_services
 from conch.consumer.plugins.discover import ConsumerInfo, Plugin, PluginRow, bound, load_one
-from conch.consumer.plugins.metrics import PLUGIN_METRICS, keep_reporting
 from conch.consumer.plugins.reload import RuleReload, weighed
 from conch.consumer.plugins.rule_process import RuleWorker, rule_consumer
-from conch.consumer.service import ExporterService, Service, ServiceContext
+from conch.consumer.services import ExporterService, Service, ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.experience import store_path
-from conch.processes import messages
-from conch.processes.child import BUS_SECONDS, ChildProcessLink, run_child
+from conch.metrics import PLUGIN_METRICS, keep_reporting
+from conch.processes import BUS_SECONDS, ChildProcessLink, messages, run_child
 from conch.rules import DeclaredRule, RuleInfo
 from conch_schemas import STREAM_SUBJECTS, agent_filter
 

@@ -14,7 +14,7 @@ from conch.errors import ContractError
 from conch_schemas import Event
 
 if TYPE_CHECKING:
-    from conch.consumer.service import ServiceContext
+    from conch.consumer.services import ServiceContext
 
 Facts = Event | Sequence[Event] | None
 """The return value of a consumer: the facts that follow."""

@@ -1,41 +1,5 @@
-"""Curiosity: novelty, learning progress, the drives, and the part *exploration*."""
+"""Curiosity: novelty, learning progress, intrinsic drives, and the reward part *exploration*."""
 
-from conch.curiosity.beside import SCORER, VERSION
-from conch.curiosity.fold import CuriosityMeasure, fold
-from conch.curiosity.rules import (
-    autonomy_drive,
-    challenge_level,
-    competence_drive,
-    curiosity_drive,
-    drives,
-    entropy,
-    exploration_bonus,
-    exploration_reward,
-    intrinsic_motivation,
-    learning_progress,
-    novelty,
-    repetition_penalty,
-    success_rate,
-)
-from conch.curiosity.state import CuriosityState
+import lazy_loader
 
-__all__ = [
-    "SCORER",
-    "VERSION",
-    "CuriosityMeasure",
-    "CuriosityState",
-    "autonomy_drive",
-    "challenge_level",
-    "competence_drive",
-    "curiosity_drive",
-    "drives",
-    "entropy",
-    "exploration_bonus",
-    "exploration_reward",
-    "fold",
-    "intrinsic_motivation",
-    "learning_progress",
-    "novelty",
-    "repetition_penalty",
-    "success_rate",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

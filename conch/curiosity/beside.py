@@ -1,4 +1,4 @@
-"""What the total takes note of beside exploration: the drives' mix, the diversity of acts, their repetition."""
+"""Scores of curiosity besides exploration: the mix of drives, the diversity of acts, their repetition."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 from conch.config import RewardSettings
 from conch.curiosity.rules import repetition_penalty
 from conch.curiosity.state import LATEST, RECENT
-from conch.folds.models import maker
+from conch.folds import maker
 from conch_schemas import Drives, Score
 
 SCORER: Final = "curiosity"
 VERSION: Final = "1"
-"""Of curiosity's fold and of its rules: a change of any number in them is a new version."""
+"""Version of curiosity's fold and rules: it changes with any number in them."""
 
 _UNIT: Final = (0.0, 1.0)
 _FALL: Final = (-1.0, 0.0)
@@ -23,10 +23,10 @@ _CRASHED: Final = "A crash fell between the intent and its outcome, so nobody kn
 def beside(
     drives: Drives, entropy: float, acts: int, repeats: int, settings: RewardSettings, *, known: bool
 ) -> tuple[Score, Score, Score]:
-    """`intrinsic` (0..1), `diversity` (0..1) and `repetition` (−1..0) of an act, each with a sentence that says why.
+    """`intrinsic` (0..1), `diversity` (0..1) and `repetition` (−1..0) of an act, each with an explanation.
 
-    `acts` are the agent's so far: while there are fewer than the window of 50, diversity is not applicable, for few
-    acts have had no room to be many. An act whose outcome nobody knows is not scored.
+    `acts` are the agent's so far: with fewer than the window of 50, diversity is not applicable, as few acts cannot be
+    diverse. An act without a known outcome is not scored.
     """
     if not known:
         return _NOT_KNOWN
@@ -58,13 +58,13 @@ def _repetition(repeats: int, settings: RewardSettings) -> Score:
 
 @lru_cache(maxsize=256)
 def _repeated(repeats: int, value: float) -> Score:
-    """Made once: the same few counts come again."""
+    """Cached: the same few counts come again."""
     why = f"Done {repeats} times with the same result in the last {LATEST} acts."
     return _score("repetition", value, _FALL, why if repeats > 1 else f"New among the last {LATEST} acts.")
 
 
 def _score(component: str, value: float | None, limits: tuple[float, float], explanation: str) -> Score:
-    """A value is in range by the arithmetic that it comes from."""
+    """A score; its value is in range by construction."""
     return _a_score(
         {
             "component": component,

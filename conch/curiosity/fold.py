@@ -1,6 +1,6 @@
-"""How new an act and its result are, and what drives the agent: a pure fold over one agent's facts.
+"""Novelty of an act and its result, and the intrinsic drives: a pure fold over one agent's events.
 
-Each input of the drives is in 0..1 and comes from these windows:
+Each input of the drives is in 0..1 and is computed over these windows:
 
 * repeats: of the act's fingerprint among the last 20 acts, this one included
 * novelty: 1/√n of the act's fingerprint (skill, arguments, result), n halved every 50 acts, this act included
@@ -51,21 +51,19 @@ from conch.curiosity.state import (
     CuriosityState,
     Sighting,
 )
-from conch.folds.dedupe import Digests, act_fingerprint, holds, new_information, with_new
-from conch.folds.models import evolve
-from conch.folds.order import is_new
+from conch.folds import Digests, act_fingerprint, evolve, holds, is_new, new_information, with_new
 from conch_schemas import ActionTaken, Drives, GoalSet, MessageReceived, Score
 
 EXPLORATION_RANGE: Final = (0.0, 1.0)
 
 _USED: Final = frozenset({"success", "error", "timeout"})
-"""Outcomes of a tool that really ran."""
+"""Outcomes of a tool that was run."""
 
 V = TypeVar("V")
 
 
 class CuriosityMeasure(NamedTuple):
-    """What one act was to curiosity: the data of `novelty.measured`, field by field."""
+    """Curiosity's measures of one act: the data of `novelty.measured`, field by field."""
 
     fingerprint: str
     skill: str
@@ -85,9 +83,10 @@ class CuriosityMeasure(NamedTuple):
 def fold(
     state: CuriosityState, fact: ActionTaken | GoalSet | MessageReceived, settings: RewardSettings
 ) -> tuple[CuriosityState, CuriosityMeasure | None]:
-    """The history after `fact`, and for an act its measure; None for other facts and for an act met before.
+    """The history after `fact`, and for an act its measure; None for other events and for an act that was applied
+    before.
 
-    An act whose outcome a crash hid counts as met, but neither as a use nor as a try, and is not scored.
+    An act without an outcome, after a crash, counts as met, but neither as a use nor as a try, and is not scored.
     """
     if isinstance(fact, GoalSet):
         return _goal_set(state, fact), None
@@ -192,7 +191,7 @@ def _discoveries(before: CuriosityState, action: ActionTaken, *, new: bool) -> t
 
 @lru_cache
 def _score(known: bool, events: tuple[Discovery, ...]) -> Score:
-    """Of an act whose outcome is known, or not; made once."""
+    """The score of an act with a known outcome, or without; cached."""
     why = f"Discovered: {', '.join(events)}." if events else "Nothing was discovered."
     unknown = "A crash fell between the intent and its outcome, so nobody knows how it came out."
     return Score(
@@ -236,7 +235,7 @@ def _deed(state: CuriosityState, action: ActionTaken, success: bool | None) -> A
 
 
 def _sightings(state: CuriosityState, fingerprint: str) -> dict[str, Sighting]:
-    """The counts with this act's one more; now and then those that have faded are swept out."""
+    """The counts with this act added; counts that have faded are removed from time to time."""
     now = state.acts + 1
     met = state.sightings.get(fingerprint)
     if met is not None and met.faded(state.acts) < FORGOTTEN:
@@ -265,7 +264,7 @@ def _success(action: ActionTaken) -> bool | None:
 
 
 def _latest(table: Mapping[str, V], key: str, value: V, limit: int) -> dict[str, V]:
-    """`table` with `key` as its last entry, at most `limit` of them."""
+    """`table` with `key` as its last entry, at most `limit` entries."""
     after = dict(table)
     after.pop(key, None)
     after[key] = value

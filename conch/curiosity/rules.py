@@ -1,4 +1,4 @@
-"""Novelty, exploration, the four drives: pure functions of values."""
+"""Formulas for novelty, exploration and the four drives: pure functions of values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Final, Literal
 
-from conch.folds.models import valid
+from conch.folds import valid
 from conch_schemas import Drives
 
 Discovery = Literal["new_tool", "new_information", "novel_problem_solved"]
@@ -19,7 +19,7 @@ _SWEET_SPOT: Final = 0.7
 """The success rate at which a challenge is greatest."""
 
 _LEAST_TRIES: Final = 4
-"""Fewer tries than this say nothing about progress: two before, two after."""
+"""Least number of tries for learning progress: two before, two after."""
 
 
 def exploration_reward(events: Collection[str]) -> float:
@@ -28,12 +28,12 @@ def exploration_reward(events: Collection[str]) -> float:
 
 
 def novelty(count: float) -> float:
-    """1/√n, where n counts how often it was met, this time included; in (0, 1] for n ≥ 1."""
+    """1/√n, where n is the number of times it was met, this one included; in (0, 1] for n ≥ 1."""
     return 1.0 / math.sqrt(max(1.0, count))
 
 
 def exploration_bonus(uses: int, valid_tool: bool = True) -> float:
-    """Of a tool used `uses` times before: 0 → 0.5; 1..4 → 0.3·e^(−n/5); else 0.1·e^(−n/20); no valid tool → 0.
+    """For a tool used `uses` times before: 0 → 0.5; 1..4 → 0.3·e^(−n/5); else 0.1·e^(−n/20); no valid tool → 0.
 
     In [0, 0.5].
     """
@@ -45,7 +45,7 @@ def exploration_bonus(uses: int, valid_tool: bool = True) -> float:
 
 
 def repetition_penalty(times: int, each: float = 0.1, most: float = 0.5) -> float:
-    """What the total loses for an act done `times` times with the same result, this time included.
+    """Penalty on the total for an act done `times` times with the same result, this time included.
 
     −min(each × (times − 1), most), in [−1, 0] where `each` and `most` are in 0..1; once costs nothing.
     """
@@ -53,14 +53,14 @@ def repetition_penalty(times: int, each: float = 0.1, most: float = 0.5) -> floa
 
 
 def success_rate(outcomes: Sequence[bool]) -> float:
-    """Share of `outcomes` that succeeded, in [0, 1]; of none 0."""
+    """Share of `outcomes` that succeeded, in [0, 1]; 0 for none."""
     return sum(outcomes) / len(outcomes) if outcomes else 0.0
 
 
 def learning_progress(outcomes: Sequence[bool]) -> float:
-    """Success rate of the recent half less that of the earlier half, positive part, in [0, 1].
+    """Success rate of the recent half minus that of the earlier half, at least 0; in [0, 1].
 
-    `outcomes` oldest first; of an odd number the middle one is recent. Fewer than four say nothing: 0.
+    `outcomes` oldest first; with an odd number the middle one is recent. Fewer than four give 0.
     """
     if len(outcomes) < _LEAST_TRIES:
         return 0.0
@@ -94,7 +94,7 @@ def intrinsic_motivation(curiosity: float, competence: float, autonomy: float, s
 
 
 def drives(curiosity: float, competence: float, autonomy: float, social: float) -> Drives:
-    """The four drives and their mix, each held to 0..1 against rounding."""
+    """The four drives and their mix, each clamped to 0..1 against rounding."""
     return valid(
         Drives,
         curiosity=_unit(curiosity),
@@ -106,9 +106,9 @@ def drives(curiosity: float, competence: float, autonomy: float, social: float) 
 
 
 def entropy(skills: Iterable[str]) -> float:
-    """Shannon entropy of the skills over the most that so many acts could have, in [0, 1]; of fewer than two acts 0.
+    """Shannon entropy of the skills over the most that so many acts could have, in [0, 1]; 0 for fewer than two acts.
 
-    Measured against the number of acts and not of skills: going to and fro between two skills is little diversity.
+    Relative to the number of acts and not of skills: alternating between two skills counts as little diversity.
     """
     counts = Counter(skills)
     acts = counts.total()

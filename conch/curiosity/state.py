@@ -1,4 +1,4 @@
-"""What curiosity remembers of one agent: bounded, as JSON between two facts."""
+"""Curiosity's state for one agent: bounded, stored as JSON between two events."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from conch.folds.dedupe import Digests
+from conch.folds import Digests
 
 HALF_LIFE: Final = 50
-"""Acts after which having met something counts half."""
+"""Acts after which a sighting counts half."""
 
 FORGOTTEN: Final = 0.05
-"""A count below this is forgotten: at the half-life above, after 216 acts. It is swept out every HALF_LIFE acts, so
-that 266 fingerprints at most are kept."""
+"""A count below this is dropped: at the half-life above, after 216 acts. Counts are cleaned up every HALF_LIFE acts, so
+at most 266 fingerprints are kept."""
 
 RECENT: Final = 50
 """Acts in the window of entropy, success, autonomy; messages in that of social."""
 
 LATEST: Final = 20
-"""Acts among which a repetition counts."""
+"""Acts within which a repetition counts."""
 
 TRIES: Final = 20
 """Outcomes kept per skill: the window of its success rate and of its learning progress."""
@@ -28,14 +28,14 @@ GOALS: Final = 20
 """Goals in the window of autonomy."""
 
 HEARD: Final = 100
-"""Facts that set a goal which are remembered, so that one read twice counts once."""
+"""Most goal events remembered for deduplication, so that one read twice counts once."""
 
 NAMES: Final = 200
-"""Skills and tools that are remembered; the one used longest ago is forgotten first."""
+"""Most skills and tools remembered; the one used longest ago is dropped first."""
 
 
 class Sighting(NamedTuple):
-    """How often a fingerprint was met, and when last."""
+    """How often and when last a fingerprint was met."""
 
     count: float  # type: ignore[assignment]  # the name in states of before; a tuple's own method is not missed
     """Decayed to the act `at`."""
@@ -48,7 +48,7 @@ class Sighting(NamedTuple):
 
 
 class ActSummary(NamedTuple):
-    """What the windows need of one act."""
+    """One act as the windows count it."""
 
     skill: str
     success: bool | None
@@ -56,11 +56,11 @@ class ActSummary(NamedTuple):
     own: bool
     """Self-initiated: no person's message was waiting."""
     asked: bool
-    """It asked for help: a `reply` one of whose texts ends with a question mark."""
+    """It asked for help: a `reply` in which a text ends with a question mark."""
 
 
 class CuriosityState(BaseModel):
-    """One agent's history as curiosity needs it. Every part of it has a bound."""
+    """One agent's history as far as curiosity uses it. Every field is bounded."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -71,9 +71,9 @@ class CuriosityState(BaseModel):
     sightings: dict[str, Sighting] = {}
     """By fingerprint of skill, arguments and result."""
     latest: Digests = ""
-    """Fingerprints of the last LATEST acts, oldest first. A state of before has none, and begins anew."""
+    """Fingerprints of the last LATEST acts, oldest first. A state of an earlier version has none, and starts empty."""
     seen: Digests = ""
-    """Outputs that were met, so that only a new one is information."""
+    """Fingerprints of earlier outputs, so that only a new one counts as information."""
     uses: dict[str, int] = {}
     """Uses by tool, the one used longest ago first."""
     tries: dict[str, tuple[bool, ...]] = {}
@@ -83,6 +83,6 @@ class CuriosityState(BaseModel):
     goals: dict[str, bool] = {}
     """The last GOALS goals that were set: whether the agent set it itself."""
     goals_heard: Digests = ""
-    """Digests of the ids of the last HEARD facts that set one, oldest first."""
+    """Digests of the ids of the last HEARD events that set one, oldest first."""
     messages: dict[str, bool] = {}
     """The last RECENT messages of people: whether it was answered."""

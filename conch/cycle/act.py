@@ -1,4 +1,4 @@
-"""Act: do what was decided, then let the goals' own checks say what it was worth."""
+"""The act step: runs the decided action, then the checks of all goals."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from conch.cycle.effects import touched
 from conch.cycle.goals import GoalBaseline
+from conch.cycle.state.effects import touched
 from conch.cycle.state.memory import ActiveGoal, AgentMemory
 from conch.text import cut
 from conch.tools import Toolbox, ToolContext
 from conch_schemas import Action, GoalCheck, Outcome, OutcomeStatus, Usage
 
 THOUGHT_SHOWN = 2000
-"""Characters of the thought that an act carries."""
+"""Most characters of the thought in `action.taken`."""
 
 
 @dataclass(frozen=True)
 class ActionResult:
-    """What acting brought."""
+    """Outcome of an action and the goal checks after it."""
 
     outcome: Outcome
     goals: tuple[GoalCheck, ...] = ()
@@ -28,7 +28,7 @@ class ActionResult:
 
 
 def runs(action: Action, guard: str | None) -> bool:
-    """Whether there is anything to run."""
+    """Whether the action calls a tool that may run."""
     return guard is None and action.valid and action.kind == "TOOL"
 
 
@@ -41,7 +41,7 @@ async def act(
     goals: Iterable[ActiveGoal],
     baseline: GoalBaseline,
 ) -> ActionResult:
-    """Do `action` once and check the goals. Whatever the tool does, an outcome comes back. Cancelled, the tool dies."""
+    """Run `action` once and check the goals. Every tool failure becomes an outcome. Cancelled, the tool is killed."""
     began, before = time.perf_counter(), tuple(goals)
     if guard is not None:
         outcome = _nothing("blocked", guard)
@@ -54,7 +54,7 @@ async def act(
 
 
 def cut_short(action: Action, guard: str | None) -> ActionResult:
-    """The deed of an intent that a crash kept from its outcome: nobody knows whether the tool ran."""
+    """The result for an intent without an outcome after a crash: it is not known whether the tool ran."""
     if guard is not None:
         return ActionResult(_nothing("blocked", guard))
     if runs(action, guard):
@@ -63,7 +63,7 @@ def cut_short(action: Action, guard: str | None) -> ActionResult:
 
 
 def taken(memory: AgentMemory, result: ActionResult, needs: dict[str, float], tools: tuple[str, ...]) -> dict[str, Any]:
-    """The data of `action.taken`: the open cycle's thought and decision, and what acting on it brought. Pure."""
+    """The data of `action.taken`: the open cycle's thought and decision, and the action's result. Pure."""
     thought, decided, grounded = memory.thought, memory.decided, memory.grounded
     assert thought is not None
     assert decided is not None

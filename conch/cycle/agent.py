@@ -1,8 +1,8 @@
-"""The agent: think, ground, decide, act, reflect; each step a fact on the bus before the next.
+"""The agent's cycle: think, ground, decide, act, reflect; each step is an event that the bus stores before the next.
 
-The intent (`action.decided`) is stored before anything is done, the outcome after. So after a crash the stream tells
-how far the cycle came: a thought without a decision is decided, an intent without an outcome has the outcome
-`unknown` and is never done again. No cycle number has a gap and no id stands for two contents.
+The intent (`action.decided`) is stored before anything is run, the outcome after. So after a crash the stream shows how
+far the cycle came: after a thought without a decision, the agent decides; an intent without an outcome gets the outcome
+`unknown` and is never run again. Cycle numbers have no gaps, and no id has two contents.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ log = get_logger(__name__)
 T = TypeVar("T")
 
 EXPERIENCE = f".{ExperienceRecorded.TYPE}"
-"""How the subject of an experience ends."""
+"""Suffix of the subject of an experience."""
 PROMPT_BYTES = 64 * 1024
-"""Of the messages that the mind was given, as the decision carries them."""
+"""Most bytes of the mind's messages that the decision event holds."""
 STATUS_MESSAGES, STATUS_TEXT = 20, 200
 """Waiting messages that a status shows, and characters of each."""
 
 
 class Agent:
-    """One agent on one bus. `run` is its life; what it reads meanwhile is brought to it by `hear`."""
+    """One agent on one bus. `run` executes its cycles; `hear` takes the events that its reader receives meanwhile."""
 
     def __init__(
         self,
@@ -90,9 +90,10 @@ class Agent:
         self._cycle_schedule = cycle_schedule or Schedule(settings.cycle.interval, None)
 
     async def run(self, until: int | None) -> None:
-        """Every cycle below `until` (None: until told to stop). Raises ModelError when the mind never spoke and cannot.
+        """Run every cycle below `until` (None: until told to stop). Raises ModelError when the mind never answered and
+        cannot.
 
-        Raises StoppedError, ScriptEnded when it ends for that; the cycle in hand is finished by the next run.
+        Raises StoppedError, ScriptEnded when it ends for that reason; the next run finishes the open cycle.
         """
         await self._announce()
         await self._patience.leave(lambda: self.memory)
@@ -109,7 +110,7 @@ class Agent:
                 await self.control.sleep(self._cycle_schedule.rest())
 
     def hear(self, arrived: ReceivedEvent) -> None:
-        """Take what the reader brings. Raises FencedError when another copy of the agent runs, BusError when another
+        """Take an event from the reader. Raises FencedError when another copy of the agent runs, BusError when another
         agent has its name."""
         if not arrived.subject.endswith(EXPERIENCE):
             self._facts.heard(arrived)
@@ -119,12 +120,12 @@ class Agent:
 
     @property
     def learns(self) -> bool:
-        """Whether its mind takes experiences."""
+        """Whether its mind learns from experiences."""
         return self._agent_context.mind.learns
 
     @property
     def memory(self) -> AgentMemory:
-        """What the agent knows of itself now."""
+        """The agent's present memory."""
         return self._at.memory
 
     def status(self) -> dict[str, Any]:
@@ -147,10 +148,10 @@ class Agent:
         }
 
     async def _announce(self) -> None:
-        """Say what the policy's digest stands for, and set the home's goals."""
+        """Publish the policy's digest with its content, and set the home's goals."""
         mind = self._agent_context.mind
         if self.memory.policy != self.policy:
-            # Its place tells a policy that comes back from the time before.
+            # The position tells this policy event from earlier ones of the same policy.
             key = f"{self.policy}/{self.memory.next_cycle}/{self._at.end}"
             stands = {"mind": mind.kind, "model": mind.model, "system_prompt": self._system}
             values = self._agent_context.values.digest
@@ -159,7 +160,7 @@ class Agent:
             if goal.id not in self.memory.known_goals:
                 await self.people_inbox.set_goal(goal, by="home")
 
-    # -- the steps ---------------------------------------------------------------------------------------------------
+    # -- the steps of a cycle ----------------------------------------------------------------------------------------
 
     async def _cycle(self, number: int) -> None:
         self._bind(number)
@@ -170,7 +171,7 @@ class Agent:
         await self._reflect(number)
 
     async def _measure_goals(self) -> None:
-        """Before anything is thought or done: what is so already is nobody's merit, and no goal any more."""
+        """Measure goals before the first thought: those that hold already earn no reward and are no longer active."""
         context = self._agent_context.context(None)
         new = self._baseline.new(self.memory.goals.values())
         async with self._turn(needed=bool(new)):
@@ -186,10 +187,10 @@ class Agent:
                 await self._report_lag(goal.id, found.measure)
 
     async def _report_lag(self, task: str, rate: float) -> None:
-        """Where a task stands without this agent's doing, where that is news: its next step begins there."""
+        """Publish a task's test rate that changed without this agent's action: the next step is measured from it."""
         known = self.memory.episodes.get(task, TaskEpisode())
         if known.rate != rate:
-            # Its place tells it from what another process found: no id may stand for two measures.
+            # The position tells it from another process's measure: no id may have two contents.
             key = f"{task}/{self.memory.next_cycle}/{self._at.end}"
             standing = {"episode": task, "test_pass_rate": rate, "tokens_used": known.tokens}
             await self._facts.publish(self._facts.outside(TaskProgressed, key, **standing))
@@ -228,7 +229,7 @@ class Agent:
         )
 
     async def _decide(self, number: int) -> None:
-        """Ask what to do; then, when it can be done at once, store the intent and do it."""
+        """Ask the mind what to do; if that can be done at once, store the intent and act."""
         decision: DecisionResult
         decision, observation = await self._asked(
             number, lambda mind, system, situation, most: decide(mind, system, situation, self._registry, most)
@@ -280,7 +281,7 @@ class Agent:
         await self._aftermath()
 
     async def _aftermath(self) -> None:
-        """What follows from an act at once: its task's step, goals reached, a message answered. Twice is once."""
+        """Publish what follows from an action: task step, reached goals, an answer. A second call does nothing."""
         act = self.memory.taken
         assert act is not None
         if act.episode is not None and not self.memory.step_told:
@@ -303,7 +304,7 @@ class Agent:
             asked = reflect(self._agent_context.mind, self._system, situation, settings.mind.max_tokens)
             try:
                 found = await self._patience.once(asked)
-            except (ModelError, StoppedError) as error:  # the act is done: the cycle ends without
+            except (ModelError, StoppedError) as error:  # the action is done: the cycle ends without a reflection
                 self.control.over("mind")
                 log.warning("cycle.not_reflected", error=str(error) or "told to stop")
         await self._facts.publish(
@@ -318,7 +319,7 @@ class Agent:
         )
 
     async def _finish_open(self) -> None:
-        """Finish the cycle that was cut short; never repeat what it did."""
+        """Finish the cycle that was interrupted; nothing that it did is repeated."""
         memory = self.memory
         if memory.thought is None or (number := memory.thought.cycle) is None:
             return
@@ -338,22 +339,22 @@ class Agent:
 
     @asynccontextmanager
     async def _turn(self, *, needed: bool) -> AsyncIterator[None]:
-        """A turn to use tools and run checks. Raises StoppedError when told to stop while others have theirs."""
+        """Hold a slot for tools and checks. Raises StoppedError when told to stop while waiting for one."""
         if not needed:
             yield
             return
-        await self.control.unless_stopped(self._agent_context.publish_watch.acquire())
+        await self.control.unless_stopped(self._agent_context.tool_slots.acquire())
         try:
             yield
         finally:
-            self._agent_context.publish_watch.release()
+            self._agent_context.tool_slots.release()
 
-    # -- what a mind is asked with -----------------------------------------------------------------------------------
+    # -- questions to the mind ---------------------------------------------------------------------------------------
 
     async def _asked(
         self, number: int, step: Callable[[Mind, str, Situation, int], Awaitable[T]]
     ) -> tuple[T, Observation]:
-        """What a step's mind said, however long it had to be waited for, and the state in which it said it."""
+        """A mind's answer to one step, however long that takes, and the observation in which it was asked."""
 
         async def ask() -> tuple[T, Observation]:
             observation = self._observer.observation(self.memory, number)

@@ -1,4 +1,4 @@
-"""What an agent acts with."""
+"""The dependencies of one agent: bus, mind, tools, notes, settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from conch.values import Values
 
 @dataclass(frozen=True)
 class AgentContext:
-    """One agent's means. Whoever makes it closes what it opened."""
+    """The dependencies of one agent: subscription, mind, tools, notes, workspace, settings, values.
+
+    The caller that makes it closes what it opened.
+    """
 
     shared_events: SharedSubscription
     mind: Mind
@@ -27,16 +30,16 @@ class AgentContext:
     settings: Settings
     values: Values
     agentuid: str
-    publish_watch: asyncio.Semaphore
-    """Held while tools and checks run: so many agents of a process at once."""
+    tool_slots: asyncio.Semaphore
+    """Held while tools and checks run: bounds how many agents of a process act concurrently."""
     count: CycleCount | None = None
-    """Of its cycles, where there is a home to keep it in."""
+    """The counter of its cycles, where it has a home."""
 
     @property
     def bus(self) -> Bus:
-        """What the feed reads."""
+        """The bus of the shared subscription."""
         return self.shared_events.bus
 
     def context(self, message: tuple[str, str] | None) -> ToolContext:
-        """What its tools work with; `message`: id and text of the one that waits for an answer."""
+        """The context for its tools; `message`: id and text of the message that waits for an answer."""
         return ToolContext(self.workspace, self.sandbox, self.notes, self.settings.tools, message)

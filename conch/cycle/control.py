@@ -1,4 +1,4 @@
-"""What people can do with a running agent: pause, resume, stop; and what it says of its own state meanwhile."""
+"""Pausing, resuming and stopping a running agent, and its reported state."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ T = TypeVar("T")
 
 
 class StoppedError(Exception):
-    """The agent was told to stop while it waited; the open cycle is finished by the next run."""
+    """The agent was told to stop while it waited; the next run finishes the open cycle."""
 
 
 class Control:
-    """The agent's switches. `report` is told every change of state, as (state, sentence).
+    """Pause, resume and stop of one agent. `report` is called with every change of state, as (state, sentence).
 
     The state is the first of these that holds: ended; stopping; the latest trouble (bus, mind, budget, failed); paused;
     running.
@@ -26,7 +26,7 @@ class Control:
     def __init__(self, report: Callable[[str, str], None], *, batch: bool = False) -> None:
         self._report = report
         self.batch = batch
-        """Whether the run has a set number of cycles: then nobody waits for a mind that never spoke."""
+        """Whether the run has a set number of cycles: then it does not wait for a mind that never answered."""
         self.stopping = False
         self.paused = False
         self._ended = False
@@ -36,38 +36,38 @@ class Control:
         self._end = Interrupt()
 
     def running(self) -> None:
-        """The agent has begun."""
+        """Report that the agent has begun."""
         self._say()
 
     def ended(self) -> None:
-        """It has done all that it was to do, while others go on."""
+        """Report that it has finished its cycles, while other agents go on."""
         self._ended = True
         self._say()
 
     def trouble(self, state: str, why: str) -> None:
-        """Something that the agent waits for, and why; until it is over."""
+        """Report a reason for which the agent waits, until `over`."""
         self._troubles.pop(state, None)
         self._troubles[state] = why
         self._say()
 
     def over(self, state: str) -> None:
-        """That trouble is over. Twice is once."""
+        """Report that this reason is gone. A second call does nothing."""
         if self._troubles.pop(state, None) is not None:
             self._say()
 
     def pause(self) -> None:
-        """Before the next cycle, wait."""
+        """Wait before the next cycle."""
         self.paused = True
         self._say()
 
     def resume(self) -> None:
-        """Go on. An agent that waits for its budget looks at it anew."""
+        """Go on. An agent that waits for its token budget checks it again."""
         self.paused = False
         self._say()
         self._changed.set()
 
     def stop(self) -> None:
-        """End: after the cycle in hand, or at once where it waits for its mind. Twice is once."""
+        """Stop: after the open cycle, or at once where it waits for its mind. A second call does nothing."""
         self.stopping = True
         self._say()
         self._stopped.set()
@@ -79,7 +79,7 @@ class Control:
         return await self._end.around(work)
 
     async def sleep(self, seconds: float) -> None:
-        """That long; told to stop, no longer."""
+        """Sleep that long; a stop ends the sleep."""
         if seconds <= 0:
             await asyncio.sleep(0)
             return
@@ -88,7 +88,7 @@ class Control:
                 await self._stopped.wait()
 
     async def change(self, seconds: float | None = None) -> None:
-        """Until somebody resumes or stops the agent, at most `seconds`. Returns at once when it was stopped before."""
+        """Wait for a resume or a stop, at most `seconds`. Returns at once when it was stopped before."""
         self._changed.clear()
         if not self.stopping:
             with contextlib.suppress(TimeoutError):

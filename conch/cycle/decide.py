@@ -1,4 +1,4 @@
-"""Decide: the mind's reply, parsed once and for all."""
+"""The decide step: asks the mind for an action and parses the reply, once."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from conch.actions import Registry, parse
 from conch.cycle.prompts import deciding
-from conch.minds.protocol import Completion, Mind, Situation
+from conch.minds import Completion, Mind, Situation
 from conch_schemas import Action, PromptMessage
 
 
 @dataclass(frozen=True)
 class DecisionResult:
-    """What deciding brought: the intent, not yet done."""
+    """The parsed decision: an intent that has not been run yet."""
 
     messages: tuple[PromptMessage, ...]
     completion: Completion
@@ -20,7 +20,7 @@ class DecisionResult:
 
 
 async def decide(mind: Mind, system: str, situation: Situation, registry: Registry, max_tokens: int) -> DecisionResult:
-    """One decision on the situation's thought. Raises ModelError when the mind has none."""
+    """One decision on the situation's thought. Raises ModelError when the mind gives none."""
     prompt = deciding(system, situation, max_tokens)
     completion = await mind.complete(prompt)
     return DecisionResult(prompt.messages, completion, parse(completion.text, registry))

@@ -1,4 +1,4 @@
-"""Goals: what their own checks say, before the first act and after each."""
+"""Runs the goals' own checks: before the first action, and after each."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from conch.cycle.state.memory import ActiveGoal
-from conch.tools import ToolContext, run_check
-from conch.tools.checks import CheckResult
+from conch.tools import CheckResult, ToolContext, run_check
 from conch_schemas import GoalCheck, GoalOutcome
 
 CHECKS_AT_ONCE = 4
-"""Checks may be test suites: more of them side by side only time each other out."""
+"""Concurrent checks at most: they may be test suites, and more of them only time each other out."""
 SHOWN = 300
-"""Characters of a statement and of a detail in an act's check: all checks fit one event."""
+"""Most characters of a statement and of a detail in an action's check: all checks fit one event."""
 
 
 class GoalBaseline:
-    """How far each goal was before an act of this process: what was so already, or came so while the agent was away,
-    is nobody's merit. A check that cannot be run is tried again before the next act."""
+    """The measure of each goal before an action of this process.
+
+    What held already, or came about while the agent was not running, earns no reward. A check that cannot be run is
+    tried again before the next action.
+    """
 
     def __init__(self) -> None:
         self._measured: dict[str, float] = {}
-        """What each check measured last."""
+        """The last measure of each check."""
         self._failed: dict[str, str] = {}
 
     def new(self, goals: Iterable[ActiveGoal]) -> list[ActiveGoal]:
@@ -30,7 +32,7 @@ class GoalBaseline:
         return [active for active in goals if active.goal.id not in self._measured]
 
     async def measure(self, new: Sequence[ActiveGoal], context: ToolContext) -> list[tuple[ActiveGoal, CheckResult]]:
-        """Those of `new` that have a baseline now, with what their checks found."""
+        """Measure the goals in `new`: returns those that now have a baseline, with the results of their checks."""
         results = await _measure(new, context)
         self._failed = {a.goal.id: r.error for a, r in zip(new, results, strict=True) if r.error is not None}
         found = [(active, result) for active, result in zip(new, results, strict=True) if result.error is None]
@@ -38,7 +40,7 @@ class GoalBaseline:
         return found
 
     async def after(self, goals: Iterable[ActiveGoal], context: ToolContext, *, touched: bool) -> tuple[GoalCheck, ...]:
-        """Every goal's check after an act; where nothing was touched, the last measure stands."""
+        """Every goal's check after an action; where the workspace was not changed, the last measure stands."""
         listed = list(goals)
         run = [active for active in listed if touched and active.goal.id in self._measured]
         results = dict(zip((active.goal.id for active in run), await _measure(run, context), strict=True))

@@ -1,4 +1,4 @@
-"""Ground: the thought's claims checked against workspace, memory, tools, goals and senses."""
+"""The ground step: checks the thought's claims against workspace, notes, tools, goals and sensors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from conch_schemas import Claim, Goal
 
 MOST_CLAIMS = 12
 THOUGHT_READ = 8000
-"""Characters of a thought that are looked at."""
+"""Characters of a thought that are searched for claims."""
 NOTE_BYTES = 4096
 """Most bytes of a recalled note, encoded: all of them fit an event beside the rest."""
 _MOST_NAMES = 100
@@ -64,7 +64,7 @@ _GOAL = re.compile(r"\bgoal\s+(?:of\s+|to\s+)?[`'\"“]([^`'\"”\n]{3,200})[`'\
 
 
 class NoteLookup(Protocol):
-    """Where notes are looked up."""
+    """Where recalled notes are looked up."""
 
     def recall(self, text: str, limit: int = 5) -> tuple[str, ...]:
         """The notes nearest to `text`, best first."""
@@ -73,7 +73,7 @@ class NoteLookup(Protocol):
 
 @dataclass(frozen=True)
 class GroundingResult:
-    """What checking brought."""
+    """The checked claims and the recalled notes."""
 
     claims: tuple[Claim, ...]
     memory: tuple[str, ...]
@@ -89,9 +89,9 @@ def ground(
     goals: Iterable[Goal],
     senses: Iterable[SensorValue] = (),
 ) -> GroundingResult:
-    """The claims of `thought` that can be checked, checked, MOST_CLAIMS at most; and the notes that it calls to mind.
+    """The verifiable claims of `thought` with their verdicts, MOST_CLAIMS at most; and the notes nearest to it.
 
-    Nothing outside the workspace is looked at. Never raises for what the thought says; linear in its length.
+    Nothing outside the workspace is looked at. No thought makes it raise; linear in its length.
     """
     began = time.perf_counter()
     text = thought[:THOUGHT_READ]
@@ -108,7 +108,7 @@ def ground(
 
 
 def _paths(text: str, workspace: Path) -> Iterator[Claim]:
-    """A named file is there, unless its sentence says that it is not; one that is still to be made is no claim yet."""
+    """Claims that a named file exists, or does not; a file that is still to be made is no claim yet."""
     seen: set[str] = set()
     for match in islice(_PATH.finditer(text), _MOST_NAMES):
         name = match.group()
@@ -134,8 +134,8 @@ def _paths(text: str, workspace: Path) -> Iterator[Claim]:
 
 
 def _there(workspace: Path, name: str) -> str | None:
-    """`a file`, `a directory`, empty where there is none; None where it cannot be said. A link that leads out of the
-    workspace is not there."""
+    """`a file`, `a directory`, empty where there is none; None where it is not known. A link that leads out of the
+    workspace does not count."""
     path = workspace / name
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(workspace)):
         return ""
@@ -146,7 +146,7 @@ def _there(workspace: Path, name: str) -> str | None:
 
 
 def _names_a_file(name: str, words: str) -> bool:
-    """Whether something that is not there was meant as a file at all: `and/or`, `e.g` and `asyncio.run` were not."""
+    """Whether a missing name was meant as a file at all: `and/or`, `e.g` and `asyncio.run` were not."""
     return bool(_FILE_TYPE.search(name)) or name.endswith("/") or ("/" in name and bool(_FILE_WORD.search(words)))
 
 
@@ -164,7 +164,7 @@ def _tools(text: str, tools: set[str]) -> Iterator[Claim]:
 
 
 def _memories(text: str, notes: NoteLookup) -> Iterator[Claim]:
-    """What the agent says it remembers stands in a note when the note has most of its words."""
+    """Claims of what the agent remembers: one holds when a note has most of its words."""
     for match in _REMEMBER.finditer(text):
         words = set(_WORDS.findall(match.group(1).lower()))
         nearest = notes.recall(match.group(1), 1)

@@ -1,4 +1,4 @@
-"""What people tell the agent: messages and goals, as facts of no cycle."""
+"""Messages and goals from people, published as events of no cycle."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from conch_schemas import Goal, GoalDropped, GoalSet, MessageReceived
 MESSAGE_BYTES = 64 * 1024
 """Most bytes of a message, encoded; of a longer one head and tail are kept."""
 MOST_GOALS = 50
-"""Active goals at once: each is checked after every act that may change the workspace."""
+"""Most active goals: each is checked after every act that may change the workspace."""
 GOAL_BYTES = 8 * 1024
 """Most bytes of a goal, as JSON."""
 
 
 class Inbox:
-    """Takes what people say. One at a time, so that each sees what the one before did."""
+    """Publishes what people send to an agent. One request at a time, so that each sees the effect of the one before."""
 
     def __init__(self, facts: AgentPublisher, at: RecoveredAgent) -> None:
         self._facts, self._at = facts, at
@@ -32,8 +32,8 @@ class Inbox:
         return self._at.memory
 
     async def tell(self, text: str, sender: str, key: str) -> str:
-        """A person's message; its id. `key` tells it from others of the same words: the same key again is the same
-        message, said once. Raises UsageError when too many wait."""
+        """Publish a person's message; returns its id. `key` is the idempotency key: the same key again is the same
+        message, published once. Raises UsageError when too many wait."""
         said = cut(well_formed(text), MESSAGE_BYTES).text
         message = self._facts.outside(MessageReceived, key, text=said, sender=well_formed(sender)[:100])
         async with self._turn:

@@ -1,4 +1,4 @@
-"""Waiting for what the agent cannot go on without: a mind that speaks, a person's leave, tokens to spend."""
+"""Waiting and retrying: for the mind's answer, while a person has paused the agent, and for the token budget."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ T = TypeVar("T")
 log = get_logger(__name__)
 
 GIVE_UP_SECONDS = 30.0
-"""How long a run of a set number of cycles waits for a mind that never spoke."""
+"""Seconds that a run of a set number of cycles waits for a mind that never answered."""
 SILENT_SECONDS = 5.0
 """How long a mind may take, that has not taken half as long before, until it is said that it is waited for."""
 
 
 class ModelRetry:
-    """One agent's waiting. `limit`: tokens that it may use in an hour; None: any number."""
+    """Retries and waits of one agent. `limit`: tokens that it may use in an hour; None: any number."""
 
     def __init__(self, control: Control, limit: int | None) -> None:
         self._control, self._limit = control, limit
         self._spoke = False
         self._slowest = 0.0
-        """Seconds of the reply that took longest."""
+        """Seconds of the slowest reply."""
 
     async def answer(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The mind's answer, asked for again with back-off while it fails: a failure is no reply, and costs no cycle.
+        """The mind's answer, retried with back-off while it fails: a failure is no reply, and uses up no cycle.
 
-        Raises StoppedError when told to stop meanwhile; ModelError when the mind never spoke before and it is fatal,
-        or the run has a set number of cycles and nobody is at the endpoint, or nothing whole came for GIVE_UP_SECONDS:
-        then somebody is there to mend it.
+        Raises StoppedError when told to stop meanwhile; ModelError when the mind never answered before and the error is
+        fatal, or the run has a set number of cycles and the endpoint is unreachable, or no complete answer came for
+        GIVE_UP_SECONDS: in these cases a person is there to correct it.
         """
         failures, began = 0, monotonic()
         while True:
@@ -54,8 +54,8 @@ class ModelRetry:
                 await self._wait(error, failures, left)
 
     async def once(self, work: Coroutine[Any, Any, T]) -> T:
-        """The mind's answer to one question. That it is waited for is said after SILENT_SECONDS, or twice as long as it
-        ever took. Raises ModelError, and StoppedError when told to stop meanwhile."""
+        """The mind's answer to one question. Waiting is reported after SILENT_SECONDS, or twice as long as the slowest
+        reply. Raises ModelError, and StoppedError when told to stop meanwhile."""
         quiet, began = max(SILENT_SECONDS, 2 * self._slowest), monotonic()
         why = f"no reply for {quiet:.0f} s so far, it is waited for"
         saying = asyncio.get_running_loop().call_later(quiet, self._control.trouble, "mind", why)
@@ -80,7 +80,7 @@ class ModelRetry:
     async def leave(self, memory: Callable[[], AgentMemory]) -> None:
         """Wait while a person has paused the agent, or the hour's tokens are used up. Returns when told to stop."""
         while not self._control.stopping:
-            now = time.time()  # the hour is one of people's: it goes on while the agent is down
+            now = time.time()  # the hour is measured by the wall clock: it goes on while the agent is not running
             until = memory().until_below(self._limit, now) if self._limit is not None else now
             if until > now:
                 at = datetime.fromtimestamp(until, UTC).strftime("%H:%M:%S UTC")

@@ -1,4 +1,4 @@
-"""Outlook: the state in which a mind is asked, from the agent's memory and what its workspace holds."""
+"""The observation that a mind is asked with: from the agent's memory and its workspace."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from conch.minds import SensorValue, Situation
 from conch.needs import initial_state, most_pressing, pressing, priorities_of
 
 FRESH_SECONDS = 1.0
-"""How long a list of the workspace's files is good between a thought and its decision."""
+"""Seconds that a list of the workspace's files stays valid between a thought and its decision."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """The state in which a mind was asked."""
+    """The state in which a mind is asked: the situation, and the message that waits for an answer."""
 
     situation: Situation
     message: tuple[str, str] | None
@@ -26,7 +26,7 @@ class Observation:
 
 
 class Observer:
-    """How one agent sees its state."""
+    """Makes the observations of one agent."""
 
     def __init__(self, agent_context: AgentContext) -> None:
         self._agent_context, self._tools = agent_context, tuple(agent_context.toolbox.registry.names)
@@ -36,22 +36,22 @@ class Observer:
         self._born_with = initial_state(agent_context.settings.needs).levels
 
     def _files(self, memory: AgentMemory) -> tuple[str, ...]:
-        """The workspace's files. A decision is asked for right behind its thought: then they are still the same."""
+        """The workspace's files, cached from the thought to the decision that follows it."""
         deciding = memory.thought is not None and memory.decided is None
         if not deciding or time.monotonic() - self._listed_at > FRESH_SECONDS:
             self._listed, self._listed_at = list_files(self._agent_context.workspace), time.monotonic()
         return self._listed
 
     def needs(self, memory: AgentMemory) -> dict[str, float]:
-        """Satisfaction per need, 0..1: as last heard of, else as at birth."""
+        """Satisfaction per need, 0..1: the last published, otherwise the start value."""
         return {need: memory.needs.get(need, start) for need, start in self._born_with.items()}
 
     def senses(self, memory: AgentMemory) -> tuple[SensorValue, ...]:
-        """What sensors said last, by name, the stale ones too."""
+        """The last reading of each sensor, by name, including stale ones."""
         return perceived(memory.senses, self._agent_context.settings.edge.senses, time.time())
 
     def observation(self, memory: AgentMemory, number: int) -> Observation:
-        """The state now, in the cycle of this number."""
+        """The present observation, in the cycle of this number."""
         needs, grounded = self.needs(memory), memory.grounded
         waiting = memory.waiting[0] if memory.waiting else None
         situation = Situation(

@@ -1,7 +1,7 @@
-"""What a mind is told, as text. Pure.
+"""Builds the prompts for a mind as text. Pure.
 
-Only a line of this module's own begins a part of it. A text of the agent, a tool, a file, a sensor or a person stands
-behind `- ` on one line, or with `> ` before each of its lines.
+Every section of a prompt begins with a line of this module's own. A text of the agent, a tool, a file, a sensor or a
+person follows `- ` on one line, or has `> ` before each of its lines.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import json
 from collections.abc import Iterable
 
 from conch.cycle.grounding.sensors import in_words
-from conch.minds.protocol import Prompt, Purpose, Situation
+from conch.minds import Prompt, Purpose, Situation
 from conch.values import Values
 from conch_schemas import PromptMessage
 
 SHOWN_FILES = 60
 SHOWN_OUTPUT = 600
-"""Characters of a recent output that a prompt shows."""
+"""Most characters of a recent output in a prompt."""
 
 
 def system_prompt(agent: str, tools: str, values: Values) -> str:
-    """Who the agent is, what it stands for and how it must answer; `tools` is the registry's own description. Part of
+    """The agent's name, its values and the format of its replies; `tools` is the registry's own description. Part of
     the policy."""
     return (
         f"You are {agent}, an agent that works on its own in a workspace directory, cycle after cycle. "
@@ -76,17 +76,17 @@ def _prompt(purpose: Purpose, system: str, situation: Situation, text: str, max_
 
 
 def _plain(name: str) -> str:
-    """A file's name; one that is not shown as it is, is quoted."""
+    """A file's name, quoted where it has characters that are not shown as they are."""
     return name if name.isprintable() else json.dumps(name)
 
 
 def _listed(texts: Iterable[str]) -> str:
-    """Each text on one line, whatever it takes for a line end; each run of white space becomes one blank."""
+    """Each text on one line, for all of Unicode's line ends; each run of white space becomes one blank."""
     return "\n".join(f"- {' '.join(text.split())}" for text in texts)
 
 
 def _quoted(text: str) -> str:
-    """`text` with a mark before each line, whatever it takes for a line end."""
+    """`text` with a mark before each line, for all of Unicode's line ends."""
     return "\n".join(f"> {line}" for line in text.splitlines())
 
 

@@ -1,4 +1,4 @@
-"""What the agent says: each fact in its envelope, stored on the bus, and only then remembered."""
+"""Publishes an agent's events: each is stored on the bus first, and then applied to its memory."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ log = get_logger(__name__)
 E = TypeVar("E", bound=Event)
 
 RETURNED = 100
-"""Own facts that the reader handed back lately: one that the stream has twice is still ours."""
+"""Own events that came back lately and are remembered: one that the stream has twice is still our own."""
 
 
 class AgentPublisher:
-    """One agent's facts. `at` is its memory, which this changes as facts are stored."""
+    """Publishes the events of one agent. `at` is its memory, updated as events are stored."""
 
     def __init__(
         self,
@@ -49,17 +49,17 @@ class AgentPublisher:
         self._at, self._policy = at, policy
         self._publish_watch = PublishWatch(shared_events, control)
         self._said: set[str] = set()
-        """Ids that the reader has still to hand back to us."""
+        """Ids of published events that have not come back from the reader yet."""
         self._returned: deque[str] = deque(maxlen=RETURNED)
 
     def of_cycle(self, kind: type[E], number: int, *, policy: str | None = None, **data: Any) -> E:
-        """A fact of a cycle: one of its kind. `policy`: the one that acted, where it is another than now's."""
+        """An event of a cycle, one of its kind. `policy`: the one that acted, where it is not the present one."""
         action = action_id(self.agentuid, number)
         identity = cycle_event_id(action, kind)
         return kind(**self._envelope(number, action, identity), policy=policy or self._policy, **data)
 
     def after(self, cause: Event, kind: type[E], index: int = 0, **data: Any) -> E:
-        """A fact that follows from a fact of a cycle, of the same policy."""
+        """An event that follows from an event of a cycle, of the same policy."""
         assert cause.cycle is not None
         assert cause.action_id is not None
         identity = consequence_id(cause.id, "cycle", "1", kind, index)
@@ -67,21 +67,21 @@ class AgentPublisher:
         return kind(**envelope, causation_id=cause.id, policy=cause.policy, **data)
 
     def outside(self, kind: type[E], key: str, **data: Any) -> E:
-        """A fact of no cycle; `key` tells it from others of its kind."""
+        """An event of no cycle; `key` tells it from others of its kind."""
         identity = str(uuid5(UUID(self.agentuid), f"{kind.TYPE}/{key}"))
         return kind(
             id=identity, source=source_of(self.agent, self.agentuid), agent=self.agent, policy=self._policy, **data
         )
 
     async def publish(self, event: Event) -> None:
-        """Store a fact, then remember it. While the bus is gone, wait.
+        """Store an event, then apply it to the memory. Waits while the bus is unreachable.
 
-        Raises BusError when the stream has another content under its id: somebody else speaks for this agent.
+        Raises BusError when the stream has another content under its id: another process publishes for this agent.
         """
         data = encode(event)
         if not self._bus.connected:
             self._publish_watch.gone()
-        self._said.add(event.id)  # before: the reader may hand it back before the bus has acknowledged it
+        self._said.add(event.id)  # before: the reader may receive it before the bus has acknowledged it
         self._shared_events.expect(data, event)
         with self._publish_watch.waiting():
             stored = await self._bus.publish(subject_of(event), data, id=event.id)
@@ -91,17 +91,17 @@ class AgentPublisher:
         self._at.memory = remember(self._at.memory, event)
 
     def heard(self, arrived: ReceivedEvent) -> None:
-        """Take what the reader brings: what others said, or came while nobody listened, is remembered now; and what
-        the agent said itself, which may come before the bus has acknowledged it.
+        """Take an event from the reader: others' events, and those published while the agent was not running, are
+        applied now; so are the agent's own, which may arrive before the bus has acknowledged them.
 
         Raises FencedError when another copy of the agent runs, BusError when another agent has its name.
         """
         if arrived.seq <= self._at.end:
-            return  # remembered already
+            return  # applied already
         try:
             event = arrived.event
         except ContractViolationError:
-            return  # its consumers make a dead letter of it
+            return  # its consumers write a dead letter for it
         if event.id in self._said:
             self._said.discard(event.id)
             self._returned.append(event.id)
@@ -128,7 +128,7 @@ class AgentPublisher:
         }
 
     async def _agree(self, event: Event, seq: int) -> None:
-        """That what stands there is this very fact; when it was said may differ."""
+        """Check that the stored event has the same content; only its time may differ."""
         there = await self._bus.at(seq)
         if there is not None and decode(there.data).model_copy(update={"time": event.time}) != event:
             raise BusError(

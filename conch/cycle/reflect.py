@@ -1,4 +1,4 @@
-"""Reflect: every so many cycles, what the last ones were worth."""
+"""The reflect step: every so many cycles, the mind reviews the last ones."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import time
 from dataclasses import dataclass, field
 
 from conch.cycle.prompts import reflecting
-from conch.minds.protocol import Mind, Situation
+from conch.minds import Mind, Situation
 from conch_schemas import Usage
 
 
 @dataclass(frozen=True)
 class ReflectionResult:
-    """What reflecting brought; empty in the cycles that do not."""
+    """The reflection; empty in the cycles without one."""
 
     text: str = ""
     usage: Usage = field(default_factory=Usage)
@@ -25,7 +25,7 @@ def due(cycle: int, every: int) -> bool:
 
 
 async def reflect(mind: Mind, system: str, situation: Situation, max_tokens: int) -> ReflectionResult:
-    """A reflection. Raises ModelError when the mind has none."""
+    """A reflection. Raises ModelError when the mind gives none."""
     began = time.perf_counter()
     completion = await mind.complete(reflecting(system, situation, max_tokens))
     return ReflectionResult(completion.text.strip(), completion.usage, (time.perf_counter() - began) * 1000)

@@ -1,4 +1,4 @@
-"""When an agent's cycles begin: an interval apart, and among several agents not all in the same instant."""
+"""When an agent's cycles begin: at a fixed interval, with the agents of a process spread over it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable
 
 STALLED = 2.0
-"""Intervals that a cycle took, after which an agent among several goes back to its own place: what held it up (the
-bus) has held up all of them, and they would go on in step for ever."""
+"""Length of a cycle, in intervals, after which an agent among several goes back to its own place in the interval: what
+delayed it (the bus) has delayed all of them, and they would stay in step."""
 
 
 class Schedule:
-    """One agent's rhythm: a cycle every `interval` seconds, the first one `place` of an interval after the start.
+    """The timing of one agent: a cycle every `interval` seconds, the first one `place` of an interval after the start.
 
-    `place`: 0..1, its own among several; None: the agent is alone.
+    `place`: 0..1, different for each agent; None: the agent is alone.
     """
 
     def __init__(self, interval: float, place: float | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -27,7 +27,7 @@ class Schedule:
         return self._offset
 
     def begin(self) -> None:
-        """A cycle begins now."""
+        """Record that a cycle begins now."""
         self._began = self._clock()
 
     def rest(self) -> float:

@@ -1,16 +1,16 @@
-"""Think: what the agent wants now, led by its most pressing need."""
+"""The think step: asks the mind what the agent wants now, led by its most pressing need."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from conch.cycle.prompts import thinking
-from conch.minds.protocol import Completion, Mind, Situation
+from conch.minds import Completion, Mind, Situation
 
 
 @dataclass(frozen=True)
 class ThoughtResult:
-    """What thinking brought."""
+    """The thought of a cycle."""
 
     completion: Completion
 
@@ -21,5 +21,5 @@ class ThoughtResult:
 
 
 async def think(mind: Mind, system: str, situation: Situation, max_tokens: int) -> ThoughtResult:
-    """One thought. Raises ModelError when the mind has none."""
+    """One thought. Raises ModelError when the mind gives none."""
     return ThoughtResult(await mind.complete(thinking(system, situation, max_tokens)))

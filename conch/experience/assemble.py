@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from conch.folds.models import made_of, maker
-from conch.rewards.total import total
+from conch.folds import made_of, maker
+from conch.rewards import total
 from conch.text import cut
 from conch_schemas import (
     Action,

@@ -1,69 +1,90 @@
-"""A store's file, opened for reading: rows out of it, and one sentence for whatever is wrong with it."""
+"""The open file of a store: rows out of it, and one StoreError for whatever is wrong with it."""
 
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from pydantic import ValidationError
 
 from conch.errors import StoreError
-from conch.experience.connection import damaged, open_reader, told, transaction
+from conch.experience.connection import damaged, told, transaction
 from conch_schemas import ActionTaken, ContractViolationError, NeedsChanged, WeightsSet, decode
 
 E = TypeVar("E", ActionTaken, NeedsChanged, WeightsSet)
 
+LARGEST: Final = 2**63 - 1
+"""The greatest number that SQLite holds."""
+
+_PUT_META: Final = "INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+
 
 class OpenStore:
-    """Closed by leaving the context or by `close`."""
+    """A connection to the file at `path`, which all parts of one store share. Any thread, one at a time."""
 
-    def __init__(self, path: Path | str, *, timeout: float = 5.0) -> None:
-        """Opens the store that is there. `timeout`: seconds to wait for a lock. Raises StoreError."""
-        self._path = path
-        self._db = open_reader(path, timeout)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __init__(self, path: Path | str, db: sqlite3.Connection) -> None:
+        self.path = path
+        self.db = db
 
     def close(self) -> None:
-        self._db.close()
+        """Close the connection. Twice is once."""
+        self.db.close()
 
-    def _meta(self, name: str) -> Any:
-        row = self._row("SELECT value FROM meta WHERE name = ?", name)
+    def meta(self, name: str) -> Any:
+        """A value of the table `meta`; None where it has none."""
+        row = self.row("SELECT value FROM meta WHERE name = ?", name)
         return row[0] if row else None
 
-    def _row(self, sql: str, *values: object) -> Any:
-        with told(self._path):
-            return self._db.execute(sql, values).fetchone()
+    def set_meta(self, name: str, value: int | str) -> None:
+        """Put a value into the table `meta`, within the caller's transaction."""
+        self.db.execute(_PUT_META, (name, value))
 
-    def _rows(self, sql: str, *values: object) -> list[Any]:
-        with told(self._path):
-            return self._db.execute(sql, values).fetchall()
+    def position(self) -> int:
+        """The last stream sequence applied; 0 before the first."""
+        return int(self.meta("position") or 0)
 
-    def _named(self, sql: str, values: Mapping[str, object]) -> list[Any]:
-        with told(self._path):
-            return self._db.execute(sql, values).fetchall()
+    def epoch(self) -> str | None:
+        """Which stream the position belongs to; None before the first was named."""
+        value = self.meta("epoch")
+        return None if value is None else str(value)
+
+    def base(self) -> int:
+        """What is added to a stream sequence to make a place; above 0 once the stream was replaced."""
+        return int(self.meta("base") or 0)
+
+    def row(self, sql: str, *values: object) -> Any:
+        """The first row; None where there is none. Raises StoreError, as `rows` and `named` do."""
+        with told(self.path):
+            return self.db.execute(sql, values).fetchone()
+
+    def rows(self, sql: str, *values: object) -> list[Any]:
+        """All rows."""
+        with told(self.path):
+            return self.db.execute(sql, values).fetchall()
+
+    def named(self, sql: str, values: Mapping[str, object]) -> list[Any]:
+        """All rows of a statement whose values have names."""
+        with told(self.path):
+            return self.db.execute(sql, values).fetchall()
 
     @contextmanager
-    def _snapshot(self) -> Iterator[None]:
+    def snapshot(self) -> Iterator[None]:
         """Several reads of one moment, whatever is written meanwhile."""
-        with told(self._path), transaction(self._db, "DEFERRED"), self._intact():
+        with told(self.path), transaction(self.db, "DEFERRED"), self.intact():
             yield
 
     @contextmanager
-    def _intact(self) -> Iterator[None]:
+    def intact(self) -> Iterator[None]:
         """Turns a row that is not what was written into a StoreError."""
         try:
             yield
         except (ValidationError, ContractViolationError, json.JSONDecodeError, msgspec.DecodeError) as error:
-            raise StoreError(damaged(self._path, f"a row cannot be read: {type(error).__name__}")) from error
+            raise StoreError(damaged(self.path, f"a row cannot be read: {type(error).__name__}")) from error
 
 
 def stored_event(kind: type[E], body: bytes) -> E:
@@ -72,3 +93,8 @@ def stored_event(kind: type[E], body: bytes) -> E:
     if not isinstance(event, kind):
         raise ContractViolationError(f"{event.TYPE} where {kind.TYPE} was stored")
     return event
+
+
+def in_64_bits(value: Any) -> Any:
+    """A number as SQLite can hold it; what is none as it is."""
+    return max(-LARGEST, min(value, LARGEST)) if type(value) is int else value

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import heapq
 import json
-import time
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import lru_cache
-from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Self
 
 from conch.errors import ContractError
-from conch.experience.assemble import judge, patience
-from conch.experience.connection import MEMORY, open_writer, told, transaction
-from conch.experience.join_cache import JoinCache, WeightsInForce
-from conch.experience.join_case import JoinCase
-from conch.experience.opened import stored_event
-from conch.experience.prune import AGE, SIZE, PruneResult, RetentionLimits, oldest, prune_agent
-from conch.experience.reader import SqliteReader
+from conch.experience.connection import MEMORY, open_reader, open_writer, told, transaction
+from conch.experience.join import Join
+from conch.experience.models import PruneResult, RetentionLimits
+from conch.experience.opened import LARGEST, OpenStore
+from conch.experience.prune import Pruner
+from conch.experience.queries.backfill import SqliteBackfill
+from conch.experience.queries.chain import SqliteChain
+from conch.experience.queries.charts import SqliteCharts
+from conch.experience.queries.cycles import SqliteCycles, agents_that_acted
+from conch.experience.queries.retention import SqliteRetention
 from conch.experience.store import FACTS
 from conch.experience.transaction import JoinTransaction, stamp
 from conch.experience.write_batch import among
-from conch.folds.models import json_of
-from conch.folds.order import is_new
+from conch.folds import is_new
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
@@ -34,45 +32,52 @@ from conch_schemas import (
     Event,
     ExperienceRecorded,
     MarkWitnessed,
-    NeedsChanged,
-    NoveltyMeasured,
-    Part,
     RewardAssigned,
-    Score,
     ThoughtFormed,
     ThoughtGrounded,
-    WeightsSet,
     decode,
-    wire_form,
 )
 
 AT_ONCE: Final = 500
 """Experiences that one call of `expire` or `unpublished` returns at most."""
 
-PRUNE_SECONDS: Final = 0.02
-"""Work of one call of `prune`, about."""
-
 _OF_AN_ACTION: Final = (ActionTaken, ActionDecided, ThoughtFormed, ThoughtGrounded, CycleReflected, RewardAssigned)
 _KINDS: Final = frozenset(FACTS)
-_LARGEST: Final = 2**63 - 1
 
-_PUT_WEIGHTS: Final = "INSERT INTO weights (agent, seq, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-_MOVE_EXPERIENCE: Final = """
-    UPDATE experiences SET seq = ?, agent = ?, cycle = ?, outcome = ?, kind = ?, tool = ?, skill = ?, valid = ?,
-    acted = ? WHERE act = ?"""
-_PUT_META: Final = "INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
-_NUMBERS: Final = "SELECT action_id, act FROM actions WHERE action_id IN"
-_ACT: Final = "SELECT seq, started, due, body FROM acts WHERE act = ?"
-_SCORES: Final = """
-    SELECT seq, component, value, low, high, status, explanation, scorer, version FROM scores WHERE act = ?"""
-_VERDICT: Final = "SELECT revision, verdict FROM experiences WHERE act = ?"
-_IN_FORCE: Final = "SELECT seq, body FROM weights WHERE agent = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
-_NEXT_IN_FORCE: Final = "SELECT min(seq) FROM weights WHERE agent = ? AND seq >= ?"
-_GOVERNED: Final = """
-    SELECT action_id FROM acts WHERE agent = ?1 AND seq > ?2
-    AND seq < coalesce((SELECT min(seq) FROM weights WHERE agent = ?1 AND seq > ?2), 9223372036854775807)"""
-_REMOVED_UPTO: Final = "SELECT agent, max(last_cycle), coalesce(max(last_mark), -1) FROM removals GROUP BY agent"
-_DUE: Final = "SELECT action_id FROM acts WHERE due <= ? ORDER BY due LIMIT ?"
+
+class SqliteReader:
+    """An `ExperienceReader` over a SQLite file; closed by leaving the context or by `close`."""
+
+    def __init__(self, path: Path | str, *, timeout: float = 5.0) -> None:
+        """Opens the store that is there. `timeout`: seconds to wait for a lock. Raises StoreError."""
+        self._attach(OpenStore(path, open_reader(path, timeout)))
+
+    def _attach(self, file: OpenStore) -> None:
+        """Read from this file."""
+        self._file = file
+        self.cycles = SqliteCycles(file)
+        self.charts = SqliteCharts(file)
+        self.chain = SqliteChain(file)
+        self.retention = SqliteRetention(file)
+        self.backfill = SqliteBackfill(file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def position(self) -> int:
+        return self._file.position()
+
+    def epoch(self) -> str | None:
+        return self._file.epoch()
+
+    def agents(self) -> tuple[str, ...]:
+        return agents_that_acted(self._file)
 
 
 class SqliteStore(SqliteReader):
@@ -88,142 +93,98 @@ class SqliteStore(SqliteReader):
         Raises StoreError where it is damaged, newer, somebody else's, locked or cannot be written; the file is left as
         it is then.
         """
-        self._path = path
-        self._db = open_writer(path, timeout)
+        self._attach(OpenStore(path, open_writer(path, timeout)))
         self.duplicates = 0
-        self._known = JoinCache()
-        self._removed: dict[str, tuple[int, int]] = self._removed_upto()
-        """Agent -> its last removed cycle and mark."""
-        self._agents_to_prune: list[tuple[float, str]] | None = None
-        """A heap of (time of its first act, agent); None: not looked for."""
-        self._unverified: set[str] = set()
+        self._join = Join(self._file)
+        self._pruner = Pruner(self._file)
 
     def set_position(self, seq: int) -> None:
         with self._writing():
-            self._set_meta("highest", self._highest())
-            self._set_meta("position", seq)
+            self._file.set_meta("highest", self._highest())
+            self._file.set_meta("position", seq)
 
     def set_epoch(self, epoch: str) -> None:
         if self.epoch() == epoch:
             return
         with self._writing():
             if self.epoch() is not None:
-                before, highest = self._base(), self._highest()
-                ends = json.loads(self._meta("ends") or "null") or ([before] if before else [])
-                self._set_meta("ends", json.dumps([*ends, highest]))
-                self._set_meta("base", highest)
-                self._set_meta("position", 0)
-            self._set_meta("epoch", epoch)
+                before, highest = self._file.base(), self._highest()
+                ends = json.loads(self._file.meta("ends") or "null") or ([before] if before else [])
+                self._file.set_meta("ends", json.dumps([*ends, highest]))
+                self._file.set_meta("base", highest)
+                self._file.set_meta("position", 0)
+            self._file.set_meta("epoch", epoch)
 
     def apply(
         self, events: Sequence[tuple[int, Event]], *, upto: int, now: datetime, published: Sequence[str] = ()
     ) -> tuple[ExperienceRecorded, ...]:
         facts = [fact for fact in events if type(fact[1]) in _KINDS]
         _refuse_unplaceable(facts)
-        all_facts, removed = len(facts), self._removed_actions(facts)
-        facts = [fact for fact in facts if not self._is_removed(fact[1], removed)]
+        all_facts, removed = len(facts), self._pruner.removed_actions(facts)
+        facts = [fact for fact in facts if not self._pruner.is_removed(fact[1], removed)]
         last = self._refuse_leaps(facts)
         with self._writing():
             work = JoinTransaction(now)
             self._delete_published(published)
-            known = self._put_all(work, facts, removed)
+            known = self._join.put_all(work, facts, removed)
             clock = min(stamp(now), max((stamp(event.time) for _, event in facts), default=0.0))
-            recorded = self._settle(work, self._due(clock), clock)
-            known += self._write(work)
-            self._set_meta("position", max(self.position(), upto))
-            self._count_late(all_facts - len(facts))
-        self._known.remember(work, last)
+            recorded = self._join.settle(work, self._join.due(clock, AT_ONCE), clock)
+            known += self._join.write(work)
+            self._move_on(upto, late=all_facts - len(facts))
+        self._join.known.remember(work, last)
         self.duplicates += known
         return recorded
 
     def catch_up(self, events: Sequence[tuple[int, Event]], *, upto: int, now: datetime) -> None:
         facts = [fact for fact in events if type(fact[1]) in _KINDS]
         _refuse_unplaceable(facts)
-        all_facts, removed = len(facts), self._removed_actions(events)
-        facts = [fact for fact in facts if not self._is_removed(fact[1], removed)]
+        all_facts, removed = len(facts), self._pruner.removed_actions(events)
+        facts = [fact for fact in facts if not self._pruner.is_removed(fact[1], removed)]
         said = [
             event for _, event in events if isinstance(event, ExperienceRecorded) and event.action_id not in removed
         ]
         last = self._refuse_leaps(facts)
         with self._writing():
             work = JoinTransaction(now)
-            known = self._put_all(work, facts, removed, said)
+            known = self._join.put_all(work, facts, removed, said)
             for experience in said:
                 if experience.action_id is not None:
                     work.adopt(work.cases[experience.action_id], experience)
             for case in work.touched:
                 if case.act is not None:
                     work.wait(case, case.started)  # `expire` closes it, or lets it wait for its scores
-            known += self._write(work)
-            self._set_meta("position", max(self.position(), upto))
-            self._count_late(all_facts - len(facts))
-        self._known.remember(work, last)
+            known += self._join.write(work)
+            self._move_on(upto, late=all_facts - len(facts))
+        self._join.known.remember(work, last)
         self.duplicates += known
 
     def expire(self, now: datetime) -> tuple[ExperienceRecorded, ...]:
         clock = stamp(now)
-        if not self._due(clock):
+        if not self._join.due(clock, AT_ONCE):
             return ()
         with self._writing():
             work = JoinTransaction(now)
-            recorded = self._settle(work, self._due(clock), clock)
-            self._write(work)
-        self._known.remember(work, {})
+            recorded = self._join.settle(work, self._join.due(clock, AT_ONCE), clock)
+            self._join.write(work)
+        self._join.known.remember(work, {})
         return recorded
 
     def prune(self, keep: RetentionLimits, now: datetime) -> PruneResult:
-        pruned = PruneResult()
-        if self._agents_to_prune is None:
-            self._agents_to_prune = self._oldest_agents()
-        if self._next_to_prune(keep, now) is None:
-            self._agents_to_prune = None
-            return pruned
-        with self._writing(), self._intact():
-            ends = time.perf_counter() + PRUNE_SECONDS
-            while (due := self._next_to_prune(keep, now)) is not None:
-                if pruned.acts and time.perf_counter() >= ends:
-                    break
-                agent, before, why = due
-                with_marks = agent not in self._unverified
-                removed = prune_agent(self._db, agent, before, why, now, pruned, with_marks=with_marks)
-                first = oldest(self._db, agent) if removed else None
-                if first is None:
-                    heapq.heappop(self._agents_to_prune)
-                else:
-                    heapq.heapreplace(self._agents_to_prune, (first, agent))
-        self._unverified |= pruned.unverified
-        self._known.drop(pruned.actions)
-        self._removed = self._removed_upto()
+        if not self._pruner.is_due(keep, now):
+            return PruneResult()
+        with self._writing():
+            pruned = self._pruner.remove(keep, now)
+        self._join.known.drop(pruned.actions)
+        self._pruner.committed(pruned)
         return pruned
 
-    def _removed_upto(self) -> dict[str, tuple[int, int]]:
-        return {agent: (cycle, mark) for agent, cycle, mark in self._rows(_REMOVED_UPTO)}
-
-    def _oldest_agents(self) -> list[tuple[float, str]]:
-        found = [(first, agent) for agent in self.agents() if (first := oldest(self._db, agent)) is not None]
-        heapq.heapify(found)
-        return found
-
-    def _next_to_prune(self, keep: RetentionLimits, now: datetime) -> tuple[str, float, str] | None:
-        """(agent, time before which its acts may go, why); None: nothing is beyond what is kept."""
-        if not self._agents_to_prune:
-            return None
-        first, agent = self._agents_to_prune[0]
-        young = stamp(now) - keep.grace
-        old = float("-inf") if keep.seconds is None else min(young, stamp(now) - keep.seconds)
-        if first < old:
-            return agent, old, AGE
-        if keep.bytes is not None and first < young and self.bytes_used() > keep.bytes:
-            return agent, young, SIZE
-        return None
-
     def next_deadline(self) -> datetime | None:
-        due = self._row("SELECT min(due) FROM acts WHERE due IS NOT NULL")[0]
+        due = self._file.row("SELECT min(due) FROM acts WHERE due IS NOT NULL")[0]
         return None if due is None else datetime.fromtimestamp(due, UTC)
 
     def unpublished(self) -> tuple[ExperienceRecorded, ...]:
-        with self._intact():
-            rows = self._rows("SELECT body FROM outbox ORDER BY place LIMIT ?", AT_ONCE)
+        with self._file.intact():
+            rows = self._file.rows("SELECT body FROM outbox ORDER BY place LIMIT ?", AT_ONCE)
             events = [decode(body) for (body,) in rows]
         return tuple(event for event in events if isinstance(event, ExperienceRecorded))
 
@@ -233,31 +194,14 @@ class SqliteStore(SqliteReader):
                 self._delete_published(ids)
 
     def _delete_published(self, ids: Sequence[str]) -> None:
-        for _ in among(self._db, "DELETE FROM outbox WHERE id IN", ids):
+        for _ in among(self._file.db, "DELETE FROM outbox WHERE id IN", ids):
             pass
 
-    def _removed_actions(self, facts: Iterable[tuple[int, Event]]) -> set[str]:
-        """Which of these facts' actions were removed: by their cycle, and because nothing is known of them."""
-        if not self._removed:
-            return set()
-        asked = {
-            action
-            for _, event in facts
-            if event.cycle is not None and event.cycle <= self._removed.get(event.agent, (-1, -1))[0]
-            if (action := event.mark.action_id if isinstance(event, MarkWitnessed) else event.action_id) is not None
-        }
-        with told(self._path):
-            return asked - {action for action, _ in among(self._db, _NUMBERS, asked)}
-
-    def _count_late(self, facts: int) -> None:
-        if facts:
-            self._set_meta("came_late", self.came_late() + facts)
-
-    def _is_removed(self, event: Event, actions: set[str]) -> bool:
-        """Whether the fact is about what was removed. A later mark about a removed act is not: the chain needs it."""
-        if isinstance(event, MarkWitnessed):
-            return event.mark.sequence <= self._removed.get(event.agent, (-1, -1))[1]
-        return event.action_id in actions
+    def _move_on(self, upto: int, *, late: int) -> None:
+        """The stream is applied up to there; `late`: facts that came for acts that had been removed."""
+        self._file.set_meta("position", max(self.position(), upto))
+        if late:
+            self._file.set_meta("came_late", self.retention.came_late() + late)
 
     def _refuse_leaps(self, facts: Iterable[tuple[int, Event]]) -> dict[str, int | None]:
         """The last cycle of each agent that acts in these facts.
@@ -277,175 +221,20 @@ class SqliteStore(SqliteReader):
         return last
 
     def _last_of(self, agent: str) -> int | None:
-        return self._known.last[agent] if agent in self._known.last else self.last_cycle(agent)
-
-    def _number(self, work: JoinTransaction, actions: Iterable[str | None]) -> None:
-        """Have the numbers of these actions at hand: from memory, from their rows, or new ones."""
-        unknown = []
-        for action in dict.fromkeys(actions):
-            if action is not None and action not in work.numbers:
-                number = self._known.numbers.get(action)
-                if number is None:
-                    unknown.append(action)
-                else:
-                    work.numbers[action] = number
-        work.numbers |= dict(among(self._db, _NUMBERS, unknown))
-        for action in unknown:
-            if action not in work.numbers:
-                self._begin(work, action)
-
-    def _begin(self, work: JoinTransaction, action: str) -> None:
-        if self._known.numbered is None:
-            self._known.numbered = int(self._meta("numbered") or 0)
-        number = self._known.numbered = self._known.numbered + 1
-        work.numbers[action] = number
-        work.begun.add(action)
-        work.puts.actions.append((action, number))
-
-    def _take_up(self, work: JoinTransaction, actions: Iterable[str | None]) -> None:
-        """Have the cases of these actions at hand: from memory, from their rows, or new ones."""
-        missing = []
-        for action in dict.fromkeys(actions):
-            if action is not None and action not in work.cases:
-                case = self._known.case(action)
-                if case is None:
-                    missing.append(action)
-                else:
-                    work.cases[action] = case
-        self._number(work, missing)
-        for action in missing:
-            case = JoinCase(work.numbers[action], action)
-            work.cases[action] = case if action in work.begun else self._read(case)
-
-    def _read(self, case: JoinCase) -> JoinCase:
-        """The case with all that its rows say."""
-        row = self._row(_ACT, case.number)
-        if row is not None:
-            case.seq, case.started, case.due, body = row
-            case.act = stored_event(ActionTaken, body)
-            case.size += len(body)
-        for seq, *fields in self._rows(_SCORES, case.number):
-            score = _score(fields)
-            case.scores[score.scorer, score.version, score.component] = (seq, score)
-        case.revision, case.verdict = self._row(_VERDICT, case.number) or (0, None)
-        return self._fill_context(case)
-
-    def _put_all(
-        self,
-        work: JoinTransaction,
-        facts: Sequence[tuple[int, Event]],
-        removed: Container[str],
-        said: Sequence[ExperienceRecorded] = (),
-    ) -> int:
-        """Put these facts into their cases, having those of `said` at hand too; how many are known for certain.
-
-        Actions in `removed` get no case, though a later mark may be about one.
-        """
-        base = self._base()
-        marked = [event.mark.action_id for _, event in facts if type(event) is MarkWitnessed]
-        self._number(work, [action for action in marked if action not in removed])
-        self._take_up(work, [event.action_id for _, event in facts if type(event) is not MarkWitnessed])
-        self._take_up(work, [event.action_id for event in said])
-        return sum(not self._put(work, base + seq, event) for seq, event in facts)
-
-    def _put(self, work: JoinTransaction, seq: int, event: Event) -> bool:
-        """Put one fact into its case and among what is to be written: whether anything of it is new.
-
-        Of a mark, and of a change of needs that belongs to no action, only writing it tells; true until then.
-        """
-        match event:
-            case MarkWitnessed():
-                return work.mark(seq, event)
-            case WeightsSet():
-                return self._put_weights(work, seq, event)
-        if event.action_id is None:
-            return work.outside(seq, event)
-        case = work.cases[event.action_id]
-        match event:
-            case RewardAssigned():
-                return work.scores(case, seq, event.scores)
-            case NoveltyMeasured():
-                return work.scores(case, seq, (event.score, *event.beside))
-            case NeedsChanged():
-                new = work.needs(case, seq, event)
-                return work.scores(case, seq, () if event.score is None else (event.score,)) or new
-            case ActionTaken():
-                return work.act(case, seq, event)
-            case _:
-                return work.context(case, seq, event)
-
-    def _put_weights(self, work: JoinTransaction, seq: int, weights: WeightsSet) -> bool:
-        if self._db.execute(_PUT_WEIGHTS, (weights.agent, seq, wire_form(weights))).rowcount <= 0:
-            return False
-        self._known.force.pop(weights.agent, None)
-        governed = [row[0] for row in self._rows(_GOVERNED, weights.agent, seq)]
-        self._take_up(work, governed)
-        work.touched |= dict.fromkeys(work.cases[action] for action in governed)
-        return True
-
-    def _settle(self, work: JoinTransaction, due: Sequence[str], clock: float) -> tuple[ExperienceRecorded, ...]:
-        """Record each act that has nothing to wait for any more, and each verdict that changed; into the outbox too."""
-        self._take_up(work, due)
-        work.touched |= dict.fromkeys(work.cases[action] for action in due)
-        cases = sorted((case for case in work.touched if case.act is not None), key=attrgetter("seq"))
-        return tuple(experience for case in cases if (experience := self._close(work, case, clock)))
-
-    def _close(self, work: JoinTransaction, case: JoinCase, clock: float) -> ExperienceRecorded | None:
-        assert case.act is not None
-        force = self._in_force(case, case.act.agent)
-        scores = [score for _, score in sorted(case.scores.values(), key=itemgetter(0))]
-        wait = patience(force.parts, scores)
-        if not case.revision and wait is not None and case.started + wait > clock:
-            work.wait(case, case.started + wait)
-            return None
-        work.wait(case, None)
-        if case.verdict is not None and not force.version and json.loads(case.verdict)["weights"]:
-            return None  # judged by a weight set that the stream no longer has: nothing here can judge better
-        verdict = judge(force.version, force.parts, scores)
-        body = json_of(verdict)
-        return None if body == case.verdict else work.record(case, case.act, verdict, body)
-
-    def _in_force(self, case: JoinCase, agent: str) -> WeightsInForce:
-        """The weight set that governs the case's act, which is `agent`'s."""
-        force = self._known.force.get(agent)
-        if force is None or not force.after < case.seq <= force.upto:
-            row = self._row(_IN_FORCE, agent, case.seq)
-            upto = self._row(_NEXT_IN_FORCE, agent, case.seq)[0] or _LARGEST
-            force = WeightsInForce(-1, upto, "", ()) if row is None else WeightsInForce(row[0], upto, *_weights(row[1]))
-            self._known.force[agent] = force
-        return force
-
-    def _write(self, work: JoinTransaction) -> int:
-        """Everything that is to be written; how many of the facts turned out to be known."""
-        work.place_acts()
-        known = work.puts.write(self._db)
-        self._db.executemany(_MOVE_EXPERIENCE, work.moved())
-        others = [(case.due, case.number) for case in work.waiting if case not in work.placed]
-        self._db.executemany("UPDATE acts SET due = ? WHERE act = ?", others)
-        if work.puts.actions:
-            self._set_meta("numbered", work.puts.actions[-1][1])
-        return known
-
-    def _due(self, clock: float) -> list[str]:
-        return [row[0] for row in self._rows(_DUE, clock, AT_ONCE)]
-
-    def _base(self) -> int:
-        return int(self._meta("base") or 0)
+        known = self._join.known.last
+        return known[agent] if agent in known else self.cycles.last_cycle(agent)
 
     def _highest(self) -> int:
         """The highest place that any fact can have had so far."""
-        return max(self._base() + self.position(), int(self._meta("highest") or 0))
-
-    def _set_meta(self, name: str, value: int | str) -> None:
-        self._db.execute(_PUT_META, (name, value))
+        return max(self._file.base() + self.position(), int(self._file.meta("highest") or 0))
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
         try:
-            with told(self._path), transaction(self._db), self._intact():
+            with told(self._file.path), transaction(self._file.db), self._file.intact():
                 yield
         except BaseException:
-            self._known.forget()
+            self._join.known.forget()
             raise
 
 
@@ -468,27 +257,7 @@ def _refuse_unplaceable(facts: Iterable[tuple[int, Event]]) -> None:
         if event.cycle is None:
             if isinstance(event, ActionTaken):
                 raise ContractError(f"{event.TYPE} {event.id} belongs to no cycle.", seq=seq)
-        elif event.cycle > _LARGEST:
+        elif event.cycle > LARGEST:
             number = event.cycle
-        if number > _LARGEST:
+        if number > LARGEST:
             raise ContractError(f"{event.TYPE} {event.id} has a number beyond 64 bits.", seq=seq)
-
-
-def _score(row: Sequence[Any]) -> Score:
-    component, value, low, high, status, explanation, scorer, version = row
-    return Score(
-        component=component,
-        value=value,
-        range=(low, high),
-        status=status,
-        explanation=explanation,
-        scorer=scorer,
-        version=version,
-    )
-
-
-@lru_cache(maxsize=16)
-def _weights(body: bytes) -> tuple[str, tuple[Part, ...]]:
-    """(version, parts) of a stored weight set; parsed once, as it governs many acts."""
-    event = decode(body)
-    return (event.version, event.parts) if isinstance(event, WeightsSet) else ("", ())

@@ -1,18 +1,44 @@
-"""What an experience store promises, whatever keeps the rows."""
+"""What an experience store promises, whatever keeps the rows: narrow protocols, one for each kind of use.
+
+A back end implements `ExperienceWriter`, and a reader with the parts `CycleReader`, `ChartReader`, `ChainReader`,
+`RetentionReader` and `BackfillReader`. A caller names the narrowest protocol that it needs. The contract suite
+(tests/store/contract) runs against each back end.
+
+What holds of every method:
+
+- It raises StoreError where the store cannot be read or written, or a row is not what was written.
+- An answer is of one moment, also while a writer runs. An iterator reads in pages, each of one moment, and blocks no
+  writer between them.
+- An agent or an action that the store does not know has no rows: the answer is empty, 0 or None, never an error.
+- A cycle is a number from 0 on. A bound beyond 64 bits counts as the largest number.
+- A `seq` is a place over all streams: the stream's sequence, raised by `set_epoch` so that it goes on rising.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from conch.experience.prune import PruneResult, RetentionLimits
-from conch.experience.queries.backfill import RecordedAct, RecordedScore, ScoredSince, ScorerVersion, UnscoredActs
+from conch.experience.models import (
+    ComponentStats,
+    CycleCounts,
+    CycleFilter,
+    ExperiencePoint,
+    ExperienceSummary,
+    PendingActs,
+    PruneResult,
+    RecordedAct,
+    RecordedScore,
+    Removal,
+    RetentionLimits,
+    ScoredSince,
+    ScorerVersion,
+    StreamLoss,
+    UnscoredActs,
+)
 from conch.experience.queries.bodies import ShownCheck
-from conch.experience.queries.charts import CycleCounts, CycleFilter, ExperiencePoint
-from conch.experience.queries.removed import Removal
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
@@ -45,85 +71,15 @@ FACTS: tuple[type[Event], ...] = (
 """The events that the store keeps; `apply` passes over any other."""
 
 
-@dataclass(frozen=True)
-class ComponentStats:
-    """One scorer's component over the last experiences."""
+class CycleReader(Protocol):
+    """Whole experiences, acts, and what they wait for.
 
-    component: str
-    scorer: str
-    version: str
-    """The one that counted last."""
-    weight: float
-    """In the newest of these experiences."""
-    count: int
-    """Experiences that show it."""
-    scored: int
-    mean: float | None
-    """Of the scored values; None without any."""
-    p50: float | None
-    """Nearest rank, like p95, of the values of kept experiences alone; None without any."""
-    p95: float | None
-    errors: int
-    timeouts: int
-    coverage: float
-    """scored ÷ (count − not applicable); 1 where nothing was applicable."""
-
-
-@dataclass(frozen=True)
-class ExperienceSummary:
-    """The last experiences in a few numbers."""
-
-    count: int
-    """How many there are to speak of."""
-    mean_total: float | None
-    """None without any."""
-    coverage: float | None
-    """Mean; None without any."""
-    incomplete: int
-    outcomes: dict[str, int]
-    """Outcome status -> how often, most frequent first."""
-
-
-@dataclass(frozen=True)
-class PendingActs:
-    """What holds up the recording of acts."""
-
-    acts: int
-    """That wait for scores."""
-    parts: tuple[str, ...]
-    """Components that are missing, in the order of the weight set; none, where a weight set itself is."""
-
-
-@dataclass(frozen=True)
-class StreamLoss:
-    """The stream that the store read was replaced by another one: what stood on it and was not joined is gone."""
-
-    cycle: int | None
-    """The agent's last act of before; None: it had not acted."""
-    mark: int | None
-    """Sequence of its last mark of before; None: there was none."""
-
-
-class ExperienceReader(Protocol):
-    """The reading half. Any process may hold one while a writer runs, and when none does.
-
-    Every method raises StoreError where the store cannot be read; each answer is of one moment.
+    An experience is given as of its latest revision, with thought, claims, prompt, needs and reflection as far as
+    these are known now. Where a cycle has several acts (steps), the cycle's act is the one of the highest `seq`.
     """
 
-    def position(self) -> int:
-        """The last stream sequence applied; 0 before the first."""
-        ...
-
-    def epoch(self) -> str | None:
-        """Which stream the position belongs to; None before anybody said."""
-        ...
-
-    def agents(self) -> tuple[str, ...]:
-        """Names of the agents that have acted, sorted."""
-        ...
-
-    def cycles(self, agent: str | None, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
-        """The last `limit` experiences, oldest first, each as of its latest revision, with reflection where known.
+    def last(self, agent: str | None, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
+        """The last `limit` experiences, oldest first.
 
         Of one agent in the order of cycles, `before` a cycle's number (that one left out); of all agents (None) in the
         order of `seq`, `before` a `seq`.
@@ -138,15 +94,56 @@ class ExperienceReader(Protocol):
         """
         ...
 
-    def points(self, agent: str, limit: int, before: int | None = None) -> list[ExperiencePoint]:
-        """The last `limit` experiences of an agent as `cycles` has them, oldest first, without their words: for charts
-        and figures of many. `before`: a cycle's number, that one left out."""
-        ...
-
     def find(self, agent: str, filters: CycleFilter, limit: int, before: int | None = None) -> list[ExperienceRecorded]:
         """The last `limit` experiences that the filters let through, the newest first: a page of a list.
 
         The next page is the one `before` the last cycle of this one. Every filter but `CycleFilter.text` has an index.
+        """
+        ...
+
+    def get(self, agent: str, number: int) -> ExperienceRecorded | None:
+        """The experience of a cycle (of its last step); None while it is not recorded."""
+        ...
+
+    def act(self, agent: str, cycle: int) -> ActionTaken | None:
+        """The act of a cycle (of its last step), recorded as an experience or not; None while it is not stored."""
+        ...
+
+    def prompt(self, action_id: str) -> tuple[PromptMessage, ...]:
+        """The messages that the model was given for an action; empty where they are not known."""
+        ...
+
+    def cycle_of(self, action_id: str) -> int | None:
+        """The cycle of an action; None while its act is not stored."""
+        ...
+
+    def last_cycle(self, agent: str) -> int | None:
+        """The highest cycle whose act is stored, recorded or not; None where the agent has not acted."""
+        ...
+
+    def neighbours(self, agent: str, cycle: int) -> tuple[int | None, int | None]:
+        """The recorded cycles before and behind this number, which need not be recorded itself; None: there is none."""
+        ...
+
+    def pending(self, agent: str | None = None) -> int:
+        """How many acts of an agent (None: of all) wait for their scores: stored, not yet recorded as experiences."""
+        ...
+
+    def awaited(self, until: datetime) -> PendingActs:
+        """How many acts up to that time wait for scores, and for which components, of the 100 that are due first."""
+        ...
+
+
+class ChartReader(Protocol):
+    """Figures and columns of many cycles, without decoding whole facts: for charts, counts and tables.
+
+    The last experiences of an agent are those of its highest cycles, then of the highest `seq`.
+    """
+
+    def points(self, agent: str, limit: int, before: int | None = None) -> list[ExperiencePoint]:
+        """The last `limit` experiences of an agent as `CycleReader.last` has them, oldest first, without their words.
+
+        `before`: a cycle's number, that one left out.
         """
         ...
 
@@ -158,56 +155,8 @@ class ExperienceReader(Protocol):
         """(cycle, digest of the policy that acted, total) of the last `limit` experiences, oldest first."""
         ...
 
-    def neighbours(self, agent: str, cycle: int) -> tuple[int | None, int | None]:
-        """The recorded cycles before and behind this number, which need not be recorded itself; None: there is none."""
-        ...
-
     def tallies(self, agent: str, last: int) -> list[CycleCounts]:
         """The last experiences, counted by outcome, kind, tool, skill and need together, the most frequent first."""
-        ...
-
-    def cycle(self, agent: str, number: int) -> ExperienceRecorded | None:
-        """The experience of a cycle (of its last step); None while it is not recorded."""
-        ...
-
-    def pending(self, agent: str | None = None) -> int:
-        """How many acts wait for their scores: stored, not yet recorded as experiences."""
-        ...
-
-    def awaited(self, until: datetime) -> PendingActs:
-        """Which of the acts until then wait for their scores, and for which: of the 100 that are due first."""
-        ...
-
-    def last_cycle(self, agent: str) -> int | None:
-        """The highest cycle whose act is stored, recorded or not."""
-        ...
-
-    def acts(self, agent: str) -> Iterator[tuple[str, int]]:
-        """(action id, cycle) of every act stored, in the order of cycles. Read in pages: nothing blocks the writer."""
-        ...
-
-    def score_sets(self, agent: str) -> list[tuple[str, str]]:
-        """(action id, scorer) of everything that was scored, in the order of cycles."""
-        ...
-
-    def marks(self, agent: str, start: int = 0) -> Iterator[Mark]:
-        """Every mark from sequence `start`, by its sequence, then in the order of the stream; read in pages.
-
-        A second, different mark that claims a taken sequence or a taken id is kept and comes too: it is for the
-        verifier to see. Raises CheckError at a row that is no mark.
-        """
-        ...
-
-    def marks_of(self, agent: str, action_id: str) -> list[Mark]:
-        """The marks of one action and of its scores, by sequence. Looks through the agent's whole chain."""
-        ...
-
-    def last_mark(self, agent: str) -> int | None:
-        """The highest sequence of a mark stored."""
-        ...
-
-    def losses(self, agent: str) -> list[StreamLoss]:
-        """Each time that the stream was replaced since the agent first acted, in their order."""
         ...
 
     def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:
@@ -227,60 +176,45 @@ class ExperienceReader(Protocol):
         ...
 
     def figures(self, agent: str | None = None, last: int = 100) -> ExperienceSummary:
-        """The last experiences in a few numbers."""
+        """The last experiences of an agent, or of all agents (None), in a few numbers."""
         ...
 
-    def unscored(self, agent: str, scorer: str, version: str, since: ScoredSince) -> UnscoredActs:
-        """What that scorer has said nothing of in that version, as of now; a status is something too."""
+
+class ChainReader(Protocol):
+    """The chain of marks of an agent, and the acts and scores that it has to cover."""
+
+    def acts(self, agent: str) -> Iterator[tuple[str, int]]:
+        """(action id, cycle) of every act stored, by cycle, then by action id."""
         ...
 
-    def past(self, what: UnscoredActs, most: int, *, whole: bool = False) -> Iterator[list[RecordedAct]]:
-        """Those acts in the order of the stream, in pages of at most `most`, as of when each is read: what was
-        scored since is left out.
+    def score_sets(self, agent: str) -> list[tuple[str, str]]:
+        """Each (action id, scorer) once of which a score is stored, by cycle, then by scorer."""
+        ...
 
-        `whole`: all of the agent's acts from its first one, those that are meant among them: for a rule that goes by
-        what came before.
+    def marks(self, agent: str, start: int = 0) -> Iterator[Mark]:
+        """Every mark from sequence `start`, by its sequence, then in the order of the stream.
+
+        A second, different mark that claims a taken sequence or a taken id is kept and comes too: it is for the
+        verifier to see. Raises CheckError at a row that is no mark.
         """
         ...
 
-    def act(self, agent: str, cycle: int) -> ActionTaken | None:
-        """The act of a cycle (of its last step), recorded or not."""
+    def marks_of(self, agent: str, action_id: str) -> list[Mark]:
+        """The marks of one action and of its scores, by sequence. Looks through the agent's whole chain."""
         ...
 
-    def prompt(self, action_id: str) -> tuple[PromptMessage, ...]:
-        """What the mind was given for an action; nothing, where that is not known."""
+    def last_mark(self, agent: str) -> int | None:
+        """The highest sequence of a mark stored; None where the agent has none."""
         ...
 
-    def cycle_of(self, action_id: str) -> int | None:
-        """The cycle of an action whose act is stored."""
+    def losses(self, agent: str) -> list[StreamLoss]:
+        """What the agent had on each stream that was replaced by another, the oldest stream first; streams on which it
+        had neither acted nor marks are left out."""
         ...
 
-    def versions(self, action_id: str, scorer: str, component: str) -> list[str]:
-        """In which versions a scorer has said a component of an action."""
-        ...
 
-    def scorers(self, agent: str | None = None, since: int = 0) -> list[ScorerVersion]:
-        """Everybody who has scored anything, by component, scorer and version. Looks at every score there is; of a
-        named agent at those of its acts from the cycle `since` on. Scores of removed acts count too, unless `since` is
-        above 0."""
-        ...
-
-    def said(
-        self, agent: str | None, component: str, scorer: str, version: str | None, since: ScoredSince
-    ) -> list[RecordedScore]:
-        """What a scorer has said of a component, by agent, then in the order of the acts, then in that it was said in.
-
-        Of all agents where None is named, in all versions where none is.
-        """
-        ...
-
-    def statuses(self, agent: str, scorer: str, since: ScoredSince) -> Counter[tuple[str, str]]:
-        """(version, status) -> acts of which a scorer has said a component so."""
-        ...
-
-    def explanation(self, said: RecordedScore, component: str, scorer: str) -> str:
-        """The words that came with a score."""
-        ...
+class RetentionReader(Protocol):
+    """What retention removed from the store, and how large the store is."""
 
     def removals(self, agent: str) -> list[Removal]:
         """Which cycles and marks of an agent retention has removed, oldest first: a row for each day and reason."""
@@ -294,19 +228,120 @@ class ExperienceReader(Protocol):
         """Bytes of the store that hold something; its file may be larger, what is free in it is used again."""
         ...
 
+
+class BackfillReader(Protocol):
+    """What scoring the past anew needs: which acts a scorer has not scored, and what scorers have scored."""
+
+    def unscored(self, agent: str, scorer: str | None, version: str | None, since: ScoredSince) -> UnscoredActs:
+        """The acts that this scorer has not scored in this version, as of now; a status counts as a score.
+
+        A scorer None has scored nothing: all acts are meant.
+        """
+        ...
+
+    def past(self, what: UnscoredActs, most: int, *, whole: bool = False) -> Iterator[list[RecordedAct]]:
+        """Those acts in the order of the stream, in pages of at most `most`, as of when each is read: what was
+        scored since is left out.
+
+        `whole`: all of the agent's acts from its first one, those that are meant among them: for a rule that goes by
+        what came before.
+        """
+        ...
+
+    def versions(self, action_id: str, scorer: str, component: str) -> list[str]:
+        """The versions in which a scorer has scored a component of an action, in no order."""
+        ...
+
+    def scorers(self, agent: str | None = None, since: int = 0) -> list[ScorerVersion]:
+        """Every scorer's versions and components with the number of scores, by component, scorer and version.
+
+        Of all agents where None is named, else of the acts of one agent from the cycle `since` on. Scores of removed
+        acts count too, unless `since` is above 0. Reads every score that it counts.
+        """
+        ...
+
+    def said(
+        self, agent: str | None, component: str, scorer: str, version: str | None, since: ScoredSince
+    ) -> list[RecordedScore]:
+        """The scores of a component by a scorer: by agent, then by the place of the act, then by that of the score.
+
+        Of all agents where `agent` is None, in all versions where `version` is None.
+        """
+        ...
+
+    def statuses(self, agent: str, scorer: str, since: ScoredSince) -> Counter[tuple[str, str]]:
+        """(version, status) -> number of acts of which the scorer has scored a component with this status."""
+        ...
+
+    def explanation(self, said: RecordedScore, component: str, scorer: str) -> str:
+        """The explanation that came with a score of `said`; empty where it had none."""
+        ...
+
+
+class ExperienceReader(Protocol):
+    """A store opened for reading, in parts that share one connection.
+
+    Any process may hold one while a writer runs, and when none does. Any thread may use it, one at a time.
+    """
+
+    @property
+    def cycles(self) -> CycleReader:
+        """Whole experiences and acts."""
+        ...
+
+    @property
+    def charts(self) -> ChartReader:
+        """Figures and columns of many cycles."""
+        ...
+
+    @property
+    def chain(self) -> ChainReader:
+        """Marks, and what they have to cover."""
+        ...
+
+    @property
+    def retention(self) -> RetentionReader:
+        """What was removed, and the size."""
+        ...
+
+    @property
+    def backfill(self) -> BackfillReader:
+        """Acts to score, and scores by scorer."""
+        ...
+
+    def position(self) -> int:
+        """The last stream sequence applied; 0 before the first."""
+        ...
+
+    def epoch(self) -> str | None:
+        """Which stream the position belongs to; None before the first was named."""
+        ...
+
+    def agents(self) -> tuple[str, ...]:
+        """Names of the agents that have acted, sorted."""
+        ...
+
     def close(self) -> None:
         """Let go of the store. Twice is once."""
         ...
 
 
-class ExperienceStore(ExperienceReader, Protocol):
-    """The writing half. One writer, one thread at a time; any thread.
+class ExperienceWriter(Protocol):
+    """The writing half. One writer of a store, one thread at a time; any thread.
 
     Every write is one transaction: on an error nothing of it is there and the store can be used on.
     """
 
     duplicates: int
     """Facts applied since the store was opened that were there already. They change nothing."""
+
+    def position(self) -> int:
+        """The last stream sequence applied; 0 before the first."""
+        ...
+
+    def epoch(self) -> str | None:
+        """Which stream the position belongs to; None before the first was named."""
+        ...
 
     def set_position(self, seq: int) -> None:
         """Read the stream again from after `seq`: what was applied before is harmless to apply again."""
@@ -334,7 +369,7 @@ class ExperienceStore(ExperienceReader, Protocol):
         when every part has come, or the longest deadline of what is missing has passed; its revision rises exactly when
         a verdict (scores, total, coverage, completeness) changes. It is complete once every part has come, late or not.
 
-        Facts of an act that was removed change nothing and are counted (`came_late`).
+        Facts of an act that was removed change nothing and are counted (`RetentionReader.came_late`).
 
         Raises ContractError, with the offending `seq`, for a fact that cannot be placed (no action id, no cycle, a
         number beyond 64 bits, an act from far beyond its agent's last one): nothing of the batch is stored then.
@@ -376,3 +411,11 @@ class ExperienceStore(ExperienceReader, Protocol):
     def mark_published(self, ids: Sequence[str]) -> None:
         """These events (ids of `experience.recorded`) are on the stream. Unknown ids change nothing."""
         ...
+
+    def close(self) -> None:
+        """Let go of the store. Twice is once."""
+        ...
+
+
+class ExperienceStore(ExperienceReader, ExperienceWriter, Protocol):
+    """A store opened by its writer, which reads too what it has written."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from conch.experience.assemble import ExperienceContext, ExperienceVerdict, assemble, fitting, revision_id
-from conch.experience.columns import act_columns, least_satisfied
 from conch.experience.join_case import JoinCase, takes
 from conch.experience.write_batch import Row, WriteBatch
-from conch.folds.models import evolve, json_of
+from conch.folds import evolve, json_of
 from conch_schemas import (
     ActionDecided,
     ActionTaken,
@@ -31,6 +30,9 @@ from conch_schemas import (
 
 NO_ACT: Final = 0
 """Stands for the act in the row of what belongs to none."""
+
+NAME: Final = 100
+"""Characters of a tool's name and of a skill that a column keeps: a model may invent any name."""
 
 
 @dataclass
@@ -150,8 +152,8 @@ class JoinTransaction:
         recorded: datetime,
     ) -> None:
         figures = (verdict.total, verdict.coverage, verdict.complete, case.verdict)
-        known = (case.revision, recorded.isoformat(), least_satisfied(context.needs_before), *figures)
-        self.puts.experiences.append((case.number, case.seq, act.agent, act.cycle, *act_columns(act), *known))
+        known = (case.revision, recorded.isoformat(), _least_satisfied(context.needs_before), *figures)
+        self.puts.experiences.append((case.number, case.seq, act.agent, act.cycle, *_act_columns(act), *known))
 
     def place_acts(self) -> None:
         """The rows of the acts, as of the end: most have come and waited for nothing in between."""
@@ -163,7 +165,7 @@ class JoinTransaction:
     def moved(self) -> list[Row]:
         """The new places of acts whose experience may stand at the old one."""
         return [
-            (case.seq, case.act.agent, case.act.cycle, *act_columns(case.act), case.number)
+            (case.seq, case.act.agent, case.act.cycle, *_act_columns(case.act), case.number)
             for case in self.placed
             if case.act is not None and case.revision
         ]
@@ -197,3 +199,16 @@ def _context(event: Event) -> tuple[str, Any, Any]:
         case CycleReflected():
             return "reflection", (event.reflection, event.ms), json.dumps([event.reflection, event.ms])
     raise TypeError(f"{event.TYPE} is no context")
+
+
+def _act_columns(act: ActionTaken) -> tuple[Any, ...]:
+    """What the row of an experience says of its act: outcome, kind, tool, skill, valid, acted."""
+    action = act.action
+    tool = None if action.tool is None else action.tool[:NAME]
+    acted = (act.time if act.time.tzinfo else act.time.replace(tzinfo=UTC)).timestamp()
+    return act.outcome.status, action.kind, tool, action.skill[:NAME], action.valid, acted
+
+
+def _least_satisfied(needs: Mapping[str, float] | None) -> str | None:
+    """The most urgent of these needs; of equals the first by name."""
+    return min(sorted(needs), key=needs.__getitem__) if needs else None

@@ -69,6 +69,7 @@ _EXPERIENCE: Final = _InsertStatement(
 _SAY: Final = _InsertStatement(
     "INSERT INTO outbox (id, body) VALUES", 2, "ON CONFLICT DO UPDATE SET body = excluded.body"
 )
+_NUMBERS: Final = "SELECT action_id, act FROM actions WHERE action_id IN"
 
 
 @dataclass
@@ -124,6 +125,11 @@ def among(db: sqlite3.Connection, statement: str, names: Iterable[str | int]) ->
     """The rows of `statement`, which ends in «IN», for all of these names."""
     for some in portions(list(names)):
         yield from db.execute(f"{statement} ({marks(len(some))})", some)
+
+
+def numbers_of(db: sqlite3.Connection, actions: Iterable[str]) -> Iterator[Row]:
+    """(action id, number) of those of these actions that have one."""
+    return among(db, _NUMBERS, actions)
 
 
 @cache

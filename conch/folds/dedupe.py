@@ -1,4 +1,4 @@
-"""What an act brought, recognised again: one pure place for novelty, repetition and new information."""
+"""Fingerprints of acts and outputs, and bounded rings of them, for novelty, repetition and new information. Pure."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from conch.text import fingerprint
 from conch_schemas import ActionTaken
 
 SEEN_LIMIT = 1000
-"""Distinct outputs that an agent remembers; the one met longest ago is forgotten first."""
+"""Most distinct outputs remembered per agent; the one met longest ago is dropped first."""
 
 _DIGITS = 8
-"""Of a fingerprint, while it only tells seen from unseen: 1,000 of them mistake one new output in four million."""
+"""Digits of a fingerprint used for membership: with 1,000 of them, one new output in four million is mistaken."""
 
 
 def _one_text(found: Any) -> Any:
-    """States once held a list."""
+    """Join the digests of an older state, which were stored as a list."""
     return "".join(map(str, found)) if isinstance(found, list | tuple) else found
 
 
 Digests = Annotated[str, BeforeValidator(_one_text)]
-"""Digests of one length, one behind the other, oldest first: as one text they are searched and copied at once."""
+"""Concatenated digests of one length, oldest first: as one text they are fast to search and copy."""
 
 
 def holds(digests: Digests, digest: str) -> bool:
-    """Whether `digest` is one of them."""
+    """Whether `digest` is among them."""
     return _place(digests, digest) >= 0
 
 
 def with_new(digests: Digests, digest: str, limit: int) -> Digests:
-    """The digests with one more as the last; at most `limit`, without the oldest."""
+    """The digests with one appended; at most `limit`, dropping the oldest."""
     return (digests + digest)[-limit * len(digest) :]
 
 
@@ -60,9 +60,9 @@ def act_fingerprint(action: ActionTaken) -> str:
 
 
 def new_information(seen: Digests, action: ActionTaken) -> tuple[Digests, bool]:
-    """Whether the act brought an output not in `seen`, and `seen` after it: at most SEEN_LIMIT, last met last.
+    """Whether the act produced an output not in `seen`, and `seen` after it: at most SEEN_LIMIT, the newest last.
 
-    Only a valid tool call that succeeded brings any, and a blank output is none.
+    Only a valid tool call that succeeded can; a blank output does not count.
     """
     output = action.outcome.output.text
     if not (action.action.kind == "TOOL" and action.action.valid and action.outcome.status == "success"):
@@ -75,7 +75,7 @@ def new_information(seen: Digests, action: ActionTaken) -> tuple[Digests, bool]:
 
 
 def _place(digests: Digests, digest: str) -> int:
-    """Where it begins; −1: nowhere. The end of one digest and the start of the next are no digest."""
+    """Its index, −1 if absent. A match across the boundary of two digests does not count."""
     at = digests.find(digest)
     while at > 0 and at % len(digest):
         at = digests.find(digest, at + 1)

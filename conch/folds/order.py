@@ -1,18 +1,18 @@
-"""The order of an agent's acts: each counts once, and none from far beyond the last."""
+"""Order of an agent's acts: each is applied once, and an act too far ahead is refused."""
 
 from __future__ import annotations
 
 from conch_schemas import ActionTaken, ContractViolationError
 
 MOST_LEAP = 1_000_000
-"""Cycles that an act may lie beyond the last one. Numbers have no gap, but a stream that came back from an older copy
-leaves one; to believe a greater one would be to pass over every act until the agent has come there."""
+"""Most cycles that an act may be ahead of the last one. Numbers have no gaps, but a stream restored from an older copy
+leaves one; accepting a larger gap would skip every act until the agent reaches that number."""
 
 
 def is_new(last: tuple[int, int] | None, act: ActionTaken) -> bool:
-    """Whether `act` stands behind `last`, the place of the act that was handled last; None: of none.
+    """Whether `act` comes after `last`, (cycle, step) of the act applied last; None: there was none.
 
-    Raises ContractViolationError for an act from more than MOST_LEAP cycles beyond.
+    Raises ContractViolationError for an act more than MOST_LEAP cycles ahead.
     """
     if last is None:
         return True

@@ -1,6 +1,6 @@
-"""Judges (REWARDS 7): a model scores what an agent did by a rubric, and cannot be told its score by what it reads.
+"""Judges (REWARDS 7): an LLM scores acts by a rubric; the judged text is fenced, so that it cannot dictate its score.
 
-JudgeConfig(rubric, model, ask, tries=1)      whom to ask: `ask` is any async function from a question to raw text
+JudgeConfig(rubric, model, ask, tries=1)      `ask` is any async function from a question to raw text
 score_with_llm_judge(trajectory, config, cache) -> (score in 0..1, cache)
 score_group(state, replies, config)           n replies to one state compared in one question
 judging(name, settings, home)                 the judge of the settings, with its file and budget: `judge_act`

@@ -1,4 +1,4 @@
-"""An act as a judge is shown it."""
+"""An act as the trajectory that a judge reads."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from conch_schemas import ActionTaken
 
 
 def trajectory_of(action: ActionTaken, prompt: Sequence[Message] = ()) -> Trajectory:
-    """What the mind was given, its reply, and how the act came out. The same act and prompt, the same trajectory.
+    """The mind's prompt, its reply, and the outcome. The same act and prompt give the same trajectory.
 
-    `prompt`: the messages of its `action.decided`; without them the state is told by what the act says of it. Nothing
-    of it is a time, so that the same done in the same state is the same trajectory.
+    `prompt`: the messages of its `action.decided`; without them the state is described from the act's own fields. It
+    holds no time, so that the same act in the same state is the same trajectory.
     """
     given = tuple(prompt) or (Message("user", _state(action)),)
     return Trajectory((*given, Message("assistant", action.raw), Message("tool", _outcome(action))))
@@ -31,7 +31,7 @@ def _state(action: ActionTaken) -> str:
 
 
 def _outcome(action: ActionTaken) -> str:
-    """As JSON, so that no output can pose as the status beside it."""
+    """The outcome as JSON, so that no output can pass as the status beside it."""
     act, outcome = action.action, action.outcome
     goals = [
         {"goal": check.statement, "outcome": check.outcome, "measure": check.measure, "detail": check.detail}

@@ -1,4 +1,4 @@
-"""How a judge's answer is read: strictly, as whatever it cannot be taken for is no score."""
+"""Strict parsing of a judge's answer: an answer that is not exactly in the format gives no score."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from conch.rules import Message
 from conch.text import safe_text
 
 MOST_CHARACTERS: Final = 64 * 1024
-"""Of an answer; a longer one is none."""
+"""Most characters of an answer; a longer one is refused."""
 EXPLANATION: Final = 500
-"""Characters of an explanation that are kept."""
+"""Most characters of an explanation; a longer one is cut."""
 _COPIED: Final = 16
-"""Characters of an explanation, white space aside, from which it is no chance that the judged text holds it whole."""
+"""Characters of an explanation, without white space, from which finding it in the judged text is no coincidence."""
 _BLOCK: Final = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*", re.DOTALL)
-"""The one wrapping that is taken off: models put it around JSON unasked."""
+"""The one wrapping that is removed: models put it around JSON unasked."""
 
 
 class Judgement(NamedTuple):
-    """A judge's word on one trajectory."""
+    """A judge's score of one trajectory, with its explanation."""
 
     score: float
     """0..1."""
@@ -34,8 +34,8 @@ class Judgement(NamedTuple):
 def read_judgement(answer: str, judged: Sequence[Message]) -> Judgement:
     """The judgement in an answer: one JSON object with `score` and `explanation`, alone or in one Markdown block.
 
-    Raises JudgeError, passing, with the reason: no JSON, more than one object, other fields, a score that is no number
-    from 0 to 1, no explanation, and an answer or explanation that stands word for word in what was judged.
+    Raises JudgeError, `passing`, with the reason: no JSON, more than one object, other fields, a score that is not a
+    number from 0 to 1, no explanation, or an answer or explanation that occurs verbatim in the judged text.
     """
     found = read_object(answer, ("explanation", "score"))
     score, explanation = number_in(found["score"], "score"), found["explanation"]
@@ -80,7 +80,7 @@ def number_in(value: object, what: str) -> float:
 
 
 def refuse_copy(answer: str, explanation: str, judged: Sequence[str]) -> None:
-    """Raises JudgeError where the text that was judged dictated the answer: it, or all it explains, stands there."""
+    """Raises JudgeError where the judged text dictated the answer: the answer or the whole explanation occurs in it."""
     said, explained = _letters(answer), _letters(explanation)
     for text in map(_letters, judged):
         if said in text:
@@ -90,24 +90,24 @@ def refuse_copy(answer: str, explanation: str, judged: Sequence[str]) -> None:
 
 
 def shortened(explanation: str) -> str:
-    """An explanation as it is kept."""
+    """An explanation shortened for storage."""
     return safe_text(explanation, one_line=True).strip()[:EXPLANATION]
 
 
 def unread(why: str, answer: str) -> JudgeError:
-    """That an answer says no score."""
+    """The error for an answer without a score."""
     shown = f": {safe_text(answer, one_line=True)[:120]}" if answer.strip() else ""
     why = safe_text(why, one_line=True)[:200]
     return JudgeError(f"the judge's answer cannot be read, {why}{shown}", passing=True)
 
 
 def _letters(text: str) -> str:
-    """Without white space, and small: a copy with other line ends is one too."""
+    """The text in lower case without white space: a copy with other line ends counts as a copy."""
     return "".join(text.split()).casefold()
 
 
 class _DuplicateFieldError(ValueError):
-    """A field stands twice: which one counts nobody knows."""
+    """A field occurs twice: it is ambiguous which one counts."""
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

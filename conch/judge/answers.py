@@ -1,4 +1,4 @@
-"""What a judge has said and how much it was asked: one SQLite file, one writer, bounded, safe against a kill."""
+"""Cache of a judge's answers and count of its requests: one SQLite file, one writer, bounded, safe against a kill."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ log = get_logger(__name__)
 T = TypeVar("T")
 
 APPLICATION_ID: Final = 0x434E434A
-"""`CNCJ` in the file's header: a judge's answers of ours."""
+"""`CNCJ` in the file's header: marks a judge's cache made by Conch."""
 FORMAT: Final = 1
 HOUR: Final = 3600.0
-"""Seconds that a question counts."""
+"""Seconds for which a request counts towards the limit."""
 PROMPTS: Final = 4096
-"""Prompts that wait for their act; of more, the oldest are forgotten."""
+"""Most prompts kept until their act is judged; beyond, the oldest are dropped."""
 BUSY_SECONDS: Final = 10.0
-"""How long another process that writes the file is waited for."""
+"""Seconds to wait for another process that writes the file."""
 
 _TABLES: Final = (
     "CREATE TABLE answer (key TEXT PRIMARY KEY, score REAL NOT NULL, explanation TEXT NOT NULL, used INTEGER NOT NULL)"
@@ -47,11 +47,11 @@ _TABLES: Final = (
 
 
 class JudgeCache:
-    """The file of one judge. Every call works in a thread of its own, one at a time: a slow disk holds up nobody.
+    """The cache file of one judge. Its calls never block the event loop: they run in a thread, one at a time.
 
-    What is written is there for the next process, whatever ends this one; a power cut may take the last seconds, and
-    then those questions are asked again. Several processes may share the file. A file that is damaged, or not ours, is
-    set aside under another name and begun anew.
+    What is written survives the end of this process; a power cut may lose the last seconds, and then those questions
+    are asked again. Several processes may share the file. A file that is damaged, or is not such a cache, is renamed
+    and replaced.
     """
 
     def __init__(
@@ -62,18 +62,19 @@ class JudgeCache:
         clock: Callable[[], float] = time.time,
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`entries`: answers kept at most, 0: none; `clock`: seconds of the wall, as a restart goes on counting;
-        `warn` is given a sentence, in any thread."""
+        """`entries`: most answers kept, 0: none; `clock`: wall-clock seconds, as the count continues after a restart;
+        `warn` is called with a sentence, in any thread."""
         self._file, self._entries, self._clock, self._warn = file, entries, clock, warn
         self._thread: ThreadPoolExecutor | None = None
         self._opened: sqlite3.Connection | None = None
 
     async def get(self, key: str) -> Judgement | None:
-        """What was answered, marked as used just now."""
+        """The cached judgement, marked as used now."""
         return await self._do(lambda db: _get(db, key), whole=False)
 
     async def put(self, key: str, judgement: Judgement) -> None:
-        """Keep an answer; the one used longest ago goes for it. Twice is once. A full disk costs the memory of it."""
+        """Cache a judgement; the least recently used one is dropped for it. A second call changes nothing. A full disk
+        only costs the entry."""
         if not self._entries:
             return
         try:
@@ -82,32 +83,32 @@ class JudgeCache:
             log.warning("judge.answer_not_kept", why=str(error))
 
     async def count(self, most: int) -> None:
-        """Count a question that is about to be asked. Raises JudgeError where `most` were asked in the last hour."""
+        """Count a request that is about to be sent. Raises JudgeError where `most` were sent in the last hour."""
         free = await self._do(lambda db: _count(db, self._clock(), most))
         if free is not None:
             at = f", until {time.strftime('%H:%M', time.localtime(free))}" if most else ""
             raise JudgeError(f"its budget of {most} questions an hour is used up{at}: see calls_per_hour")
 
     async def put_prompts(self, prompts: Sequence[tuple[str, Sequence[PromptMessage]]]) -> None:
-        """Keep what the mind was given, by action id, until the act is judged. Raises JudgeError."""
+        """Store the mind's prompts, by action id, until the act is judged. Raises JudgeError."""
         rows = [(action, json.dumps([[one.role, one.content] for one in said])) for action, said in prompts]
         await self._do(lambda db: _put_prompts(db, rows))
 
     async def prompt(self, action: str) -> list[tuple[str, str]]:
-        """(role, content) of what the mind was given for this act; empty: not known. Raises JudgeError."""
+        """(role, content) of the mind's prompt for this act; empty: not known. Raises JudgeError."""
         return await self._do(lambda db: _prompt(db, action), whole=False)
 
     async def close(self) -> None:
-        """Close the file; the next call opens it again. Twice is once."""
+        """Close the file; the next call opens it again. A second call does nothing."""
         thread, self._thread = self._thread, None
         if thread is not None:
             await asyncio.get_running_loop().run_in_executor(thread, self._close)
             thread.shutdown()
 
-    # -- in the thread -----------------------------------------------------------------------------------------------
+    # -- in the worker thread ----------------------------------------------------------------------------------------
 
     async def _do(self, work: Callable[[sqlite3.Connection], T], *, whole: bool = True) -> T:
-        """`whole`: in one transaction, all or nothing; else each statement by itself."""
+        """`whole`: in one transaction; otherwise each statement by itself."""
         self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="conch.judge")
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._done, work, whole)
 
@@ -116,7 +117,7 @@ class JudgeCache:
             try:
                 return self._within(work, whole)
             except sqlite3.DatabaseError as error:
-                if type(error) is not sqlite3.DatabaseError:  # its kinds say of a sound file what it cannot do
+                if type(error) is not sqlite3.DatabaseError:  # its subclasses are errors of use, in a sound file
                     raise
                 self._set_aside(str(error))
                 return self._within(work, whole)
@@ -161,13 +162,13 @@ class JudgeCache:
 
 
 def _open(file: Path) -> sqlite3.Connection:
-    """Raises sqlite3.DatabaseError (no OperationalError) for a file that is damaged or not ours."""
+    """Raises sqlite3.DatabaseError (not OperationalError) for a file that is damaged or not such a cache."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     where = f"file:{quote(str(file.absolute()))}?mode=rwc"
     db = sqlite3.connect(where, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
     try:
         db.execute("PRAGMA journal_mode = WAL")
-        # Not FULL: a process that is killed loses nothing, and no disk is waited for before each answer.
+        # Not FULL: a killed process loses nothing, and no answer waits for an fsync.
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("BEGIN IMMEDIATE")
         _make(db)
@@ -211,8 +212,8 @@ def _put(db: sqlite3.Connection, key: str, judgement: Judgement, entries: int) -
 
 
 def _count(db: sqlite3.Connection, now: float, most: int) -> float | None:
-    """None, and the question is counted; or when the next one is free."""
-    # A clock that was set back: what lies in its future was asked just now.
+    """None, and the request is counted; or the time at which the next one is allowed."""
+    # After the clock was set back, requests in its future count as sent now.
     db.execute("UPDATE question SET at = ? WHERE at > ?", (now, now))
     db.execute("DELETE FROM question WHERE at <= ?", (now - HOUR,))
     full = (

@@ -1,4 +1,4 @@
-"""The OpenAI-compatible endpoint that a judge's questions go to."""
+"""The OpenAI-compatible endpoint of a judge: concurrency, timeouts and request forms."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from typing import Any, Final
 from conch.config import JudgeSettings, MindSettings
 from conch.errors import JudgeError, ModelError
 from conch.judge.question import JudgeQuestion
-from conch.minds.endpoint import ChatEndpoint, ConnectionPool, StreamedReply, TransientError
+from conch.minds import ChatEndpoint, ConnectionPool, StreamedReply, TransientError
 from conch.text import well_formed
 
 MAX_TOKENS: Final = 4096
-"""Of one answer: a model that reasons uses them up before its first word."""
+"""Token limit of one answer: a reasoning model uses tokens before its first word."""
 REFUSED: Final = frozenset({400, 422})
-"""Statuses of endpoints that do not know a part of the request."""
+"""Statuses of endpoints that do not support a part of the request."""
 PLAINER: Final[tuple[frozenset[str], ...]] = (
     frozenset(),
     frozenset({"response_format"}),
     frozenset({"response_format", "temperature", "max_tokens"}),
 )
-"""What is left out of a request, one after the other, where an endpoint refuses it."""
+"""Optional parts that are left out of a request, one after the other, where an endpoint refuses it."""
 
 
 class JudgeEndpoint:
-    """Asks questions, so many at once. The first form of a request that the endpoint takes is kept to."""
+    """Sends questions, a bounded number at once. The first request form that the endpoint accepts is kept."""
 
     def __init__(
         self, name: str, settings: JudgeSettings, mind: MindSettings, count: Callable[[], Awaitable[None]]
     ) -> None:
-        """`count` is awaited before each request; its JudgeError is the question's.
+        """`count` is awaited before each request; a JudgeError that it raises ends the question.
 
-        What the judge's settings leave open is the mind's; its key goes to its own address alone. Raises ConfigError
+        Settings that the judge leaves open are the mind's; the mind's key is used for the mind's address alone. Raises
+        ConfigError
         for an address or a key that cannot be used.
         """
         base_url, self.model = settings.asks(mind)
@@ -45,9 +46,9 @@ class JudgeEndpoint:
         self._timeout, self._plainer = settings.timeout, 0
 
     async def ask(self, question: JudgeQuestion) -> str:
-        """The raw answer. Raises JudgeError, `passing` where another try may bring one.
+        """The raw answer. Raises JudgeError, `passing` where a retry may succeed.
 
-        The timeout runs from when the endpoint is asked, not from when the question begins to wait for its turn.
+        The timeout runs from the request, not from when the question begins to wait for a slot.
         """
         async with self._turns:
             try:
@@ -66,7 +67,7 @@ class JudgeEndpoint:
         return well_formed("".join(reply.parts))
 
     async def close(self) -> None:
-        """Close the connections; the next question opens them again. Twice is once."""
+        """Close the connections; the next question opens them again. A second call does nothing."""
         await self._line.close()
 
     async def _in_some_form(self, question: JudgeQuestion) -> StreamedReply:

@@ -1,4 +1,4 @@
-"""Text that a judge is shown and cannot be told anything by: encoded line by line, and fenced."""
+"""Fences the judged text against prompt injection: encoded line by line, between marks that it cannot contain."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from conch.rules import Message
 from conch.text import cut, well_formed
 
 WHOLE_BYTES: Final = 48 * 1024
-"""Most bytes of all that is judged, before encoding: of each message its equal share at most, head and tail."""
+"""Most bytes of the judged text, before encoding: each message gets at most an equal share, head and tail."""
 ROLE: Final = 32
-"""Characters of a role."""
+"""Most characters of a role."""
 MOST_MESSAGES: Final = 64
-"""More of them: the first HEAD and the last, and how many were left out."""
+"""Most messages: beyond, the first HEAD and the last are kept, with the number left out."""
 HEAD: Final = 8
 _INVISIBLE: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U0010ffff]"
 )
-"""Joiners, fillers, variation selectors, tags, private use: printable to Python, shown to nobody, read by models
+"""Joiners, fillers, variation selectors, tags, private use: printable to Python, invisible to people, read by models
 (Unicode's Default_Ignorable_Code_Point, less what Python does not print either)."""
 
 
 class FencedText(NamedTuple):
-    """A fenced text."""
+    """A text between the fence's lines, and the fence's mark."""
 
     mark: str
-    """The fence's mark, 16 hex digits that stand nowhere in the text."""
+    """The fence's mark: 16 hex digits that occur nowhere in the text."""
     text: str
     """From the opening line to the closing one."""
 
@@ -37,10 +37,10 @@ class FencedText(NamedTuple):
 def fenced(messages: Sequence[Message]) -> FencedText:
     """The messages as JSON Lines between two marked lines; the same messages give the same bytes.
 
-    The mark comes out of a digest of all that it encloses, so nothing enclosed can hold it: whoever changes the text
-    to hold it changes it. Each message is one line, `{"role", "content"}`: a content can end neither its line nor its
-    string, and every character that is not shown as itself (control, direction, tags) is written as its escape, so
-    that the whole is at most three times WHOLE_BYTES long.
+    The mark is derived from a digest of all that it encloses, so the enclosed text cannot contain it: changing the text
+    to contain it changes the mark. Each message is one line, `{"role", "content"}`: a content can end neither its line
+    nor its string, and every invisible character (control, direction, tags) is escaped, so that the result is at most
+    three times WHOLE_BYTES long.
     """
     shown, number = "\n".join(_lines(messages)), 0
     while (mark := hashlib.sha256(f"{number}\0{shown}".encode()).hexdigest()[:16]) in shown:
@@ -60,7 +60,7 @@ def _lines(messages: Sequence[Message]) -> Iterator[str]:
 
 
 def _escaped(line: str) -> str:
-    """A line of JSON in which every character is shown as itself."""
+    """A line of JSON with all invisible characters escaped."""
     if line.isprintable() and not _INVISIBLE.search(line):
         return line
     return "".join(map(_shown, line))

@@ -1,4 +1,4 @@
-"""A judge at work: asks its endpoint within its budget, remembers what was answered, scores acts."""
+"""A running judge: asks its endpoint within its budget, caches answers, scores acts."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from conch.text import safe_text
 from conch_schemas import ActionTaken, PromptMessage, Score
 
 RANGE = (0.0, 1.0)
-"""Of every judge's score."""
+"""The range of every judge's score."""
 
 
 def answers_file(name: str, home: Path) -> Path:
-    """Where the judge `name` keeps what was answered."""
+    """The cache file of the judge `name`."""
     return home / "judges" / f"{name}.db"
 
 
 class Judge:
-    """The judge of one component. It opens file and connections when it needs them; close it in the end."""
+    """The judge of one component. It opens its file and connections on first use; the caller closes it."""
 
     def __init__(
         self,
@@ -42,10 +42,10 @@ class Judge:
         warn: Callable[[str], None] = lambda _: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """The judge `name` of `rewards.judges`; `warn` is given a sentence, in any thread: also once when its endpoint
-        cannot be reached, and when that answers again; `sleep` waits between tries.
+        """The judge `name` of `rewards.judges`; `warn` is called with a sentence, in any thread: also once when its
+        endpoint becomes unreachable, and when it answers again; `sleep` waits between retries.
 
-        Raises ConfigError for a name that is none of them, and for a rubric, address or key that cannot be used.
+        Raises ConfigError for an unknown name, and for a rubric, address or key that cannot be used.
         """
         if (own := settings.rewards.judges.get(name)) is None:
             raise ConfigError(f"rewards.judges has no {name}: it has {', '.join(settings.rewards.judges) or 'none'}")
@@ -55,14 +55,14 @@ class Judge:
         rubric = read_rubric(name, own.rubric)
         self.config = JudgeConfig(rubric, self._endpoint.model, self._endpoint.ask, own.tries, sleep=sleep)
         self.version = judge_version(self.config.rubric, self.config.model)
-        """Of its scores: another rubric or model is another version."""
+        """Version of its scores: it changes with the rubric and the model."""
         self._warn, self._away = warn, False
         self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def judgement(self, trajectory: Trajectory) -> Judgement:
-        """What the model said of this trajectory, or says now; what it says is kept before this returns.
+        """The model's judgement of this trajectory, cached or new; a new one is stored before this returns.
 
-        The same trajectory twice is asked once, also side by side. Raises JudgeError; a failure is not kept.
+        The same trajectory is asked once, also concurrently. Raises JudgeError; a failure is not cached.
         """
         key = judge_key(trajectory, self.config)
         async with self._asking.setdefault(key, asyncio.Lock()):
@@ -73,7 +73,7 @@ class Judge:
             return found
 
     async def _asked(self, trajectory: Trajectory) -> Judgement:
-        """Ask anew, and tell where the endpoint was there before and now is not, or the other way round."""
+        """Ask the model, and report when the endpoint becomes unreachable or answers again."""
         try:
             found = await judged(trajectory, self.config)
         except JudgeError as error:
@@ -87,9 +87,9 @@ class Judge:
         return found
 
     async def judge_act(self, action: ActionTaken, prompt: Sequence[PromptMessage] = ()) -> Score:
-        """The score of an act, live or recorded; whatever fails, a Score comes back: of status error, with the reason.
+        """The score of an act, live or recorded; every failure becomes a Score with status error and the reason.
 
-        `prompt`: what the mind was given, if the caller knows; else what `remember` was told of this act.
+        `prompt`: the mind's prompt, if the caller has it; otherwise what `remember` stored for this act.
         """
         try:
             said = [Message(one.role, one.content) for one in prompt] or await self._remembered(action)
@@ -99,11 +99,11 @@ class Judge:
         return self._score("scored", found.score, found.explanation)
 
     async def remember(self, prompts: Sequence[tuple[str, Sequence[PromptMessage]]]) -> None:
-        """What minds were given, by action id, for when the acts come: also after a restart. Raises JudgeError."""
+        """Store the mind's prompts, by action id, until their acts come, also across a restart. Raises JudgeError."""
         await self._answers.put_prompts(prompts)
 
     async def close(self) -> None:
-        """Let go of file and connections. Twice is once; what is asked of it afterwards opens them again."""
+        """Close file and connections. A second call does nothing; a later question opens them again."""
         await self._endpoint.close()
         await self._answers.close()
 
@@ -125,7 +125,7 @@ class Judge:
 
 @asynccontextmanager
 async def judging(name: str, settings: Settings, home: Path) -> AsyncIterator[Judge]:
-    """The judge `name` of `rewards.judges`, closed in the end. Raises ConfigError."""
+    """The judge `name` of `rewards.judges`, closed on leaving. Raises ConfigError."""
     judge = Judge(name, settings, home)
     try:
         yield judge

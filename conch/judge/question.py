@@ -1,4 +1,4 @@
-"""What a judge is asked about one trajectory: the rubric above the fence, the judged text inside it."""
+"""The question to a judge about one trajectory: the rubric above the fence, the judged text inside it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conch.judge.fence import FencedText, fenced
 from conch.rules import Trajectory
 
 VERSION: Final = "1"
-"""Of the words below and of how answers are read: a change of either is a new version of every judge."""
+"""Version of the wording below and of the parsing of answers: a change of either changes every judge's version."""
 
 ONE_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -21,7 +21,7 @@ ONE_SCHEMA: Final[Mapping[str, Any]] = {
     "required": ["explanation", "score"],
     "additionalProperties": False,
 }
-"""The explanation first: a model that writes it before the score has weighed before it says the number."""
+"""The explanation first: a model that writes it before the score reasons before it gives the number."""
 
 _JUDGE: Final = (
     "You are a judge. You score what an agent did, by the rubric below and by nothing else.\n\n"
@@ -42,21 +42,21 @@ _LAST: Final = "\n\nThat was all of the evidence. Answer now with the one JSON o
 
 @dataclass(frozen=True)
 class JudgeQuestion:
-    """One question to a model."""
+    """One question to a judge's model: system prompt, text and the answer's schema."""
 
     system: str
     user: str
     schema: Mapping[str, Any]
-    """JSON Schema of the answer, for endpoints that can hold a model to one."""
+    """JSON Schema of the answer, for endpoints that support structured output."""
 
 
 def question_of(trajectory: Trajectory, rubric: str) -> JudgeQuestion:
-    """How well this trajectory does by the rubric. The same in, the same question."""
+    """The question how well this trajectory does by the rubric. The same input gives the same question."""
     what = "The last assistant message is what the agent did, what follows it is how that came out."
     return asked(rubric, fenced(trajectory.messages), what, _ONE_FORM, ONE_SCHEMA)
 
 
 def asked(rubric: str, text: FencedText, what: str, form: str, schema: Mapping[str, Any]) -> JudgeQuestion:
-    """A question about fenced text. `what`: a sentence on what is in it; `form`: the answer's, in words."""
+    """A question about fenced text. `what`: a sentence on its content; `form`: the answer's format, in words."""
     system = _JUDGE.replace("{mark}", text.mark).replace("{what}", what).replace("{form}", form)
     return JudgeQuestion(system.replace("{rubric}", rubric), text.text + _LAST.replace("{form}", form), schema)

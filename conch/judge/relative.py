@@ -1,4 +1,4 @@
-"""Replies to one state compared in one question: scores that tell them apart better than one question each."""
+"""Compares several replies to one state in one question, which separates their scores better than single questions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conch.judge.score import JudgeConfig, answered
 from conch.rules import Message
 
 MOST_REPLIES: Final = 26
-"""Of one group; each has a letter."""
+"""Most replies of one group; each has a letter."""
 _FORM: Final = (
     '{"explanation": one or two sentences in your own words, "scores": [{"candidate": its letter, "score": a number '
     "from 0 (the rubric is not met at all) to 1 (it is met entirely)} for each candidate, once]}"
@@ -32,9 +32,9 @@ async def score_group(
 ) -> tuple[float, ...]:
     """A score in 0..1 for each of 2 to 26 replies to one state, in their order, from one question.
 
-    The model sees them in an order drawn from `seed` and their own words, so that no place is an advantage; the same
-    in, the same question. Raises JudgeError where there is no score for each: 7 for 8 candidates, one twice, a letter
-    that is none's. Nothing is cached.
+    The model sees them in an order drawn from `seed` and their own text, so that no place has an advantage; the same
+    input gives the same question. Raises JudgeError unless there is exactly one score for each: 7 for 8 candidates, one
+    twice, an unknown letter. Nothing is cached.
     """
     if not 2 <= len(replies) <= MOST_REPLIES:
         raise JudgeError(f"{len(replies)} replies cannot be compared: a group has 2 to {MOST_REPLIES}")
@@ -46,7 +46,7 @@ async def score_group(
 
 
 def shuffled(state: Sequence[Message], replies: Sequence[str], seed: int) -> list[int]:
-    """The places of the replies in the order in which a model is shown them."""
+    """The indices of the replies in the order in which the model sees them."""
     told = json.dumps([seed, [[message.role, message.content] for message in state], list(replies)])
     order = list(range(len(replies)))
     random.Random(hashlib.sha256(told.encode()).digest()).shuffle(order)  # noqa: S311 - the same for the same group
@@ -54,7 +54,7 @@ def shuffled(state: Sequence[Message], replies: Sequence[str], seed: int) -> lis
 
 
 def group_question(state: Sequence[Message], replies: Sequence[str], rubric: str) -> JudgeQuestion:
-    """How well each of these replies does, lettered in this order."""
+    """The question how well each of these replies does, lettered in this order."""
     before = [Message(f"state/{one.role}", one.content) for one in state[-(MOST_MESSAGES - len(replies)) :]]
     shown = [Message(f"candidate {_letter(place)}", reply) for place, reply in enumerate(replies)]
     what = _WHAT.replace("{n}", str(len(replies)))
@@ -62,7 +62,7 @@ def group_question(state: Sequence[Message], replies: Sequence[str], rubric: str
 
 
 def read_scores(answer: str, count: int, judged: Sequence[str]) -> list[float]:
-    """The scores in an answer, by the letters A, B, …. Raises JudgeError, passing, with the reason."""
+    """The scores in an answer, by the letters A, B, …. Raises JudgeError, `passing`, with the reason."""
     found = read_object(answer, ("explanation", "scores"))
     rows, explanation = found["scores"], found["explanation"]
     if not isinstance(explanation, str) or not isinstance(rows, list):

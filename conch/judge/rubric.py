@@ -1,21 +1,21 @@
-"""The rubric of a judge: a text in a file."""
+"""Reads a judge's rubric from its text file."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
-from conch.config.named import read_named
+from conch.config import read_named
 from conch.errors import ConfigError
 
 MOST_BYTES: Final = 64 * 1024
-"""Of a rubric's file: it goes along with every question."""
+"""Most bytes of a rubric's file: it is part of every question."""
 
 
 def read_rubric(name: str, file: str) -> str:
     """The rubric of the judge `name`, without the white space around it.
 
-    Raises ConfigError, one sentence, for a file that is not there, is empty, is longer than 64 KiB, or is no text.
+    Raises ConfigError, one sentence, for a file that is missing, empty, longer than 64 KiB, or not text.
     """
     where, path = f"rewards.judges.{name}.rubric", Path(file)
     found = read_named(where, path, MOST_BYTES, holds="the rubric", why="every question carries it along")

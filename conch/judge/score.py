@@ -1,4 +1,4 @@
-"""One trajectory judged by a model; its cache is a value. Training and the live judge share this."""
+"""One trajectory judged by a model, with the cache as a value. Shared by training and the live judge."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from conch.rules import Trajectory, cache_key
 T = TypeVar("T")
 
 Ask = Callable[[JudgeQuestion], Awaitable[str]]
-"""Asks a model: its raw answer. Raises JudgeError where there is none, `passing` where another try may bring one."""
+"""Asks a model; returns its raw answer. Raises JudgeError on failure, `passing` where a retry may succeed."""
 
 MOST_WAIT = 60.0
-"""Seconds: an endpoint that asks for a longer wait has its question given up."""
+"""Seconds: an endpoint that asks for a longer wait ends the question."""
 
 
 @dataclass(frozen=True)
 class JudgeConfig:
-    """A judge: whom to ask, by which rubric."""
+    """A judge's rubric, model and function that asks it."""
 
     rubric: str
     model: str
-    """The model's name: another model's scores are others."""
+    """The model's name: scores of different models are kept apart."""
     ask: Ask
     tries: int = 1
-    """Times a question is asked in all, where a try fails in passing or its answer cannot be read."""
+    """Most attempts at a question, where one fails temporarily or its answer cannot be parsed."""
     version: str = VERSION
-    """Of the words of the question."""
+    """Version of the question's wording."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Waits, in seconds, between two tries."""
 
 
 def judge_version(rubric: str, model: str, version: str = VERSION) -> str:
-    """What a judge's scores name as their version: that of the words, `+`, 12 hex digits of rubric and model."""
+    """The version of a judge's scores: that of the wording, `+`, 12 hex digits of rubric and model."""
     return f"{version}+{_digest(rubric, model)[:12]}"
 
 
 def judge_key(trajectory: Trajectory, config: JudgeConfig) -> str:
-    """64 hex digits that two trajectories share exactly when this judge is asked the very same about both.
+    """64 hex digits that are equal for two trajectories exactly when this judge gets the same question about both.
 
     `cache_key` of the messages with rubric, model and version (REWARDS 7): a changed rubric never serves an old score.
     """
@@ -56,9 +56,9 @@ def judge_key(trajectory: Trajectory, config: JudgeConfig) -> str:
 async def score_with_llm_judge(
     trajectory: Trajectory, config: JudgeConfig, cache: Mapping[str, float]
 ) -> tuple[float, Mapping[str, float]]:
-    """(score in 0..1, cache): on a hit the same mapping, and nothing is asked; on a miss a new one with this score.
+    """(score in 0..1, cache): a hit returns the same mapping, without a request; a miss a new one with this score.
 
-    Raises JudgeError where there is no score: a failure is never a zero and never in the cache. `cache` is not changed.
+    Raises JudgeError where there is no score: a failure is never 0 and never cached. `cache` is not changed.
     """
     key = judge_key(trajectory, config)
     if key in cache:
@@ -68,15 +68,15 @@ async def score_with_llm_judge(
 
 
 async def judged(trajectory: Trajectory, config: JudgeConfig) -> Judgement:
-    """What the model says of this trajectory, asked anew. Raises JudgeError. Cancelled, nothing is left behind."""
+    """The model's judgement of this trajectory, without a cache. Raises JudgeError. Cancelling has no side effect."""
     question = question_of(trajectory, config.rubric)
     return await answered(config, question, lambda answer: read_judgement(answer, trajectory.messages))
 
 
 async def answered(config: JudgeConfig, question: JudgeQuestion, read: Callable[[str], T]) -> T:
-    """What `read` makes of the answer, tried again with back-off and jitter, or as the endpoint asked to be waited for.
+    """The answer as `read` parses it, retried with back-off and jitter, or after the wait that the endpoint asked for.
 
-    Raises the last try's JudgeError, with how many there were.
+    Raises the last attempt's JudgeError, with the number of attempts.
     """
     failures = 0  # for which the endpoint did not say how long to wait
     for number in range(1, config.tries + 1):

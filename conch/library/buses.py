@@ -7,14 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from conch.bus import Access, Bus
-from conch.bus.access import access_to
+from conch.bus import Access, Bus, EmbeddedServer, access_to
 from conch.bus.jetstream import JetStreamBus
-from conch.bus.server import EmbeddedServer
-from conch.config.load import load
+from conch.config import load
 from conch.errors import BusUnreachableError
 from conch.home import Home
-from conch.processes.supervisor import served
+from conch.processes import served
 
 LARGEST = 2**34
 """Bytes that the stream of an embedded server may take (16 GiB); then publishers wait."""

@@ -13,8 +13,7 @@ from conch.cli.run.agents import AgentIdentity, members
 from conch.cli.run.history import with_numbers
 from conch.cli.run.prepare import claim, reconciled, set_weights, without_strangers
 from conch.config import Settings
-from conch.consumer.plugins.builtin import reserved
-from conch.consumer.plugins.discover import Discovery, discover
+from conch.consumer.plugins import Discovery, discover, reserved
 from conch.errors import ContractError
 from conch.experience import store_path
 from conch.home import Home

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from conch.config.load import load
+from conch.config import load
 from conch.errors import HomeError, UsageError
 from conch.experience import ExperienceReader, ScoredSince, SqliteReader, store_path
 from conch.home import Home
@@ -94,7 +94,7 @@ class HomeReader:
         if limit is not None and limit < 1:
             raise UsageError(f"limit is {limit}: at least 1")
         self._refuse_unknown(agent)
-        return self._store.walk(agent, _since(since), limit)
+        return self._store.cycles.walk(agent, _since(since), limit)
 
     def cycles(
         self, agent: str | None = None, *, since: int | datetime | None = None, limit: int | None = None
@@ -142,7 +142,7 @@ class HomeReader:
         """
         self._refuse_unknown(agent)
         names = self.agents if agent is None else (agent,)
-        return (mark_row(mark) for name in names for mark in self._store.marks(name))
+        return (mark_row(mark) for name in names for mark in self._store.chain.marks(name))
 
     def _refuse_unknown(self, agent: str | None) -> None:
         if agent is not None and agent not in (there := self.agents):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from conch.experience.queries.rows import BUILTIN_SCORERS, PHASES
+from conch.experience.queries import BUILTIN_SCORERS, PHASES
 from conch_schemas import ExperienceRecorded, Mark
 
 Row = dict[str, object]

@@ -13,18 +13,21 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from conch.bus import Bus, shared_subscription
-from conch.config import Settings
-from conch.config.load import load
-from conch.consumer.declare import bind, spec_of
-from conch.consumer.group.membership import Membership, joined, own_name
-from conch.consumer.group.shared import SharedConsumer
-from conch.consumer.host import HostedConsumer, host
-from conch.consumer.operations.retention import keep_trimmed
-from conch.consumer.plugins.builtin import wanted_builtin
-from conch.consumer.plugins.reload import weighed
-from conch.consumer.process import builtin, plugin
-from conch.consumer.service import ServiceContext
-from conch.consumer.spec import ConsumerDeclaration, ConsumerSpec
+from conch.config import Settings, load
+from conch.consumer import (
+    ConsumerDeclaration,
+    ConsumerSpec,
+    HostedConsumer,
+    ServiceContext,
+    bind,
+    builtin,
+    host,
+    plugin,
+    spec_of,
+)
+from conch.consumer.group import Membership, SharedConsumer, joined, own_name
+from conch.consumer.operations import keep_trimmed
+from conch.consumer.plugins import wanted_builtin, weighed
 from conch.cycle.hosting.factory import AgentFactory
 from conch.cycle.hosting.host import AgentHost
 from conch.errors import ConchError, ContractError
@@ -32,9 +35,8 @@ from conch.experience import store_path
 from conch.home import Home
 from conch.library.preparing import Order, agent_spec, logged, prepare
 from conch.library.runs import AgentRun, Run
-from conch.minds import Mind
-from conch.minds.scripted import ScriptedMind, ScriptLine
-from conch.processes.messages import ConsumerDown, ConsumerReport
+from conch.minds import Mind, ScriptedMind, ScriptLine
+from conch.processes import ConsumerDown, ConsumerReport
 
 Consumer = Callable[..., Any]
 """A function that `@consumer` declares."""

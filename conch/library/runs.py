@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from conch.bus import Bus
-from conch.consumer.host import HostedConsumer
-from conch.consumer.process import quiet
+from conch.consumer import HostedConsumer, quiet
 from conch.library.subscription import Subscription
 from conch_schemas import Event
 

@@ -8,11 +8,18 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any, Generic, Self, TypeVar, overload
 
-from conch.bus import Bus, Delivery, Reader, Stored
-from conch.bus.subscription import decoded
+from conch.bus import Bus, Delivery, Reader, Stored, decoded
 from conch.log import get_logger
-from conch.processes.child import innermost
-from conch_schemas import STREAM_SUBJECTS, ContractViolationError, Event, encode, subject_filter, subject_of
+from conch.processes import innermost
+from conch_schemas import (
+    STREAM_SUBJECTS,
+    ContractViolationError,
+    Event,
+    agent_filter,
+    encode,
+    subject_filter,
+    subject_of,
+)
 
 log = get_logger(__name__)
 E = TypeVar("E", bound=Event)
@@ -104,7 +111,7 @@ class Subscription(Generic[E]):
         self._bus, self._kinds, self._after, self._over = bus, kinds, after, over
         self._filters = [subject_filter(kind, agent or "*") for kind in kinds]
         if not kinds:
-            self._filters = list(STREAM_SUBJECTS) if agent is None else [f"conch.v1.{agent}.>"]
+            self._filters = list(STREAM_SUBJECTS) if agent is None else [agent_filter(agent)]
         self._stack = AsyncExitStack()
         self._reader: Reader | None = None
         self._seq = 0

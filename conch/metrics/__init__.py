@@ -1,6 +1,6 @@
 """Metrics: what a plug-in publishes (`counter`, `gauge`, `histogram`), and files generated from the metrics' names:
 rules for Prometheus, dashboards for Grafana."""
 
-from conch.consumer.plugins.metrics import counter, gauge, histogram
+import lazy_loader
 
-__all__ = ["counter", "gauge", "histogram"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

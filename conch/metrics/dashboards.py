@@ -8,8 +8,8 @@ from importlib.resources import files
 from typing import Any, Final
 
 from conch.config import BUILTIN_COMPONENTS, Settings
-from conch.consumer.parts import expected_parts
-from conch.consumer.plugins.discover import Discovery
+from conch.consumer import expected_parts
+from conch.consumer.plugins import Discovery
 
 NAMES: Final = ("conch-agent", "conch-rewards", "conch-bus", "conch-fleet")
 REWARDS = "conch-rewards"

@@ -7,11 +7,11 @@ from typing import Any
 import yaml
 
 from conch.config import Settings
-from conch.consumer.parts import expected_parts
-from conch.consumer.plugins.discover import Discovery
+from conch.consumer import expected_parts
+from conch.consumer.plugins import Discovery
 from conch.metrics.alerts import alert_rules
 from conch.metrics.recording import recording_rules
-from conch.needs.table import needs_of
+from conch.needs import needs_of
 
 HEAD = "# Rules of Conch for Prometheus (rule_files), made by `conch metrics rules`.\n"
 

@@ -1,10 +1,10 @@
-"""LinUCB: one linear model of the reward over the features of a choice, with optimism where it knows little.
+"""LinUCB, a contextual bandit: one linear model of the reward over a choice's features, with an upper confidence bound.
 
 After Li, Chu, Langford and Schapire, "A contextual-bandit approach to personalized news article recommendation" (2010),
 with forgetting, and with rewards that come late, in any order, or corrected.
 
-A process may have a thousand of them: one matrix is held whole, the other as its upper half, and neither before
-anything was learnt.
+A process may have a thousand of them: one matrix is stored whole, the other as its upper triangle, and neither is
+allocated before the first reward.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 BLOCK = 128
-"""Choices from one inversion to the next; forgetting happens there, BLOCK steps at once."""
+"""Choices between two inversions of the matrix; forgetting is applied there, BLOCK steps at once."""
 WAITING = 256
-"""Choices whose reward is waited for at once; of more the oldest are held to have got none."""
+"""Most choices that await a reward at once; beyond, the oldest are dropped without one."""
 
 
 class Sparse(NamedTuple):
-    """A vector most of which is 0."""
+    """A sparse vector: indices and values."""
 
     places: NDArray[np.uint16]
     values: Floats
 
     @classmethod
     def of(cls, x: Floats) -> Sparse:
-        """What of `x` [d] is not 0."""
+        """The nonzero entries of `x` [d]."""
         places = np.flatnonzero(x)
         return cls(places.astype(np.uint16), x[places])
 
     def whole(self, size: int) -> Floats:
-        """The vector [size]."""
+        """The dense vector [size]."""
         x = np.zeros(size)
         x[self.places] = self.values
         return x
@@ -45,35 +45,35 @@ class Sparse(NamedTuple):
 
 @dataclass
 class LinUCB:
-    """The posterior of a ridge regression over d features.
+    """The bandit's model: the posterior of a ridge regression over d features.
 
-    What is expected comes from the rewards that came; the optimism shrinks with a choice as soon as it is made, so
-    that choices whose rewards are late are not made again and again.
+    The expectation is learnt from the rewards received; the confidence bound of a choice shrinks as soon as it is made,
+    so that choices with late rewards are not repeated meanwhile.
     """
 
     size: int
     """d, at most 65536."""
     alpha: float
-    """Width of the optimism, in standard deviations of what is not known."""
+    """Width of the confidence bound, in standard deviations."""
     gamma: float
-    """Share of the past that one choice leaves, 0..1."""
+    """Factor by which one choice discounts all earlier ones, 0..1."""
     ridge: float
-    """How firmly an unknown weight is held at 0."""
+    """Ridge penalty: how strongly an unknown weight is held at 0."""
 
     def __post_init__(self) -> None:
         self.b: Floats = np.zeros(self.size)
         self.choices = 0
         self._theta: Floats = np.zeros(self.size)
         self._half: Floats | None = None
-        """The upper half of A, of the choices whose reward came, row by row; None: ridge on the diagonal alone."""
+        """The upper triangle of A, from the choices with a reward, row by row; None: only the ridge on the diagonal."""
         self._inverse: Floats | None = None
-        """Of A, [d, d]; None: it is still to be worked out, as is `_theta`."""
+        """The inverse of A, [d, d]; None: not computed yet, as is `_theta`."""
         self._waiting: dict[int, Sparse] = {}
-        """The choices whose reward has not come, by `choices` right after each was made."""
+        """Choices that await their reward, by the value of `choices` right after each was made."""
 
     @property
     def A(self) -> Floats:  # noqa: N802 - as the paper calls it
-        """The matrix, [d, d]."""
+        """The matrix A, [d, d]."""
         if self._half is None:
             return self.ridge * np.eye(self.size)
         rows, columns = _upper(self.size)
@@ -87,8 +87,8 @@ class LinUCB:
         self._inverse = None
 
     def scores(self, x: Floats) -> Floats:
-        """Expected reward plus optimism for each row of `x` [n, d]; shape [n]."""
-        coarse = x.astype(np.float32)  # twice as fast, and optimism is no matter of six digits
+        """Expected reward plus confidence bound for each row of `x` [n, d]; shape [n]."""
+        coarse = x.astype(np.float32)  # twice as fast, and the bound does not need six digits
         if self._half is None:
             spread = np.einsum("ij,ij->i", coarse, coarse) / np.float32(self.ridge)
         else:
@@ -99,7 +99,7 @@ class LinUCB:
         return scores
 
     def choose(self, x: Sparse) -> None:
-        """The choice with features `x` is made; its reward is not known yet."""
+        """Record a choice with features `x`; its reward is not known yet."""
         self.choices += 1
         if self.choices % BLOCK == 0:
             self._forget()
@@ -108,7 +108,7 @@ class LinUCB:
             del self._waiting[next(iter(self._waiting))]
 
     def learn(self, x: Sparse, reward: float, chosen_at: int) -> None:
-        """The first word on a choice's reward. `chosen_at`: `choices` right after it was made."""
+        """Learn a choice's first reward. `chosen_at`: `choices` right after it was made."""
         kept = self._kept_since(chosen_at)
         self._waiting.pop(chosen_at, None)
         if self._half is None:
@@ -122,26 +122,26 @@ class LinUCB:
         self._theta = inverse @ self.b
 
     def correct(self, x: Sparse, change: float, chosen_at: int) -> None:
-        """A reward that was learnt is `change` more than was said."""
+        """Add `change` to a reward that was learnt."""
         inverse, step = self._known(), change * self._kept_since(chosen_at) * x.values
         self.b[x.places] += step
         self._theta = self._theta + inverse[:, x.places] @ step
 
     def refresh(self) -> None:
-        """Work out afresh what follows from `A` and `b`."""
+        """Recompute what follows from `A` and `b`."""
         self._inverse = None
         if self._half is not None:
             self._known()
 
     def _known(self) -> Floats:
-        """The inverse, worked out where it was not yet."""
+        """The inverse, computed where it was not yet."""
         if self._inverse is None:
             self._inverse = np.linalg.inv(self.A).astype(np.float64, copy=False)
             self._theta = self._inverse @ self.b
         return self._inverse
 
     def _seen_by(self, x: Floats) -> Floats:
-        """What the choices that wait take off the spread of each row of `x` (Woodbury)."""
+        """Reduction of each row's variance by the choices that await a reward (Woodbury)."""
         waiting = np.array([
             self._kept_since(at) ** 0.5 * one.whole(self.size) for at, one in self._waiting.items()
         ])  # fmt: skip
@@ -156,8 +156,8 @@ class LinUCB:
         return float(self.gamma ** (BLOCK * blocks))
 
     def _forget(self) -> None:
-        # What is forgotten of A comes back as ridge: else A fades in directions that are not tried, and optimism
-        # explodes there.
+        # What is discounted in A comes back as ridge: otherwise A fades in directions that are not tried, and their
+        # bound grows without limit.
         if self._half is None:
             return
         kept = self.gamma**BLOCK
@@ -170,17 +170,17 @@ class LinUCB:
 
 @lru_cache(maxsize=4)
 def _upper(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows and columns of the upper half of a matrix, row by row."""
+    """Rows and columns of a matrix's upper triangle, row by row."""
     rows, columns = np.triu_indices(size)
     return rows, columns
 
 
 def _place(rows: NDArray[np.intp], columns: NDArray[np.intp], size: int) -> NDArray[np.intp]:
-    """Where (row, column), row ≤ column, stands in the upper half."""
+    """Index of (row, column), row ≤ column, in the stored upper triangle."""
     return rows * size - rows * (rows - 1) // 2 + columns - rows
 
 
 def _add_to_inverse(inverse: Floats, x: Sparse) -> None:
-    """Make an inverse that of the matrix with x·xᵀ added, in place (Sherman and Morrison)."""
+    """Update an inverse in place to that of the matrix with x·xᵀ added (Sherman and Morrison)."""
     seen = inverse[:, x.places] @ x.values
     inverse -= np.outer(seen, seen / (1.0 + float(x.values @ seen[x.places])))

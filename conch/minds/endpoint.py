@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint over HTTP: one chat completion asked for and read whole."""
+"""A client for OpenAI-compatible chat completions over HTTP: one streamed request, read to its end within bounds."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ MAX_REPLY = 1024 * 1024
 MAX_BODY = 4 * MAX_REPLY
 """Most bytes that are read of a body that is not streamed."""
 MAX_STREAM = 64 * MAX_REPLY
-"""Most bytes of a stream: what holds a few characters each takes some hundred."""
+"""Most bytes of a stream: an event with a few characters takes some hundred bytes."""
 MAX_SILENT = 10_000
-"""Most line ends of a stream from one word to the next: comments, which keep a connection alive."""
+"""Most consecutive lines of a stream without content, such as keep-alive comments."""
 SHOWN_BODY = 4096
-"""Most bytes that are read of an answer that is no completion, to say how it begins."""
+"""Most bytes that are read of an error response, to quote its beginning."""
 CONNECT_SECONDS = 10.0
-"""Longest wait for a connection; then the next try, which may reach another address."""
+"""Longest wait for a connection, in seconds; the next attempt may use another address."""
 CALLS = 64
-"""Questions that the minds of a process ask at once, over one connection each; the others wait for their turn."""
+"""Concurrent requests of all minds in a process, one connection each; further ones wait for a slot."""
 RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Statuses that may pass by themselves."""
+"""Temporary HTTP statuses: the request is retried."""
 
 _ADVICE = {
     400: "the endpoint refuses the request",
@@ -46,7 +46,7 @@ _ADVICE = {
 
 
 class TransientError(Exception):
-    """A failure before the reply began that may pass. `after`: seconds that the endpoint asked for."""
+    """A temporary failure before the reply began. `after`: seconds that the endpoint asked to wait."""
 
     def __init__(self, message: str, after: float | None = None, *, unreachable: bool = False) -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ class TransientError(Exception):
 def retry_after(value: str | None, now: datetime) -> float | None:
     """Seconds to wait that a Retry-After header asks for (a number of seconds or an HTTP date), at least 0.
 
-    None where there is none that can be understood.
+    None where there is none or it is malformed.
     """
     if value is None:
         return None
@@ -74,7 +74,7 @@ def retry_after(value: str | None, now: datetime) -> float | None:
 
 @dataclass
 class StreamedReply:
-    """A reply as it grows."""
+    """A reply that grows chunk by chunk."""
 
     parts: list[str] = field(default_factory=list)
     size: int = 0
@@ -83,9 +83,9 @@ class StreamedReply:
     model: str | None = None
 
     def take(self, chunk: Mapping[str, Any], key: str) -> None:
-        """Add one chunk (`key` delta) or a whole answer (`key` message). Raises ModelError for one that is too long.
+        """Append one chunk (`key` delta) or a whole answer (`key` message). Raises ModelError for one that is too long.
 
-        Anything that has not the shape of a completion raises TypeError, AttributeError or ValueError.
+        Anything that is not shaped like a completion raises TypeError, AttributeError or ValueError.
         """
         if isinstance(chunk.get("model"), str) and chunk["model"]:
             self.model = chunk["model"][:200]
@@ -95,12 +95,12 @@ class StreamedReply:
                 input_tokens=counts.get("prompt_tokens") or 0, output_tokens=counts.get("completion_tokens") or 0
             )
         for choice in chunk.get("choices") or ():
-            if choice.get("index") in (0, None):  # other choices were not asked for
+            if choice.get("index") in (0, None):  # other choices were not requested
                 self._add((choice.get(key) or {}).get("content"))
                 self.finish_reason = choice.get("finish_reason") or self.finish_reason
 
     def _add(self, content: object) -> None:
-        if content is None:  # the role's own chunk, a tool call, reasoning
+        if content is None:  # a chunk with only a role, a tool call or reasoning
             return
         if not isinstance(content, str):
             raise TypeError("content is no text")
@@ -111,19 +111,19 @@ class StreamedReply:
 
 
 class ConnectionPool:
-    """The connections to an endpoint, shared by all minds of a process. Whoever makes one closes it."""
+    """The connections to an endpoint, shared by all minds of a process. The caller that makes it closes it."""
 
     def __init__(self) -> None:
         self.turns = asyncio.Semaphore(CALLS)
         self._client: httpx2.AsyncClient | None = None
 
     def client(self, url: httpx2.URL, key: str) -> httpx2.AsyncClient:
-        """The one client, made with the first mind's address and key. It keeps no cookies."""
+        """The shared client, made with the first mind's address and key. It keeps no cookies."""
         if self._client is None:
             headers = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
             if key:
                 headers["authorization"] = f"Bearer {key}"
-            # No limit on reading: a model may think for long before its first word. The deadline covers it.
+            # No read timeout: a model may think for long before its first word. The deadline covers it.
             timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
             limits = httpx2.Limits(max_connections=CALLS, max_keepalive_connections=CALLS)
             self._client = httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits, mounts=direct(url))
@@ -131,18 +131,18 @@ class ConnectionPool:
         return self._client
 
     async def close(self) -> None:
-        """Close the connections. Twice is once."""
+        """Close the connections. A second call does nothing."""
         if self._client is not None:
             await self._client.aclose()
             self._client = None
 
 
 class ChatEndpoint:
-    """`<base_url>/chat/completions`. The key is in no error and no log line."""
+    """The resource `<base_url>/chat/completions`. The key is in no error and no log line."""
 
     def __init__(self, base_url: str, key: SecretStr | None, line: ConnectionPool, *, section: str) -> None:
-        """`section`: where these settings stand, `mind`, to be told. Raises ConfigError for an address or a key that
-        cannot be used."""
+        """`section`: the section of these settings (`mind`), for error messages. Raises ConfigError for an address or a
+        key that cannot be used."""
         self._line, self._section = line, section
         self._key = key.get_secret_value() if key else ""
         if not (self._key.isascii() and (self._key.isprintable() or not self._key)):
@@ -152,9 +152,9 @@ class ChatEndpoint:
         """The address, without secrets."""
 
     async def once(self, body: bytes, heard: Callable[[], None] = lambda: None) -> StreamedReply:
-        """The reply to one request, whole. `heard` is called with every part of it.
+        """The complete reply to one request. `heard` is called with every part of it.
 
-        Raises Passing for what may pass by itself, ModelError for all else.
+        Raises TransientError for a temporary failure, ModelError for all others.
         """
         begun = False
         try:
@@ -162,7 +162,7 @@ class ChatEndpoint:
                 await self._refuse(response)
                 begun = True
                 return await self._read(response, heard)
-        # `from None` throughout: httpx2's errors hold the request, and with it the key.
+        # `from None` throughout: httpx2's exceptions hold the request, and with it the key.
         except httpx2.UnsupportedProtocol:
             raise ModelError(f"{self.where} is no http:// or https:// address", fatal=True) from None
         except httpx2.HTTPError as error:
@@ -189,7 +189,7 @@ class ChatEndpoint:
             async for data in _data(response, self.where):
                 heard()
                 self._take(reply, data, "delta")
-        elif kind == "application/json":  # the endpoint does not stream
+        elif kind == "application/json":  # the endpoint does not support streaming
             self._take(reply, await _some(response, MAX_BODY), "message")
         else:
             begins = self._shown(await _some(response, SHOWN_BODY))
@@ -212,7 +212,7 @@ class ChatEndpoint:
             raise ModelError(f"{self.where} sent what is no completion: {self._shown(data)[:80]}") from None
 
     def _shown(self, text: str) -> str:
-        """At most 300 characters of `text` on one line, harmless and without the key."""
+        """At most 300 characters of `text` on one line, without control characters and without the key."""
         text = text.replace(self._key, "***") if self._key else text
         return safe_text(text, one_line=True)[:300]
 
@@ -228,8 +228,8 @@ def _address(base_url: str, section: str) -> httpx2.URL:
 
 
 def direct(url: httpx2.URL) -> dict[str, httpx2.AsyncBaseTransport | None]:
-    """What a client of httpx2 mounts, so that an address of this machine is reached without a proxy. A proxy of the
-    environment would be given what is not to leave the machine; for other machines it is as the environment says."""
+    """The `mounts` of a client of httpx2 that reach addresses of this machine without a proxy: a proxy would get data
+    that is not to leave the machine. For other machines the proxies of the environment apply."""
     host = url.host
     pattern = f"all://{f'[{host}]' if ':' in host else host}"
     with contextlib.suppress(ValueError):
@@ -239,7 +239,7 @@ def direct(url: httpx2.URL) -> dict[str, httpx2.AsyncBaseTransport | None]:
 
 
 class _BoundedStream:
-    """The text of a stream of events, so far as it goes: counted up to its end, and from one event to the next."""
+    """The text of an event stream, with limits on its total length and on the length of silence between two events."""
 
     def __init__(self, response: httpx2.Response, where: str) -> None:
         self.headers, self.request = response.headers, response.request
@@ -247,7 +247,7 @@ class _BoundedStream:
         self._size, self.silent = 0, 0
 
     async def aiter_text(self) -> AsyncIterator[str]:
-        """The text as it comes. Raises ModelError where it is too much."""
+        """The text as it arrives. Raises ModelError beyond a limit."""
         async for text in self._response.aiter_text():
             self._size += len(text)
             self.silent += text.count("\n") + text.count("\r")
@@ -259,7 +259,7 @@ class _BoundedStream:
 
 
 async def _data(response: httpx2.Response, where: str) -> AsyncIterator[str]:
-    """The data of each server-sent event, up to `[DONE]` or the end. Raises ModelError for a stream without a bound."""
+    """The data of each server-sent event, up to `[DONE]` or the end. Raises ModelError for an endless stream."""
     text = _BoundedStream(response, where)
     async for event in httpx2.EventSource(cast(httpx2.Response, text), max_event_size=MAX_BODY):
         if event.data == "[DONE]":
@@ -270,7 +270,7 @@ async def _data(response: httpx2.Response, where: str) -> AsyncIterator[str]:
 
 
 async def _some(response: httpx2.Response, limit: int) -> str:
-    """The body as text, at most `limit` bytes of it."""
+    """At most `limit` bytes of the body, as text."""
     found = bytearray()
     async for part in response.aiter_bytes():
         found += part
@@ -280,7 +280,7 @@ async def _some(response: httpx2.Response, limit: int) -> str:
 
 
 def _error_in(body: str) -> str:
-    """The message of an error object `{"error": {"message": …}}`, else the body as it is."""
+    """The message of an error object `{"error": {"message": …}}`, otherwise the body unchanged."""
     try:
         error = json.loads(body)["error"]
         return str(error["message"] if isinstance(error, dict) else error)

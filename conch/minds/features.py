@@ -1,4 +1,4 @@
-"""What the reflex mind sees of a choice: the situation and the call, as numbers."""
+"""Feature vectors of the reflex mind: the situation and each possible call, as numbers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from conch.minds.templates import TEMPLATES
 
 GROUPS = ("filesystem", "shell", "git", "notes", "reply", "DO_NOTHING", "REFLECT")
 NEEDS = 4
-"""So many needs are told apart, by the order of their names."""
+"""Needs with a feature of their own: the first ones in the order of their names."""
 
-# A feature's scale says how much its weight is expected to matter: of a small one less is believed, and it is explored
-# less. Measured in the default workspace; none of them favours a template.
+# A feature's scale is a prior on its weight: a small one is trusted less and explored less. Measured in the default
+# workspace; none of them favours a template.
 _CONTEXT_SCALE = 0.1
 _OWN_REPEAT_SCALE = 0.5
 _PROSE_SCALE = 0.5
@@ -34,17 +34,17 @@ _PROSE = _OWN_REPEAT + _TEMPLATES
 _REPEAT = _PROSE + _TEMPLATES
 _RECENT = _REPEAT + 1
 SIZE = _RECENT + 2
-"""Features of a choice: 1; its tool; the tool with each part of the context; the template, alone, with a repetition
-and with prose; whether it is a repetition; how often the template succeeded and discovered lately."""
+"""Features of a choice: 1; its tool; the tool with each part of the context; the template, alone, with a repetition and
+with prose; whether it is a repetition; how often the template succeeded and discovered lately."""
 
 
 @dataclass(frozen=True)
 class TemplateRecord:
-    """How a template went, the last times counting most; each 0..1."""
+    """Recent success of a template, later results weighing more; each 0..1."""
 
     success: float
     discovery: float
-    """How often it brought what *exploration* pays for."""
+    """How often it brought one of the discoveries that *exploration* pays for."""
 
 
 class CallChoice(NamedTuple):
@@ -53,16 +53,16 @@ class CallChoice(NamedTuple):
     template: int
     group: str
     repeated: bool
-    """Whether this very call was made before."""
+    """Whether the same call was made before."""
     prose: bool
-    """Whether the file that the gaps were filled with is prose and not a table or a program."""
+    """Whether the file in the template's slots is prose and not a table or a program."""
 
 
 def context(situation: Situation, *, staged: bool, written: bool) -> tuple[float, ...]:
-    """What holds for every choice of this decision, each 0..1.
+    """The features shared by all choices of this decision, each 0..1.
 
-    Urgency of the needs; whether the last act failed, whether the last two said the same, whether something was
-    written and whether something was staged since the last commit, whether a person waits.
+    Urgency of the needs; whether the last act failed, whether the last two had the same output, whether something was
+    written and whether something was staged since the last commit, whether a message waits for an answer.
     """
     urgencies = [1.0 - situation.needs[name] for name in sorted(situation.needs)[:NEEDS]]
     last = situation.recent[-2:]
@@ -100,5 +100,5 @@ def features(
 
 
 def at_hand(tools: Collection[str]) -> frozenset[str]:
-    """The groups that can be chosen from where there are these tools; resting and reflecting need none."""
+    """The groups that can be chosen from with these tools; resting and reflecting need none."""
     return frozenset({*tools, "DO_NOTHING", "REFLECT"}) & frozenset(GROUPS)

@@ -1,4 +1,4 @@
-"""What the reflex mind has learnt and still has to hear of, and the file that keeps it."""
+"""The reflex mind's learnt parameters and pending decisions, and their file."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from conch.minds.templates import TEMPLATES
 ALPHA = 0.08
 RIDGE = 0.03
 GAMMA = 0.998
-"""Of the bandit. Measured over ten seeds of 300 cycles in the default workspace; nearby values do about as well."""
+"""Discount of the bandit. Measured over ten seeds of 300 cycles in the default workspace; nearby values do as well."""
 DECISIONS = 256
-"""Decisions whose reward may still come or be corrected."""
+"""Decisions kept until their reward comes or is corrected."""
 WORDS = 2000
-"""Words met, the one met first forgotten first."""
+"""Most words remembered; the first one met is forgotten first."""
 CALLS = 4096
-"""Calls made, the one made first forgotten first."""
+"""Most calls remembered; the first one made is forgotten first."""
 
 LAYOUT = hashlib.sha256("\n".join([str(SIZE), *(template.name for template in TEMPLATES)]).encode()).hexdigest()[:16]
-"""Of templates and features: numbers learnt for others mean nothing here."""
+"""Digest of templates and features: parameters learnt for others mean nothing here."""
 
 log = get_logger(__name__)
 
@@ -40,23 +40,23 @@ def _bandit() -> LinUCB:
 
 @dataclass
 class PendingDecision:
-    """A decision that was made, and how it can be corrected."""
+    """A decision that awaits its reward or a correction of it."""
 
     template: int
     reply: int
-    """Digest of the reply: an experience of another reply is not of this decision."""
+    """Digest of the reply: an experience of another reply does not belong to this decision."""
     x: Sparse
     chosen_at: int
     """`LinUCB.choices` right after it was made."""
     reward: float = 0.0
-    """As it was learnt last."""
+    """The reward as learnt last."""
     revision: int = 0
-    """Of the experience that was learnt last; 0: none yet."""
+    """Revision of the experience learnt last; 0: none yet."""
 
 
 @dataclass
 class BanditMemory:
-    """Everything that is kept. Decisions are by cycle."""
+    """All that the reflex mind stores. Decisions are by cycle."""
 
     bandit: LinUCB = field(default_factory=_bandit)
     decisions: dict[int, PendingDecision] = field(default_factory=dict)
@@ -65,9 +65,9 @@ class BanditMemory:
     """Per template: experiences, sum of their totals."""
     words: dict[str, None] = field(default_factory=dict)
     calls: dict[int, None] = field(default_factory=dict)
-    """Digests, the oldest first."""
+    """Digests of calls, the oldest first."""
     noticed: int = -1
-    """The last cycle whose act was looked at."""
+    """The last cycle with an act that was evaluated."""
     written: bool = False
     """Whether something was written since the last commit."""
     staged: bool = False
@@ -80,15 +80,15 @@ def digest(text: str) -> int:
 
 
 def trim(table: dict[Any, Any], limit: int) -> None:
-    """Forget the first entries beyond `limit`."""
+    """Drop the first entries beyond `limit`."""
     while len(table) > limit:
         del table[next(iter(table))]
 
 
 def save(memory: BanditMemory, path: Path) -> None:
-    """Write the memory, whole or not at all, whatever kills the process. Raises OSError.
+    """Write the memory atomically: a killed process leaves the old or the new file. Raises OSError.
 
-    Not forced to the disk: a power failure may cost the file, and then what was learnt is learnt again.
+    Without fsync: a power failure may cost the file, and then what was learnt is learnt again.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(path.name + ".new")
@@ -98,10 +98,10 @@ def save(memory: BanditMemory, path: Path) -> None:
 
 
 def load(path: Path) -> BanditMemory:
-    """What was saved; nothing learnt yet where there is no file. Raises HomeError where a file may not be read.
+    """The stored memory; an empty one where there is no file. Raises HomeError where the file may not be read.
 
-    A file that is broken, or that was learnt for other templates, is set aside beside the new one with a warning:
-    what was learnt is worth less than an agent that runs.
+    A file that is damaged, or was learnt for other templates, is moved aside with a warning and replaced: a running
+    agent is worth more than what was learnt.
     """
     try:
         with path.open("rb") as file:
@@ -110,28 +110,28 @@ def load(path: Path) -> BanditMemory:
         return BanditMemory()
     except OSError as error:
         raise HomeError(f"what the mind learnt cannot be read from {path}: {error.strerror}") from error
-    except Exception as error:  # numpy has no one error for a file that is none of its own
+    except Exception as error:  # numpy has no common exception class for malformed files
         _set_aside(path, error)
         return BanditMemory()
 
 
 @dataclass(frozen=True)
 class LearningProgress:
-    """What a memory says of how far the learning is."""
+    """Statistics of what the bandit has learnt."""
 
     choices: int
     """Decisions that the bandit made."""
     waiting: int
-    """Of the last ones, those whose reward has not come."""
+    """Decisions, of the last ones, that await their reward."""
     words: int
     calls: int
-    """Words, and different calls, that it has met and remembers."""
+    """Different words and calls that it remembers."""
     templates: dict[str, tuple[int, float]]
-    """Of each template: experiences, mean of their totals (0.0 without any)."""
+    """Per template: experiences, mean of their totals (0.0 without any)."""
 
 
 def learnt(path: Path) -> LearningProgress | None:
-    """How far the learning is, by the file of whoever learns: it is left as it is, broken or not.
+    """Learning statistics read from the file, which is not changed, damaged or not.
 
     None where there is no file. Raises HomeError where it cannot be read, or was learnt for other templates.
     """
@@ -153,7 +153,7 @@ def learnt(path: Path) -> LearningProgress | None:
             )
     except FileNotFoundError:
         return None
-    except Exception as error:  # numpy has no one error for a file that is none of its own
+    except Exception as error:  # numpy has no common exception class for malformed files
         raise HomeError(f"what the mind learnt cannot be read from {path}: {error}") from error
 
 
@@ -190,7 +190,7 @@ def _arrays(memory: BanditMemory) -> dict[str, Any]:
 
 
 def _memory(found: dict[str, NDArray[Any]]) -> BanditMemory:
-    """Raises for arrays that are not what `_arrays` makes."""
+    """The memory in these arrays. Raises for arrays that are not what `_arrays` makes."""
     if str(found["layout"]) != LAYOUT:
         raise ValueError("it was learnt for other templates")
     bandit, a = _bandit(), found["A"].reshape(SIZE, SIZE)

@@ -1,4 +1,4 @@
-"""The mind at an OpenAI-compatible endpoint: one streamed chat completion a question."""
+"""The mind at an OpenAI-compatible endpoint: one streamed chat completion per question."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ QUIET_SECONDS = 5.0
 
 
 class OpenAIMind:
-    """Asks `<base_url>/chat/completions`, streamed.
+    """A mind that asks `<base_url>/chat/completions`, streamed.
 
-    What fails before the reply begins is tried again (429, 500, 502, 503, 504, no connection), with back-off and as
-    the endpoint's Retry-After says, for QUIET_SECONDS, then handed to the caller, who says that it waits; the deadline
-    `settings.timeout` covers the whole call.
+    A failure before the reply begins (429, 500, 502, 503, 504, no connection) is retried with back-off, and as the
+    endpoint's Retry-After says, for QUIET_SECONDS; then it is raised to the caller, which reports that it waits. The
+    deadline `settings.timeout` covers the whole call.
     A reply that breaks off is an error at once. The key is in no error and no log line. Where the endpoint counts no
     tokens, the usage is 0.
     """
@@ -41,8 +41,8 @@ class OpenAIMind:
         line: ConnectionPool | None = None,
         first_word: float | None = None,
     ) -> None:
-        """Raises ConfigError for an address or a key that cannot be used. `sleep` waits between the tries; `line` is
-        shared with other minds, without it this one has its own. `first_word`: seconds in which a mind that has not
+        """Raises ConfigError for an address or a key that cannot be used. `sleep` waits between retries; `line` is
+        shared with other minds, without it this mind has its own. `first_word`: seconds in which a mind that has not
         replied yet must begin to, or it counts as unreachable; None: `settings.timeout` alone counts."""
         self._settings = settings
         self._line, self._shares = line or ConnectionPool(), line is not None
@@ -57,13 +57,13 @@ class OpenAIMind:
         return self._settings.model
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """The reply. Raises ModelError: `fatal` where the request itself is refused; `retry_after` as asked for."""
+        """The reply. Raises ModelError: `fatal` if the request itself is refused; `retry_after` as requested."""
         started = time.monotonic()
-        async with self._line.turns:  # waiting for a turn is not the endpoint's time
+        async with self._line.turns:  # waiting for a slot does not count as the endpoint's time
             reply = await self._in_time(prompt)
         self._first_word = None
         return Completion(
-            text=well_formed("".join(reply.parts)),  # a pair of surrogates may come in two chunks
+            text=well_formed("".join(reply.parts)),  # a surrogate pair may be split over two chunks
             finish_reason=str(reply.finish_reason),
             usage=reply.usage,
             model=reply.model or self.model,
@@ -79,7 +79,7 @@ class OpenAIMind:
             async with asyncio.timeout_at(first) as limit:
 
                 def heard() -> None:
-                    if not limit.expired():  # nor about to
+                    if not limit.expired():  # the deadline neither expired nor is about to
                         limit.reschedule(deadline)
 
                 return await self._persistently(self._body(prompt), deadline, last, heard)
@@ -90,10 +90,10 @@ class OpenAIMind:
             raise ModelError(f"{self._endpoint.where} {whole} within {most:g} s{before}", unreachable=silent) from None
 
     def learn(self, experience: ExperienceRecorded) -> None:
-        """The endpoint's model does not learn here."""
+        """Does nothing: the endpoint's model does not learn from experiences."""
 
     async def close(self) -> None:
-        """Close the connections, unless they are shared. Twice is once."""
+        """Close the connections, unless they are shared. A second call does nothing."""
         if not self._shares:
             await self._line.close()
 

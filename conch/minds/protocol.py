@@ -1,4 +1,4 @@
-"""What a mind is: something that turns a prompt into raw text."""
+"""The protocol `Mind`: a prompt in, raw text out; and the values it works on."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class RecentOutcome:
 
 @dataclass(frozen=True)
 class SensorValue:
-    """What a sensor said last."""
+    """The last reading of a sensor."""
 
     name: str
     value: bool | float | str
     unit: str
     age: float
-    """Seconds since it came in, not less than 0."""
+    """Seconds since it was received, at least 0."""
     kept: bool = False
-    """Whether the broker had kept it: then it was measured earlier, nobody knows when."""
+    """Whether the broker had retained it: then it was measured at an earlier, unknown time."""
     stale: bool = False
-    """Whether it is too old to be evidence."""
+    """Whether it is too old to count as evidence."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """The state in which a mind is asked, as values. A model reads it as text (`Prompt.messages`)."""
+    """The agent's state in a question, as values. A model reads it as text (`Prompt.messages`)."""
 
     agent: str
     cycle: int
@@ -48,11 +48,11 @@ class Situation:
     pressing: Mapping[str, float]
     """priority × (0.5 + urgency)."""
     need: str
-    """The most pressing one."""
+    """The most pressing need."""
     goals: tuple[Goal, ...] = ()
-    """The active ones."""
+    """The active goals."""
     message: str | None = None
-    """The oldest message of a person that is not answered yet."""
+    """The oldest unanswered message of a person."""
     thought: str = ""
     """This cycle's thought; empty while thinking."""
     claims: tuple[Claim, ...] = ()
@@ -63,9 +63,9 @@ class Situation:
     files: tuple[str, ...] = ()
     """The workspace's files, relative paths, sorted, at most 200, without .git."""
     tools: tuple[str, ...] = ()
-    """Names of the tools there are."""
+    """Names of the available tools."""
     senses: tuple[SensorValue, ...] = ()
-    """What sensors say, by name; none that is stale."""
+    """Sensor readings, by name; none that is stale."""
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,14 @@ class Prompt:
     system: str
     """The system prompt (its policy)."""
     messages: tuple[PromptMessage, ...]
-    """What follows it."""
+    """The messages after the system prompt."""
     situation: Situation
     max_tokens: int = 1024
 
 
 @dataclass(frozen=True)
 class Completion:
-    """A mind's reply: raw text, which goes through the one parser."""
+    """A mind's reply: raw text for the one parser."""
 
     text: str
     finish_reason: str
@@ -100,16 +100,16 @@ class ScriptEnded(Exception):  # noqa: N818 - the end of a script is no error
 
 
 class Mind(Protocol):
-    """Who thinks and decides. One mind serves one agent; calls do not overlap."""
+    """A source of thoughts and decisions. One mind serves one agent; calls do not overlap."""
 
     kind: str
     """reflex, openai, scripted."""
     learns: bool
-    """Whether it takes experiences: one that does not is brought none."""
+    """Whether it learns from experiences; without it, `learn` is never called."""
 
     @property
     def model(self) -> str:
-        """What the policy digest names."""
+        """The model's name in the policy digest."""
         ...
 
     async def complete(self, prompt: Prompt) -> Completion:
@@ -120,9 +120,9 @@ class Mind(Protocol):
         ...
 
     def learn(self, experience: ExperienceRecorded) -> None:
-        """Take a recorded experience. The same revision twice changes nothing; a later one corrects. Never raises."""
+        """Learn from a recorded experience. The same revision changes nothing; a later one corrects. Never raises."""
         ...
 
     async def close(self) -> None:
-        """Write down what was learnt, let go of connections. Twice is once."""
+        """Save what was learnt and close connections. A second call does nothing."""
         ...

@@ -23,18 +23,18 @@ from conch.minds.templates import TEMPLATES, WORD, TemplateCall, TemplateSlots, 
 from conch_schemas import Action, ExperienceRecorded, Usage
 
 DRAWS = 2
-"""Ways in which each template is filled for one decision."""
+"""Random fillings of each template per decision."""
 RECENCY = 0.3
-"""How much the last time counts in how a template went lately."""
+"""Weight of the last result in a template's recent success."""
 SAVE_EVERY = 25
-"""Experiences from one writing of the memory to the next: what a kill can cost."""
+"""Experiences between two saves of the memory: the most that a kill can cost."""
 COVERAGE = 0.5
-"""An experience of which less than this share was scored is waited for, not learnt from."""
+"""Least coverage of an experience to learn from; one below is waited for."""
 
 WAITING = 6
-"""Decisions of one template that may wait for their reward at once, where others can be chosen."""
+"""Most decisions of one template that may await their reward at once, where others can be chosen."""
 HEARD_WITHIN = 100
-"""Cycles after which a reward is not waited for any more; it is learnt all the same when it comes."""
+"""Cycles after which a reward no longer counts as awaited; it is still learnt when it comes."""
 
 _WRITING = re.compile(r">|\b(?:tee|mv)\b")
 """In a command of the shell: it writes or moves a file."""
@@ -43,11 +43,11 @@ log = get_logger(__name__)
 
 
 class ReflexMind:
-    """Tries things and keeps to what paid. It understands nothing that it reads or writes, and says so.
+    """A bandit mind: it repeats calls that were rewarded. It does not understand what it reads or writes, and says so.
 
-    What it learnt is kept in the file `memory`, written every SAVE_EVERY experiences and on `close`. The draws of a
-    cycle depend on `seed` and the cycle's number alone. `explore="random"` chooses blindly among the same templates
-    and learns nothing: the baseline that learning is measured against.
+    What it learnt is stored in the file `memory`, written every SAVE_EVERY experiences and on `close`. The random draws
+    of a cycle depend on `seed` and the cycle's number alone. `explore="random"` chooses at random among the same
+    templates and learns nothing: the baseline that learning is measured against.
     """
 
     kind, learns = "reflex", True
@@ -62,11 +62,11 @@ class ReflexMind:
 
     @property
     def model(self) -> str:
-        """What it is: a bandit, not a model."""
+        """The model's name: it is a bandit."""
         return self._model
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """A thought with claims to check, one filled template, or what paid best and worst. Takes about 1 ms."""
+        """A thought with verifiable claims, a filled template, or a review of the best and worst paid; about 1 ms."""
         started = time.perf_counter()
         self._notice(prompt.situation)
         text = self._text(prompt)
@@ -74,9 +74,9 @@ class ReflexMind:
         return Completion(text=text, finish_reason="stop", usage=Usage(), model=self._model, ms=ms)
 
     def learn(self, experience: ExperienceRecorded) -> None:
-        """Correct what the decision of that cycle is held to be worth, however late.
+        """Correct the estimated value of that cycle's decision, however late.
 
-        An experience of somebody else's decision, or one that is too incomplete, teaches nothing.
+        An experience of another mind's decision, or one with too little coverage, changes nothing.
         """
         decision = self._memory.decisions.get(experience.cycle or 0)
         if decision is None or decision.reply != digest(experience.raw):
@@ -100,7 +100,7 @@ class ReflexMind:
         decision.reward, decision.revision = total, experience.revision
 
     async def close(self) -> None:
-        """Write down what was learnt."""
+        """Save what was learnt."""
         if self._unsaved:
             self._save()
 
@@ -112,7 +112,7 @@ class ReflexMind:
         self._unsaved = 0
 
     def _notice(self, situation: Situation) -> None:
-        """Pick up words, and what became of the last acts."""
+        """Collect words, and the outcomes of the last acts."""
         memory = self._memory
         heard = [situation.need, situation.message or "", *(goal.statement for goal in situation.goals)]
         for recent in situation.recent:
@@ -125,7 +125,7 @@ class ReflexMind:
         trim(memory.words, WORDS)
 
     def _follow(self, recent: RecentOutcome) -> None:
-        """What is written and not staged, staged and not committed."""
+        """Track what is written and not staged, staged and not committed."""
         if recent.status != "success":
             return
         memory, skill = self._memory, recent.action.skill
@@ -140,7 +140,7 @@ class ReflexMind:
         situation = prompt.situation
         if prompt.purpose == "reflect":
             return self._reflection()
-        # Thought and decision of one cycle draw alike, so the thought is of what may be done.
+        # Thought and decision of one cycle use the same draws, so the thought is about what may be done.
         draw = random.Random(f"{self._seed}/{situation.cycle}")  # noqa: S311 - no secret
         words = tuple(self._memory.words) or ("nothing",)
         slots = [fill_slots(situation, words, draw) for _ in range(DRAWS)]
@@ -166,18 +166,18 @@ class ReflexMind:
         return text
 
     def _untried(self, choices: list[CallChoice]) -> list[int]:
-        """Everything is tried once before anything is preferred."""
+        """The choices never tried: each is tried once before any is preferred."""
         tried = {decision.template for decision in self._memory.decisions.values()}
         tried |= set(np.flatnonzero(self._memory.tries[:, 0]).tolist())
         return [place for place, choice in enumerate(choices) if choice.template not in tried]
 
     def _promising(self, cycle: int, choices: list[CallChoice], rows: NDArray[np.float64]) -> list[int]:
-        """The best by what is expected and what is hoped for; several where they are equal."""
+        """The choices with the highest upper confidence bound; several where they are equal."""
         scores = self._memory.bandit.scores(rows) - self._impatience(cycle, choices)
         return [int(place) for place in np.flatnonzero(scores >= scores.max() - 1e-9)]
 
     def _impatience(self, cycle: int, choices: list[CallChoice]) -> NDArray[np.float64]:
-        """A malus for templates of which too many decisions wait for their reward: who hears late, varies."""
+        """A penalty on templates with too many decisions that await a reward: late rewards lead to variation."""
         waiting = Counter(
             decision.template
             for made, decision in self._memory.decisions.items()
@@ -212,7 +212,7 @@ class ReflexMind:
 
 
 def _calls(situation: Situation, slots: list[TemplateSlots]) -> list[tuple[int, TemplateCall, bool]]:
-    """Every template that can be filled and whose tool there is: its number, the call, whether it is about prose."""
+    """Every template with slots that can be filled and an available tool: its number, the call, whether it is prose."""
     groups = at_hand(situation.tools)
     return [
         (number, call, prose)
@@ -223,7 +223,7 @@ def _calls(situation: Situation, slots: list[TemplateSlots]) -> list[tuple[int, 
 
 
 def _thought(situation: Situation, slots: TemplateSlots, draw: random.Random) -> str:
-    """Words with claims that can be checked: a file that is there or may not be, a tool, a goal."""
+    """A thought with verifiable claims: a file that exists or may not, a tool, a goal."""
     known = bool(situation.files) and draw.random() < 0.7
     said = [f"{situation.need.capitalize()} presses most."]
     said.append(f"There is a file {slots.file}." if known else f"There may be a file {slots.guess}.")

@@ -12,7 +12,7 @@ from conch.minds.protocol import Completion, Prompt, ScriptEnded
 from conch_schemas import ExperienceRecorded, Usage
 
 MOST_BYTES = 64 * 2**20
-"""Of a script: all of it is held in memory."""
+"""Most bytes of a script: all of it is held in memory."""
 DEFAULT_THOUGHT = "I follow my script."
 REFLECTION = "I did what my script says."
 
@@ -26,11 +26,11 @@ class ScriptLine:
 
 
 def read_script(path: Path) -> tuple[ScriptLine, ...]:
-    r"""The lines of a script. Raises ConfigError for a file that is missing, no UTF-8 or bad on some line.
+    r"""The lines of a script. Raises ConfigError for a file that is missing, not UTF-8, or malformed on some line.
 
-    A `.jsonl` file has `{"thought": …, "reply": …}` a line, the thought optional. Any other file has one raw reply a
-    line, taken as it stands (`\n` stays two characters); an empty line is the empty reply. Lines end with LF alone,
-    because a reply may hold any other character; the last line's end is no further line.
+    A `.jsonl` file has `{"thought": …, "reply": …}` per line, the thought optional. Any other file has one raw reply
+    per line, unchanged (`\n` stays two characters); an empty line is the empty reply. Only LF ends a line, because a
+    reply may hold any other character; the last line's end does not begin another line.
     """
     try:
         data = read_plain(path, MOST_BYTES)
@@ -61,15 +61,15 @@ def _parsed(line: str, where: str) -> ScriptLine:
 
 
 class ScriptedMind:
-    """Gives the replies of a script in their order, one to each *decide*; thinking and reflecting use none up.
+    """Gives the replies of a script in order, one per *decide*; thinking and reflecting use none up.
 
-    Where a run before this one stopped is not remembered: every mind starts at `start_at`, counted from 0.
+    The position of earlier runs is not stored: every mind starts at `start_at`, counted from 0.
     """
 
     kind, learns = "scripted", False
 
     def __init__(self, path: Path, *, start_at: int = 0, lines: tuple[ScriptLine, ...] | None = None) -> None:
-        """`lines`: what stands in the file, where it was read before."""
+        """`lines`: the file's lines, where the caller has read them before."""
         self._lines = lines if lines is not None else read_script(path)
         self._next = start_at
         self._model = f"script:{path.name}"
@@ -97,7 +97,7 @@ class ScriptedMind:
         return line.reply
 
     def learn(self, experience: ExperienceRecorded) -> None:
-        """A script learns nothing."""
+        """Does nothing: a script does not learn."""
 
     async def close(self) -> None:
-        """Nothing to write down."""
+        """Does nothing: there is nothing to save."""

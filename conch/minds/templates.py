@@ -1,4 +1,4 @@
-"""What the reflex mind can do: tool calls with gaps, filled from the situation. None says which of them pays."""
+"""Templates of tool calls for the reflex mind: their slots are filled from the situation, without a preference."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from conch_schemas import Action, FileCheck
 
 WORD = re.compile(r"[A-Za-z]{4,24}")
 DRAFTS = "drafts"
-"""The folder for what the mind writes of its own accord; it deletes nothing outside."""
+"""The folder for files that the mind creates by itself; it deletes nothing outside."""
 JOURNAL = "journal.md"
-"""Where it writes when no goal names a file."""
+"""The file that it writes to when no goal names one."""
 
 _TOPICS = ("what I did last", "what failed", "what I have not tried", "the goals", "this place")
 _SUFFIXES = (".md", ".csv", ".py", ".txt")
@@ -25,28 +25,28 @@ _SUFFIXES = (".md", ".csv", ".py", ".txt")
 
 @dataclass(frozen=True)
 class TemplateSlots:
-    """What the gaps of one decision are filled with."""
+    """The values for the slots of one decision's templates."""
 
     file: str
     """One of the workspace's files."""
     folder: str
     """A folder of the workspace, or `.`."""
     guess: str
-    """A path made up of what is known; it may not be there."""
+    """A path composed of known names; it may not exist."""
     word: str
     """A word met before."""
     words: tuple[str, ...]
-    """Several such."""
+    """Several words met before."""
     target: str
     """The file that a goal is about, or the journal."""
     begun: bool
-    """Whether that file is there."""
+    """Whether that file exists."""
     wish: str
     """Some words of that goal's statement."""
     draft: str
-    """A file in DRAFTS, one a need; it may not be there."""
+    """A file in DRAFTS, one per need; it may not exist."""
     other_draft: str
-    """Such another, or the same."""
+    """Another such file, or the same."""
     number: int
     """1..16."""
     length: int
@@ -54,25 +54,25 @@ class TemplateSlots:
     other_file: str
     """One of the workspace's files."""
     seen: str
-    """A line of what the last act brought; the word where it brought none."""
+    """A line of the last act's output; the word where there was none."""
     topic: str
     """Something to reflect on."""
     message: str | None
-    """What a person said and nobody has answered."""
+    """A person's unanswered message."""
 
     @property
     def prose(self) -> bool:
-        """Whether the file is prose, by its ending."""
+        """Whether the file is prose, by its extension."""
         return _ending(self.file) in (".md", ".txt", ".rst", "")
 
     @property
     def sentence(self) -> str:
-        """The words, in a sentence that can be written down."""
+        """A sentence with the words, for writing to a file."""
         return f"{', '.join(self.words[:-1])} and {self.words[-1]}: what do they have to do with {self.word}?"
 
 
 def fill_slots(situation: Situation, vocabulary: Sequence[str], draw: random.Random) -> TemplateSlots:
-    """Draw what the gaps are filled with, every possibility alike. `vocabulary` must hold a word."""
+    """Draw the slots' values, each possibility with equal probability. `vocabulary` must hold a word."""
     file = draw.choice(situation.files) if situation.files else "README.md"
     word = draw.choice(vocabulary)
     wanted = [(goal.check.path, goal.statement) for goal in situation.goals if isinstance(goal.check, FileCheck)]
@@ -98,7 +98,7 @@ def fill_slots(situation: Situation, vocabulary: Sequence[str], draw: random.Ran
 
 
 def _some_of(statement: str, draw: random.Random) -> str:
-    """At most six words of it, in their order."""
+    """At most six of its words, in their order."""
     words = statement.split() or ["nothing"]
     start = draw.randrange(len(words))
     return " ".join(words[start : start + 6])[:200]
@@ -118,7 +118,7 @@ def _draft(situation: Situation, draw: random.Random) -> str:
 
 
 class TemplateCall(NamedTuple):
-    """A template with its gaps filled."""
+    """A template with its slots filled."""
 
     kind: str
     """The tool's name, or DO_NOTHING or REFLECT."""
@@ -126,14 +126,14 @@ class TemplateCall(NamedTuple):
     """The tool's arguments; `text` alone for the other two."""
 
     def action(self) -> Action:
-        """As the grammar knows it."""
+        """The call as an action of the grammar."""
         if self.kind == "DO_NOTHING" or self.kind == "REFLECT":
             return Action(kind=self.kind, valid=True, text=self.args["text"])
         return Action(kind="TOOL", valid=True, tool=self.kind, args=dict(self.args))
 
 
 class CallTemplate(NamedTuple):
-    """One thing to try. `make` gives None where the situation has nothing to fill it with."""
+    """A template of a call. `make` returns None where the situation has no value for one of its slots."""
 
     name: str
     make: Callable[[TemplateSlots], TemplateCall | None]
@@ -176,7 +176,7 @@ def _recall(query: str) -> TemplateCall:
 
 
 def _begin(slots: TemplateSlots) -> TemplateCall | None:
-    """Never over a file that is there: it may be a person's."""
+    """Create a file, never over an existing one: it may be a person's."""
     return None if slots.begun else _files("write", slots.target, content=f"{slots.wish}\n{slots.sentence}\n")
 
 
@@ -249,4 +249,4 @@ TEMPLATES: tuple[CallTemplate, ...] = (
     CallTemplate("rest", lambda s: TemplateCall("DO_NOTHING", {"text": "a pause"})),
     CallTemplate("reflect", lambda s: TemplateCall("REFLECT", {"text": s.topic})),
 )
-"""54 of them. Their order says nothing."""
+"""54 templates. Their order has no meaning."""

@@ -1,4 +1,4 @@
-"""How needs change with what happens: a pure fold over one agent's facts."""
+"""Changes of needs: a pure fold over one agent's events."""
 
 from __future__ import annotations
 
@@ -9,27 +9,25 @@ from typing import Final, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from conch.config import NeedsSettings
-from conch.folds.dedupe import Digests, new_information
-from conch.folds.models import evolve
-from conch.folds.order import is_new
+from conch.folds import Digests, evolve, is_new, new_information
 from conch.needs.rules import counted_reward, delta_reward, most_pressing
 from conch.needs.table import NeedsTable, needs_of
 from conch_schemas import ActionTaken, NeedChange, RewardAssigned, Score
 
 SCORER: Final = "needs"
 VERSION: Final = "1"
-"""Of this fold and its rule: a change of any number in it is a new version."""
+"""Version of this fold and its rule: it changes with any number in it."""
 
 NEEDS_RANGE: Final = (-1.0, 1.0)
 HUMAN_SCORER: Final = "human"
-"""The scorer of a person's own scores."""
+"""The scorer name of a person's own scores."""
 
 _PRAISE_LIMIT: Final = 100
-"""Acts that a person was satisfied with that are remembered, so that each counts once."""
+"""Most positively scored acts remembered, so that each counts once."""
 
 
 class NeedsState(BaseModel):
-    """One agent's needs, as JSON between two facts. Bounded: at most 1,000 fingerprints and 100 ids."""
+    """One agent's needs, stored as JSON between two events. Bounded: at most 1,000 fingerprints and 100 ids."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -38,18 +36,18 @@ class NeedsState(BaseModel):
     place: tuple[int, int] | None = None
     """(cycle, step) of the last act; an act at or before it changes nothing."""
     rested: bool = False
-    """Whether the last act was DO_NOTHING: a second one in a row gives nothing."""
+    """Whether the last act was DO_NOTHING: a second one in a row has no effect."""
     seen: Digests = ""
-    """Outputs that were met, so that only a new one is information."""
+    """Fingerprints of earlier outputs, so that only a new one counts as information."""
     praised: tuple[str, ...] = ()
-    """Ids of the acts that a person was satisfied with, once each."""
+    """Ids of the acts that a person scored positively; each counts once."""
 
 
 class NeedsMeasure(NamedTuple):
-    """What one fact did to the needs: the data of `needs.changed`, field by field."""
+    """The effect of one event on the needs: the data of `needs.changed`, field by field."""
 
     before: dict[str, float]
-    """After the drift of time, before the fact's own events."""
+    """After the drift of time, before the effect of the event itself."""
     after: dict[str, float]
     drift: dict[str, float]
     changes: tuple[NeedChange, ...]
@@ -58,18 +56,18 @@ class NeedsMeasure(NamedTuple):
 
 
 def initial_state(settings: NeedsSettings) -> NeedsState:
-    """The needs at birth."""
+    """The needs of a new agent."""
     return NeedsState(levels={name: need.start for name, need in needs_of(settings).items()})
 
 
 def fold(
     state: NeedsState, fact: ActionTaken | RewardAssigned, table: NeedsTable
 ) -> tuple[NeedsState, NeedsMeasure | None]:
-    """The needs after `fact`, and what it changed; None where it concerns no need or was met before.
+    """The needs after `fact`, and the change; None where it affects no need or was applied before.
 
-    An act first takes the drift of the cycles since the last one, then its own events; only these are scored. A
-    person's positive score of an act satisfies, and is not scored. Needs that the table no longer names are
-    forgotten, new ones start at their start.
+    An act first applies the drift of the cycles since the last one, then its own effects; only these are scored. A
+    person's positive score of an act raises satisfaction, and is not scored. Needs that the table no longer names are
+    dropped, new ones begin at their start value.
     """
     if isinstance(fact, ActionTaken):
         return _acted(state, fact, table)
@@ -103,7 +101,7 @@ def _acted(state: NeedsState, action: ActionTaken, table: NeedsTable) -> tuple[N
 
 
 def _praised(state: NeedsState, reward: RewardAssigned, table: NeedsTable) -> tuple[NeedsState, NeedsMeasure | None]:
-    praised = reward.action_id or reward.id  # of one act once, however often it is scored
+    praised = reward.action_id or reward.id  # an act counts once, however often it is scored
     if reward.scorer != HUMAN_SCORER or praised in state.praised:
         return state, None
     if not any(score.value is not None and score.value > 0.0 for score in reward.scores):
@@ -116,7 +114,7 @@ def _praised(state: NeedsState, reward: RewardAssigned, table: NeedsTable) -> tu
 
 
 def _events(action: ActionTaken, *, rested: bool, new: bool) -> tuple[str, ...]:
-    """What the act was for the needs, by name. A crash is nothing: nobody knows how it came out."""
+    """The names of the needs events in an act. A crash has none: its outcome is not known."""
     act, outcome = action.action, action.outcome
     if outcome.status == "unknown":
         return ()
@@ -148,14 +146,14 @@ def _apply(
 def _score(before: Mapping[str, float], after: Mapping[str, float], events: Sequence[str], table: NeedsTable) -> Score:
     reward = counted_reward if table.mode == "counted" else delta_reward
     moved = [f"{name} {after[name] - level:+.2f}" for name, level in before.items() if after[name] != level]
-    # Priorities sum to 1 within a tolerance, so the sum may lie a hair outside.
+    # Priorities sum to 1 within a tolerance, so the sum may lie slightly outside.
     value = max(NEEDS_RANGE[0], min(NEEDS_RANGE[1], reward(before, after, table.priorities)))
     return _scored(value + 0.0, f"{', '.join(events) or 'nothing'}: {', '.join(moved) or 'no need changed'}.")
 
 
 @lru_cache(maxsize=1024)
 def _scored(value: float, why: str) -> Score:
-    """Made once: the same few things happen to needs."""
+    """Cached: the same few values are scored again and again."""
     return Score(
         component="needs",
         value=value,

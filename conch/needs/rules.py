@@ -1,4 +1,4 @@
-"""What a change of satisfaction is worth, and what presses. Pure functions of values.
+"""Reward for a change of satisfaction, and the pressure of needs. Pure functions of values.
 
 A level is satisfaction: 0 starved, 1 satisfied. Urgency is 1 − satisfaction.
 """
@@ -12,7 +12,7 @@ from typing import Final
 Levels = Mapping[str, float | None]
 
 _SAME: Final = 1e-12
-"""A change no greater than this is rounding, not a change."""
+"""Changes up to this size are rounding."""
 
 _IMPROVED, _WORSENED = 0.5, -0.3
 
@@ -20,8 +20,8 @@ _IMPROVED, _WORSENED = 0.5, -0.3
 def counted_reward(before: Levels, after: Levels, priorities: Mapping[str, float], missing: float = 1.0) -> float:
     """Σ priority × (+0.5 if it improved, −0.3 if it worsened, 0 if unchanged), unclamped.
 
-    In [−0.3, 0.5] where the priorities sum to 1. A need without a priority weighs `missing`; one whose level is not
-    known on both sides says nothing.
+    In [−0.3, 0.5] where the priorities sum to 1. A need without a priority weighs `missing`; one without a level on
+    both sides is ignored.
     """
     return math.fsum(
         priorities.get(need, missing) * (_IMPROVED if change > 0 else _WORSENED)
@@ -36,12 +36,12 @@ def delta_reward(before: Levels, after: Levels, priorities: Mapping[str, float],
 
 
 def pressing(levels: Mapping[str, float], priorities: Mapping[str, float]) -> dict[str, float]:
-    """priority × (0.5 + urgency) per need of `priorities`; a need whose level is not known counts as satisfied."""
+    """priority × (0.5 + urgency) per need of `priorities`; a need without a known level counts as satisfied."""
     return {need: priority * (1.5 - levels.get(need, 1.0)) for need, priority in priorities.items()}
 
 
 def most_pressing(levels: Mapping[str, float], priorities: Mapping[str, float]) -> str:
-    """The need that presses most; of equals the first. Raises ValueError where there are no needs."""
+    """The need with the highest pressure; of equals the first. Raises ValueError without needs."""
     how = pressing(levels, priorities)
     return max(how, key=how.__getitem__)
 

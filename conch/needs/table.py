@@ -1,4 +1,4 @@
-"""The needs there are: the four by default with their presets, or the person's own."""
+"""The table of needs: the four default ones with their presets, or the user's own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EVENTS: Final[Mapping[str, Mapping[str, float]]] = {
     "new_topic": {"curiosity": -0.15},
     "resource_low": {"sustainability": -0.3},
     "resource_recovered": {"sustainability": 0.2},
-    # Without the share of reliability a run of errors would starve it for good: nothing else restores it every day.
+    # Without the share of reliability a run of errors would lower it for good: nothing else restores it every day.
     "tool_succeeded": {"excellence": 0.15, "reliability": 0.05},
     "new_information": {"curiosity": 0.1},
     "reflected": {"curiosity": 0.15},
@@ -43,17 +43,17 @@ EVENTS: Final[Mapping[str, Mapping[str, float]]] = {
 
 @dataclass(frozen=True)
 class NeedsTable:
-    """The settings, laid out for a fold that looks into them for every fact."""
+    """The settings, arranged for fast lookup by the fold."""
 
     needs: Mapping[str, NeedSettings]
     priorities: Mapping[str, float]
     changes: Mapping[str, tuple[NeedChange, ...]]
-    """What an event does to each need that it moves, in the order of the needs."""
+    """Each event's changes of satisfaction, in the order of the needs."""
     mode: Literal["counted", "delta"]
 
 
 def table_of(settings: NeedsSettings) -> NeedsTable:
-    """The table of these settings. Raises what `needs_of` raises."""
+    """The table for these settings. Raises what `needs_of` raises."""
     needs = needs_of(settings)
     changes = {
         event: tuple(
@@ -69,7 +69,7 @@ def table_of(settings: NeedsSettings) -> NeedsTable:
 def needs_of(settings: NeedsSettings) -> Mapping[str, NeedSettings]:
     """Every need by name, in a fixed order, with priority, start, drift and events.
 
-    Raises ConfigError for a need of the person's own that names an event which there is not.
+    Raises ConfigError for a user-defined need with an unknown event.
     """
     if settings.own is None:
         return _default(settings.preset)

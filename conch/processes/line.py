@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
 
 from conch.errors import ContractError
 
@@ -37,7 +36,7 @@ class PipeMessage(BaseModel):
         """The line, with its end."""
         try:
             return self.model_dump_json().encode() + b"\n"
-        except PydanticSerializationError:  # a lone surrogate, as an error's words may have
+        except ValueError:  # a lone surrogate, as an error's words may have
             return json.dumps(self.model_dump(mode="json"), ensure_ascii=False).encode(errors="replace") + b"\n"
 
 

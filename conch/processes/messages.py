@@ -13,14 +13,14 @@ import json
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, SecretStr, TypeAdapter, field_serializer
-from pydantic_core import to_jsonable_python
 
-from conch.bus.access import Access
+from conch.bus import Access
 from conch.config import Settings
 from conch.processes.line import LocalPath, PipeMessage, decode
 from conch.values import Values
 
 PluginT = TypeVar("PluginT")
+_ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 class ChildStart(PipeMessage):
@@ -186,7 +186,7 @@ class PluginMetricsReported(PipeMessage):
 
     kind: Literal["plugin_metrics_reported"] = "plugin_metrics_reported"
     metrics: Any
-    """JSON of `conch.consumer.plugins.metrics`: plug-ins write it, and the process that shows it checks it."""
+    """JSON of `conch.metrics.plugins`: plug-ins write it, and the process that shows it checks it."""
 
 
 class PageServed(PipeMessage):
@@ -246,4 +246,4 @@ def decode_report(line: bytes) -> Report:
 
 
 def _revealed(value: Any) -> Any:
-    return value.get_secret_value() if isinstance(value, SecretStr) else to_jsonable_python(value)
+    return value.get_secret_value() if isinstance(value, SecretStr) else _ANY.dump_python(value, mode="json")

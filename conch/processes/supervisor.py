@@ -18,8 +18,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from conch.bus import Bus
-from conch.bus.server import EmbeddedServer, die_with_parent
+from conch.bus import Bus, EmbeddedServer, die_with_parent
 from conch.errors import BusError, BusUnreachableError, ConchError, ContractError, ServerDiedError
 from conch.log import get_logger
 from conch.processes import messages

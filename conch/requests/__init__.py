@@ -1,1 +1,5 @@
 """Requests of people to an agent: messages, goals, human scores, and retries of dead letters."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

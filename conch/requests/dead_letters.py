@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from conch.bus import Bus
-from conch.consumer.group.position import holder_of
-from conch.consumer.runtime.loop import control_of
+from conch.consumer.group import holder_of
+from conch.consumer.runtime import control_of
 from conch.errors import BusError, BusUnreachableError, ConchError
 from conch.requests.ask import ask
 from conch_schemas import ConsumerFailed, agent_of

@@ -8,9 +8,9 @@ from typing import Final
 
 from conch.bus import Bus
 from conch.config import BUILTIN_COMPONENTS, Settings
-from conch.consumer.follow import follow
+from conch.consumer import follow
 from conch.errors import UsageError
-from conch.needs.fold import HUMAN_SCORER
+from conch.needs import HUMAN_SCORER
 from conch.rules import NAME
 from conch_schemas import ActionTaken, RewardAssigned, Score, decode, encode, subject_of
 

@@ -1,4 +1,4 @@
-"""How far two scorers agree on the acts that both have scored. Pure."""
+"""Agreement of two scorers on the acts that both have scored. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Final
 import numpy as np
 
 EQUAL: Final = 0.05
-"""Two scores are equal where they differ by at most this share of the wider range."""
+"""Two scores count as equal where they differ by at most this share of the wider range."""
 FEWEST: Final = 3
-"""Acts that a rank correlation needs: of two, any pair is ±1."""
+"""Least number of acts for a rank correlation: of two, any pair is ±1."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Over the acts that both scored, in one order."""
+    """How far two scorers agree on the acts that both scored, given in one order."""
 
     count: int
     equal: float | None
@@ -25,15 +25,15 @@ class Agreement:
     same_sign: float | None
     """Share of scores that are both above, both below, or both at 0; None without any."""
     mean_difference: float | None
-    """Of second less first, in the scores' own unit; None without any, and where it is beyond all numbers."""
+    """Mean of second minus first, in the scores' own unit; None without any, and where it exceeds all floats."""
     rank_correlation: float | None
-    """Spearman's, −1..1, ties sharing their mean rank; None where there is none."""
+    """Spearman's, −1..1, tied values sharing their mean rank; None where it is undefined."""
     why_none: str
     """Why there is no rank correlation; empty where there is one."""
 
 
 def agreement(first: Sequence[float], second: Sequence[float], widest: float) -> Agreement:
-    """Of two series of finite scores, act by act; `widest`: how wide the wider of their ranges is, above 0.
+    """The agreement of two series of finite scores, act by act; `widest`: width of the wider of their ranges, above 0.
 
     Raises ValueError for series of different lengths.
     """
@@ -57,7 +57,7 @@ def agreement(first: Sequence[float], second: Sequence[float], widest: float) ->
 
 
 def spearman(first: np.ndarray, second: np.ndarray) -> tuple[float | None, str]:
-    """(Spearman's rank correlation, "") or (None, why there is none): Pearson's of the ranks, which holds with ties."""
+    """(Spearman's rank correlation, "") or (None, why it is undefined): Pearson's of the ranks, valid with ties."""
     if len(first) < FEWEST:
         return None, f"{len(first)} scored by both, it takes {FEWEST}"
     one, other = ranks(first), ranks(second)
@@ -70,7 +70,7 @@ def spearman(first: np.ndarray, second: np.ndarray) -> tuple[float | None, str]:
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """The rank of each value, from 1; equal ones share the mean of theirs.
+    """The rank of each value, from 1; equal values share the mean of their ranks.
 
     >>> ranks(np.array([0.5, 0.1, 0.5])).tolist()
     [2.5, 1.0, 2.5]

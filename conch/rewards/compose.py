@@ -1,12 +1,12 @@
-"""Composition: rules made into one reward, of one trajectory, of a batch, of a group of replies to one state.
+"""Composition of rules into one reward: of one trajectory, of a batch, of a group of replies to one state.
 
     Message(role: str, content: str)
     Trajectory(messages: tuple[Message, ...], completion_tokens: tuple[int, ...] = (), facts: Mapping[str, Any] = {})
     cache_key(messages: Iterable[Message | Mapping[str, Any]]) -> str          32 hex digits
     length_penalty(trajectory: Trajectory) -> float                            in [0, 1]
 
-A rule is a function of what is scored, a Trajectory or anything else, to a finite number or None (not applicable),
-sync or async. Nothing here keeps anything between two calls. The code is in `conch.rules`.
+A rule is a function, sync or async, from what is scored (a Trajectory or anything else) to a finite number or None (not
+applicable). Nothing here keeps state between two calls.
 """
 
 from conch.rules import (

@@ -1,7 +1,7 @@
-"""The seven principles: how an act fares by each, and what they come to. Pure functions of values.
+"""The constitution's seven principles: scores of an act by each, and their weighted total. Pure functions of values.
 
-These rules are cheap proxies and can only lower: a principle that a rule has nothing to judge by is 1, and says so.
-Names of principles are read in small or capital letters.
+These rules are cheap proxies and can only lower a score: a principle without evidence scores 1, and its evidence says
+so. Names of principles are case-insensitive.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ PRINCIPLES: Final = ("tasteful", "curated", "ethical", "joy_inducing", "composab
 PRINCIPLE_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
     {name: {"ethical": 2.0, "composable": 1.5, "joy_inducing": 1.2}.get(name, 1.0) for name in PRINCIPLES}
 )
-"""They sum to 8.7, the total of a perfect act."""
+"""They sum to 8.7, the maximum total."""
 
 Band = Literal["perfect", "good", "concerning", "poor"]
 
 NO_EVIDENCE: Final = "none"
-"""The evidence of a principle that nothing was there to judge by."""
+"""The evidence of a principle for which a rule found nothing to judge by."""
 
 _BANDS: Final[tuple[tuple[float, Band], ...]] = ((8.7, "perfect"), (7.0, "good"), (5.0, "concerning"))
 
 _MANY_TOOLS, _SHORT, _FULL = 5, 20, 0.9
-"""Tools beyond which a turn is less composable, characters below which a reply is less of a joy, share of the context
-beyond which a turn is less generative."""
+"""Tools beyond which a turn loses *composable*, characters below which a reply loses *joy inducing*, share of the
+context beyond which a turn loses *generative*."""
 _MANY_EXPANSIONS, _MANY_LINES = 5, 200
 _NAVIGATIONS: Final = {"sibling": 0.9, "direct_jump": 0.8}
 
@@ -41,7 +41,7 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class PrincipleScore:
-    """How something fares by the seven principles, each in 0..1. Raises ContractError for any other number."""
+    """Scores by the seven principles, each in 0..1. Raises ContractError for any other number."""
 
     tasteful: float = 1.0
     curated: float = 1.0
@@ -51,7 +51,7 @@ class PrincipleScore:
     heterarchical: float = 1.0
     generative: float = 1.0
     evidence: Mapping[str, str] = field(default_factory=lambda: _NOTHING, compare=False, repr=False, kw_only=True)
-    """By principle, what its score rests on; a principle that is not named had none."""
+    """Basis of each score, by principle; a principle that is missing had none."""
 
     def __post_init__(self) -> None:
         if not (
@@ -68,7 +68,7 @@ class PrincipleScore:
     def weighted_total(self, weights: Mapping[str, float] | None = None) -> float:
         """Σ score × weight, 8.7 at most by the default weights.
 
-        `weights` replaces them as a whole: a principle that is not in it weighs 1.
+        `weights` replaces the default weights as a whole: a principle that is not in it weighs 1.
         """
         return math.fsum(
             score * weight
@@ -89,12 +89,12 @@ class PrincipleScore:
 
     @classmethod
     def from_dict(cls, table: Mapping[str, float]) -> PrincipleScore:
-        """Of scores by name; a missing one is 1, what is no principle is ignored. Raises ContractError."""
+        """From scores by name; a missing one is 1, an unknown name is ignored. Raises ContractError."""
         named = {name.lower(): score for name, score in table.items()}
         return cls(*_checked({name: named.get(name, 1.0) for name in PRINCIPLES}).values())
 
     def principles(self) -> tuple[Principle, ...]:
-        """The seven with their evidence, as an event carries them."""
+        """The seven with their evidence, as events hold them."""
         return tuple(
             _principle(name, score, self.evidence.get(name, NO_EVIDENCE)) for name, score in self.to_dict().items()
         )
@@ -102,39 +102,39 @@ class PrincipleScore:
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """How a turn of a conversation came out."""
+    """The outcome of a conversation turn, as input of the rules."""
 
     tools_passed: bool = True
     """Whether every tool that was used succeeded."""
     tools: tuple[str, ...] = ()
-    """Names of the tools that were used, one an use."""
+    """Names of the tools used, one per use."""
     user_corrected: bool = False
-    """Whether a person had to correct it: as the two below, for rules that stand in for these."""
+    """Whether a person had to correct it. This field and the next two are for rules that replace the built-in ones."""
     signals: tuple[str, ...] = ()
-    """What else was noticed, by name."""
+    """Further observations, by name."""
     response: str = ""
-    """What was said."""
+    """The text of the reply."""
     stopping_suggestion: str | None = None
-    """Why it might be time to stop; None: nobody says so."""
+    """Reason for a suggestion to stop; None: there was no suggestion."""
     context_utilization: float | None = None
     """Share of the context that is used; None: not known."""
 
 
 class Alignment(NamedTuple):
-    """What scores of principles come to."""
+    """The weighted mean of principle scores, and the violated principles."""
 
     total: float
-    """Their weighted mean, 0..1; of none 0."""
+    """Weighted mean, 0..1; 0 without scores."""
     compliant: bool
-    """Whether none is below the threshold."""
+    """Whether no score is below the threshold."""
     violations: tuple[str, ...]
-    """Those that are, in the order given."""
+    """Principles with a score below the threshold, in the order given."""
 
 
 def alignment(scores: Mapping[str, float], threshold: float = 0.5) -> Alignment:
     """Σ(weight × score) / Σ weight over the scores given, by the default weights; an unknown principle weighs 1.
 
-    Raises ContractError for a score that is no number in 0..1.
+    Raises ContractError for a score that is not a number in 0..1.
     """
     weights = {name: PRINCIPLE_WEIGHTS.get(name.lower(), 1.0) for name in scores}
     whole = math.fsum(weights.values())
@@ -144,19 +144,19 @@ def alignment(scores: Mapping[str, float], threshold: float = 0.5) -> Alignment:
 
 
 def band(total: float) -> Band:
-    """Of a total by the default weights: from 8.7 perfect, from 7 good, from 5 concerning, else poor."""
+    """The band of a total by the default weights: from 8.7 perfect, from 7 good, from 5 concerning, else poor."""
     return next((name for least, name in _BANDS if total >= least), "poor")
 
 
 def constitutional_reward(
     action: str, turn_result: TurnResult | None = None, has_mutations: bool = False
 ) -> PrincipleScore:
-    """How a turn of a conversation fares.
+    """Scores of a conversation turn by the seven principles.
 
-    Ethical: of a turn that changed something 0.9 if its tools passed, else 0.5. Composable: of n tools, from the sixth
-    on 0.1 less for each, 0.5 at least. Joy inducing: of L characters said 0.3 for none, 0.5 + L/40 below 20, else 1.
-    Generative: of a share u of the context beyond 0.9, 1 − 5(u − 0.9), 0.5 at least. `action` names the act in the
-    evidence. No turn result: all 1.
+    Ethical: for a turn that changed something 0.9 if its tools passed, else 0.5. Composable: with n tools, 0.1 less for
+    each from the sixth on, at least 0.5. Joy inducing: for a reply of L characters 0.3 if L is 0, 0.5 + L/40 below 20,
+    else 1. Generative: for a share u of the context beyond 0.9, 1 − 5(u − 0.9), at least 0.5. `action` names the act in
+    the evidence. Without a turn result all are 1.
     """
     if turn_result is None:
         return _PERFECT
@@ -184,18 +184,19 @@ def constitutional_reward(
 
 
 def generative_score(context_utilization: float | None) -> float:
-    """1 up to 0.9 or where it is not known (None, NaN), else 1 − 5 for each beyond, 0.5 at least."""
+    """1 up to 0.9 or where it is not known (None, NaN), beyond that 1 − 5(u − 0.9), at least 0.5."""
     if context_utilization is None or not context_utilization > _FULL:
         return 1.0
     return max(0.5, 1.0 - 5.0 * (context_utilization - _FULL))
 
 
 def score_principles(domain: str, action: str, context: Mapping[str, Any]) -> PrincipleScore:
-    """How an act of any domain fares, by what `context` says of it; of an unknown domain, or of no use, all 1.
+    """Scores of an act in any domain, by the facts in `context`; for an unknown domain, or without usable facts, all 1.
 
-    `chat`: `turn_result`, `has_mutations`, as `constitutional_reward` takes them. `navigation`: `nav_type` sibling is
-    composable 0.9, direct_jump 0.8. `portal`: an `expansion_count` above 5 is curated 0.7. `edit`: so are
-    `lines_changed` above 200. A turn that is no TurnResult, and a count that is no number or is negative, say nothing.
+    `chat`: `turn_result`, `has_mutations`, as `constitutional_reward` takes them. `navigation`: `nav_type` sibling
+    gives composable 0.9, direct_jump 0.8. `portal`: an `expansion_count` above 5 gives curated 0.7. `edit`:
+    `lines_changed` above 200 does too. A turn that is not a TurnResult, and a count that is not a number or is
+    negative, are ignored.
     """
     if domain == "chat":
         turn = context.get("turn_result")

@@ -10,7 +10,7 @@ from conch.config import RewardSettings
 from conch_schemas import BUILTIN_SCORER, ActionTaken, GoalCheck, Score
 
 VERSION: Final = "1"
-"""Of these rules: a change of any number below is a new version."""
+"""Version of these rules: it changes with any number below."""
 
 FORMAT_RANGE: Final = (-1.0, 0.5)
 EXECUTION_RANGE: Final = (-0.3, 1.0)
@@ -21,14 +21,14 @@ _PLAIN_WORDS: Final = {"DO_NOTHING": "doing nothing", "REFLECT": "reflecting"}
 
 
 def format_reward(valid: bool) -> float:
-    """0.5 for a reply that keeps to the grammar and the tools, −1.0 for any other."""
+    """0.5 for a reply that follows the grammar and the tools' signatures, −1.0 for any other."""
     return 0.5 if valid else -1.0
 
 
 def execution_reward(kind: str, valid: bool, success: bool) -> float:
     """In [−0.3, 1]: a tool 1.0 or, failed, −0.3; a valid DO_NOTHING or REFLECT 0.2; an invalid reply 0.0.
 
-    `success` is the outcome's structured status, never a word in the output.
+    `success` is the outcome's structured status, never inferred from the output.
     """
     if not valid or kind == "INVALID":
         return 0.0
@@ -43,13 +43,13 @@ def goal_reward(outcome: str) -> float:
 
 
 def builtin_scores(action: ActionTaken, settings: RewardSettings) -> tuple[Score, Score, Score]:
-    """format, execution and goal of one act, each with a sentence that says why. Never raises; twice is the same."""
+    """format, execution and goal of one act, each with an explanation. Never raises; the same act, the same scores."""
     return _format(action, abstain=settings.abstain_when_constrained), _execution(action), _goal(action.goals)
 
 
 @lru_cache(maxsize=1024)
 def scored(component: str, value: float, limits: tuple[float, float], why: str) -> Score:
-    """A score of the scorer `reward`, made once: the same few verdicts are given on most acts."""
+    """A score of the scorer `reward`, cached: most acts get one of a few verdicts."""
     return Score(
         component=component,
         value=value,
@@ -97,7 +97,7 @@ def _execution(action: ActionTaken) -> Score:
 
 
 def _goal(checks: Sequence[GoalCheck]) -> Score:
-    """Several active goals: the best outcome counts. A check that could not be run says nothing."""
+    """With several active goals the best outcome counts. A check that could not be run is ignored."""
     if not checks:
         return _not_applicable("goal", GOAL_RANGE, "No goal is active.")
     told = [check for check in checks if check.outcome != "error"]

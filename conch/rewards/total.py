@@ -1,4 +1,4 @@
-"""The total of one experience, and the lines that add up to it."""
+"""The total reward of one experience, and the breakdown lines that add up to it."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ class TotalledScore(Protocol):
 
 
 class Total(NamedTuple):
-    """What the parts of one experience come to."""
+    """The total of one experience, with its coverage and breakdown."""
 
     total: float
     """In [−2, 1], below −1 by a penalty alone: the exactly rounded sum of `breakdown`, in any order of adding. Under a
-    closed gate at most 0, where that is a hair less by the rounding of the gate's own line."""
+    closed gate at most 0, possibly slightly less by the rounding of the gate's own line."""
     breakdown: tuple[Line, ...]
     coverage: float
     """Scored weight ÷ (whole weight − weight of the not applicable), in [0, 1]; 1 where nothing was applicable."""
     complete: bool
-    """A score of every part is here, with whatever status."""
+    """A score of every part is present, with any status."""
 
 
 def total(parts: Sequence[Part], scores: Mapping[str, TotalledScore]) -> Total:
     """The total over `parts`, given the scores by component; what is no part counts nothing.
 
-    In this order, each step a line: Σ weight × value over the scored parts of positive weight, each held under its
-    part's cap, what a boost doubles with it; the cap of the cycle, −1..1; penalties; gates last, so that nothing buys
-    them back. The same bits for every order of `scores`.
+    In this order, each step a line: Σ weight × value over the scored parts of positive weight, each limited by its
+    part's cap, with the amount that a boost doubles; the cap of the cycle, −1..1; penalties; gates last, so that
+    nothing offsets them. Bit-identical for every order of `scores`.
     """
     lines = [line for part in parts for line in _lines(part, scores.get(part.component))]
     lines += [line for part in parts if part.role == "boost" for line in _boost(part, parts, scores)]
@@ -73,7 +73,7 @@ def total(parts: Sequence[Part], scores: Mapping[str, TotalledScore]) -> Total:
 
 
 def total_reward(components: Mapping[str, float | None], weights: Mapping[str, float] = BUILTIN_WEIGHTS) -> float:
-    """Σ weight × value of what is given, no caps; an absent part, or one without a weight, counts 0."""
+    """Σ weight × value of the given components, without caps; one that is absent, or has no weight, counts 0."""
     return math.fsum(weights.get(name, 0.0) * value for name, value in components.items() if value is not None)
 
 
@@ -89,7 +89,7 @@ def _lines(part: Part, score: TotalledScore | None) -> tuple[Line, ...]:
 
 @lru_cache(maxsize=4096)
 def _lines_of(component: str, weight: float, cap: float | None, value: float) -> tuple[Line, ...]:
-    """Made once: the same rules with the same weights say the same few lines of most acts."""
+    """Cached: the same rules with the same weights give the same few lines for most acts."""
     line = _line(f"part:{component}", weight * value, f"{weight:g} × {value:g}")
     if cap is None or value <= cap:
         return (line,)
@@ -121,10 +121,10 @@ def _boost(part: Part, parts: Sequence[Part], scores: Mapping[str, TotalledScore
 
 
 def _held(lines: Sequence[Line], bound: float, step: str, why: str) -> Line:
-    """The line that brings the sum, which lies beyond `bound` as seen from 0, to it."""
+    """The line that brings a sum beyond `bound` back to it."""
     amount = math.fsum([bound, *(-line.amount for line in lines)])
     away = math.copysign(math.inf, amount)
-    # A large amount has coarse bits: rounded, it may leave the sum a hair outside.
+    # The spacing of floats is wide at a large amount: rounded, it may leave the sum slightly outside.
     while (math.fsum([amount, *(line.amount for line in lines)]) - bound) * away < 0.0:
         amount = math.nextafter(amount, away)
     return _line(step, amount, why)

@@ -1,4 +1,4 @@
-"""The weight set: which parts make the total, and how much each."""
+"""The weight set: the parts of the total, with their weights, ranges and deadlines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from conch.text import instead
 from conch_schemas import BUILTIN_SCORER, Part
 
 PROGRESS_RANGE: Final = (-1e6, 1e6)
-"""No step is clamped: a million tokens more cost 100."""
+"""Steps are not clamped: a million more tokens cost 100."""
 
 _PAID: Final = {
     "format": (FORMAT_RANGE, BUILTIN_SCORER),
@@ -38,13 +38,13 @@ def weight_set(
     settings: RewardSettings,
     constitution: ConstitutionSettings = ConstitutionSettings(),  # noqa: B008 - frozen
 ) -> tuple[Part, ...]:
-    """The built-in parts, then the added ones in the order of their names; the weights sum to 1.
+    """The built-in parts, then the added ones by name; the weights sum to 1.
 
-    Added parts take the weight they ask for and the built-in five shrink to the rest; `rewards.weights` settles all
-    of it instead. What is watched has the weight 0, as have the parts that bear on the total otherwise: the boost of
-    diversity, the penalty of repetition, the gate of the constitution. Raises ConfigError, naming the nearest known
-    name, where the table names other parts than there are, does not sum to 1, where two parts share a name, or where
-    the added weights sum to more than 1.
+    Added parts get the weight that they declare and the built-in five are scaled down to the rest; `rewards.weights`
+    sets all of them instead. Parts that are only recorded have the weight 0, as have those that act on the total
+    otherwise: the boost of diversity, the penalty of repetition, the gate of the constitution. Raises ConfigError,
+    naming the nearest known name, where the table names unknown parts, does not sum to 1, where two parts share a name,
+    or where the added weights sum to more than 1.
     """
     added = sorted(rules, key=lambda rule: rule.name)
     _refuse_twins([*BUILTIN_COMPONENTS, *(rule.name for rule in added)])
@@ -65,7 +65,7 @@ def weight_set(
     watched = (
         Part(component=name, weight=weight, range=limits, scorer=scorer, deadline=settings.deadline)
         for name, (limits, scorer) in _WATCHED.items()
-        if (weight := weights.get(name, 0.0)) or name != "progress"  # an act without a task has none to wait for
+        if (weight := weights.get(name, 0.0)) or name != "progress"  # an act without a task has no progress
     )
     others = (
         Part(
@@ -82,7 +82,7 @@ def weight_set(
 
 
 def _bearing(settings: RewardSettings, constitution: ConstitutionSettings) -> Iterator[Part]:
-    """The parts that bear on the total otherwise than by a weight."""
+    """The parts that act on the total other than by a weight."""
     yield Part(
         component="diversity",
         weight=0.0,
@@ -113,7 +113,7 @@ def _bearing(settings: RewardSettings, constitution: ConstitutionSettings) -> It
 
 
 def weights_version(parts: Sequence[Part]) -> str:
-    """16 hex digits that change with anything in the weight set: of SHA-256 over its canonical JSON."""
+    """16 hex digits of SHA-256 over the canonical JSON of the weight set: any change of it changes them."""
     canonical = rfc8785.dumps([part.model_dump(mode="json") for part in parts])
     return hashlib.sha256(canonical).hexdigest()[:16]
 

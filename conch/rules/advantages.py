@@ -1,4 +1,4 @@
-"""Group-relative advantages: how much better each reply was than the others of its group, for training a policy."""
+"""Advantages for policy training: each reward relative to the others of its group."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from conch.errors import ContractError
 from conch.rules.verdict import LARGEST
 
 POSITIVE, NEGATIVE = 0.3, -0.3
-"""From which reward on an example is one to follow, and down from which one to avoid (REWARDS 9)."""
+"""Least reward of a positive example, and greatest of a negative one (REWARDS 9)."""
 SPREAD: Final = 1e-8
-"""A sample standard deviation up to here is none (REWARDS 7)."""
+"""A sample standard deviation up to this counts as 0 (REWARDS 7)."""
 
 
 class GroupAdvantages(NamedTuple):
@@ -21,17 +21,17 @@ class GroupAdvantages(NamedTuple):
     advantages: tuple[float | None, ...]
     """In the order of the rewards; None where there was no reward."""
     flat: tuple[Hashable, ...]
-    """Groups without spread, one reply alone among them, in the order met: without a baseline their advantages
-    are 0, so that they move nothing; a group of which nothing was scored is not among them."""
+    """Groups without spread, single replies included, in the order met: without a baseline their advantages are 0 and
+    have no effect on training. A group without any score is not among them."""
 
 
 def compute_advantages(
     rewards: Sequence[float], baseline: float | None = None, normalize: bool = True
 ) -> tuple[float, ...]:
-    """Each reward less `baseline` (None: the mean), of one group; of none, none.
+    """Each reward minus `baseline` (None: the mean), of one group; empty for no rewards.
 
     `normalize`: divided by the sample standard deviation of the rewards, where there are several and it exceeds 1e-8.
-    Raises ContractError for a reward or baseline that is no finite number up to 1e150.
+    Raises ContractError for a reward or baseline that is not a finite number up to 1e150.
     """
     for reward in rewards if baseline is None else (*rewards, baseline):
         if not abs(reward) <= LARGEST:
@@ -50,7 +50,7 @@ def group_advantages(
     baseline: float | None = None,
     normalize: bool = True,
 ) -> GroupAdvantages:
-    """The advantages of each reward within its own group. What was not scored (None) is in no mean and has none."""
+    """The advantage of each reward within its own group. An unscored one (None) is in no mean and has no advantage."""
     places: dict[Hashable, list[int]] = {}
     for place, (reward, group) in enumerate(zip(rewards, groups, strict=True)):
         if reward is not None:
@@ -62,7 +62,7 @@ def group_advantages(
         advantages = compute_advantages(values, baseline, normalize)
         if _deviation(values) <= SPREAD:
             flat.append(group)
-            if baseline is None:  # what is left is the mean's rounding
+            if baseline is None:  # the remainder is the mean's rounding
                 advantages = (0.0,) * len(values)
         for place, advantage in zip(of_group, advantages, strict=True):
             found[place] = advantage
@@ -72,8 +72,8 @@ def group_advantages(
 def positives_and_negatives(
     rewards: Sequence[float | None], positive_at: float = POSITIVE, negative_at: float = NEGATIVE
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The indices of the rewards to follow (at or above `positive_at`) and of those to avoid (at or below
-    `negative_at`); unscored ones are in neither."""
+    """The indices of positive rewards (at or above `positive_at`) and of negative ones (at or below `negative_at`); an
+    unscored one is neither."""
     scored = [(place, reward) for place, reward in enumerate(rewards) if reward is not None]
     positive = tuple(place for place, reward in scored if reward >= positive_at)
     return positive, tuple(place for place, reward in scored if reward <= negative_at)
@@ -84,7 +84,7 @@ def _mean(rewards: Sequence[float]) -> float:
 
 
 def _deviation(rewards: Sequence[float]) -> float:
-    """The sample standard deviation; 0 of one."""
+    """The sample standard deviation; 0 for a single reward."""
     if len(rewards) < 2:
         return 0.0
     mean = _mean(rewards)

@@ -1,6 +1,8 @@
-"""Rules composed of rules. Each is a rule itself, so they nest: `Sequential(Gate(compiles, 1.0), WeightedSum(…))`.
+"""Combinators: rules made of rules. Each is a rule itself, so they nest.
 
-When an inner rule fails, the composed rule fails: it raises ContractError or TimeoutError, which `verdict` turns into a
+For example `Sequential(Gate(compiles, 1.0), WeightedSum(…))`.
+
+Where an inner rule fails, the combination fails: it raises ContractError or TimeoutError, which `verdict` makes a
 status.
 """
 
@@ -18,8 +20,10 @@ T = TypeVar("T")
 
 
 class Sequential(Generic[T]):
-    """Runs rules one after the other, the cheapest first. The first value 0 ends it with 0, and later rules are not
-    run; else the value is the last rule's. A rule that is not applicable is skipped; if all are, so is the whole.
+    """Runs rules in order, the cheapest first, until one returns 0.
+
+    The first that returns 0 ends it with 0, and no later one runs; otherwise the last one's value counts. A rule that
+    is not applicable is skipped; if all are, the result is None.
 
     Raises ConfigError without rules.
     """
@@ -42,7 +46,7 @@ class Sequential(Generic[T]):
 
 @dataclass(frozen=True)
 class Gate(Generic[T]):
-    """A rule with the inner rule's value where that reaches `threshold`, else 0."""
+    """A threshold on a rule: its value from `threshold` on, otherwise 0."""
 
     rule: Rule[T]
     threshold: float
@@ -54,7 +58,7 @@ class Gate(Generic[T]):
 
 
 class WeightedSum(Generic[T]):
-    """The total of `compute_weighted_reward` as a rule. Called, it raises ConfigError where names do not match."""
+    """The total of `compute_weighted_reward` as a rule. Calling it raises ConfigError where names do not match."""
 
     def __init__(self, rules: Mapping[str, Rule[T]], config: WeightedRewardConfig) -> None:
         self.rules, self.config = dict(rules), config

@@ -1,4 +1,4 @@
-"""`Trajectory`, a conversation that is scored as a whole, with its metadata."""
+"""The subject of conversation rules: messages, token counts and facts about them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 SHORT, LONG = 500, 2000
-"""Completion tokens up to which the length costs nothing, and from which it is worth nothing (REWARDS 7)."""
+"""Completion tokens up to which the length costs nothing, and from which the score is 0 (REWARDS 7)."""
 KEY_DIGITS: Final = 32
 
 
@@ -31,21 +31,21 @@ class Trajectory:
     completion_tokens: tuple[int, ...] = ()
     """Tokens of each completion of the model, in order; empty: there was none, or they were not counted."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What rules need beside the words: the expected answer, the outcome of a tool, the columns of a data set."""
+    """Further inputs of rules: the expected answer, the outcome of a tool, the columns of a data set."""
 
 
 def cache_key(messages: Iterable[Message | Mapping[str, Any]]) -> str:
-    """32 hex digits that two conversations share exactly when their roles and contents are the same, in order.
+    """32 hex digits that are equal for two conversations exactly when their roles and contents are the same, in order.
 
     The first of SHA-256 over `json.dumps([{"role", "content"} …], sort_keys=True)` (REWARDS 7). Other fields of a
-    message (a time, a model) do not count; a role or content that is lacking counts as null.
+    message (a time, a model) are ignored; a missing role or content counts as null.
     """
     told = [_told(message) for message in messages]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:KEY_DIGITS]
 
 
 def length_penalty(trajectory: Trajectory) -> float:
-    """In [0, 1]: 1 up to 500 completion tokens in all, 0 from 2000, linear between. No completions: 1."""
+    """Length score in [0, 1]: 1 up to 500 completion tokens in all, 0 from 2000, linear between. No completions: 1."""
     total = math.fsum(trajectory.completion_tokens)
     return min(1.0, max(0.0, (LONG - total) / (LONG - SHORT)))
 

@@ -1,5 +1,4 @@
-"""`verdict`: run one rule on one subject and return a value, not applicable, or a failure. A missing score is never
-0."""
+"""Runs one rule on one subject: the verdict is a value, not applicable, or a failure. A missing score is never 0."""
 
 from __future__ import annotations
 
@@ -18,16 +17,16 @@ from conch_schemas import ScoreStatus
 T = TypeVar("T")
 
 Rule = Callable[[T], float | Awaitable[float | None] | None]
-"""From what is scored (a trajectory, an act) to a finite number, or None: not applicable. Sync or async."""
+"""A function from a subject (a trajectory, an act) to a finite number, or None: not applicable. Sync or async."""
 
 LARGEST: Final = 1e150
-"""A value beyond is refused: its square is no number any more."""
+"""Largest absolute value: the square of a larger one would overflow."""
 _ANY: Final = (-LARGEST, LARGEST)
 _SHOWN: Final = 80
 
 
 class Verdict(NamedTuple):
-    """The result of one rule on one subject: a value, or a status without one."""
+    """The result of one rule for one subject."""
 
     value: float | None
     """Present exactly when `status` is scored."""
@@ -37,11 +36,11 @@ class Verdict(NamedTuple):
 
 
 async def verdict(rule: Rule[T], subject: T) -> Verdict:
-    """The verdict of `rule` on `subject`. Every outcome but an endless wait or a cancellation gives a verdict.
+    """The verdict of `rule` on `subject`. Every failure of the rule becomes a verdict, unless it never returns.
 
-    None is not_applicable. An exception, also SystemExit, is an error, as is a value that is no finite number, lies
-    beyond LARGEST or outside the range that `@rule` declares; a TimeoutError is a timeout. An awaitable is awaited,
-    also when the function is not declared async. Cancelled, it cancels the rule.
+    None is not_applicable. An exception, also SystemExit, is an error, as is a value that is not a finite number,
+    exceeds LARGEST or lies outside the range that `@rule` declares; a TimeoutError is a timeout. An awaitable result is
+    awaited, also from a plain function. Cancelled, it cancels the rule.
     """
     try:
         found = rule(subject)
@@ -56,7 +55,7 @@ async def verdict(rule: Rule[T], subject: T) -> Verdict:
     except BaseException as error:
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-            raise  # this task is cancelled, not a task that the rule waited for
+            raise  # this task was cancelled, not something that the rule awaited
         return Verdict(None, "error", _sentence(error))
 
 
@@ -82,7 +81,7 @@ def _checked(value: Any, rule: Rule[Any]) -> float:
 def _shown(value: Any) -> str:
     try:
         return safe_text(repr(value), one_line=True)[:_SHOWN]
-    except Exception:  # the value's own repr raised
+    except Exception:  # a user-defined repr may raise
         return f"a {type(value).__name__}"
 
 

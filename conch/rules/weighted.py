@@ -1,4 +1,4 @@
-"""`compute_weighted_reward`: the weighted sum of several rules over one trajectory, or over a batch."""
+"""The weighted sum of several rules for one subject, and for a batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WEIGHT_TOLERANCE: Final = 1e-6
 
 Aggregation = Literal["sum", "normalize_then_sum"]
 AT_ONCE = 16
-"""Trajectories of a batch that are scored side by side: the most calls of a judge at one time."""
+"""Trajectories of a batch scored concurrently, and so the most concurrent calls of a judge."""
 
 
 def sums_to_one(weights: Mapping[str, float], tolerance: float = WEIGHT_TOLERANCE) -> bool:
@@ -46,34 +46,34 @@ class WeightedRewardConfig:
 
 
 class Weighted(NamedTuple):
-    """The total of the rules of one config, and each rule's part."""
+    """The weighted total of one subject and its parts."""
 
     total: float | None
-    """Σ weight × value over the scored parts, as in the live total; a part that is not applicable counts nothing. None
-    where a part failed, as the sum without it would count it as a zero, and where nothing was applicable."""
+    """Σ weight × value over the scored parts, as in the live total; a part that is not applicable adds nothing. None
+    where a part failed, as leaving it out would count it as 0, and where nothing was applicable."""
     parts: Mapping[str, Verdict]
-    """Verdicts by the rules' names."""
+    """Verdicts by rule name."""
 
 
 class Batch(NamedTuple):
-    """The results of a batch of trajectories, each list as long as the batch and in its order."""
+    """Rewards and advantages of one batch; each list is as long as the batch and in its order."""
 
     rewards: tuple[float | None, ...]
-    """The totals; of `normalize_then_sum`, relative to the group."""
+    """The totals; with `normalize_then_sum`, relative to the group."""
     parts: tuple[Mapping[str, Verdict], ...]
     advantages: tuple[float | None, ...]
     """None where there is no reward."""
     flat: tuple[Hashable, ...]
-    """Groups without spread, which have nothing to compare: without a baseline their advantages are 0."""
+    """Groups without spread: without a baseline their advantages are 0."""
 
 
 async def compute_weighted_reward(
     trajectory: T, rules: Mapping[str, Rule[T]], config: WeightedRewardConfig
 ) -> Weighted:
-    """(total, parts) of one trajectory, or any other subject of the rules; the rules run one after the other.
+    """(total, parts) of one subject, a trajectory or what the rules accept; the rules run one after the other.
 
-    Raises ConfigError where rules and weights do not have the same names. One rule's failure is its own part's status
-    only. Cancelled, it cancels the running rule.
+    Raises ConfigError where the rules and the weights do not have exactly the same names. A rule's failure is the
+    status of its own part alone. Cancelled, it cancels the running rule.
     """
     _refuse_mismatch(rules, config)
     parts = {name: await verdict(rule, trajectory) for name, rule in rules.items()}
@@ -91,12 +91,12 @@ async def score_batch(
     normalize: bool = True,
     at_once: int = AT_ONCE,
 ) -> Batch:
-    """Rewards and advantages of many, at most `at_once` of them side by side.
+    """Rewards and advantages of many trajectories, at most `at_once` of them concurrently.
 
-    `groups`: of each trajectory, the state that it replies to; None: all to one. `normalize_then_sum` brings each part
-    to mean 0 and deviation 1 within its group before the weighted sum, so that no part dominates by its scale. Raises
-    ConfigError where names do not match, for a number of groups other than of trajectories, and for `at_once` below 1.
-    Cancelled, it cancels every running rule.
+    `groups`: for each trajectory, the state that it replies to; None: all reply to one. `normalize_then_sum` scales
+    each part to mean 0 and deviation 1 within its group before the weighted sum, so that no part dominates by its
+    scale. Raises ConfigError where names do not match, where groups and trajectories differ in number, and for
+    `at_once` below 1. Cancelled, it cancels every running rule.
     """
     _refuse_mismatch(rules, config)
     if at_once < 1:

@@ -9,15 +9,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from conch.bus import Delivery, MemoryBus, shared_subscription
-from conch.bus.subscription import decoded
+from conch.bus import Delivery, MemoryBus, decoded, shared_subscription
 from conch.config import Settings
-from conch.consumer.declare import bind, spec_of
-from conch.consumer.runtime.loop import ConsumerRuntime
-from conch.consumer.service import ServiceContext
-from conch.consumer.spec import ConsumerDeclaration, ConsumerSpec
+from conch.consumer import ConsumerDeclaration, ConsumerSpec, ServiceContext, bind, spec_of
+from conch.consumer.runtime import ConsumerRuntime
 from conch.errors import ContractError
-from conch.processes.child import innermost
+from conch.processes import innermost
 from conch.retry import Backoff
 from conch_schemas import ConsumerFailed, ContractViolationError, Event, encode, subject_of
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from conch.consumer.follow import follow
+from conch.consumer import follow
 from conch_schemas import (
     Action,
     ActionTaken,

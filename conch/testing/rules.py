@@ -11,13 +11,19 @@ from typing import Any
 from pydantic import BaseModel
 
 from conch.config import Settings
-from conch.consumer.declare import spec_of
-from conch.consumer.plugins.discover import error_words
-from conch.consumer.plugins.rule_process import ANSWERED, RuleWorker
-from conch.consumer.plugins.rule_state import OwnRuleState, RuleWindow, after_act, at_first
-from conch.consumer.plugins.rule_worker import answer_of
+from conch.consumer import spec_of
+from conch.consumer.plugins import (
+    ANSWERED,
+    OwnRuleState,
+    RuleWindow,
+    RuleWorker,
+    after_act,
+    answer_of,
+    at_first,
+    error_words,
+)
 from conch.errors import ContractError
-from conch.processes.rule_messages import RuleAnswer, RuleAnswered, RuleFailed, RuleInput
+from conch.processes import RuleAnswer, RuleAnswered, RuleFailed, RuleInput
 from conch.rules import DeclaredRule, RuleInfo
 from conch_schemas import ActionTaken, Score
 

@@ -1,4 +1,4 @@
-"""Checks of goals: what a program can decide about the workspace."""
+"""Runs the checks of goals against the workspace: commands, files, test suites."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from conch.tools.workspace import MissingError, Workspace
 from conch_schemas import Check, CommandCheck, FileCheck
 
 MAX_DETAIL = 200
-"""Characters of a detail."""
+"""Most characters of a detail."""
 
 _ENVIRONMENT = {"PYTHONNOUSERSITE": "1"}
-"""The workspace is the program's home directory: what lies in its .local is not installed."""
+"""The workspace is the program's home directory: packages in its .local must not count as installed."""
 _UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
 _UNITTEST_END = re.compile(r"^(OK|FAILED|NO TESTS RAN)(?: \((.*)\))?[ \t]*$", re.MULTILINE)
 _PYTEST_END = re.compile(r"^(?:=+ )?((?:\d+ [a-z]+(?:, )?)+) in [0-9.]+s(?: \([0-9:]+\))?(?: =+)?[ \t]*$", re.MULTILINE)
@@ -28,7 +28,7 @@ _UNITTEST_COUNT = re.compile(r"([a-z ]+)=(\d+)")
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check found."""
+    """The result of a check."""
 
     measure: float
     """0..1; 0 where it could not be run."""
@@ -36,25 +36,25 @@ class CheckResult:
     detail: str
     """One line."""
     error: str | None = None
-    """Why it could not be run, in one sentence: then it says nothing about the goal."""
+    """Why it could not be run, in one sentence: then the goal's state is not known."""
 
 
 @dataclass(frozen=True)
 class TestCounts:
-    """What a test suite said of itself in its summary."""
+    """The counts in a test suite's summary."""
 
     __test__ = False
 
     passed: int
     total: int
-    """Skipped tests are not counted."""
+    """All tests except skipped ones."""
 
 
 async def run_check(check: Check, workspace: Path, sandbox: Sandbox, timeout: float) -> CheckResult:
-    """Run a goal's check against the workspace; never raises but for cancellation, which ends its program.
+    """Run a goal's check against the workspace. Raises only if cancelled, which kills its program.
 
-    The test runner is the installed one; the tests, and what they import, are what the workspace holds. A check that is
-    refused, that takes longer than `timeout` seconds or that reaches a limit has an error.
+    The test runner is the installed one; the tests and their imports come from the workspace. A check that is refused,
+    that takes longer than `timeout` seconds or that reaches a limit has an error.
     """
     if isinstance(check, FileCheck):
         return await asyncio.to_thread(_check_file, check, workspace, sandbox.settings.file_mib * 2**20)
@@ -66,9 +66,9 @@ async def run_check(check: Check, workspace: Path, sandbox: Sandbox, timeout: fl
 
 
 def check_tests(output: str, exit_code: int) -> CheckResult:
-    """The verdict on a test suite's output. All of at least one test, and exit status 0, is achieved.
+    """The result of a test suite from its output. At least one test, all passed, and exit status 0 is achieved.
 
-    A suite whose tests could not be imported, or that fails though every test passed, measures 0.
+    A suite with failed imports, or one that fails though every test passed, measures 0.
     """
     counts = count_tests(output)
     if counts is None:
@@ -93,7 +93,7 @@ def count_tests(output: str) -> TestCounts | None:
 
 
 def _unittest_counts(ran: int, said: dict[str, int]) -> TestCounts:
-    # A module or class that fails before its tests, and each part of a test, is an error beside those that ran.
+    # A module or class that fails before its tests, and each subtest, is an error beside the tests that ran.
     bad = sum(said.get(word, 0) for word in ("failures", "errors", "unexpected successes"))
     total = max(ran - said.get("skipped", 0), bad)
     return TestCounts(total - bad, total)

@@ -1,4 +1,4 @@
-"""A tool: a typed function, what the mind is told of it, and what it is given besides its arguments."""
+"""Declaration of tools: a typed function becomes a tool with a signature, a description and a context."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, overload
 
-from conch.actions import Argument, Effects, ToolSpec
-from conch.actions.registry import ArgumentType
+from conch.actions import Argument, ArgumentType, Effects, ToolSpec
 from conch.config import ToolSettings
 from conch.errors import ContractError
 from conch.tools.isolation.sandbox import Sandbox
@@ -30,19 +29,19 @@ _DOCUMENTED = re.compile(r"^\s*(\w+): (.+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What tools work with."""
+    """The context that is passed to tools: workspace, sandbox, notes, settings."""
 
     workspace: Path
     sandbox: Sandbox
     notes: Notes
     settings: ToolSettings
     message: tuple[str, str] | None = None
-    """Id and text of the oldest message of a person that is not answered; None where there is none."""
+    """Id and text of the oldest unanswered message of a person; None where there is none."""
 
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a tool did, where a bare text (a success) does not say it."""
+    """A tool's result, where it is more than a plain text (a success)."""
 
     output: str = ""
     status: Literal["success", "error", "timeout", "blocked"] = "success"
@@ -50,7 +49,7 @@ class ToolResult:
     """One sentence unless it is a success."""
     exit_code: int | None = None
     answered: str | None = None
-    """Id of the message that was answered."""
+    """Id of the message that it answered."""
 
 
 ToolFunction = Callable[..., str | ToolResult | Awaitable[str | ToolResult]]
@@ -58,12 +57,12 @@ ToolFunction = Callable[..., str | ToolResult | Awaitable[str | ToolResult]]
 
 @dataclass(frozen=True)
 class Tool:
-    """What the mind may call by `spec.name`. Made by `tool`."""
+    """A tool that the mind calls as `spec.name`. Made by `tool`."""
 
     spec: ToolSpec
     function: ToolFunction
-    """Takes the arguments by name, and a ToolContext by position where `wants_context`. A plain function is run in a
-    thread: it may block, and when its time is up nobody waits for it any more, but it runs on."""
+    """Takes the arguments by name, and a ToolContext by position where `wants_context`. A plain function runs in a
+    thread: it may block; after its time limit its result is ignored, but it runs on."""
     wants_context: bool
 
 
@@ -78,14 +77,9 @@ def tool(*, effects: Effects) -> Callable[[ToolFunction], Tool]: ...
 def tool(function: ToolFunction | None = None, *, effects: Effects | None = None) -> Any:
     """Make a tool of a function: its name, the first line of its docstring, its annotated parameters.
 
-    str, int, float, bool, list and dict are what they say, a Literal of texts lists choices, a default (or `| None`)
-    makes an argument optional, a line `parameter: sentence` of the docstring explains it; a first parameter that is a
-    ToolContext is not for the mind. Raises ContractError for any other signature.
-
-    `effects` says what a call may change: `@tool(effects="read")`, or for each operation of a tool with a parameter
-    `operation`: `@tool(effects={"get": "read", "put": "world"})`. `read` changes nothing, `workspace` files of the
-    workspace alone, `world` something beyond it alone. A call without a declared effect may change both: goals are
-    checked again after it, and the constitution counts it as `world`.
+    str, int, float, bool, list and dict are those types, a Literal of texts lists choices, a default (or `| None`)
+    makes an argument optional, a line `parameter: sentence` of the docstring describes it; a first parameter of type
+    ToolContext is not shown to the mind. Raises ContractError for any other signature.
     """
     if function is not None:
         return _tool(function, {})
@@ -102,7 +96,7 @@ def _tool(function: ToolFunction, effects: Effects) -> Tool:
     arguments = [
         _argument(parameter, hints, said.get(parameter.name, ""), name) for parameter in parameters[wants_context:]
     ]
-    # What is required comes first in every list and every constraint.
+    # Required arguments come first in every list and every constraint.
     arguments.sort(key=lambda argument: not argument.required)
     return Tool(ToolSpec(name, doc.split("\n", 1)[0], tuple(arguments), effects), function, wants_context)
 

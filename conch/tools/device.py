@@ -1,4 +1,4 @@
-"""The tool `device`: a command to one of the devices that the settings allow, by way of the bridge to their broker."""
+"""The tool `device`: sends a command to an allowed device, through the bridge to its MQTT broker."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from conch.tools.declare import Tool, ToolContext, ToolResult
 from conch_schemas import control_subject
 
 ACTUATE = control_subject("_edge", "actuate")
-"""Whom the bridge answers; no agent can be called so. Asked with JSON: `device`, `payload`, and `until` (seconds since
-the epoch), after which the command must not be sent any more. Answered `{"ok": true}`, or `{"error": one sentence}`
-with `"timeout": true` where the command was sent and nobody knows whether it came through."""
+"""Subject that the bridge answers; no agent can have its name. The request is JSON: `device`, `payload`, and `until`
+(seconds since the epoch), after which the command must not be sent any more. The reply is `{"ok": true}`, or `{"error":
+one sentence}` with `"timeout": true` where the command was sent and it is not known whether it arrived."""
 PATIENCE = 0.8
-"""Share of a tool's time that the broker has: the rest is for its answer to come back."""
+"""Share of the tool's time limit for the broker: the rest is for the reply on the bus."""
 
 _NUMBER = re.compile(r"[-+]?\d{1,15}(\.\d{1,15})?", re.ASCII)
 
 
 class RequestFunction(Protocol):
-    """A request on the bus: `Bus.request`."""
+    """A request function: `Bus.request`."""
 
     def __call__(self, subject: str, data: bytes, *, timeout: float) -> Awaitable[bytes]:
         """The reply. Raises BusError where there is none."""
@@ -34,7 +34,7 @@ class RequestFunction(Protocol):
 
 
 def payload_of(actuators: Mapping[str, ActuatorSettings], device: str, value: str) -> str:
-    """What a device is sent for `value`. Raises ToolError for all that the settings do not allow."""
+    """The payload for `value`. Raises ToolError for a device or value that the settings do not allow."""
     if (actuator := actuators.get(device)) is None:
         raise ToolError(f"there is no device {device[:60]}; there are {', '.join(actuators)}")
     said = value.strip()
@@ -47,7 +47,7 @@ def payload_of(actuators: Mapping[str, ActuatorSettings], device: str, value: st
 
 
 def device_tools(actuators: Mapping[str, ActuatorSettings], ask: RequestFunction) -> tuple[Tool, ...]:
-    """The tool, where there is a device; it is done when the broker has acknowledged the command."""
+    """The tool, if there is a device; it succeeds when the broker has acknowledged the command."""
     if not actuators:
         return ()
 

@@ -1,4 +1,4 @@
-"""The tool filesystem: files of the workspace, without a program of the agent's."""
+"""The tool `filesystem`: works on files of the workspace inside this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools of the mind itself: notes and reply."""
+"""The tools `notes` and `reply`: the agent's notes, and answers to messages."""
 
 from __future__ import annotations
 

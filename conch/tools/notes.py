@@ -1,4 +1,4 @@
-"""The agent's memory: notes in SQLite, found again by their words."""
+"""Storage of an agent's notes: one SQLite file, with full-text search."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from conch.errors import StoreError, ToolError
 from conch.text import well_formed
 
 MAX_NOTES = 10_000
-"""Notes that are kept; the oldest make room."""
+"""Most notes kept; beyond, the oldest are deleted."""
 
 MAX_NOTE = 4_000
-"""Characters of a note."""
+"""Most characters of a note."""
 
 OPEN = 64
-"""Files of notes that a shelf keeps open."""
+"""Most files that a pool keeps open."""
 
 MAX_WORDS = 64
-"""Words of a query that count."""
+"""Most words of a query that are used."""
 
 _WORD = re.compile(r"\w+")
 
@@ -37,14 +37,14 @@ END;
 
 
 class NotesPool:
-    """Notes of many agents, of which the `most` used last are open: each takes three descriptors and 0.2 MB."""
+    """Notes of many agents; the `most` recently used files are open: each takes three descriptors and 0.2 MB."""
 
     def __init__(self, most: int = OPEN) -> None:
         self._most = most
         self._open: dict[Notes, None] = {}
 
     def used(self, notes: Notes) -> None:
-        """These are used now. Those that were not for longest are shut, and opened again when they are used."""
+        """Mark these as used. The least recently used ones are closed, and opened again on their next use."""
         self._open.pop(notes, None)
         self._open[notes] = None
         if len(self._open) > self._most:
@@ -54,10 +54,10 @@ class NotesPool:
 
 
 class Notes:
-    """Notes in the file at `path`, which is made where it is missing. For one thread at a time.
+    """Notes in the file at `path`, which is created if it is missing. For one thread at a time.
 
-    On a `shelf` the file is opened when it is used, and made with the first note. Everything raises StoreError, with
-    what to do, where the file cannot be read or written, or is closed.
+    In a pool the file is opened on use, and created with the first note. All methods raise StoreError, with what to do,
+    where the file cannot be read or written, or is closed.
     """
 
     def __init__(self, path: Path | str, *, limit: int = MAX_NOTES, shelf: NotesPool | None = None) -> None:
@@ -103,7 +103,7 @@ class Notes:
         self.close()
 
     def remember(self, text: str) -> bool:
-        """Keep a note; False where it is kept already, word for word. Raises ToolError for an empty or too long one."""
+        """Store a note; False if the same text is stored already. Raises ToolError for an empty or too long one."""
         text = well_formed(text).strip().replace("\0", "�")
         if not text:
             raise ToolError("a note needs some text")
@@ -123,7 +123,7 @@ class Notes:
         return added > 0
 
     def recall(self, text: str, limit: int = 5) -> tuple[str, ...]:
-        """The notes that share most with `text`, the best first; the latest notes where `text` has no word."""
+        """The notes with the most words of `text`, the best first; the latest notes where `text` has no word."""
         if self._is_empty():
             return ()
         words = dict.fromkeys(word.lower() for word in _WORD.findall(well_formed(text)))
@@ -145,12 +145,12 @@ class Notes:
             raise self._problem(error) from None
 
     def close(self) -> None:
-        """Let go of the file for good. Twice is once."""
+        """Close the file for good. A second call does nothing."""
         self._closed = True
         self.shut()
 
     def shut(self) -> None:
-        """Let go of the file until it is used again."""
+        """Close the file until its next use."""
         if self._open is not None:
             self._open.close()
             self._open = None

@@ -1,4 +1,4 @@
-"""Tools that run programs, in the sandbox: shell and git."""
+"""The tools `shell` and `git`, which run programs in the sandbox."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def git(
 
 def _git_environment(context: ToolContext) -> dict[str, str]:
     who = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in IDENTITY.items()}
-    # The workspace may belong to another user than the sandbox knows; beyond it no repository is looked for.
+    # The workspace may belong to a user unknown in the sandbox; git must not search for a repository above it.
     trusted = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
     beyond = {"GIT_CEILING_DIRECTORIES": str(context.workspace.parent), "GIT_CONFIG_NOSYSTEM": "1"}
     return who | trusted | beyond | {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "GIT_PAGER": "cat"}

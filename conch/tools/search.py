@@ -1,4 +1,4 @@
-"""Bounded search: names by pattern, and lines by the program grep."""
+"""Bounded search in the workspace: names by glob pattern, lines by the program grep."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from conch.tools.isolation.sandbox import ProcessResult, Sandbox
 from conch.tools.workspace import Workspace, WorkspaceEntry
 
 MAX_PATTERN = 1_000
-"""Characters of a pattern."""
+"""Most characters of a pattern."""
 
 MAX_RESULTS = 500
-"""Files or lines that are found."""
+"""Most files or lines returned."""
 
 MAX_ENTRIES = 50_000
-"""Files and directories that are looked at."""
+"""Most files and directories visited."""
 
 MAX_SEARCHED_BYTES = 16 * 2**20
-"""Bytes of the files that lines are looked for in."""
+"""Most bytes of files searched for lines."""
 
 SYNTAX = "a pattern is a POSIX extended regular expression: [0-9] or [[:digit:]], [[:space:]], \\w, \\b, (a|b), {2,3}"
-"""What an error says of a pattern that is written for another language."""
+"""Error text for a pattern in another dialect."""
 
 _GREP = f'{{ grep -nabE -m {MAX_RESULTS} -e "$1"; echo "status=$?"; }} | cut -d: -f1,2'
-"""Of each line its number and its offset: lines may be long."""
+"""Prints each line's number and offset, not the line: lines may be long."""
 
 _HIT = re.compile(r"^(\d+):(\d+)$", re.MULTILINE)
 _FOREIGN = re.compile(r"(\[\^?\]?(?:\[[:.=][^\]]*[:.=]\]|[^\]])*+\])|(\\[ac-rt-vx-zAC-RT-VX-Z0])|(\(\?)|\\.|.")
-"""Brackets, in which a backslash is a character; letters that no backslash goes before; groups with a question mark."""
+"""Bracket expressions, where a backslash is literal; escapes that POSIX does not have; groups with a question mark."""
 
 
 def shown_name(name: str) -> str:
-    """The name on one line, with nothing in it that a terminal obeys. Most names are shown as they are."""
+    """The name on one line, without terminal control characters. Most names are unchanged."""
     return safe_text(name).replace("\n", "�")
 
 
 def glob(workspace: Workspace, path: str, pattern: str) -> list[str]:
-    """Paths beneath `path`, relative to it, that `pattern` names: `*`, `?`, `[…]` within a name, `**` any names."""
+    """Paths below `path`, relative to it, that match `pattern`: `*`, `?`, `[…]` within a name, `**` any names."""
     wanted = _names(pattern)
     found = []
     for entry in _entries(workspace, path):
@@ -57,12 +57,11 @@ def glob(workspace: Workspace, path: str, pattern: str) -> list[str]:
 
 
 async def grep(workspace: Workspace, path: str, pattern: str, sandbox: Sandbox, timeout: float) -> list[str]:
-    """`path:line number:line` for the lines in a file, or in those beneath a directory, that `pattern` is found in.
+    """`path:line number:line` for the lines that match `pattern` in a file, or in the files below a directory.
 
-    Files that cannot be read, or that hold a NUL in their beginning, are passed over. The program grep does the
-    matching, on its standard input alone: it opens no file, and has the limits of every program. Raises ToolError for
-    a pattern that is no extended regular expression of POSIX or reaches a limit, and TimeoutError after `timeout`
-    seconds.
+    Files that cannot be read, or that have a NUL at their beginning, are skipped. The program grep does the matching,
+    on its standard input alone: it opens no file, and has the limits of every program. Raises ToolError for a pattern
+    that is not a POSIX extended regular expression or reaches a limit, and TimeoutError after `timeout` seconds.
     """
     _check(pattern)
     deadline = time.monotonic() + timeout
@@ -70,7 +69,7 @@ async def grep(workspace: Workspace, path: str, pattern: str, sandbox: Sandbox, 
     with tempfile.TemporaryFile() as whole, tempfile.TemporaryDirectory(prefix="conch-") as nothing:
         whole.writelines(texts.values())
         whole.seek(0)
-        # What is not confined here would be refused: this program, which is given all it reads, may run all the same.
+        # Where confinement is impossible programs are refused; grep, which only reads its standard input, may run.
         able = sandbox if await asyncio.to_thread(sandbox.detect) is None else sandbox.unconfined()
         left = max(0.01, deadline - time.monotonic())
         found = await able.run(
@@ -86,7 +85,7 @@ async def grep(workspace: Workspace, path: str, pattern: str, sandbox: Sandbox, 
 
 
 def _check(pattern: str) -> None:
-    """What other kinds of expressions know and this one takes for something else is refused, not misread."""
+    """Refuse constructs of other dialects, which grep would interpret differently."""
     if len(pattern) > MAX_PATTERN:
         raise ToolError(f"a pattern has at most {MAX_PATTERN} characters")
     if "\n" in pattern or "\0" in pattern:
@@ -102,7 +101,7 @@ def _reason(found: ProcessResult) -> str:
 
 
 def _lines(texts: dict[str, bytes], hits: list[tuple[int, ...]]) -> Iterator[str]:
-    """The lines at these numbers (from 1) and offsets in all the texts together, both growing."""
+    """The lines at these numbers (from 1) and offsets in all the texts together, both ascending."""
     waiting = iter(hits)
     hit = next(waiting, None)
     lines = size = 0
@@ -117,7 +116,7 @@ def _lines(texts: dict[str, bytes], hits: list[tuple[int, ...]]) -> Iterator[str
 
 
 def _texts(workspace: Workspace, path: str, deadline: float) -> dict[str, bytes]:
-    """What is searched, by path: each text ends with a line's end."""
+    """The texts to search, by path: each ends with a line end."""
     left, found = MAX_SEARCHED_BYTES, {}
     for name in _files(workspace, path):
         if time.monotonic() > deadline:
@@ -156,7 +155,7 @@ def _entries(workspace: Workspace, path: str) -> Iterator[WorkspaceEntry]:
 
 
 def _names(pattern: str) -> list[re.Pattern[str] | None]:
-    """One expression a name; None stands for `**`."""
+    """One expression per name; None stands for `**`."""
     if len(pattern) > MAX_PATTERN:
         raise ToolError(f"a pattern has at most {MAX_PATTERN} characters")
     names = [name for name in pattern.split("/") if name not in ("", ".")]
@@ -164,7 +163,7 @@ def _names(pattern: str) -> list[re.Pattern[str] | None]:
 
 
 def _matches(names: list[str], wanted: list[re.Pattern[str] | None]) -> bool:
-    """By the places in `wanted` that are reached after each name: linear, however many `**` there are."""
+    """Matching by the set of positions in `wanted` reached after each name: linear, with any number of `**`."""
     reached = _past_any(wanted, {0})
     for name in names:
         after = set()
@@ -180,7 +179,7 @@ def _matches(names: list[str], wanted: list[re.Pattern[str] | None]) -> bool:
 
 
 def _past_any(wanted: list[re.Pattern[str] | None], reached: set[int]) -> set[int]:
-    """`**` may stand for no name at all."""
+    """Positions after an optional `**`, which may match no name at all."""
     found = set(reached)
     for place in range(len(wanted)):
         if place in found and wanted[place] is None:

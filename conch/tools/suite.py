@@ -1,4 +1,4 @@
-"""The test runner that a check's command names: taken from where Python is installed, not from the workspace."""
+"""Makes a check's command use the installed test runner, never one from the workspace."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ except ModuleNotFoundError as error:
 sys.path[:0] = [os.getcwd() if place == "" else place for place in before]
 runpy.run_module(name, run_name="__main__", alter_sys=True)
 """
-"""What `python -m NAME` does, but NAME and all that it imports come from the installation. `os` and `sys` are in the
-interpreter itself. Afterwards the path is as it would be."""
+"""Does what `python -m NAME` does, but NAME and all its imports come from the installation. `os` and `sys` are part of
+the interpreter itself. Afterwards the import path is as usual."""
 
 _COMMAND = re.compile(
     r"""
@@ -35,10 +35,10 @@ _COMMAND = re.compile(
 
 
 def guarded(command: str) -> str:
-    """`command`, a line for the shell, in which each `python … -m unittest` or `-m pytest` takes the installed one.
+    """`command`, a line for the shell, in which each `python … -m unittest` or `-m pytest` uses the installed runner.
 
-    A file of the workspace by that name, or by the name of a module that it imports, would stand in for it. What stands
-    in quotes, and what a script or a Makefile calls, is left alone.
+    A workspace file with that name, or with the name of a module that it imports, would replace it. Text in quotes, and
+    calls in a script or a Makefile, are left unchanged.
     """
     return _COMMAND.sub(_guarded, command)
 

@@ -1,4 +1,4 @@
-"""The tools there are, and how one is used."""
+"""The set of available tools, and the execution of one call within its time limit."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from conch.tools.workspace import OutsideError
 from conch_schemas import Action, Outcome
 
 GRACE_SECONDS = 0.5
-"""How much longer than a tool's own time it may take to end what it began."""
+"""Seconds beyond a tool's time limit for it to end what it began."""
 
 MAX_ERROR = 500
-"""Characters of a tool's error."""
+"""Most characters of a tool's error."""
 
 
 class Toolbox:
-    """Tools by name. Raises ContractError where two have one name."""
+    """Tools by name. Raises ContractError where two have the same name."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         listed = tuple(tools)
         self._tools = {tool.spec.name: tool for tool in listed}
         self.registry = Registry(tool.spec for tool in listed)
-        """What the parser, the prompt and the constraints know of them."""
+        """Signatures of the tools for the parser, the prompt and the constraints."""
 
     async def run(self, action: Action, context: ToolContext) -> Outcome:
-        """Do what `action` says. Never raises but for cancellation, which ends what was begun.
+        """Execute `action`. Raises only if cancelled, which ends what was begun.
 
-        Takes at most `settings.timeout` and GRACE_SECONDS. An action that is no valid call has the outcome `none`.
+        Takes at most `settings.timeout` and GRACE_SECONDS. An action that is not a valid call has the outcome `none`.
         """
         began = time.perf_counter()
         result = await self._result(action, context)

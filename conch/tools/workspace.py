@@ -1,4 +1,4 @@
-"""Files of the workspace, reached one name at a time, so that no path and no link leads out of it."""
+"""Access to files of the workspace, one path component at a time, so that no path and no link leads outside."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from typing import NamedTuple
 from conch.errors import ToolError
 
 MAX_DEPTH = 50
-"""Directories inside each other that a walk goes down."""
+"""Deepest directory level of a walk."""
 
 BARE = frozenset({"HEAD", "objects", "refs"})
-"""A directory with these in it is a repository to git, whatever its name: it runs what its config and hooks say."""
+"""Entries that make a directory a repository for git, under any name: git runs its hooks and obeys its config."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def is_git(name: str) -> bool:
-    """Whether a file system, also one that ignores case, takes the name for `.git`."""
+    """Whether a file system, including a case-insensitive one, takes the name for `.git`."""
     return name.casefold() == ".git"
 
 
 class OutsideError(ToolError):
-    """The path leads, or may lead, out of the workspace: it is refused."""
+    """The path leads, or may lead, outside the workspace: it is refused."""
 
 
 class MissingError(ToolError):
@@ -36,17 +36,19 @@ class MissingError(ToolError):
 
 
 class WorkspaceEntry(NamedTuple):
-    """One file or directory that a walk meets."""
+    """A file or directory found by a walk."""
 
     path: str
-    """Relative to where the walk began, with `/`."""
+    """Relative to the start of the walk, with `/`."""
     stat: os.stat_result
 
 
 class Workspace:
-    """The files beneath `root`. Paths are relative, with `/`; symbolic links are never followed, special files never
-    opened. Every directory on the way is opened beneath the one before it, so exchanging one for a link meanwhile
-    leads nowhere. Raises OutsideError for a path that would leave, ToolError for what cannot be done.
+    """The files below `root`, with access confined to it.
+
+    Paths are relative, with `/`; symbolic links are never followed, special files never opened. Every directory is
+    opened relative to its parent's descriptor, so replacing one by a link meanwhile has no effect. Raises OutsideError
+    for a path that would leave, ToolError for what cannot be done.
     """
 
     def __init__(self, root: Path, max_file_bytes: int) -> None:
@@ -54,19 +56,19 @@ class Workspace:
         self.max_file_bytes = max_file_bytes
 
     def read(self, path: str) -> str:
-        """The file's text; bytes that are no UTF-8 become `�`."""
+        """The file's text; bytes that are not UTF-8 become `�`."""
         return self.read_bytes(path).decode(errors="replace")
 
     def read_bytes(self, path: str) -> bytes:
-        """What is in the file."""
+        """The file's content."""
         with self._parent(path) as (parent, name), _told(path):
             return self._read(parent, name, path)
 
     def write(self, path: str, content: str) -> int:
-        """Make the file, or replace it whole, with the directories that are missing; returns the bytes written.
+        """Create the file, or replace it whole, with any missing directories; returns the bytes written.
 
-        Through a new file beside it: a reader sees the old or the new content, never a part. Raises OutsideError for
-        what would be part of a git repository: git runs what its config and hooks say.
+        Written through a temporary file: a reader sees the old or the new content, never a part. Raises OutsideError
+        for a path inside a git repository's own files: git runs its hooks and obeys its config.
         """
         self._check_no_repository(path)
         data = content.encode(errors="replace")
@@ -87,7 +89,7 @@ class Workspace:
         return len(data)
 
     def stat(self, path: str) -> os.stat_result | None:
-        """What the system says of the path itself (of a link, not of where it leads); None where there is nothing."""
+        """`stat` of the path itself (of a link, not its target); None where there is nothing."""
         try:
             with self._parent(path, root=True) as (parent, name), _told(path):
                 return os.stat(name, dir_fd=parent, follow_symlinks=False)
@@ -95,7 +97,7 @@ class Workspace:
             return None
 
     def entries(self, path: str) -> list[WorkspaceEntry]:
-        """What is in the directory, by name."""
+        """The entries of the directory, by name."""
         with self.directory(path) as descriptor, _told(path):
             found = []
             for name in sorted(os.listdir(descriptor)):
@@ -104,7 +106,7 @@ class Workspace:
             return found
 
     def make_directory(self, path: str) -> None:
-        """Make the directory and those on the way; one that is there already is left as it is.
+        """Create the directory and its parents; an existing one is left unchanged.
 
         Raises OutsideError as `write` does.
         """
@@ -124,12 +126,12 @@ class Workspace:
                 os.unlink(name, dir_fd=parent)
 
     def walk(self, path: str) -> Iterator[WorkspaceEntry]:
-        """Everything beneath the directory, MAX_DEPTH deep, not what is in `.git`; a directory before its content."""
+        """Everything below the directory, MAX_DEPTH deep, without `.git`'s content; a directory before its content."""
         with self.directory(path) as descriptor:
             yield from _walk(descriptor, "", MAX_DEPTH)
 
     def _check_no_repository(self, path: str) -> None:
-        """`.git` in any spelling, and a directory that git takes for a repository by what is in it."""
+        """Refuse `.git` in any spelling, and a directory whose entries make it a repository for git."""
         names = self._names(path)
         if any(is_git(name) for name in names):
             raise OutsideError(f"{path} is refused: what is in .git is changed by git alone (the tools git and shell)")
@@ -144,7 +146,7 @@ class Workspace:
         _check_regular(os.stat(name, dir_fd=parent, follow_symlinks=False), path)
         descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
         with open(descriptor, "rb") as file:
-            # Looked at again: between the look and the opening it may have been exchanged.
+            # Checked again: the entry may have been replaced between the check and the opening.
             _check_regular(os.fstat(descriptor), path)
             data = file.read(self.max_file_bytes + 1)
         if len(data) > self.max_file_bytes:
@@ -152,7 +154,7 @@ class Workspace:
         return data
 
     def _replaceable(self, parent: int, name: str, path: str) -> int:
-        """The mode that a written file gets: that of the one it replaces, which must be a plain file."""
+        """The mode for a written file: that of the file it replaces, which must be a regular one."""
         try:
             found = os.stat(name, dir_fd=parent, follow_symlinks=False)
         except FileNotFoundError:
@@ -161,7 +163,7 @@ class Workspace:
         return stat.S_IMODE(found.st_mode) & 0o777
 
     def _names(self, path: str) -> list[str]:
-        """The names on the way to `path`, `.` and `..` worked out; none for the workspace itself."""
+        """The components of `path`, with `.` and `..` resolved; none for the workspace itself."""
         if path.startswith("/") or "\0" in path:
             raise OutsideError(f"{path!r} is refused: paths are relative to the workspace")
         names: list[str] = []
@@ -176,7 +178,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def directory(self, path: str, *, make: bool = False) -> Iterator[int]:
-        """The directory, opened; made before where `make` says so."""
+        """The opened directory; created first where `make` says so."""
         with contextlib.ExitStack() as stack:
             with _told(path):
                 descriptor = self._open_root(stack)
@@ -186,7 +188,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def _parent(self, path: str, *, make: bool = False, root: bool = False) -> Iterator[tuple[int, str]]:
-        """The directory that `path` is in, opened, and its name there; with `root` the workspace is `.` in itself."""
+        """The opened parent directory of `path`, and its name there; with `root` the workspace is `.` in itself."""
         names = self._names(path)
         if not names and not root:
             raise ToolError(f"{path!r} is a directory")
@@ -209,7 +211,7 @@ def _enter(stack: contextlib.ExitStack, parent: int, name: str, *, make: bool) -
     try:
         descriptor = os.open(name, _DIRECTORY, dir_fd=parent)
     except NotADirectoryError:
-        # What the system says of a link as well, where it is opened as a directory.
+        # The error that the system also gives for a link that is opened as a directory.
         if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, name) from None
         raise
@@ -228,7 +230,7 @@ def _check_regular(found: os.stat_result, path: str) -> None:
 
 @contextlib.contextmanager
 def _told(path: str) -> Iterator[None]:
-    """The system's errors as sentences about the path as it was given."""
+    """Turn the system's errors into sentences about the path as it was given."""
     try:
         yield
     except FileNotFoundError:

@@ -1,10 +1,9 @@
-"""Values (REWARDS 8): what an agent stands for and what it never does, from a signed file that is read once.
+"""Values (REWARDS 8): an agent's principles and guardrails, from a signed file that is read once.
 
-in_force(settings.values)        the values of a run; raises ConfigError where the file or its signature does not hold
-values.guard(action)             why a guardrail blocks this decision, or None; asked before anything is done
+in_force(settings.values)        the values of a run; raises ConfigError for an invalid file or signature
+values.guard(action)             why a guardrail blocks this decision, or None; called before anything is run
 """
 
-from conch.values.file import BUILTIN, in_force, read_values
-from conch.values.model import Guardrail, Values
+import lazy_loader
 
-__all__ = ["BUILTIN", "Guardrail", "Values", "in_force", "read_values"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

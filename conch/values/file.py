@@ -1,4 +1,4 @@
-"""The file of the values: read once, its signature held against the key that the settings name."""
+"""Reads the values file once, and verifies its signature with the key in the settings."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from conch.config.named import read_named
-from conch.config.source import KeyPath, dotted
-from conch.config.yaml_file import YamlDocument
+from conch.config import KeyPath, YamlDocument, dotted, read_named
 from conch.errors import ConfigError
 from conch.values.model import Values
 
@@ -18,16 +16,16 @@ if TYPE_CHECKING:
     from conch.config.model import ValuesSettings
 
 BUILTIN = Path(__file__).parent / "values.yaml"
-"""What holds where no file is named. It comes with the package and needs no signature."""
+"""The values used where no file is configured. They come with the package and need no signature."""
 MOST_BYTES = 64 * 1024
-"""The mind is told all of it, in every prompt."""
+"""Most bytes: all of it is in every prompt."""
 
 
 def in_force(settings: ValuesSettings) -> Values:
-    """The values of a run. Whoever lets an agent act asks once, before its first process.
+    """The values of a run. Called once per run, before its first process starts.
 
-    Raises ConfigError, one sentence, for a file that is not there or holds something else, and for one that was
-    changed since it was signed.
+    Raises ConfigError, one sentence, for a file that is missing or invalid, and for one that was changed since it was
+    signed.
     """
     if settings.file is None:
         return read_values(BUILTIN)
@@ -41,7 +39,7 @@ def in_force(settings: ValuesSettings) -> Values:
 
 
 def read_values(file: Path) -> Values:
-    """What a file says, signed or not. Raises ConfigError with the line."""
+    """The values in a file, signed or not. Raises ConfigError with the line."""
     return _parsed(_bytes(file), file)
 
 

@@ -1,4 +1,4 @@
-"""Values and guardrails, and whether a decision goes against one. Pure."""
+"""The model of values and guardrails, and the check of a decision against them. Pure."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class _ValuesSection(BaseModel):
 
 
 class Guardrail(_ValuesSection):
-    """Something that is never done."""
+    """A rule that forbids calls."""
 
     name: Name
     why: Sentence
-    """For the mind and for people."""
+    """The reason, for the mind and for people."""
     skills: Annotated[tuple[Skill, ...], Field(min_length=1)]
     """`tool` or `tool.operation`, with * and ?; a tool alone means all its operations."""
     says: tuple[Words, ...] = ()
-    """Any of these in any argument, whatever its case and blanks; empty: every use of the skills."""
+    """Any of these in any argument, ignoring case and blanks; empty: every use of the skills."""
 
     def blocks(self, action: Action) -> bool:
-        """Whether this decision goes against it."""
+        """Whether it forbids this decision."""
         skill, tool = action.skill.casefold(), action.tool or ""
         if not any(fnmatchcase(skill, wanted) or fnmatchcase(tool, wanted) for wanted in self.skills):
             return False
@@ -41,12 +41,12 @@ class Guardrail(_ValuesSection):
 
 
 class Values(_ValuesSection):
-    """What an agent stands for. The one without anything has no digest and blocks nothing."""
+    """The values of an agent. Empty values have no digest and block nothing."""
 
     values: dict[Words, Sentence] = Field(default_factory=dict)
     guardrails: tuple[Guardrail, ...] = ()
     digest: str = ""
-    """SHA-256 of the file that says so, hexadecimal: it stands in every mark."""
+    """SHA-256 of the values file, hexadecimal; every mark holds it."""
 
     @model_validator(mode="after")
     def _named_once(self) -> Self:
@@ -56,10 +56,10 @@ class Values(_ValuesSection):
         return self
 
     def guard(self, action: Action) -> str | None:
-        """Why this decision must not be carried out, in a sentence; None: nothing is against it. Never raises.
+        """Why this decision must not be run, in a sentence; None: no guardrail forbids it. Never raises.
 
-        Words are compared as they stand: what is spelt otherwise (encoded, put together by a program) is not seen. What
-        confines an act is the sandbox.
+        Words are compared literally: a different spelling (encoded, assembled by a program) is not detected. The
+        sandbox is what confines an act.
         """
         if action.kind != "TOOL" or not action.valid:
             return None

@@ -1,7 +1,7 @@
-"""Signatures over the file of the values: Ed25519, beside it in a file of its own that ends in `.sig`.
+"""Ed25519 signatures of the values file, stored beside it in a file that ends in `.sig`.
 
-Whoever can change the file, its signature and the key in the settings alike is not kept from it: keep the secret key
-elsewhere than the home. What was in force when stands in the marks either way.
+A signature does not protect against a person with write access to the file, its signature and the key in the settings:
+keep the secret key outside the home. The marks record in any case which values were in force.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from conch.files import open_plain
 from conch.home import write_whole
 
 MOST_BYTES = 1024
-"""Of a key or a signature in base64: 44 and 88 characters."""
+"""Most bytes of a key or a signature in base64: 44 and 88 characters."""
 
 
 def signature_of(file: Path) -> Path:
-    """Where the signature of a file is."""
+    """The signature file of a file."""
     return file.with_name(file.name + ".sig")
 
 
 def check(data: bytes, file: Path, key: str) -> None:
-    """Hold the signature beside `file` against its bytes. Raises ConfigError where it does not hold."""
+    """Verify the signature beside `file` against its bytes. Raises ConfigError where it is invalid."""
     beside = signature_of(file)
     sign = f"whoever stands for it signs it anew: conch values sign {file}"
     try:
@@ -36,7 +36,7 @@ def check(data: bytes, file: Path, key: str) -> None:
         VerifyKey(base64.b64decode(key, validate=True)).verify(data, signature)
     except OSError as error:
         raise ConfigError(f"values.file: the signature {beside} cannot be read ({error.strerror}): {sign}") from None
-    except (BadSignatureError, ValueError):  # ValueError: no base64, another length
+    except (BadSignatureError, ValueError):  # ValueError: not base64, or a wrong length
         raise ConfigError(
             f"values.file: {file} is not what was signed with the secret part of values.key: put back the file that "
             f"was, or {sign}"
@@ -44,10 +44,10 @@ def check(data: bytes, file: Path, key: str) -> None:
 
 
 def sign(file: Path, secret: Path) -> str:
-    """Write the signature of `file` beside it with the key in `secret`, which is made where there is none.
+    """Write the signature of `file` beside it, with the key in `secret`, which is made where it is missing.
 
-    Returns the public key, base64. Twice writes the same. Raises UsageError where the secret key or the signature
-    cannot be read or written.
+    Returns the public key, base64. Signing again writes the same. Raises UsageError where the secret key or the
+    signature cannot be read or written.
     """
     key = _secret(secret)
     beside = signature_of(file)

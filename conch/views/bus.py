@@ -8,12 +8,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from conch.bus import Bus
-from conch.bus.jetstream.connection import Connection
-from conch.bus.jetstream.names import BUCKET_STREAM, EPOCH, STREAM
-from conch.bus.jetstream.transfer import described
+from conch.bus.jetstream import BUCKET_STREAM, EPOCH, STREAM, Connection, described
 from conch.config import Settings
-from conch.consumer.group.lag import standings
-from conch.consumer.operations.retention import look
+from conch.consumer.group import standings
+from conch.consumer.operations import look
 from conch.views.base import View
 
 FULL = 0.8

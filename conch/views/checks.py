@@ -17,11 +17,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from conch.bus.access import Access, access_to
-from conch.config import MindSettings, Settings, ToolSettings
-from conch.config.mask import masked
+from conch.bus import Access, access_to
+from conch.config import MindSettings, Settings, ToolSettings, masked
 from conch.config.model import METRICS_PORT, MetricsSettings, ValuesSettings
-from conch.consumer.operations.http import listen
+from conch.consumer.operations import listen
 from conch.cycle.state.count import cycles_begun
 from conch.disk import disk_use
 from conch.errors import ConchError, ConfigError, HomeError, UsageError
@@ -161,8 +160,7 @@ async def bus(home: Home, settings: Settings) -> DoctorFinding:
 
 
 async def _reached(access: Access, *, strict: bool) -> None:
-    from conch.bus.jetstream.checks import check_server
-    from conch.bus.jetstream.connection import Connection
+    from conch.bus.jetstream import Connection, check_server
 
     async with Connection(access, name="conch-doctor", connect_timeout=REACH_SECONDS) as connection:
         # Asks what there is; a bus entered would make its stream on the server.
@@ -171,7 +169,7 @@ async def _reached(access: Access, *, strict: bool) -> None:
 
 
 async def _started(settings: Settings) -> DoctorFinding:
-    from conch.bus.server import EmbeddedServer, find_binary, version_of
+    from conch.bus import EmbeddedServer, find_binary, version_of
 
     named = settings.bus.server
     binary = find_binary(named)
@@ -195,7 +193,7 @@ async def _started(settings: Settings) -> DoctorFinding:
 
 def sandbox(settings: ToolSettings) -> DoctorFinding:
     """Whether programs can be confined."""
-    from conch.tools.isolation.sandbox import Sandbox
+    from conch.tools.isolation import Sandbox
 
     if settings.sandbox == "off":
         says = "tools.sandbox is off: what the agent runs can do all that you can"
@@ -219,7 +217,7 @@ def workspace(of: Home, settings: Settings) -> DoctorFinding:
 
 def rules() -> DoctorFinding:
     """Whether what a rule starts and signals can be held to itself."""
-    from conch.consumer.plugins.namespace import why_none
+    from conch.consumer.plugins import why_none
 
     if (why := why_none()) is None:
         return DoctorFinding("rules", "ok", "bubblewrap works: a rule sees and signals only its own processes")
@@ -249,7 +247,7 @@ def _script(settings: MindSettings) -> DoctorFinding:
 async def _endpoint(settings: MindSettings) -> DoctorFinding:
     import httpx2
 
-    from conch.minds.endpoint import direct
+    from conch.minds import direct
 
     shown = masked(settings.base_url)
     headers = {"authorization": f"Bearer {settings.api_key.get_secret_value()}"} if settings.api_key else {}

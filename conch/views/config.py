@@ -6,11 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from conch.config import Settings
-from conch.config.keys import arms, inside, is_model
-from conch.config.load import LoadedSettings
-from conch.config.mask import masked
-from conch.config.source import KeyPath, dotted, leaves
+from conch.config import KeyPath, LoadedSettings, Settings, arms, dotted, inside, is_model, leaves, masked
 from conch.views.base import View
 
 BEGUN = "the start of the run"

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from conch.bus import Bus
 from conch.consumer.group import lag as reader_lag
-from conch.consumer.runtime.dead_letters import open_dead_letters
+from conch.consumer.runtime import open_dead_letters
 from conch.views.base import View
 
 

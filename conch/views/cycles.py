@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from conch.experience.queries.rows import BUILTIN_SCORERS, PHASES
+from conch.experience.queries import BUILTIN_SCORERS, PHASES
 from conch.views.base import View
 from conch_schemas import (
     Action,

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from conch.experience import ExperienceReader
+from conch.experience import ChainReader
 from conch.views.base import View
 from conch_schemas import Mark
 
@@ -27,10 +27,10 @@ class MarkShown(View):
     mark: Mark
 
 
-def last_marks(store: ExperienceReader, agent: str, limit: int) -> list[Mark]:
+def last_marks(chain: ChainReader, agent: str, limit: int) -> list[Mark]:
     """The last ones of an agent's chain, oldest first. Raises CheckError at a row that is no mark."""
-    last = store.last_mark(agent)
-    return [] if last is None else list(store.marks(agent, max(0, last - limit + 1)))[-limit:]
+    last = chain.last_mark(agent)
+    return [] if last is None else list(chain.marks(agent, max(0, last - limit + 1)))[-limit:]
 
 
 def marks_shown(marks: Sequence[Mark]) -> Marks:

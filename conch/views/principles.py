@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conch.rewards import principles_of
-from conch.rewards.constitution import NO_EVIDENCE
+from conch.rewards import NO_EVIDENCE, principles_of
 from conch_schemas import ActionTaken, Mark
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from conch.experience import ComponentStats, ExperienceReader, ScorerVersion
+from conch.experience import ChartReader, ComponentStats, ScorerVersion
 from conch.views.base import View
 from conch.views.words import role_words
 from conch_schemas import Part
@@ -109,7 +109,7 @@ def rewards_shown(rows: Sequence[RewardRow], set_aside: Sequence[Mapping[str, st
 
 
 def reward_rows(
-    store: ExperienceReader,
+    charts: ChartReader,
     agent: str,
     limit: int,
     waiting: Mapping[str, int],
@@ -118,9 +118,9 @@ def reward_rows(
     """A component of the set in force each, the heaviest first, then what else was scored: by the last `limit`
     experiences, and what is named as (component, scorer).
     """
-    sets = store.weight_sets(agent)
+    sets = charts.weight_sets(agent)
     parts = {(part.component, part.scorer): part for part in (sets[-1].parts if sets else ())}
-    stats = {(one.component, one.scorer): one for one in store.component_stats(agent, limit)}
+    stats = {(one.component, one.scorer): one for one in charts.component_stats(agent, limit)}
     ever = {(part.component, part.scorer) for one in sets for part in one.parts}
     keys = sorted({*parts, *stats, *scored}, key=lambda key: (-parts[key].weight if key in parts else 1.0, key))
     return [_row(key, parts.get(key), stats.get(key), waiting, dropped=key in ever) for key in keys]

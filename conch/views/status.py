@@ -11,22 +11,19 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, GetJsonSchemaHandler, SerializerFunctionWrapHandler, model_serializer
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
 
 from conch.auth import LoginTokens
 from conch.bus import Bus
 from conch.config import Settings
-from conch.consumer.group.lag import standings
-from conch.consumer.group.membership import signs
-from conch.consumer.operations.alarms import watched
-from conch.consumer.operations.retention import look
-from conch.consumer.plugins.builtin import builtin_names
-from conch.consumer.runtime.dead_letters import open_dead_letters
+from conch.consumer.group import signs, standings
+from conch.consumer.operations import look, watched
+from conch.consumer.plugins import builtin_names
+from conch.consumer.runtime import open_dead_letters
 from conch.disk import disk_use
 from conch.errors import BusError
 from conch.experience import ComponentStats, ExperienceReader, ExperienceSummary, store_path
 from conch.home import Home
-from conch.requests.ask import ask
+from conch.requests import ask
 from conch.rewards.watch import ActiveAlarm
 from conch.views.base import View
 from conch.views.consumers import Lag
@@ -124,7 +121,7 @@ class AgentStatus(View):
         return {name: value for name, value in handler(self).items() if name in self.model_fields_set}
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(cls, core: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         shown = handler.resolve_ref_schema(handler({**core, "serialization": None}))
         shown["required"] = ["agent", "state", "why"]
         return shown
@@ -330,19 +327,22 @@ def _alarm(agent: str, active: ActiveAlarm) -> dict[str, Any]:
 def _of_store(store: ExperienceReader, names: Sequence[str], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The store's figures of one agent, else of all together, with each row's own figures added to it."""
     agent = names[0] if len(names) == 1 else None
-    needs = store.needs_history(agent, 1) if agent is not None else ()
+    needs = store.charts.needs_history(agent, 1) if agent is not None else ()
     for row in rows:
-        row |= {"last_cycle": store.last_cycle(row["agent"]), "mean": store.figures(row["agent"], LAST).mean_total}
-    removals = [removal for name in names for removal in store.removals(name)]
+        row |= {
+            "last_cycle": store.cycles.last_cycle(row["agent"]),
+            "mean": store.charts.figures(row["agent"], LAST).mean_total,
+        }
+    removals = [removal for name in names for removal in store.retention.removals(name)]
     return {
         "store": {
-            "bytes": store.bytes_used(),
+            "bytes": store.retention.bytes_used(),
             "removed": sum(removal.acts for removal in removals),
-            "came_late": store.came_late(),
+            "came_late": store.retention.came_late(),
         },
-        "figures": store.figures(agent, LAST),
-        "components": tuple(store.component_stats(agent, LAST)),
-        "last_cycle": store.last_cycle(agent) if agent is not None else None,
-        "unscored": store.pending(agent),
+        "figures": store.charts.figures(agent, LAST),
+        "components": tuple(store.charts.component_stats(agent, LAST)),
+        "last_cycle": store.cycles.last_cycle(agent) if agent is not None else None,
+        "unscored": store.cycles.pending(agent),
         "needs": needs[-1].after if needs else {},
     }

@@ -141,7 +141,7 @@ async def unmarked_yet(bus: Bus, agent: str, position: int, epoch: str | None) -
 
     `position`, `epoch`: of the store, as they were before its acts were read. Raises BusError.
     """
-    from conch.consumer.group.lag import standings
+    from conch.consumer.group import standings
     from conch.witness import CONSUMER
 
     # The witness first: a mark that it publishes meanwhile is on the stream when that is read.

@@ -1,4 +1,4 @@
-"""Witness: a hash-chained mark for every act, every score set and every alarm."""
+"""Witness: an audit trail with a hash-chained mark for every act, every score set and every alarm."""
 
 from conch.witness.canonical import canonical, content_hash, mark_hash
 from conch.witness.chain import CONSUMER, GENESIS, VERSION, ChainState, seal, under

@@ -1,4 +1,4 @@
-"""What a hash is taken over: canonical JSON (RFC 8785)."""
+"""Canonical JSON (RFC 8785), and the hashes taken over it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _DIGITS: Final = 17
 
 
 def canonical(text: str | bytes) -> bytes:
-    """The canonical form of a JSON text. Two texts of equal content have the same bytes.
+    """The canonical form of a JSON text. Two texts with the same content have the same bytes.
 
-    A whole number beyond ±(2^53 − 1), which RFC 8785 cannot carry, stands as the text of its digits, as its
-    appendix D advises. Raises ValueError for what is no JSON.
+    An integer beyond ±(2^53 − 1), which RFC 8785 cannot represent, is written as the text of its digits, as its
+    appendix D advises. Raises ValueError for invalid JSON.
     """
     raw = text.encode() if isinstance(text, str) else text
     return _quickly(raw) or rfc8785.dumps(json.loads(raw, parse_int=_integer))
@@ -36,15 +36,15 @@ def content_hash(event: Event) -> str:
 def mark_hash(mark: Mark) -> str:
     """SHA-256 of the mark's canonical JSON without its own hash, hexadecimal.
 
-    Of the fields that were said: one that marks gain later leaves the hashes of earlier marks as they are.
+    Only over the fields that were set: a field that marks gain later leaves the hashes of earlier marks unchanged.
     """
     return _sha256(mark.model_dump_json(exclude={"hash"}, exclude_unset=True))
 
 
 def said_hash(said: Mapping[str, Any]) -> str:
-    """What `mark_hash` will find of the mark that says exactly this, a field each."""
+    """The `mark_hash` of a mark with exactly these fields."""
     text = _write(said)
-    # Without scores the only number is the sequence, and what is written is canonical.
+    # Without scores the only number is the sequence, and the serialised form is canonical.
     return _sha256(text) if said["principles"] else hashlib.sha256(text).hexdigest()
 
 
@@ -53,19 +53,19 @@ def _sha256(text: str | bytes) -> str:
 
 
 def _integer(digits: str) -> int | str:
-    # Looked at by length first: Python refuses to convert more than 4,300 digits.
+    # The length is checked first: Python refuses to convert more than 4,300 digits.
     if len(digits) > _DIGITS:
         return digits
     value = int(digits)
     return value if -_GREATEST <= value <= _GREATEST else digits
 
 
-# What follows is RFC 8785 at a twentieth of the price, for the texts where it is nothing but sorted keys and the
-# shortest digits of each number. Any other text is left to the library.
+# A fast path for RFC 8785 at a twentieth of the cost, for texts that need only sorted keys and the shortest digits of
+# each number. Any other text is left to the library.
 
 
 class _CanonicalNumber(dict[str, Any]):
-    """A decimal's text -> the number whose shortest digits are the canonical ones; the last few thousand met."""
+    """Cache: a decimal's text -> the number with the canonical shortest digits; the last few thousand met."""
 
     def __missing__(self, text: str) -> int | float:
         value = float(text)
@@ -80,12 +80,12 @@ class _CanonicalNumber(dict[str, Any]):
 
 
 class _UnusualNumberError(ValueError):
-    """A number to which msgspec gives an exponent and RFC 8785 none, or a great one."""
+    """A large number, or one that msgspec writes with an exponent and RFC 8785 without."""
 
 
 _NUMBERS: Final = 4096
 _LONG_INTEGER: Final = re.compile(rb"[-:,\[ \t\r\n]\d{16}")
-"""In an object or a list a number stands behind one of these."""
+"""In an object or a list a number follows one of these characters."""
 _ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
 _LONG: Final = b"0" * 16
 _read: Final = msgspec.json.Decoder(float_hook=_CanonicalNumber().__getitem__).decode
@@ -93,7 +93,7 @@ _write: Final = msgspec.json.Encoder(enc_hook=attrgetter("__dict__"), order="sor
 
 
 def _quickly(raw: bytes) -> bytes | None:
-    """The canonical form of an object or a list without great numbers and rare characters; of any other text None."""
+    """The canonical form of an object or a list without large numbers and rare characters; None for any other text."""
     if raw[:1] not in (b"{", b"[") or b"\0" in raw:
         return None
     if _LONG in raw.translate(_ZEROS).replace(b"." + _LONG, b"") and _LONG_INTEGER.search(raw):
@@ -106,5 +106,5 @@ def _quickly(raw: bytes) -> bytes | None:
 
 
 def _has_rare_characters(text: bytes) -> bool:
-    """Whether there is one beyond the basic plane: UTF-16 sorts these elsewhere than their code points do."""
+    """Whether a character lies beyond the basic plane: UTF-16 sorts these differently from code points."""
     return b"\xf0" in text or b"\xf1" in text or b"\xf2" in text or b"\xf3" in text or b"\xf4" in text

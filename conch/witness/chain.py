@@ -1,4 +1,4 @@
-"""The chain of marks of one agent: a pure fold over what it did and how it was scored."""
+"""The hash chain of one agent's marks: a pure fold over its acts and their scores."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from conch.folds.dedupe import Digests, holds, with_new
-from conch.folds.models import evolve, valid
-from conch.folds.order import is_new
-from conch.rewards.constitution import PRINCIPLES
+from conch.folds import Digests, evolve, holds, is_new, valid, with_new
+from conch.rewards import PRINCIPLES
 from conch.witness.canonical import content_hash, said_hash
 from conch.witness.words import Witnessed, words_for
 from conch_schemas import (
@@ -29,19 +27,19 @@ CONSUMER: Final = "witness"
 VERSION: Final = "1"
 
 GENESIS: Final = "0" * 64
-"""The hash before the first mark."""
+"""The previous hash of the first mark."""
 
 RING: Final = 512
-"""Score sets remembered, so that a repeated one makes no second mark."""
+"""Most score sets remembered, so that a repeated one makes no second mark."""
 
 
 class ChainState(BaseModel):
-    """Where one agent's chain stands, as JSON between two facts. Bounded: at most 512 short digests."""
+    """The head of one agent's chain, stored as JSON between two events. Bounded: at most 512 short digests."""
 
     model_config = ConfigDict(frozen=True)
 
     sequence: int = 0
-    """Of the next mark."""
+    """Sequence of the next mark."""
     previous: str = GENESIS
     """Hash of the last mark."""
     first: tuple[int, int] | None = None
@@ -55,10 +53,10 @@ class ChainState(BaseModel):
 
 
 def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
-    """The chain after `fact`, and its mark; None for a fact without a score and for one witnessed before.
+    """The chain after `fact`, and its mark; None for an event without a score and for one witnessed before.
 
-    One mark per act, for ever. A score set that comes again after more than 512 others gets a second mark, of its
-    own id: the chain stays whole.
+    Exactly one mark per act. A score set that is repeated after more than 512 others gets a second mark, with an id of
+    its own: the chain stays valid.
     """
     words = words_for(fact)
     digest = None if isinstance(fact, ActionTaken) else fact_digest(fact.id)
@@ -73,7 +71,7 @@ def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
         "stimulus": words.stimulus,
         "response": words.response,
         "reasoning": words.reasoning,
-        # Every field is said, the empty ones too: the hash is taken over what is said, the wire carries all.
+        # Every field is set, the empty ones too: the hash is taken over the fields set, and the wire form has all.
         "principles": _principles(fact),
         "evidence": words.evidence,
         "links": _links(state, fact),
@@ -89,20 +87,20 @@ def seal(state: ChainState, fact: Witnessed) -> tuple[ChainState, Mark | None]:
 
 
 def under(state: ChainState, policy: PolicySet) -> ChainState:
-    """The chain under the values that this policy names: every mark from here on carries their digest. From the stream,
-    not from a file: a fact that is handled twice gets the same mark twice."""
+    """The chain under the values of this policy: every later mark holds their digest. The digest comes from the stream,
+    not from a file: an event that is handled twice gets the same mark twice."""
     return evolve(state, values=policy.values)
 
 
 def _principles(fact: Witnessed) -> dict[str, float]:
-    """Those of the constitution: seven at most, whatever a scorer calls a principle."""
+    """Scores by the constitution's principles: seven at most, for any scorer."""
     if not isinstance(fact, RewardAssigned):
         return {}
     return {principle.name: principle.score for principle in fact.principles if principle.name in PRINCIPLES}
 
 
 def _mark_id(fact: Witnessed, sequence: int) -> str:
-    # Not the cause alone for a score set: a second mark of it must not share the first one's id.
+    # For a score set not the cause alone: a second mark of it must not have the first one's id.
     index = 0 if isinstance(fact, ActionTaken) else sequence
     return consequence_id(fact.id, CONSUMER, VERSION, MarkWitnessed, index)
 
@@ -114,7 +112,7 @@ def _met(state: ChainState, fact: Witnessed, digest: str | None) -> bool:
 
 
 def _links(state: ChainState, fact: Witnessed) -> tuple[MarkLink, ...]:
-    """From the mark of the act to the mark of its scores, where the act was witnessed."""
+    """The link from the act's mark to the mark of its scores, where the act was witnessed."""
     if isinstance(fact, ActionTaken) or fact.action_id is None or fact.cycle is None:
         return ()
     if state.first is None or state.place is None or not state.first[0] <= fact.cycle <= state.place[0]:
@@ -139,5 +137,5 @@ def _advanced(state: ChainState, fact: Witnessed, mark: Mark, digest: str | None
 
 
 def fact_digest(identity: str) -> str:
-    """What is remembered of a fact by its id."""
+    """The digest of an event's id that is remembered."""
     return hashlib.sha256(identity.encode()).hexdigest()[:12]

@@ -1,10 +1,10 @@
-"""Where a chain goes on after the stream and the states on it were lost: behind the last mark that the store holds."""
+"""Rebuilds a chain's head from the marks in the experience store, after the stream and its states were lost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from conch.folds.dedupe import Digests, with_new
+from conch.folds import Digests, with_new
 from conch.witness.chain import GENESIS, RING, ChainState, fact_digest
 from conch_schemas import Mark
 
@@ -12,7 +12,7 @@ Place = tuple[int, int]
 
 
 def regained(marks: Iterable[Mark], place_of: Callable[[str], Place | None]) -> ChainState:
-    """The state behind these marks of one agent, which come by sequence.
+    """The state after these marks of one agent, which are given in order of sequence.
 
     `place_of`: (cycle, step) of an action; None where that is not known.
     """

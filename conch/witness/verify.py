@@ -1,4 +1,4 @@
-"""Whether marks are what was witnessed: nothing changed, missing, swapped or cut off."""
+"""Verification of marks: finds marks that were changed, removed, swapped or cut off."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Kind = Literal["changed", "missing", "swapped", "duplicate", "unlinked", "unwitn
 
 @dataclass(frozen=True)
 class MarkProblem:
-    """One thing that does not hold."""
+    """One violation found in a chain."""
 
     kind: Kind
-    """`unlinked`: a link without an earlier source. `unwitnessed`: an act or a score without one (a tail was cut)."""
+    """`unlinked`: a link without an earlier source. `unwitnessed`: an act or a score without a mark (a cut tail)."""
     agent: str | None
     """None where there is no mark."""
     sequence: int | None
-    """Of the first mark concerned; None where there is none."""
+    """Of the first mark affected; None where there is none."""
     what: str
     """One sentence."""
 
 
 class _MarkDigest(NamedTuple):
-    """What is kept of a mark: a long chain's marks together are large."""
+    """The fields of a mark that verification keeps: whole marks of a long chain would take much memory."""
 
     sequence: int
     id: str
@@ -42,21 +42,21 @@ class _MarkDigest(NamedTuple):
 
 @dataclass(frozen=True)
 class ChainStart:
-    """Where the kept part of a chain begins, by the record of the marks that were removed before it."""
+    """The start of the stored part of a chain, from the record of the marks that were removed before it."""
 
     first: int
-    """Sequence of the first mark that was removed: before it, marks are missing."""
+    """Sequence of the first mark that was removed: marks before it are missing."""
     sequence: int
-    """Of the first mark that must be there."""
+    """Sequence of the first mark that must be present."""
     previous: str
-    """The hash that this mark must name as the one before it."""
+    """The previous hash that this mark must have."""
 
 
 _WHOLE = ChainStart(0, 0, GENESIS)
 
 
 class Verification:
-    """The marks of one agent, taken one after the other in the order they are kept in; some 400 bytes of each stay."""
+    """Verifies the marks of one agent, one after the other in stored order; it keeps some 400 bytes of each."""
 
     def __init__(self, agent: str) -> None:
         self._agent = agent
@@ -67,10 +67,10 @@ class Verification:
         self._acts: set[str | None] = set()
         self._sets: set[tuple[str | None, str]] = set()
         self._names: dict[str | None, str | None] = {}
-        """Each action's id once."""
+        """Each action's id, stored once."""
 
     def take(self, mark: Mark) -> None:
-        """The next mark of the agent."""
+        """Add the next mark of the agent."""
         if mark_hash(mark) != mark.hash:
             what = f"Mark {mark.sequence} is not what its hash was taken over."
             self._changed.append(self._problem("changed", mark.sequence, what))
@@ -87,17 +87,17 @@ class Verification:
             self._sets.add((act, intern(mark.origin)))
 
     def begin_at(self, start: ChainStart | None) -> None:
-        """The record of removed marks, read after the marks: those before it may be gone, or be there still."""
+        """Set the record of removed marks, read after the marks: those before it may be gone or present."""
         self._start = start or _WHOLE
 
     def broken(self) -> list[MarkProblem]:
-        """Everything wrong with the chain itself."""
+        """All violations within the chain itself."""
         kept = (row for row in self._rows if row.sequence >= self._start.sequence)
         rows = sorted(kept, key=lambda row: row.sequence)
         return [*self._changed, *self._swapped, *self._gaps(rows), *self._apart(rows), *self._unlinked(rows)]
 
     def unwitnessed(self, acts: Iterable[str], scored: Iterable[tuple[str, str]]) -> list[MarkProblem]:
-        """What should have a mark here and has none; see `verify`."""
+        """Acts and scores that should have a mark and have none; see `verify`."""
         return _unwitnessed(self._acts, self._sets, acts, scored)
 
     def _gaps(self, rows: Sequence[_MarkDigest]) -> Iterator[MarkProblem]:
@@ -116,7 +116,7 @@ class Verification:
         return self._problem("missing", first, f"{which} missing.")
 
     def _apart(self, rows: Sequence[_MarkDigest]) -> Iterator[MarkProblem]:
-        """A row whose own hash was made anew: the next one still has the hash of what stood there."""
+        """Finds a changed row with a recomputed hash: the next row still has the original's hash."""
         first = next((row for row in rows if row.sequence == self._start.sequence), None)
         if first is not None and first.previous != self._start.previous:
             what = (
@@ -134,7 +134,7 @@ class Verification:
         place = {row.id: row.sequence for row in rows}
         for row in rows:
             for source, relation in row.links:
-                # A plan's path is no mark, and is not looked up; a mark that was removed cannot be.
+                # A plan's path is not a mark and is not looked up; a mark that was removed cannot be.
                 if source not in place and (relation == "FULFILLS" or self._start.sequence):
                     continue
                 if place.get(source, row.sequence) >= row.sequence:
@@ -151,10 +151,10 @@ def verify(
     scored: Iterable[tuple[str, str]] = (),
     starts: Mapping[str, ChainStart] | None = None,
 ) -> list[MarkProblem]:
-    """Everything wrong with `marks`, in the order they are kept in; empty: the chains hold.
+    """All violations in `marks`, given in stored order; empty: the chains are valid.
 
     `acts` are the ids of the actions that must have a mark, `scored` the (action's id, scorer) of the score sets that
-    must have one. Each agent's marks are a chain of their own; `starts`: of agents of which marks were removed.
+    must have one. Each agent's marks are a chain of their own; `starts`: for agents with removed marks.
     """
     chains: dict[str, Verification] = {}
     for mark in marks:

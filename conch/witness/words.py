@@ -1,4 +1,4 @@
-"""A fact in words: what a mark says of it. Built from the fact's own fields, never from a guess."""
+"""The text of a mark: an event described in words, built from its own fields."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from conch_schemas import (
 )
 
 Witnessed = ActionTaken | RewardAssigned | NeedsChanged | NoveltyMeasured | AlarmRaised
-"""The facts that get a mark."""
+"""The events that get a mark."""
 
 _LONGEST: Final = 1000
-"""Characters of one text in a mark; the whole is in the witnessed event."""
+"""Most characters of one text in a mark; the whole text is in the witnessed event."""
 
 
 class MarkText(NamedTuple):
-    """Fields of a mark that are words."""
+    """The text fields of a mark."""
 
     origin: str
     domain: Literal["action", "score", "alarm"]
@@ -34,7 +34,7 @@ class MarkText(NamedTuple):
 
 
 def words_for(fact: Witnessed) -> MarkText | None:
-    """What the mark of `fact` says; None for a fact without a score (a need that no act changed)."""
+    """The text of the mark for `fact`; None for an event without a score (a need that no act changed)."""
     if isinstance(fact, ActionTaken):
         return _act(fact)
     if isinstance(fact, RewardAssigned):
@@ -98,7 +98,7 @@ def _verdict(score: Score) -> str:
 
 
 def _tier(scorer: str) -> Literal["fact", "check", "judgement"]:
-    """Ours read structured facts, a person judges, and any other scorer is a program."""
+    """Evidence tier: built-in scorers read structured facts, a person judges, and any other scorer is a program."""
     if scorer in (BUILTIN_SCORER, "needs", "curiosity"):
         return "fact"
     return "judgement" if scorer == "human" else "check"

@@ -40,8 +40,8 @@ def plain_loop(home: Path, rules: Path) -> float:
     spec = load_one(str(rules), "brevity")
     assert isinstance(spec, DeclaredRule)
     with SqliteReader(home / "store.db") as store:
-        wanted = store.unscored("echo", "brevity", "plain", ScoredSince())
-        lines = [wire_form(row.act) for page in store.past(wanted, 1000) for row in page]
+        wanted = store.backfill.unscored("echo", "brevity", "plain", ScoredSince())
+        lines = [wire_form(row.act) for page in store.backfill.past(wanted, 1000) for row in page]
     start = time.perf_counter()
     for line in lines:
         act = decode(line)

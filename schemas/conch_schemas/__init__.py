@@ -1,4 +1,4 @@
-"""What is said: every event, the envelope, the subject table."""
+"""The events of Conch as pydantic models, their CloudEvents envelope, encoding, and subjects on the bus."""
 
 from conch_schemas.action import (
     Action,

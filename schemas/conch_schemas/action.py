@@ -1,4 +1,4 @@
-"""What an action is and how it came out: values that several events carry."""
+"""Values that several events hold: actions, outcomes, goal checks, token usage, claims."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Unit = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class Action(Value):
-    """A reply of the mind, parsed. `conch.actions.parse` makes it; nothing parses again."""
+    """A parsed reply of the mind. Made by `conch.actions.parse`, once."""
 
     kind: ActionKind
-    """What was begun; a TOOL that is not valid keeps its kind, prose is INVALID."""
+    """The kind that the reply began with; an invalid TOOL keeps its kind, prose is INVALID."""
     valid: bool
-    """Whether the reply keeps to the grammar and to the tools."""
+    """Whether the reply follows the grammar and the tools' signatures."""
     reason: str | None = None
-    """Why it is not valid, in one sentence; None when it is."""
+    """Why it is invalid, in one sentence; None if it is valid."""
     tool: str | None = None
-    """The tool's name, lower case, as far as it was read."""
+    """The tool's name, lower case, as far as it was parsed."""
     args: dict[str, JsonValue] = Field(default_factory=dict)
-    """The arguments, as far as they were read."""
+    """The arguments, as far as they were parsed."""
     text: str | None = None
     """The reason of DO_NOTHING, the topic of REFLECT; may be empty."""
     declared_effect: Effect | None = None
@@ -44,10 +44,10 @@ class Action(Value):
 
 
 class Cut(Value):
-    """Text as it travels in an event: head and tail of what was too long, with the whole's length and digest."""
+    """A text shortened for an event: head and tail of one that was too long, with the whole's length and digest."""
 
     text: str
-    """At most 64 KiB once encoded as JSON; a line `[… N characters left out …]` stands where the middle was."""
+    """At most 64 KiB once encoded as JSON; a line `[… N characters left out …]` replaces the middle."""
     length: int = Field(ge=0)
     """Characters of the whole."""
     sha256: str
@@ -55,37 +55,37 @@ class Cut(Value):
 
 
 class Outcome(Value):
-    """How the act came out: a structured status, never a word in the output."""
+    """The outcome of an act: a structured status, never inferred from the output."""
 
     status: OutcomeStatus
-    """`none`: nothing to execute. `unknown`: a crash fell between the intent and its outcome."""
+    """`none`: nothing to execute. `unknown`: the process crashed between the intent and its outcome."""
     output: Cut
-    """What the tool said."""
+    """The tool's output."""
     error: str | None = None
     """One sentence, where status is error, timeout, blocked or unknown."""
     exit_code: int | None = None
-    """Of a program, where one ran."""
+    """Exit code of a program, if one ran."""
     ms: float = Field(default=0.0, ge=0)
-    """Milliseconds of the act, monotonic clock."""
+    """Duration of the act in milliseconds, monotonic clock."""
     answered: str | None = None
     """The id of the message that the tool `reply` answered."""
 
 
 class GoalCheck(Value):
-    """What a goal's own check said after the act."""
+    """The result of a goal's own check after the act."""
 
     goal: str
     """The goal's id."""
     statement: str
     """The goal's statement."""
     outcome: GoalOutcome
-    """`partial`: the measure rose above its best so far. `error`: the check could not be run; it says nothing."""
+    """`partial`: the measure rose above its best so far. `error`: the check could not be run; it shows nothing."""
     measure: float
-    """What the check measured, 0..1 (1 = achieved)."""
+    """The check's measure, 0..1 (1 = achieved)."""
     best: float
     """The best measure before this act."""
     failed_before: bool = False
-    """Whether an act before this one tried and did not achieve it: achieving it then is a novel problem solved."""
+    """Whether an earlier act tried and did not achieve it: achieving it then is a novel problem solved."""
     detail: str = ""
     """One line from the check."""
 
@@ -98,18 +98,18 @@ class Usage(Value):
 
 
 class PromptMessage(Value):
-    """One message that the mind was given."""
+    """One message of the mind's prompt."""
 
     role: Literal["system", "user", "assistant"]
     content: str
 
 
 class Claim(Value):
-    """One claim of a thought and what checking it found."""
+    """One claim of a thought, with the verdict of its check."""
 
     claim: str
     """The words of the thought."""
     about: Literal["workspace", "memory", "tool", "goal", "sense"]
     verdict: Literal["verified", "refuted", "unknown"]
     evidence: str
-    """What was looked at and what was there."""
+    """What was checked, and what was found."""

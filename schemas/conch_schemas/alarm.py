@@ -1,4 +1,4 @@
-"""What a watcher saw in the rewards."""
+"""The event of an alarm about the rewards."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ AlarmKind = Literal["dominance", "collapse", "length_drift", "falling_entropy", 
 
 
 class AlarmRaised(Event):
-    """A watched figure went beyond its bound, or came back. Said when that changes, never again and again."""
+    """A watched statistic went beyond its bound, or came back. Published only when that changes."""
 
     TYPE: ClassVar = "alarm.raised"
     type: Literal["conch.v1.alarm.raised"] = "conch.v1.alarm.raised"
     alarm: AlarmKind
     component: str | None = None
-    """Of which component, where it is one's."""
+    """The component concerned, if it is a single one."""
     active: bool
-    """False: it is over."""
+    """False: the alarm has ended."""
     begun: int | None = Field(default=None, ge=0)
     """Cycle of the act at which it began."""
     value: float
-    """The figure, as of this act."""
+    """The statistic, as of this act."""
     threshold: float
-    """The bound: beyond it the alarm begins. It is over once the figure has come back behind it by a fifth."""
+    """The bound: beyond it the alarm begins. It ends once the statistic has come back behind it by a fifth."""
     window: int = Field(ge=1)
-    """Experiences that the figure is taken over."""
+    """Experiences that the statistic is taken over."""
     what: str
     """One sentence."""

@@ -1,4 +1,4 @@
-"""What the agent says of its own cycle: policy, thought, decision, act, reflection."""
+"""The events of the agent's cycle: policy, thought, grounding, decision, action, reflection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conch_schemas.envelope import Event
 
 
 class PolicySet(Event):
-    """What a policy digest stands for: at the start and on every change."""
+    """The content behind a policy digest: published at the start and on every change."""
 
     TYPE: ClassVar = "policy.set"
     type: Literal["conch.v1.policy.set"] = "conch.v1.policy.set"
@@ -20,15 +20,15 @@ class PolicySet(Event):
     model: str
     adapter: str | None = None
     system_prompt: str
-    """Whole."""
+    """The complete system prompt."""
     constraint: str | None = None
-    """The decoding constraint (a grammar's digest), or None."""
+    """Digest of the decoding constraint (a grammar), or None."""
     values: str = ""
     """Digest of the values file in force, or empty."""
 
 
 class ThoughtFormed(Event):
-    """A cycle has begun: the thought."""
+    """A cycle has begun, with this thought."""
 
     TYPE: ClassVar = "thought.formed"
     type: Literal["conch.v1.thought.formed"] = "conch.v1.thought.formed"
@@ -43,7 +43,7 @@ class ThoughtFormed(Event):
 
 
 class ThoughtGrounded(Event):
-    """The thought's claims were checked against workspace, memory, tools, goals and senses."""
+    """The thought's claims were checked against workspace, memory, tools, goals and sensors."""
 
     TYPE: ClassVar = "thought.grounded"
     type: Literal["conch.v1.thought.grounded"] = "conch.v1.thought.grounded"
@@ -53,26 +53,26 @@ class ThoughtGrounded(Event):
     ms: float = Field(ge=0)
 
     def count(self, verdict: Literal["verified", "refuted", "unknown"]) -> int:
-        """How many claims came out so."""
+        """How many claims have this verdict."""
         return sum(claim.verdict == verdict for claim in self.claims)
 
 
 class ActionDecided(Event):
-    """The intent. Stored before anything is done."""
+    """The intent to act. Stored before anything is run."""
 
     TYPE: ClassVar = "action.decided"
     type: Literal["conch.v1.action.decided"] = "conch.v1.action.decided"
     messages: tuple[PromptMessage, ...]
-    """What the mind was given, without the system prompt (its policy says that one)."""
+    """The mind's prompt, without the system prompt (the policy event has that one)."""
     raw: str
-    """The reply, cut."""
+    """The reply, shortened."""
     raw_length: int = Field(ge=0)
     raw_sha256: str
     action: Action
     constrained: bool = False
     """Whether a grammar constrained the decoding."""
     guard: str | None = None
-    """Why the guard blocks it; None: allowed."""
+    """Why a guardrail blocks it; None: allowed."""
     usage: Usage = Usage()
     model: str
     finish_reason: str
@@ -80,30 +80,30 @@ class ActionDecided(Event):
 
 
 class ActionTaken(Event):
-    """The act and its outcome: what every rule scores."""
+    """The act and its outcome: the input of every reward rule."""
 
     TYPE: ClassVar = "action.taken"
     type: Literal["conch.v1.action.taken"] = "conch.v1.action.taken"
     action: Action
     raw: str
-    """The reply of the mind, cut."""
+    """The reply of the mind, shortened."""
     raw_length: int = Field(ge=0)
     raw_sha256: str
     outcome: Outcome
     goals: tuple[GoalCheck, ...] = ()
     """The active goals' checks, after the act. Empty without an active goal."""
     needs: dict[str, Unit]
-    """Satisfaction per need as the agent knew it when it decided."""
+    """Satisfaction per need as known to the agent when it decided."""
     thought: str = ""
-    """The thought that led here, cut to 2,000 characters (whole in `thought.formed`)."""
+    """The thought behind this act, cut to 2,000 characters (complete in `thought.formed`)."""
     memory: tuple[str, ...] = ()
     """The memory context of the decision."""
     tools: tuple[str, ...] = ()
-    """Names of the tools there were."""
+    """Names of the available tools."""
     constrained: bool = False
     model: str
     usage: Usage = Usage()
-    """Of the whole cycle so far."""
+    """Tokens of the whole cycle so far."""
     ms: dict[str, float]
     """Milliseconds of think, ground, decide, act."""
     step: int = Field(default=0, ge=0)
@@ -112,19 +112,19 @@ class ActionTaken(Event):
 
     @property
     def place(self) -> tuple[int, int]:
-        """(cycle, step): the order of an agent's acts; a fold that has seen this place has seen this act."""
+        """(cycle, step): the order of an agent's acts, by which a fold recognises an act it has applied."""
         return (self.cycle or 0, self.step)
 
 
 class CycleReflected(Event):
-    """The cycle is over."""
+    """The cycle has ended."""
 
     TYPE: ClassVar = "cycle.reflected"
     type: Literal["conch.v1.cycle.reflected"] = "conch.v1.cycle.reflected"
     reflection: str
-    """Empty in the cycles that do not reflect (every `cycle.reflect_every`-th does)."""
+    """Empty in cycles without a reflection (every `cycle.reflect_every`-th has one)."""
     sleep: float = Field(ge=0)
     """Seconds until the next cycle."""
     usage: Usage = Usage()
-    """Of the reflection."""
+    """Tokens of the reflection."""
     ms: float = Field(ge=0)

@@ -1,4 +1,4 @@
-"""The envelope: CloudEvents 1.0, structured JSON, and how ids are derived."""
+"""The event envelope (CloudEvents 1.0, structured JSON), and the derivation of ids."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ ENVELOPE = {
     "traceparent": "traceparent",
     "policy": "policy",
 }
-"""Python name -> name on the wire, for what stands beside `data`. CloudEvents allows only a-z and 0-9 in extensions."""
+"""Python name -> name on the wire, of all fields except `data`. CloudEvents allows only a-z and 0-9 in extensions."""
 
 MAX_EVENT_BYTES = 512 * 1024
-"""An encoded event stays under this many bytes (the bus refuses more)."""
+"""Most bytes of an encoded event (the bus refuses more)."""
 
 AGENT_PATTERN = r"^[a-z0-9][a-z0-9-]{0,62}$"
 """An agent's name is one token of a subject."""
@@ -53,7 +53,7 @@ class Value(BaseModel):
 
 
 class Event(BaseModel):
-    """One fact. Envelope and data are attributes of one object; on the wire the data stand under `data`.
+    """One event. Envelope and data are attributes of one object; on the wire the data are under `data`.
 
     Constructing is strict: an unknown field raises ValidationError. Reading (`conch_schemas.decode`) ignores unknown
     fields at every level, so contracts grow by optional fields.
@@ -68,35 +68,35 @@ class Event(BaseModel):
         alias_generator=AliasGenerator(validation_alias=_wire_name),
     )
 
-    __slots__ = ("_wire",)  # the bytes that it travels as, once they were made; a copy with changes has none
+    __slots__ = ("_wire",)  # the encoded bytes, once made; a copy with changes has none
 
     TYPE: ClassVar[str]
-    """The noun and verb of the event, e.g. `action.taken`: the end of its type, its subject and its log line."""
+    """Noun and verb of the event, e.g. `action.taken`: the end of its type, its subject and its log line."""
 
     specversion: Annotated[str, Field(pattern=r"^1\.\d+$")] = "1.0"
     """CloudEvents version."""
     id: str
-    """Derived from the cause, never drawn: the same event twice has the same id."""
+    """Derived from the cause, never random: the same event published twice has the same id."""
     source: str
-    """`conch/<agent>/<agentuid>`: who it is about, for ever."""
+    """`conch/<agent>/<agentuid>`: the agent that the event is about, permanently."""
     subject: str | None = None
-    """The action id where there is one."""
+    """The action id, if there is one."""
     time: datetime = Field(default_factory=partial(datetime.now, UTC))
-    """The producer's clock, UTC. For people: order is the stream sequence."""
+    """The producer's clock, UTC. For people: events are ordered by stream sequence."""
     datacontenttype: str = "application/json"
     """The media type of `data`."""
     agent: Annotated[str, Field(pattern=AGENT_PATTERN)]
     """The agent's name, a token of the subject."""
     cycle: Annotated[int, Field(ge=0)] | None = None
-    """The cycle's number: monotonic per agent for ever. None for facts outside a cycle."""
+    """The cycle's number: it only ever increases, per agent. None for events outside a cycle."""
     action_id: str | None = None
-    """uuid5(agentuid, "<cycle>.<step>"). None for facts that belong to no action."""
+    """uuid5(agentuid, "<cycle>.<step>"). None for events that belong to no action."""
     causation_id: str | None = None
     """The id of the event this one follows from."""
     traceparent: str | None = None
-    """W3C trace context: the trace is the action's (`conch_schemas.trace`), the span this fact's own."""
+    """W3C trace context: the trace is the action's (`conch_schemas.trace`), the span this event's own."""
     policy: str | None = None
-    """Digest of the acting policy; `policy.set` says what it stands for."""
+    """Digest of the acting policy; `policy.set` holds its content."""
 
     @property
     def agentuid(self) -> str:
@@ -122,7 +122,7 @@ def source_of(agent: str, agentuid: UUID | str) -> str:
 
 
 def action_id(agentuid: UUID | str, cycle: int, step: int = 0) -> str:
-    """The id of the action of a cycle's step: uuid5(agentuid, "<cycle>.<step>"). Step counts from 0 in the cycle."""
+    """The id of the action in a cycle's step: uuid5(agentuid, "<cycle>.<step>"). Steps count from 0 in each cycle."""
     return _derived(_bytes_of(str(agentuid)) or UUID(str(agentuid)).bytes, f"{cycle}.{step}")
 
 
@@ -132,9 +132,10 @@ def cycle_event_id(action: str, kind: type[Event]) -> str:
 
 
 def consequence_id(cause: str, consumer: str, version: str, kind: type[Event], index: int = 0) -> str:
-    """The id of a fact that follows from a fact: uuid5(cause, "<consumer>/<version>/<type>/<index>").
+    """The id of an event that follows from an event: uuid5(cause, "<consumer>/<version>/<type>/<index>").
 
-    `cause` is any event id; one that is no UUID (consumers in other languages may) is folded into one first.
+    `cause` is any event id; one that is not a UUID (consumers in other languages may use such) is hashed into one
+    first.
     """
     return _derived(_bytes_of(cause) or _folded(cause), f"{consumer}/{version}/{event_type(kind)}/{index}")
 
@@ -143,13 +144,13 @@ _VARIANT: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abc
 
 
 def _derived(namespace: bytes, name: str) -> str:
-    """`str(uuid5(UUID(bytes=namespace), name))` in a fifth of the time: several ids are derived for every fact."""
+    """`str(uuid5(UUID(bytes=namespace), name))` in a fifth of the time: several ids are derived for every event."""
     told = sha1(namespace + name.encode(), usedforsecurity=False).hexdigest()
     return f"{told[:8]}-{told[8:12]}-5{told[13:16]}-{_VARIANT[told[16]]}{told[17:20]}-{told[20:32]}"
 
 
 def _bytes_of(text: str) -> bytes | None:
-    """The bytes of a UUID as it is commonly written; None for any other text, also where `UUID` would read it."""
+    """The bytes of a UUID in its usual notation; None for any other text, also where `UUID` would accept it."""
     digits = text.replace("-", "")
     try:
         found = bytes.fromhex(digits)

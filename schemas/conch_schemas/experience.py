@@ -1,4 +1,4 @@
-"""The joined experience: one action with everything that was said of it."""
+"""The joined experience: one action with all its scores and their total."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conch_schemas.reward import PartRole, ScoreStatus
 
 
 class ScoredPart(Value):
-    """One component in the total's breakdown."""
+    """The score of one component, with its weight in the total."""
 
     component: str
     value: float | None
@@ -23,7 +23,7 @@ class ScoredPart(Value):
     scorer: str
     version: str
     role: PartRole = "paid"
-    """Of its part in the weight set; what was scored beside the set is `paid`, with weight 0."""
+    """Role of its part in the weight set; a score without a part is `paid`, with weight 0."""
 
 
 class Line(Value):
@@ -55,14 +55,14 @@ class ExperienceRecorded(Event):
     outcome: Outcome
     goals: tuple[GoalCheck, ...] = ()
     scores: tuple[ScoredPart, ...]
-    """One per part of the weight set, in its order; then what was scored beside it, with weight 0."""
+    """One per part of the weight set, in its order; then scores without a part, with weight 0."""
     total: float
     """Sum of `breakdown`."""
     breakdown: tuple[Line, ...]
     coverage: Unit
     """Scored weight ÷ (whole weight − weight of the not applicable); 1 where nothing was applicable."""
     complete: bool
-    """Every part of the weight set has come, with whatever status, in time or at a later revision."""
+    """A score of every part of the weight set has come, with any status, in time or at a later revision."""
     revision: int = Field(ge=1)
     weights: str
     """Version of the weight set."""

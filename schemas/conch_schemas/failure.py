@@ -1,4 +1,4 @@
-"""Dead letters."""
+"""The event of a dead letter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conch_schemas.envelope import Event
 
 
 class ConsumerFailed(Event):
-    """An event that a consumer could not handle: its dead letter."""
+    """A dead letter: an event that a consumer could not handle."""
 
     TYPE: ClassVar = "consumer.failed"
     type: Literal["conch.v1.consumer.failed"] = "conch.v1.consumer.failed"
@@ -19,10 +19,10 @@ class ConsumerFailed(Event):
     letter_subject: str
     """The subject of the event that failed."""
     letter_seq: int = Field(ge=1)
-    """Its place in the stream."""
+    """Its sequence in the stream."""
     letter: str
-    """Its bytes, base64, if at most 64 KiB; empty otherwise (the stream has it)."""
+    """Its bytes, base64, if at most 64 KiB; empty otherwise (the stream has them)."""
     reason: str
     """One sentence."""
     tries: int = Field(ge=0)
-    """0: it could not be decoded and was not tried."""
+    """Attempts at handling it; 0: it could not be decoded."""

@@ -15,9 +15,9 @@ _REQUIRED = ("specversion", "id", "source", "type", "agent", "data")
 
 
 def event_schema(kind: type[Event]) -> dict[str, Any]:
-    """The JSON Schema of one event as it travels: the envelope, with the data under `data`.
+    """The JSON Schema of one event on the wire: the envelope, with the data under `data`.
 
-    Unknown properties are allowed, as they are to every reader: contracts grow by optional fields.
+    Unknown properties are allowed, as every reader ignores them: contracts grow by optional fields.
     """
     flat = kind.model_json_schema(by_alias=False)
     properties = flat["properties"]
@@ -40,7 +40,7 @@ def event_schema(kind: type[Event]) -> dict[str, Any]:
 
 
 def _opened(node: Any) -> Any:
-    """Without `additionalProperties: false`, which holds for writers only."""
+    """The schema without `additionalProperties: false`, which applies to writers only."""
     if isinstance(node, dict):
         return {
             key: _opened(value) for key, value in node.items() if not (key == "additionalProperties" and value is False)
@@ -49,7 +49,7 @@ def _opened(node: Any) -> Any:
 
 
 def asyncapi() -> dict[str, Any]:
-    """The AsyncAPI 3 document: a channel for each event, on NATS subjects."""
+    """The AsyncAPI 3 document: a channel per event, on NATS subjects."""
     channels, operations, messages = {}, {}, {}
     for kind in EVENTS:
         name = kind.__name__
@@ -102,7 +102,7 @@ def _text(document: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Write them."""
+    """Write the generated files."""
     target = Path(sys.argv[1] if len(sys.argv) > 1 else "schemas")
     for name, text in files().items():
         (target / name).parent.mkdir(parents=True, exist_ok=True)

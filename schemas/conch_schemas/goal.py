@@ -1,4 +1,4 @@
-"""Goals: a statement and a check that a program can decide."""
+"""Goals, their checks, and the events that set, reach and drop them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conch_schemas.envelope import Event, Value
 
 
 class CommandCheck(Value):
-    """Achieved when the command exits with the status, run in the workspace, in the sandbox. Measure: 0 or 1."""
+    """Achieved when the command, run in the workspace in the sandbox, exits with the status. Measure: 0 or 1."""
 
     kind: Literal["command"] = "command"
     command: str
@@ -19,14 +19,14 @@ class CommandCheck(Value):
 
 
 class FileCheck(Value):
-    """Achieved when the file exists in the workspace and its content holds. Measure: the share of `contains` found."""
+    """Achieved when the file exists in the workspace with the given content. Measure: the share of `contains` found."""
 
     kind: Literal["file"] = "file"
     path: str
     contains: tuple[str, ...] = ()
-    """Every one of these texts; none: the file need only exist."""
+    """Texts that must all occur; none: the file need only exist."""
     equals: str | None = None
-    """The whole content, outer white space aside."""
+    """The whole content, ignoring outer white space."""
 
 
 class TestsCheck(Value):
@@ -42,7 +42,7 @@ Check = Annotated[CommandCheck | FileCheck | TestsCheck, Field(discriminator="ki
 
 
 class Goal(Value):
-    """What the agent is after."""
+    """A statement of what the agent is to achieve, with its check and priority."""
 
     id: str
     statement: str = Field(min_length=1, max_length=2000)
@@ -54,17 +54,17 @@ class Goal(Value):
 
 
 class GoalSet(Event):
-    """A goal is active from here."""
+    """A goal became active."""
 
     TYPE: ClassVar = "goal.set"
     type: Literal["conch.v1.goal.set"] = "conch.v1.goal.set"
     goal: Goal
     by: Literal["user", "agent", "home"] = "user"
-    """`home`: from conch.yaml."""
+    """Origin of the goal. `home`: from conch.yaml."""
 
 
 class GoalReached(Event):
-    """The goal's own check held. Once a goal."""
+    """The goal's own check succeeded. Published once per goal."""
 
     TYPE: ClassVar = "goal.reached"
     type: Literal["conch.v1.goal.reached"] = "conch.v1.goal.reached"

@@ -1,4 +1,4 @@
-"""What people and the agent say to each other."""
+"""The events of messages between people and the agent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from conch_schemas.envelope import Event
 
 
 class MessageReceived(Event):
-    """A person told the agent something."""
+    """A person sent the agent a message."""
 
     TYPE: ClassVar = "message.received"
     type: Literal["conch.v1.message.received"] = "conch.v1.message.received"
@@ -23,4 +23,4 @@ class MessageSent(Event):
     type: Literal["conch.v1.message.sent"] = "conch.v1.message.sent"
     text: str
     answers: str | None = None
-    """The id of the `message.received` this answers."""
+    """The id of the `message.received` that this answers."""

@@ -1,4 +1,4 @@
-"""Needs: satisfaction, 0 starved to 1 satisfied."""
+"""The event of changed needs. Satisfaction: 0 starved to 1 satisfied."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from conch_schemas.reward import Score
 
 
 class NeedChange(Value):
-    """One cause of a change."""
+    """One cause of a change of satisfaction."""
 
     need: str
     delta: float
-    """Asked for; clamping may leave less of it."""
+    """Nominal change; clamping may reduce it."""
     why: str
     """The event's name, e.g. `tool_succeeded`, `mistake`, `time`."""
 
 
 class NeedsChanged(Event):
-    """Satisfaction before and after one fact, and what it is worth."""
+    """Satisfaction before and after one event, and the score of the change."""
 
     TYPE: ClassVar = "needs.changed"
     type: Literal["conch.v1.needs.changed"] = "conch.v1.needs.changed"
     before: dict[str, Unit]
-    """After the drift of time, before this fact's own events."""
+    """After the drift of time, before this event's own effects."""
     after: dict[str, Unit]
     drift: dict[str, float] = Field(default_factory=dict)
-    """What time took ahead of `before`; neither pays nor costs."""
+    """Drift of time before `before`; it is not scored."""
     changes: tuple[NeedChange, ...] = ()
     most_pressing: str
     score: Score | None = None
-    """The part *needs*, for an action; None for other facts."""
+    """The part *needs*, for an action; None for other events."""

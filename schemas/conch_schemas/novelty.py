@@ -1,4 +1,4 @@
-"""Curiosity's measure of an action."""
+"""The event with curiosity's measures of an action."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class Drives(Value):
 
 
 class NoveltyMeasured(Event):
-    """How new an action and its result were, and what was learnt."""
+    """Novelty of an action and its result, learning progress, and the drives."""
 
     TYPE: ClassVar = "novelty.measured"
     type: Literal["conch.v1.novelty.measured"] = "conch.v1.novelty.measured"
     fingerprint: str
-    """Of skill, arguments and result: text normalised, numbers, ids and times masked."""
+    """Fingerprint of skill, arguments and result: text normalised, numbers, ids and times masked."""
     skill: str
     novelty: Unit
     """1/√n of the fingerprint over the decaying window."""
     new_information: bool
-    """A successful output whose fingerprint was not seen before."""
+    """Whether the action had a successful output with a new fingerprint."""
     learning_progress: Unit
     success_rate: Unit
-    """Recent, of this skill."""
+    """Recent success rate of this skill."""
     exploration_bonus: float
     events: tuple[Literal["new_tool", "new_information", "novel_problem_solved"], ...] = ()
     drives: Drives
@@ -44,6 +44,6 @@ class NoveltyMeasured(Event):
     score: Score
     """The part *exploration*, before the cap."""
     repeats: int = Field(default=1, ge=1)
-    """How often this fingerprint was met in the last acts (20 by default), this one included."""
+    """How often this fingerprint occurred in the last acts (20 by default), this one included."""
     beside: tuple[Score, ...] = ()
-    """`intrinsic`, `diversity` and `repetition`: what the total takes note of beside exploration."""
+    """`intrinsic`, `diversity` and `repetition`: further scores for the total, besides exploration."""

@@ -1,4 +1,4 @@
-"""All events, and the one encoder and decoder."""
+"""The registry of all events, with their encoder and decoder."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     AlarmRaised,
     ConsumerFailed,
 )
-"""Every event of version 1, in the order in which a reader meets them."""
+"""Every event of version 1, in the order of the documentation."""
 
 AnyEvent = Annotated[
     PolicySet
@@ -73,19 +73,19 @@ AnyEvent = Annotated[
     | ConsumerFailed,
     Field(discriminator="type"),
 ]
-"""Any event, told apart by `type`."""
+"""Any event, discriminated by `type`."""
 
 _ADAPTER: Final[TypeAdapter[Event]] = TypeAdapter(AnyEvent)
 
 
 class ContractViolationError(ValueError):
-    """Bytes that are no event of ours, or an event too large to publish. The message is one sentence."""
+    """Bytes that are not an event of this contract, or an event too large to publish. The message is one sentence."""
 
 
-# The same bytes as pydantic's own serializer, in a third of the time: a model's fields are what is in its __dict__.
+# The same bytes as pydantic's own serializer, in a third of the time: a model's fields are the entries of __dict__.
 _write: Final = msgspec.json.Encoder(enc_hook=attrgetter("__dict__")).encode
 _ENVELOPE: Final = tuple(ENVELOPE.items())
-# Past the model's own way to its attributes, which looks far and wide for what is not there yet.
+# Bypasses the model's own attribute access, which searches widely for an attribute that is not set yet.
 _made: Final[Callable[[Event], bytes]] = Event.__dict__["_wire"].__get__
 _keep: Final[Callable[[Event, bytes], None]] = Event.__dict__["_wire"].__set__
 
@@ -96,7 +96,7 @@ def _data_of(kind: type[Event]) -> tuple[str, ...]:
 
 
 def wire_form(event: Event) -> bytes:
-    """What `encode` gives, of an event however large. Made once: an event does not change."""
+    """The bytes of `encode` for an event of any size. Cached: an event does not change."""
     try:
         return _made(event)
     except AttributeError:
@@ -110,9 +110,9 @@ def wire_form(event: Event) -> bytes:
 
 
 def encode(event: Event) -> bytes:
-    """The event as it travels: structured CloudEvents JSON, UTF-8.
+    """The event's wire form: structured CloudEvents JSON, UTF-8.
 
-    Raises ContractViolationError for one of more than MAX_EVENT_BYTES.
+    Raises ContractViolationError for an event of more than MAX_EVENT_BYTES.
     """
     data = wire_form(event)
     if len(data) > MAX_EVENT_BYTES:
@@ -123,7 +123,7 @@ def encode(event: Event) -> bytes:
 def decode(data: bytes) -> Event:
     """The event in these bytes; unknown fields are ignored at every level.
 
-    Raises ContractViolationError (and nothing else) for anything that is no event of version 1.
+    Raises ContractViolationError, and nothing else, for anything that is not an event of version 1.
     """
     try:
         return _ADAPTER.validate_json(data, extra="ignore")

@@ -1,4 +1,4 @@
-"""Scores and the weights that make a total of them."""
+"""The events of scores, and of the weight set that combines them into a total."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from conch_schemas.envelope import Event, Value
 ScoreStatus = Literal["scored", "not_applicable", "error", "timeout"]
 
 BUILTIN_SCORER = "reward"
-"""The built-in rules of the reward consumer are one scorer."""
+"""Scorer name of the built-in rules, all of which the consumer `reward` runs."""
 
 
 LARGEST_SCORE = 1e9
-"""No score lies beyond, on either side: a total of such values keeps nine decimals, and no sum of them overflows."""
+"""Largest absolute score: a total of such values keeps nine decimals, and no sum of them overflows."""
 Bound = Annotated[float, Field(ge=-LARGEST_SCORE, le=LARGEST_SCORE)]
 
 
 class Score(Value):
-    """One component's verdict on one action. What could not be scored is never 0: it has no value."""
+    """One component's score of one action. A missing score is never 0: it has no value."""
 
     component: str
     value: Bound | None = None
     """Present exactly when `status` is scored."""
     range: tuple[Bound, Bound]
-    """The least and the greatest value that the component can take."""
+    """The least and the greatest possible value of the component."""
     status: ScoreStatus
     explanation: str = ""
     scorer: str
@@ -43,12 +43,12 @@ class Score(Value):
 
 
 class Principle(Value):
-    """How an act fares by one principle of the constitution."""
+    """Score of an act by one principle of the constitution."""
 
     name: str
     score: Unit
     evidence: str = "none"
-    """What the score rests on, in a few words; `none`: nothing was there to judge by, and the score is 1."""
+    """Basis of the score, in a few words; `none`: there was nothing to judge by, and the score is 1."""
 
 
 class RewardAssigned(Event):
@@ -60,7 +60,7 @@ class RewardAssigned(Event):
     version: str
     scores: tuple[Score, ...]
     principles: tuple[Principle, ...] = ()
-    """Of the constitution, where this scorer looked at them."""
+    """Scores by the constitution's principles, if this scorer made any."""
 
 
 PartRole = Literal["paid", "boost", "penalty", "gate", "held_out"]
@@ -71,27 +71,27 @@ class Part(Value):
 
     component: str
     weight: Annotated[float, Field(ge=0.0, le=1.0)]
-    """0: watched, not paid."""
+    """Share of the total; 0: recorded, not paid."""
     range: tuple[Bound, Bound]
     scorer: str
-    """Who is expected to say it: the consumer `reward`, `needs`, `curiosity`, or a plug-in's name."""
+    """The expected scorer: the consumer `reward`, `needs`, `curiosity`, or a plug-in's name."""
     deadline: Annotated[float, Field(gt=0)] = 30.0
-    """Seconds from the act; then it is recorded as timeout."""
+    """Seconds from the act after which it is recorded as timeout."""
     cap: float | None = None
-    """A ceiling of the value in the live total (exploration: 0.5), or None."""
+    """Upper limit of the value in the live total (exploration: 0.5), or None."""
     role: PartRole = "paid"
-    """What its score does to the total. `paid`: weight × value is a share of it (weight 0: watched). `boost`: while the
-    value is below `threshold`, the part `target` pays double. `penalty`: the value, at most 0, is added once the cycle
-    is capped. `gate`: with a value below `threshold` the total is at most 0. `held_out`: never paid, and never trained
-    on; watchers compare it with the total. All but `paid` have the weight 0."""
+    """Effect of its score on the total. `paid`: weight × value is a share of it (weight 0: recorded only). `boost`:
+    while the value is below `threshold`, the part `target` pays double. `penalty`: the value, at most 0, is added after
+    the cap of the cycle. `gate`: with a value below `threshold` the total is at most 0. `held_out`: never paid, and
+    never used for training; watchers compare it with the total. All but `paid` have the weight 0."""
     threshold: float | None = None
-    """Of a boost or a gate."""
+    """Threshold of a boost or a gate."""
     target: str | None = None
-    """Of a boost: the component that pays double."""
+    """For a boost: the component that pays double."""
 
 
 class WeightsSet(Event):
-    """A weight set. The one in force at an action's place in the stream is that action's."""
+    """A weight set. It applies to the actions that follow it in the stream, until the next one."""
 
     TYPE: ClassVar = "weights.set"
     type: Literal["conch.v1.weights.set"] = "conch.v1.weights.set"

@@ -1,4 +1,4 @@
-"""What the world outside says: sensors."""
+"""The event of a sensor reading."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pydantic import AfterValidator, Field, StrictBool
 from conch_schemas.envelope import Event
 
 SENSE_PATTERN = r"^[a-z][a-z0-9_]{0,47}$"
-"""A sense's name is a word that a thought can use."""
+"""A sensor's name: a word that a thought can contain."""
 MOST_TEXT = 1024
-"""Bytes of a measured text at most, UTF-8."""
+"""Most bytes of a measured text, UTF-8."""
 
 
 def _short(text: str) -> str:
@@ -25,18 +25,18 @@ SenseValue = StrictBool | float | Annotated[str, AfterValidator(_short)]
 
 
 class SenseMeasured(Event):
-    """A sensor told the agent something."""
+    """A sensor reading for the agent."""
 
     TYPE: ClassVar = "sense.measured"
     type: Literal["conch.v1.sense.measured"] = "conch.v1.sense.measured"
     sense: str = Field(pattern=SENSE_PATTERN)
-    """The sense's name."""
+    """The sensor's name."""
     value: SenseValue
     unit: str = Field(default="", max_length=32)
-    """Of a number; empty: none."""
+    """Unit of a number; empty: none."""
     topic: str = ""
-    """Where it was said: an MQTT topic, or another sender's own name of it."""
+    """Origin: an MQTT topic, or another sender's own name for it."""
     received: datetime
-    """When it came in, by the receiver's clock, UTC."""
+    """Time of receipt, by the receiver's clock, UTC."""
     kept: bool = False
-    """Whether the broker had kept it (retained): when it was measured, nobody knows; not after `received`."""
+    """Whether the broker had retained it: the time of measurement is unknown, at the latest `received`."""

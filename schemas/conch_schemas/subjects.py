@@ -1,11 +1,11 @@
-"""The subject table: where each event stands on the bus."""
+"""The subject table: the bus subject of each event, and of control requests."""
 
 from __future__ import annotations
 
 from conch_schemas.envelope import Event
 
 STREAM_SUBJECTS = ("conch.v1.>",)
-"""What the stream takes: every fact, nothing else."""
+"""Subjects that the stream accepts: all events, nothing else."""
 
 
 def subject_of(event: Event) -> str:
@@ -29,7 +29,7 @@ def agent_filter(agent: str) -> str:
 
 
 def control_subject(agent: str, verb: str) -> str:
-    """`conch.ctl.<agent>.<verb>`: requests, outside the stream (a stream would answer them itself)."""
+    """`conch.ctl.<agent>.<verb>`: requests, outside the stream (a stream would acknowledge them itself)."""
     return f"conch.ctl.{agent}.{verb}"
 
 
@@ -39,6 +39,6 @@ def type_of(subject: str) -> str:
 
 
 def agent_of(subject: str) -> str | None:
-    """The agent's token of a fact's subject; None where the subject is not one of ours."""
+    """The agent's token in an event's subject; None for a foreign subject."""
     parts = subject.split(".")
     return parts[2] if len(parts) >= 4 and parts[:2] == ["conch", "v1"] else None

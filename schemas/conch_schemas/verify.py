@@ -1,4 +1,4 @@
-"""Whether a fact of a cycle bears the ids that follow from what it says of itself."""
+"""Verifies that the ids of a cycle's event follow from its own fields."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from conch_schemas.registry import ContractViolationError
 _OF_CYCLE: Final = frozenset({ThoughtFormed, ThoughtGrounded, ActionDecided, ActionTaken, CycleReflected})
 
 _GREATEST: Final = 2**63 - 1
-"""Of a cycle: no store counts further, and no agent comes there."""
+"""Greatest cycle number: no store counts further, and no agent gets there."""
 
 
 def verify_ids(event: Event) -> None:
-    """Raises ContractViolationError for a fact of a cycle whose ids are not the derived ones.
+    """Raises ContractViolationError for an event of a cycle with ids that are not the derived ones.
 
-    Its source names its agent; its id follows from action and type; the action of `action.taken` from agent, cycle and
-    step. Other facts pass: consumers in other languages may use ids of their own.
+    Its source must name its agent; its id must follow from action and type; the action id of `action.taken` from agent,
+    cycle and step. Other events pass: consumers in other languages may use ids of their own.
     """
     if type(event) in _OF_CYCLE and not _derived(event):
         raise ContractViolationError(
@@ -36,4 +36,4 @@ def _derived(event: Event) -> bool:
             return False
         return event.id == cycle_event_id(action, type(event))
     except ValueError:
-        return False  # what should be a UUID is none
+        return False  # not a UUID where one should be

@@ -1,4 +1,4 @@
-"""Marks: an append-only, hash-chained record of what was done and scored."""
+"""Marks: an append-only, hash-chained audit trail of acts and scores."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class Mark(Value):
     id: str
     agent: str
     action_id: str | None
-    """The action it is about."""
+    """The action that it is about."""
     origin: str
-    """Who: the consumer or person whose fact is witnessed."""
+    """The consumer or person that published the witnessed event."""
     domain: str
     """`action`, `score`, `alarm`, …"""
     stimulus: str
-    """What it answers to."""
+    """What it responds to."""
     response: str
-    """What was done or said."""
+    """What was done or stated."""
     reasoning: str
-    """Why."""
+    """The reason."""
     principles: dict[str, float] = Field(default_factory=dict)
-    """Scores of the constitution's principles, where any were made."""
+    """Scores by the constitution's principles, if there are any."""
     evidence: Literal["fact", "check", "judgement", "none"] = "fact"
     """The tier: a structured fact, a program's check, a judgement, or none."""
     links: tuple[MarkLink, ...] = ()
@@ -48,14 +48,14 @@ class Mark(Value):
     content: str
     """SHA-256 of the witnessed event's canonical JSON, hexadecimal."""
     sequence: int = Field(ge=0)
-    """Place in the agent's chain, from 0, without a gap."""
+    """Position in the agent's chain, from 0, without a gap."""
     previous: str = Field(pattern=r"^[0-9a-f]{64}$")
-    """Hash of the mark before; the first one's is 64 zeros."""
+    """Hash of the mark before; the first mark has 64 zeros."""
     hash: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
 class MarkWitnessed(Event):
-    """A mark was made."""
+    """A mark was added to the chain."""
 
     TYPE: ClassVar = "mark.witnessed"
     type: Literal["conch.v1.mark.witnessed"] = "conch.v1.mark.witnessed"

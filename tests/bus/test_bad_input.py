@@ -270,4 +270,4 @@ async def test_an_act_from_far_beyond_is_a_letter_of_all_who_keep_the_order(bus:
         "store": 2,
     }
     with SqliteReader(tmp_path / "store.db") as store:
-        assert store.last_cycle("echo") == 2
+        assert store.cycles.last_cycle("echo") == 2

@@ -25,7 +25,7 @@ from conch.consumer.host import HostedConsumer, host
 from conch.consumer.operations.permissions import OF_AGENTS, PublishedKinds, users
 from conch.consumer.plugins.discover import discover
 from conch.consumer.process import builtin, plugin
-from conch.consumer.service import ServiceContext
+from conch.consumer.services import ServiceContext
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import BusError, BusUnreachableError
 from conch_schemas import EVENTS, ActionTaken, NeedsChanged, RewardAssigned, encode, subject_of

@@ -80,7 +80,7 @@ async def test_the_past_has_the_rules_scores_at_once(
 ) -> None:
     """Every act has one; a total moves where the weights of then expect it; a second time there is nothing to do."""
     with SqliteReader(home.path / "store.db") as store:
-        early, late = store.cycle("echo", 10), store.cycle("echo", CYCLES - 1)
+        early, late = store.cycles.get("echo", 10), store.cycles.get("echo", CYCLES - 1)
     assert early is not None
     assert late is not None
 
@@ -94,10 +94,10 @@ async def test_the_past_has_the_rules_scores_at_once(
     assert f"nothing to score: all {CYCLES} acts have a score of tone 3" in again
     assert len(await said(home)) == CYCLES
     with SqliteReader(home.path / "store.db") as store:
-        early_now, late_now = store.cycle("echo", 10), store.cycle("echo", CYCLES - 1)
+        early_now, late_now = store.cycles.get("echo", 10), store.cycles.get("echo", CYCLES - 1)
         assert early_now is not None
         assert late_now is not None
-        [mark] = store.marks_of("echo", str(late_now.action_id))
+        [mark] = store.chain.marks_of("echo", str(late_now.action_id))
     assert (early_now.revision, early_now.total) == (early.revision + 1, early.total)
     assert [one.weight for one in early_now.scores if one.component == "tone"] == [0.0]
     assert (late.complete, late_now.complete, late_now.revision) == (False, True, late.revision + 1)
@@ -118,9 +118,9 @@ async def test_versions_stand_beside_each_other(
 
     assert printed().splitlines()[1].startswith("nothing to score: all 2 acts have")
     with SqliteReader(home.path / "store.db") as store:
-        experience = store.cycle("echo", CYCLES - 1)
+        experience = store.cycles.get("echo", CYCLES - 1)
         assert experience is not None
-        assert store.versions(str(experience.action_id), "tone", "tone") == ["10", "3"]
+        assert store.backfill.versions(str(experience.action_id), "tone", "tone") == ["10", "3"]
     [counted] = [one for one in experience.scores if one.component == "tone"]
     assert (counted.version, counted.value, counted.weight) == ("10", -0.5, 0.5)
 
@@ -236,7 +236,7 @@ async def test_killed_anywhere_it_goes_on_where_it_was(home: Home, rules: Any, c
     events = await said(home)
     assert len(events) == len({event.id for event in events}) == CYCLES
     with SqliteReader(home.path / "store.db") as store:
-        assert store.unscored("echo", "tone", "3", ScoredSince()).missing == 0
+        assert store.backfill.unscored("echo", "tone", "3", ScoredSince()).missing == 0
 
 
 @pytest.mark.usefixtures("past")

@@ -221,7 +221,7 @@ async def test_a_letter_of_the_store_is_joined_after_all(
     await dlq.retry(letter.id, common=common)
 
     with SqliteStore(home.path / "store.db") as store:
-        assert list(store.acts("echo")) == [(life.act(0).action_id, 0)]
+        assert list(store.chain.acts("echo")) == [(life.act(0).action_id, 0)]
         assert store.position() == 9
     async with open_bus(home, Settings()) as bus:
         assert await letters_in(bus) == []

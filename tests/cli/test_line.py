@@ -18,7 +18,7 @@ from conch_schemas import Action, ExperienceRecorded
 
 def last(life: Any) -> ExperienceRecorded:
     with SqliteReader(life.home.path / "store.db") as store:
-        return store.cycles("echo", 1)[-1]
+        return store.cycles.last("echo", 1)[-1]
 
 
 def test_a_line_has_number_need_action_outcome_total_and_time(filled: Any) -> None:

@@ -175,7 +175,7 @@ async def test_watch_prints_each_cycle_as_it_is_recorded(
     monkeypatch.setattr(lines, "emit", seen.put_nowait)
     monkeypatch.setattr(people_facts, "POLL_SECONDS", 0.02)
     with SqliteReader(filled.home.path / "store.db") as store:
-        before, experience = store.cycles("echo", 2)
+        before, experience = store.cycles.last("echo", 2)
     async with in_progress() as bus:
         await publish(bus, before)
         watching = asyncio.create_task(watch.watch(common=common))

@@ -16,7 +16,9 @@ from conch.cli.reward.backfill import backfill
 from conch.cli.reward.listing import list_ as reward_list
 from conch.cli.reward.score import score
 from conch.errors import CheckError, ConchError, UsageError
-from conch.experience import RetentionLimits, SqliteStore, prune
+from conch.experience import RetentionLimits, SqliteStore
+from conch.experience.queries import prune
+from conch.experience.queries.chain import SqliteChain
 from conch.home import Home
 from tests.cli.test_verify import change
 
@@ -76,14 +78,14 @@ async def test_what_is_removed_while_marks_are_read_is_not_missed(
 ) -> None:
     """A run prunes between the reading of the acts and the reading of the marks: nothing is wrong."""
     kept(*life.cycle(3), *life.cycle(4))
-    read = SqliteStore.marks
+    read = SqliteChain.marks
 
     def pruned_first(reader: Any, agent: str, start: int = 0) -> Any:
         with SqliteStore(home.path / "store.db") as store:
             assert store.prune(RetentionLimits(bytes=1), REMOVED + timedelta(days=1)).acts
         return read(reader, agent, start)
 
-    monkeypatch.setattr("conch.experience.reader.SqliteReader.marks", pruned_first)
+    monkeypatch.setattr(SqliteChain, "marks", pruned_first)
 
     await mark.verify(common=common)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -62,12 +63,12 @@ async def test_a_persons_score_counts_where_the_weights_of_then_expect_it(
     assert (first["score"]["version"], second["score"]["version"]) == ("1", "2")
     assert "the weight set of then pays nothing for kind" in early
     with SqliteReader(home.path / "store.db") as store:
-        act = store.act("echo", 2)
+        act = store.cycles.act("echo", 2)
         assert act is not None
-        assert sorted(store.versions(str(act.action_id), "human", "kind")) == ["1", "2"]
-        [shown] = [one for one in store.cycle("echo", 2).scores if one.component == "kind"]  # type: ignore[union-attr]
+        assert sorted(store.backfill.versions(str(act.action_id), "human", "kind")) == ["1", "2"]
+        [shown] = [one for one in store.cycles.get("echo", 2).scores if one.component == "kind"]  # type: ignore[union-attr]
         assert (shown.value, shown.weight, shown.explanation) == (-1.0, 0.5, "it did not")
-        assert [mark.domain for mark in store.marks_of("echo", str(act.action_id))].count("score") >= 2
+        assert [mark.domain for mark in store.chain.marks_of("echo", str(act.action_id))].count("score") >= 2
     async with open_bus(home, Settings()) as bus:
         events = await said(bus)
     assert {event.action_id for event in events} >= {act.action_id}
@@ -145,12 +146,11 @@ async def test_a_store_that_breaks_each_time_is_given_up(
     common: CommonOptions, printed: Printed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The score is on the stream, that it is not joined is said: nobody waits for ever."""
-    from conch.consumer import host
 
     def odd(*_: object, **__: object) -> None:
         raise RuntimeError("an odd act")
 
-    monkeypatch.setattr(host, "CONSUMER", Backoff((0.0,)))
+    monkeypatch.setattr(importlib.import_module("conch.consumer.host"), "CONSUMER", Backoff((0.0,)))
     monkeypatch.setattr(SqliteStore, "set_epoch", odd)
     await score(2, name="kind", value=1.0, why="it helped", common=common)
 

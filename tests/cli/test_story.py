@@ -74,7 +74,7 @@ def test_a_closed_gate_is_a_line_and_its_total_is_no_negative_nothing(
     cycle.list_(common=common)
     listed = printed()
     with SqliteReader(failing.home.path / "store.db") as store:
-        line = cycle_line(store.cycle("echo", 0))
+        line = cycle_line(store.cycles.get("echo", 0))
 
     assert "\n  gate:ethical " in shown
     assert "ethical 0.5 is below 0.6: the total is at most 0" in shown

@@ -20,7 +20,7 @@ def _row(cycle: int, revision: int = 1, total: float | None = 0.5) -> CycleRowMo
 
 def _experiences(life: Any) -> list[ExperienceRecorded]:
     with SqliteReader(life.home.path / "store.db") as store:
-        return list(store.cycles("echo", 3))
+        return list(store.cycles.last("echo", 3))
 
 
 def test_a_cycle_appears_at_its_act_and_is_revised_in_place(filled: Any) -> None:

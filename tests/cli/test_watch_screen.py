@@ -101,7 +101,7 @@ class Agent:
 
 def stored(life: Any, cycle: int) -> ExperienceRecorded:
     with SqliteReader(life.home.path / "store.db") as store:
-        found = store.cycle("echo", cycle)
+        found = store.cycles.get("echo", cycle)
     assert found is not None
     return found
 

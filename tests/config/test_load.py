@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conch.config import BUILTIN_WEIGHTS, Settings
-from conch.config import load as loading
 from conch.config.load import load
 from conch.config.source import leaves, merged
 from conch.home import Home
+
+loading = importlib.import_module("conch.config.load")  # its package offers a function of this name
+
 
 Read = Callable[..., Settings]
 Refusal = Callable[..., str]

@@ -110,7 +110,7 @@ async def test_large_acts_do_not_pile_up(make: Any, act: Any, monkeypatch: pytes
 async def test_a_file_that_cannot_be_loaded_is_an_error_of_each(make: Any, act: Any) -> None:
     """Nothing hangs; every act says why."""
     one = make("pass")
-    Path(one._plugin.origin).write_text("raise RuntimeError('now broken')\n")
+    Path(one._rule.origin).write_text("raise RuntimeError('now broken')\n")
 
     scores = await all_of(one, [act(cycle) for cycle in (1, 2, 3)])
 

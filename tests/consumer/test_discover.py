@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from conch.config import Settings
-from conch.consumer.plugins import discover as discover_module
 from conch.consumer.plugins.builtin import builtin_names, builtin_services, reserved
 from conch.consumer.plugins.discover import ConsumerInfo, Discovery, discover, load_one, plugin_of, row_of, rules_of
 from conch.errors import ContractError, UsageError
 from conch.rules import RuleInfo
+
+discover_module = importlib.import_module("conch.consumer.plugins.discover")
+
 
 HEAD = "from conch import consumer, rule\nfrom conch_schemas import ActionTaken\n"
 GOOD = HEAD + '@rule(weight=0.1, range=(0.0, 2.0))\ndef brevity(action):\n    """Short is good."""\n    return 1.0\n'

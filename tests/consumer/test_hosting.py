@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from typing import Any
 
 import pytest
 
 from conch.bus import shared_subscription
-from conch.consumer import host as hosting
 from conch.consumer.host import HostedConsumer, host
 from conch.consumer.runtime.output import ConsumerCounts
 from conch.processes.messages import ConsumerBroke, ConsumerDown
 from conch.retry import MOST_RESTARTS, Backoff
+
+hosting = importlib.import_module("conch.consumer.host")  # its package offers a function of this name
 
 
 class Breaking:

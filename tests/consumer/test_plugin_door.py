@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,7 +17,6 @@ from conch.bus import Access, Bus, shared_subscription
 from conch.cli.run.describe import for_plugins
 from conch.config import Settings
 from conch.consumer import ServiceContext
-from conch.consumer import host as hosting_module
 from conch.consumer.group.membership import joined
 from conch.consumer.host import host
 from conch.consumer.plugins.builtin import builtin_plugins, reserved
@@ -25,6 +25,9 @@ from conch.consumer.process import plugin
 from conch.processes.messages import ChildStart
 from conch.retry import Backoff
 from conch_schemas import ActionTaken, AlarmRaised, CycleReflected
+
+hosting_module = importlib.import_module("conch.consumer.host")  # its package offers a function of this name
+
 
 Act = Callable[..., ActionTaken]
 GUIDES = Path(__file__).parents[2] / "docs" / "pages" / "guides"

@@ -74,7 +74,7 @@ def agent_queue(one: RuleInfo) -> RuleBackfill:
 
 
 def wanted(store: MemoryStore, one: RuleInfo, since: ScoredSince = EVERYTHING) -> list[UnscoredActs]:
-    return [store.unscored(agent, one.name, one.version, since) for agent in store.agents()]
+    return [store.backfill.unscored(agent, one.name, one.version, since) for agent in store.agents()]
 
 
 async def scored(
@@ -112,7 +112,7 @@ async def test_the_past_is_scored_as_the_live_rule_would(store: Any, plugin: Any
     """Every act once, with the very id that the rule's consumer gives; so what was scored live is not doubled."""
     one = plugin(TONE)
     spec, worker = rule_consumer(one, timeout=10, memory_mib=512)
-    acts = [row.act for page in store.past(wanted(store, one)[0], 100) for row in page]
+    acts = [row.act for page in store.backfill.past(wanted(store, one)[0], 100) for row in page]
     async with MemoryBus() as bus:
         live = [await spec.handle(act) for act in acts[:5]]
         await worker.close()
@@ -342,10 +342,10 @@ async def test_an_act_that_a_judge_does_not_answer_about_stays_unscored(store: A
     another: Any = SimpleNamespace(name="judge-kind", version="10")
     judge: Any = FakeJudge(2, 3)
     async with MemoryBus() as bus:
-        some: Any = JudgeBackfill(judge, store, "9", 4)
+        some: Any = JudgeBackfill(judge, store.cycles, "9", 4)
         await scored(bus, store, one, [some])
         events = await said(bus)
-        none: Any = JudgeBackfill(judge, store, "9", 4)
+        none: Any = JudgeBackfill(judge, store.cycles, "9", 4)
         with pytest.raises(ExceptionGroup) as raised:  # of one page or more: several are asked about side by side
             await scored(bus, store, another, [_silent(none)])
 

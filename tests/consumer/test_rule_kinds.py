@@ -75,7 +75,7 @@ def streak(body: str = "pass", value: str = "float(len(state.cycles))", version:
 
 async def folded(worker: RuleWorker, acts: list[ActionTaken]) -> tuple[Any, list[Any]]:
     """What it carries after these acts, and their scores."""
-    carried: Any = at_first(worker.plugin)
+    carried: Any = at_first(worker.rule)
     scores = []
     for act in acts:
         carried, score = await worker.fold(carried, act)
@@ -284,4 +284,4 @@ async def test_what_is_no_state_of_its_own_is_never_begun(made: Any, act: Any) -
     _, worker = made(streak())
 
     assert [(await worker.score(act(cycle))).value for cycle in (5, 6)] == [1.0, 1.0]
-    assert at_first(worker.plugin) == OwnRuleState(text=None)
+    assert at_first(worker.rule) == OwnRuleState(text=None)

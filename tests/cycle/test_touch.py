@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conch.cycle.effects import touched
+from conch.cycle.state.effects import touched
 from conch_schemas import Action
 
 

@@ -85,7 +85,7 @@ class _Builder(HTMLParser):
 def parsed(html: str) -> Element:
     """The page. An element that is not closed where it should be is an error."""
     builder = _Builder()
-    builder.shared_events(html)
+    builder.feed(html)
     builder.close()
     assert len(builder.open) == 1, f"<{builder.open[-1].tag}> is never closed"
     return builder.open[0]

@@ -70,10 +70,10 @@ async def answering(dashboard: Dashboard, reply: dict[str, Any]) -> AsyncIterato
 async def test_cycles_are_the_rows_of_the_command(dashboard: Dashboard) -> None:
     """In the same shape and order, whole ones too."""
     with SqliteReader(dashboard.world.store) as store:
-        rows = [cycle_row(one).document() for one in store.cycles("echo", 7)]
-        last = store.cycle("echo", CYCLES)
+        rows = [cycle_row(one).document() for one in store.cycles.last("echo", 7)]
+        last = store.cycles.get("echo", CYCLES)
         assert last is not None
-        whole = whole_row(last, store.marks_of("echo", str(last.action_id))).document()
+        whole = whole_row(last, store.chain.marks_of("echo", str(last.action_id))).document()
 
     listed = await told(dashboard, "/cycles", limit=7)
     shown = await told(dashboard, f"/cycles/{CYCLES}")

@@ -21,7 +21,7 @@ from conch_schemas import (
     source_of,
     subject_of,
 )
-from conch_services.dashboard.latency import MOST_CAUSES, LatencyTracker
+from conch_services.dashboard.stream.latency import MOST_CAUSES, LatencyTracker
 from tests.dashboard.conftest import Complaints, Dashboard
 from tests.dashboard.document import Element, parsed
 from tests.dashboard.life import HOSTILE, Life

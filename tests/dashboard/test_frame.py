@@ -9,7 +9,7 @@ from tests.dashboard.conftest import CYCLES, Dashboard, Seeded
 
 async def test_the_history_has_all_its_cycles(seeded: Seeded, dashboard: Dashboard) -> None:
     """Every one is recorded, and only the one whose score never came is incomplete."""
-    cycles = await dashboard.world.read(lambda reader: reader.cycles("echo", 1000))
+    cycles = await dashboard.world.read(lambda reader: reader.cycles.last("echo", 1000))
 
     assert [one.cycle for one in cycles] == list(range(1, CYCLES + 1))
     assert [one.cycle for one in cycles if not one.complete] == [20]

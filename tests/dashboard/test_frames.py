@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from conch.text import cut
 from conch_schemas import EVENTS, Action, ActionTaken, Event, MessageReceived, PolicySet, source_of
-from conch_services.dashboard.frames import SHOWN, frame
+from conch_services.dashboard.stream.frames import SHOWN, frame
 from tests.dashboard.life import Life
 
 UID = "0b6c2b0e-7f55-4a3e-9a54-35a5f7b1d0aa"

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from conch.bus import MemoryBus, MemoryJournal, shared_subscription
 from conch_schemas import ActionTaken, encode, subject_of
-from conch_services.dashboard import hub as hub_module
-from conch_services.dashboard.hub import LIVE, LiveHub, PageUpdate
+from conch_services.dashboard.stream import hub as hub_module
+from conch_services.dashboard.stream.hub import LIVE, LiveHub, PageUpdate
 
 Publish = Callable[..., Any]
 

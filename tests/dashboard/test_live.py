@@ -140,7 +140,7 @@ async def test_one_page_too_many_is_told_when_to_ask_again(
     dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a problem, like all that is refused."""
-    monkeypatch.setattr("conch_services.dashboard.live.MOST_PAGES", 1)
+    monkeypatch.setattr("conch_services.dashboard.stream.live.MOST_PAGES", 1)
     async with listening(dashboard) as messages, asyncio.timeout(30):
         await anext(messages)
         refused = await dashboard.client.get("/live")

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from conch.experience import RetentionLimits, SqliteStore, prune
+from conch.experience import RetentionLimits, SqliteStore
+from conch.experience.queries import prune
 from tests.dashboard.conftest import CYCLES, Dashboard
 from tests.dashboard.test_witness import found
 

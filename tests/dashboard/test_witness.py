@@ -18,7 +18,7 @@ from tests.dashboard.document import Element, parsed
 def chain(dashboard: Dashboard) -> list[Mark]:
     """Every mark of the agent."""
     with SqliteReader(dashboard.world.store) as reader:
-        return list(reader.marks("echo"))
+        return list(reader.chain.marks("echo"))
 
 
 async def page(dashboard: Dashboard, path: str = "/witness") -> Element:

@@ -49,7 +49,7 @@ FLOORS = [
         "values",
         "workspace",
     },
-    {"consumer", "cycle", "metrics", "offline", "requests", "trl", "verifiers", "views"},
+    {"consumer", "cycle", "metrics", "integrations", "requests", "trl", "verifiers", "views"},
     {"cli"},
     {"library", "testing"},
 ]

@@ -19,7 +19,7 @@ from conch.consumer.emitted import emitted
 from conch.consumer.group.membership import Membership
 from conch.consumer.group.shared import SharedConsumer
 from conch.consumer.plugins.builtin import builtin_names, builtin_services, wanted_builtin
-from conch.consumer.service import ServiceContext
+from conch.consumer.services import ServiceContext
 from conch.processes.messages import ConsumerNote, ConsumerReport
 from conch.retry import Backoff
 from conch_schemas import (

@@ -51,7 +51,7 @@ def test_the_names_for_type_checkers_are_the_names_at_run_time() -> None:
     }
 
     assert typed == conch._WHERE
-    assert set(typed) | {"ConchError", "consumer", "follow", "rule"} == set(conch.__all__)
+    assert set(typed) | {"ConchError", "consumer", "follow", "rule", "service"} == set(conch.__all__)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -21,7 +21,7 @@ def numbers(
 ) -> list[object]:
     """The cycles of the rows."""
     with conch.open(home) as opened:
-        return [row["cycle"] for row in opened.cycles(agent, since=since, limit=limit)]
+        return [row["cycle"] for row in opened.cycles.last(agent, since=since, limit=limit)]
 
 
 async def test_cycles_are_flat_rows_in_their_order(make_home: MakeHome) -> None:
@@ -29,7 +29,7 @@ async def test_cycles_are_flat_rows_in_their_order(make_home: MakeHome) -> None:
     home = await make_home(REPLIES)
 
     with conch.open(home) as opened:
-        rows = list(opened.cycles())
+        rows = list(opened.cycles.last())
 
     assert [row["cycle"] for row in rows] == [0, 1, 2]
     assert [row["kind"] for row in rows] == ["DO_NOTHING", "REFLECT", "DO_NOTHING"]
@@ -56,7 +56,7 @@ async def test_marks_are_the_chain_by_sequence(make_home: MakeHome) -> None:
     home = await make_home(REPLIES)
 
     with conch.open(home) as opened:
-        rows = list(opened.marks())
+        rows = list(opened.chain.marks())
 
     assert [row["sequence"] for row in rows] == list(range(len(rows)))
     assert [row["previous"] for row in rows[1:]] == [row["hash"] for row in rows[:-1]]
@@ -126,7 +126,7 @@ def test_limit_is_the_last_so_many_oldest_first(fill_home: FillHome, agent: str 
 def test_a_limit_below_one_is_refused(fill_home: FillHome) -> None:
     """Before anything is read."""
     with conch.open(fill_home(echo=1)) as opened, pytest.raises(UsageError, match="at least 1"):
-        opened.cycles(limit=0)
+        opened.cycles.last(limit=0)
 
 
 def test_an_agent_that_has_not_acted_is_refused_with_those_that_have(fill_home: FillHome) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,9 @@ from pydantic import BaseModel
 
 import conch
 from conch.bus import Bus
-from conch.consumer import host
 from conch.consumer.group.shared import SharedConsumer
 from conch.errors import BusError, ConchError, ContractError, HomeBusyError
+from conch.retry import Backoff
 from conch.testing import make_action_taken
 from conch_schemas import (
     ActionTaken,
@@ -178,7 +179,7 @@ async def test_a_consumer_that_stays_down_ends_the_block(monkeypatch: pytest.Mon
     async def break_(*_: object) -> None:
         raise RuntimeError("broken inside")
 
-    monkeypatch.setattr(host, "BACKOFF", (0.0,))
+    monkeypatch.setattr(importlib.import_module("conch.consumer.host"), "CONSUMER", Backoff((0.0,)))
     monkeypatch.setattr(SharedConsumer, "run", break_)
 
     with pytest.raises(ConchError, match=r"joy stays down: .*broken inside"):
@@ -222,7 +223,7 @@ async def test_a_home_goes_on_with_the_next_cycle_on_a_bus_made_anew(make_home: 
     home = await make_home([REST])
 
     with conch.open(home) as opened:
-        assert [row["cycle"] for row in opened.cycles()] == [0, 1, 2]
+        assert [row["cycle"] for row in opened.cycles.last()] == [0, 1, 2]
 
 
 async def test_a_home_that_is_in_use_is_refused(tmp_path: Path) -> None:

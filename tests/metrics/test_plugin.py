@@ -18,9 +18,9 @@ from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 
-from conch.consumer.plugins import metrics as module
-from conch.consumer.plugins.metrics import MOST_METRICS, OTHER, PluginMetrics
 from conch.errors import ContractError
+from conch.metrics import plugins as module
+from conch.metrics.plugins import MOST_METRICS, OTHER, PluginMetrics
 from conch_services.metrics.instruments import Instruments
 from tests.run.conftest import House
 

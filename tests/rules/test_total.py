@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from conch.config import BUILTIN_WEIGHTS, RewardSettings
 from conch.errors import ConfigError
-from conch.rewards import sums_to_one, weight_set, weights_version
+from conch.rewards import weight_set, weights_version
 from conch.rewards.total import total
-from conch.rules import RuleInfo
+from conch.rules import RuleInfo, sums_to_one
 from conch_schemas import Part, Score
 
 SETTINGS = RewardSettings()

@@ -212,8 +212,8 @@ class House:
     def cycles(self) -> list[dict[str, Any]]:
         """The rows of `conch cycle list --json`, of all agents, read without starting the command."""
         with SqliteReader(self.home / "store.db") as store:
-            shown = cycles_shown(store.cycles(None, 10_000))
-        found: list[dict[str, Any]] = json.loads(json.dumps(shown, default=str))["cycles"]
+            shown = cycles_shown(store.cycles.last(None, 10_000))
+        found: list[dict[str, Any]] = json.loads(json.dumps(shown.document(), default=str))["cycles"]
         return found
 
     def script(self, *replies: str, name: str = "script.txt") -> str:

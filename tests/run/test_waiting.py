@@ -14,7 +14,7 @@ import pytest
 
 from conch.cli.run import pending
 from conch.cli.run.output import RunOutput
-from conch.experience.store import PendingActs
+from conch.experience import PendingActs
 
 Say = Callable[..., str]
 

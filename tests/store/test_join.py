@@ -23,14 +23,14 @@ Lives = Callable[[Any, Any], list[tuple[int, Any]]]
 def told(store: MemoryStore, **aside: Any) -> list[str]:
     """Every bit of its experiences, but how often each was revised and when."""
     aside |= {"id": "", "revision": 1, "time": None}
-    return [experience.model_copy(update=aside).model_dump_json() for experience in store.cycles("echo", 9)]
+    return [experience.model_copy(update=aside).model_dump_json() for experience in store.cycles.last("echo", 9)]
 
 
 class Forgetful(MemoryStore):
     """Remembers nothing between two batches: every case is read from its rows."""
 
     def apply(self, *facts: Any, **at: Any) -> Any:
-        self._known.forget()
+        self._join.known.forget()
         return super().apply(*facts, **at)
 
 
@@ -83,7 +83,7 @@ def test_the_whole_total_of_a_life(facts: Any, placed: Any) -> None:
 
     with MemoryStore() as store:
         store.apply(life, upto=len(life), now=facts.now)
-        first, second = store.cycles("echo", 9)
+        first, second = store.cycles.last("echo", 9)
 
     assert (first.complete, second.complete) == (True, True)
     assert [line.step for line in first.breakdown[-3:]] == ["diversity", "repetition", "gate:ethical"]
@@ -114,7 +114,7 @@ def test_every_order_and_repetition_gives_the_same_bits(
 
         assert told(shuffled) == told(straight)
         assert shuffled.duplicates == len(again)
-        assert (len(told(straight)), shuffled.pending()) == (2, 0)
+        assert (len(told(straight)), shuffled.cycles.pending()) == (2, 0)
 
 
 @pytest.mark.parametrize(("lives", "events", "cycles"), [(two_lives, 10, 1), (whole_lives, 99, 2)])

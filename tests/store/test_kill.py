@@ -79,7 +79,7 @@ def test_a_killed_writer_loses_nothing_and_doubles_nothing(tmp_path: Path, facts
         published += [(int(words[1]), int(words[2])) for words in heard if words[0] == "published"]
         with SqliteReader(path) as reader:
             place = reader.position()
-            cycles = [experience.cycle for experience in reader.cycles("echo", 100_000)]
+            cycles = [experience.cycle for experience in reader.cycles.last("echo", 100_000)]
         assert place >= acknowledged
         # A cycle's verdict stands with its seventh fact, the novelty.
         assert cycles == list(range(1, (place + 1) // FACTS_OF_A_CYCLE + 1))

@@ -51,4 +51,4 @@ def test_a_store_of_an_older_schema_is_refused_as_it_is(kind: Any, schema: int, 
 def test_a_store_of_the_present_schema_opens(kind: Any, store_of: Any) -> None:
     """The schema of homes that are in use: 4."""
     with kind(store_of(4)) as store:
-        assert [one.cycle for one in store.cycles("echo", 9)] == [1]
+        assert [one.cycle for one in store.cycles.last("echo", 9)] == [1]

@@ -33,9 +33,9 @@ def test_a_point_says_what_its_experience_says(store: ExperienceStore, facts: An
     a_life(store, facts, shared_events)
     shared_events(store, facts.needs(3), now=facts.at(3, 61))
 
-    points = store.points("echo", 99)
+    points = store.charts.points("echo", 99)
 
-    for point, whole in zip(points, store.cycles("echo", 99), strict=True):
+    for point, whole in zip(points, store.cycles.last("echo", 99), strict=True):
         assert (point.cycle, point.seq, point.acted_at) == (whole.cycle, whole.seq, whole.acted_at)
         assert (point.outcome, point.kind, point.valid) == (whole.outcome.status, whole.action.kind, whole.action.valid)
         assert (point.skill, point.tool) == (whole.action.skill, whole.action.tool and whole.action.tool[:100])
@@ -55,8 +55,8 @@ def test_an_actions_cycle_is_known_by_its_id(store: ExperienceStore, facts: Any,
     """Of any agent; of an action that nobody has heard of there is none."""
     a_life(store, facts, shared_events)
 
-    assert [store.cycle_of(str(facts.act(number).action_id)) for number in (1, 4)] == [1, 4]
-    assert store.cycle_of("nobody's") is None
+    assert [store.cycles.cycle_of(str(facts.act(number).action_id)) for number in (1, 4)] == [1, 4]
+    assert store.cycles.cycle_of("nobody's") is None
 
 
 def test_what_goals_checks_said_is_told_act_by_act(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
@@ -64,7 +64,7 @@ def test_what_goals_checks_said_is_told_act_by_act(store: ExperienceStore, facts
     check = GoalCheck(goal="g", statement="Tidy up", outcome="partial", measure=0.5, best=0.25)
     shared_events(store, facts.weights(), facts.act(1), facts.act(2, goals=(check,)), facts.act(3))
 
-    told = store.goal_checks("echo", 2)
+    told = store.charts.goal_checks("echo", 2)
 
     assert [(cycle, [(one.goal, one.outcome, one.measure, one.best) for one in said]) for cycle, said in told] == [
         (2, [("g", "partial", 0.5, 0.25)]),
@@ -79,12 +79,12 @@ def test_which_policy_earned_what_is_told_cycle_by_cycle(
     shared_events(store, facts.weights(), *facts.cycle(1))
     shared_events(store, facts.act(2).model_copy(update={"policy": "p2"}), *facts.judged(2)[1:])
 
-    told = store.policies("echo", 9)
+    told = store.charts.policies("echo", 9)
 
     assert [(cycle, policy) for cycle, policy, _ in told] == [
-        (one.cycle, one.policy) for one in store.cycles("echo", 9)
+        (one.cycle, one.policy) for one in store.cycles.last("echo", 9)
     ]
-    assert [total for *_, total in told] == [point.total for point in store.points("echo", 9)]
+    assert [total for *_, total in told] == [point.total for point in store.charts.points("echo", 9)]
     assert told[-1][1] == "p2"
 
 
@@ -92,11 +92,11 @@ def test_points_come_in_pages(store: ExperienceStore, facts: Any, shared_events:
     """The last ones, or those before a cycle, which may be any number."""
     a_life(store, facts, shared_events)
 
-    assert [point.cycle for point in store.points("echo", 2)] == [4, 5]
-    assert [point.cycle for point in store.points("echo", 2, before=4)] == [2, 3]
-    assert len(store.points("echo", 9, before=10**30)) == 5
-    assert store.points("echo", 9, before=-(10**30)) == []
-    assert store.points("nobody", 9) == []
+    assert [point.cycle for point in store.charts.points("echo", 2)] == [4, 5]
+    assert [point.cycle for point in store.charts.points("echo", 2, before=4)] == [2, 3]
+    assert len(store.charts.points("echo", 9, before=10**30)) == 5
+    assert store.charts.points("echo", 9, before=-(10**30)) == []
+    assert store.charts.points("nobody", 9) == []
 
 
 @pytest.mark.parametrize(
@@ -135,10 +135,10 @@ def test_a_filter_lets_through_what_it_says(
     """Every condition that is named holds; text is looked for in thought, reply and action, and nowhere else."""
     a_life(store, facts, shared_events)
 
-    found = store.find("echo", filters, 99)
+    found = store.cycles.find("echo", filters, 99)
 
     assert [one.cycle for one in found] == cycles
-    assert [store.cycle("echo", cycle) for cycle in cycles] == found
+    assert [store.cycles.get("echo", cycle) for cycle in cycles] == found
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -155,10 +155,10 @@ def test_pages_together_are_the_whole(
     filters = CycleFilter(least=least, kind=kind, text=text)
     found: list[int] = []
 
-    while page := pages.find("echo", filters, size, found[-1] if found else None):
+    while page := pages.cycles.find("echo", filters, size, found[-1] if found else None):
         found += [one.cycle or 0 for one in page]
 
-    assert found == [one.cycle for one in pages.find("echo", filters, 99)]
+    assert found == [one.cycle for one in pages.cycles.find("echo", filters, 99)]
 
 
 @pytest.fixture(scope="module")
@@ -175,26 +175,26 @@ def test_text_is_found_beyond_the_first_page_that_is_looked_through(facts: Any, 
         for start in range(3, 700, 100):
             shared_events(store, *(event for cycle in range(start, start + 100) for event in facts.judged(cycle)))
 
-        assert [one.cycle for one in store.find("echo", CycleFilter(text="needle"), 9)] == [1]
+        assert [one.cycle for one in store.cycles.find("echo", CycleFilter(text="needle"), 9)] == [1]
 
 
 def test_a_cycle_has_neighbours(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """The nearest recorded ones on both sides, of the same agent, whether or not the cycle itself is there."""
     a_life(store, facts, shared_events)
 
-    assert store.neighbours("echo", 1) == (None, 2)
-    assert store.neighbours("echo", 5) == (4, None)
-    assert store.neighbours("echo", 99) == (5, None)
-    assert store.neighbours("delta", 1) == (None, None)
-    assert store.neighbours("echo", 10**30) == (5, None)
+    assert store.cycles.neighbours("echo", 1) == (None, 2)
+    assert store.cycles.neighbours("echo", 5) == (4, None)
+    assert store.cycles.neighbours("echo", 99) == (5, None)
+    assert store.cycles.neighbours("delta", 1) == (None, None)
+    assert store.cycles.neighbours("echo", 10**30) == (5, None)
 
 
 def test_the_last_cycles_are_counted_by_what_they_are(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """Alike ones together, the most frequent first; only of the last so many."""
     a_life(store, facts, shared_events)
 
-    tallies = store.tallies("echo", 99)
-    newest = store.tallies("echo", 2)
+    tallies = store.charts.tallies("echo", 99)
+    newest = store.charts.tallies("echo", 2)
 
     assert (tallies[0].outcome, tallies[0].kind, tallies[0].cycles) == ("none", "DO_NOTHING", 2)
     assert sum(tally.cycles for tally in tallies) == 5
@@ -208,7 +208,7 @@ def test_an_act_that_turns_out_to_stand_earlier_is_what_counts(store: Experience
     store.apply(placed(facts.act(1, action=READ, outcome=FAILED), first=11), upto=14, now=facts.now)
     store.apply(placed(facts.act(1, action=READ, outcome=FAILED), first=5), upto=14, now=facts.now)
 
-    (point,), whole = store.points("echo", 9), store.cycle("echo", 1)
+    (point,), whole = store.charts.points("echo", 9), store.cycles.get("echo", 1)
     assert whole is not None
     assert (point.skill, point.outcome, point.seq) == (whole.action.skill, whole.outcome.status, whole.seq)
     assert (point.skill, point.outcome, point.seq) == ("filesystem.read", "error", 5)

@@ -20,7 +20,8 @@ from structlog.testing import capture_logs
 from conch.config import RewardSettings, Settings
 from conch.config.model import StoreRetentionSettings
 from conch.disk import DiskWatch, disk_use
-from conch.experience import MemoryStore, RetentionLimits, SqliteReader, SqliteStore, prune
+from conch.experience import MemoryStore, RetentionLimits, SqliteReader, SqliteStore
+from conch.experience.queries import prune
 from conch.views.verification import chain_start
 from conch.witness import ChainState, seal, verify
 from conch_schemas import ActionTaken, Event, MarkWitnessed, RewardAssigned
@@ -48,9 +49,9 @@ def cycles(facts: Any, prompt: str = "what now?") -> Iterator[list[Event]]:
 
 def found_wrong(store: SqliteReader) -> list[Any]:
     """What `conch mark verify` finds."""
-    start = chain_start(store.removals("echo"))
-    acts = [action for action, _ in store.acts("echo")]
-    return list(verify(store.marks("echo"), acts, (), {"echo": start} if start else {}))
+    start = chain_start(store.retention.removals("echo"))
+    acts = [action for action, _ in store.chain.acts("echo")]
+    return list(verify(store.chain.marks("echo"), acts, (), {"echo": start} if start else {}))
 
 
 def test_a_bounded_store_stays_bounded(
@@ -66,16 +67,16 @@ def test_a_bounded_store_stays_bounded(
             while number % 10 == 0 and store.prune(keep, facts.now).acts:
                 pass
             if number % 10 == 0:
-                used.append(store.bytes_used())
+                used.append(store.retention.bytes_used())
                 size.append(path.stat().st_size)
             if number == 500:
                 break
 
-        assert store.figures("echo", 9999).count == 500
+        assert store.charts.figures("echo", 9999).count == 500
         assert found_wrong(store) == []
     assert max(used) <= keep.bytes
     assert max(size) <= 1.2 * keep.bytes
-    assert 100 < len([*SqliteReader(path).acts("echo")]) < 200
+    assert 100 < len([*SqliteReader(path).chain.acts("echo")]) < 200
 
 
 def write_and_prune(path: Path, facts: Any, out: int, seed: int) -> None:
@@ -122,12 +123,12 @@ def test_a_kill_while_pruning_leaves_a_whole_store(tmp_path: Path, facts: Any) -
         acknowledged = max(int(line) for line in heard if line.endswith("\n"))
         with SqliteReader(path) as store:
             known = (store.position() - 1) // FACTS_OF_A_CYCLE
-            kept = [cycle for _, cycle in store.acts("echo")]
+            kept = [cycle for _, cycle in store.chain.acts("echo")]
             assert known >= acknowledged
-            assert store.figures("echo", 99_999).count == known
+            assert store.charts.figures("echo", 99_999).count == known
             assert kept == list(range(kept[0], known + 1))
-            assert sum(one.acts for one in store.removals("echo")) == kept[0] - 1
-            assert store.came_late() == 0
+            assert sum(one.acts for one in store.retention.removals("echo")) == kept[0] - 1
+            assert store.retention.came_late() == 0
             assert found_wrong(store) == []
         with closing(sqlite3.connect(path)) as db:
             assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -151,10 +152,10 @@ def test_a_store_made_anew_from_the_stream_is_pruned_alike(facts: Any, monkeypat
     while second.prune(RetentionLimits(seconds=1.0), facts.now).acts:
         pass
 
-    assert second.cycles("echo", 99) == first.cycles("echo", 99)
-    assert list(second.marks("echo")) == list(first.marks("echo"))
-    assert second.removals("echo") == first.removals("echo")
-    assert second.figures("echo", 99) == first.figures("echo", 99)
+    assert second.cycles.last("echo", 99) == first.cycles.last("echo", 99)
+    assert list(second.chain.marks("echo")) == list(first.chain.marks("echo"))
+    assert second.retention.removals("echo") == first.retention.removals("echo")
+    assert second.charts.figures("echo", 99) == first.charts.figures("echo", 99)
     first.close()
     second.close()
 

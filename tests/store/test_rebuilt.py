@@ -77,7 +77,7 @@ def all_of(facts: Any, cycle: int) -> list[Event]:
 def rows(own: ServiceContext) -> list[tuple[int, int, float, bool]]:
     """(cycle, revision, total, complete) of every experience in the store."""
     with SqliteReader(own.home / "store.db") as store:
-        return [(one.cycle or 0, one.revision, one.total, one.complete) for one in store.cycles("echo", 100)]
+        return [(one.cycle or 0, one.revision, one.total, one.complete) for one in store.cycles.last("echo", 100)]
 
 
 def delete(own: ServiceContext) -> None:

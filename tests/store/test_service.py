@@ -230,7 +230,7 @@ async def test_the_next_facts_are_written_while_the_last_are_said(
 def _written(home: Path) -> int:
     """How many experiences its store holds."""
     with contextlib.suppress(StoreError), SqliteReader(home / "store.db") as reader:
-        return len(reader.cycles("echo", 9))
+        return len(reader.cycles.last("echo", 9))
     return 0
 
 
@@ -293,7 +293,7 @@ async def test_a_running_store_takes_a_letter_again(tmp_path: Path, act: Act, un
             await publish(bus, *facts(own, act(cycle=2)))
             await until(lambda: _count(bus, 2))
     with SqliteReader(tmp_path / "store.db") as reader:
-        assert [row.cycle for row in reader.cycles("echo", 10)] == [1, 2]
+        assert [row.cycle for row in reader.cycles.last("echo", 10)] == [1, 2]
 
 
 async def test_the_store_goes_on_where_it_was(tmp_path: Path, act: Act, until: Until) -> None:
@@ -307,6 +307,6 @@ async def test_the_store_goes_on_where_it_was(tmp_path: Path, act: Act, until: U
             await until(lambda bus=bus, cycle=cycle: _count(bus, cycle + 1))
 
     with SqliteReader(tmp_path / "store.db") as reader:
-        assert [row.cycle for row in reader.cycles("echo", 10)] == [0, 1, 2, 3]
+        assert [row.cycle for row in reader.cycles.last("echo", 10)] == [0, 1, 2, 3]
     async with MemoryBus(journal) as bus:
         assert sorted(event.cycle or 0 for event in await recorded(bus)) == [0, 1, 2, 3]

@@ -39,30 +39,30 @@ def test_a_store_opened_again_goes_on(path: Path, facts: Any, shared_events: Any
 
     with SqliteStore(path) as store:
         assert (store.position(), store.epoch()) == (5, "e")
-        assert store.cycles(None, 9) == [experience]
+        assert store.cycles.last(None, 9) == [experience]
         assert store.unpublished() == (experience,)
 
 
 def test_every_commit_is_on_disk(path: Path) -> None:
     """The writer keeps a write-ahead log and syncs each transaction."""
     with SqliteStore(path) as store:
-        assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert store._file.db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert store._file.db.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
 def test_readers_see_each_commit_while_a_writer_runs(path: Path, facts: Any, shared_events: Any) -> None:
     """A reader's connection sees what was committed, never what is half written, and blocks nobody."""
     with SqliteStore(path) as store, SqliteReader(path) as reader:
         shared_events(store, facts.weights(), *facts.cycle(1), facts.mark(2))
-        walk = reader.marks("echo")
+        walk = reader.chain.marks("echo")
         next(walk)
         (experience,) = shared_events(store, *facts.judged(2))
 
-        assert reader.cycles("echo", 9)[-1] == experience
+        assert reader.cycles.last("echo", 9)[-1] == experience
         assert [mark.sequence for mark in walk] == [1]
-        store._db.execute("BEGIN IMMEDIATE")
+        store._file.db.execute("BEGIN IMMEDIATE")
         assert reader.position() == store.position()
-        store._db.execute("ROLLBACK")
+        store._file.db.execute("ROLLBACK")
 
 
 def test_a_reader_needs_no_writer(path: Path, facts: Any, shared_events: Any) -> None:
@@ -70,9 +70,9 @@ def test_a_reader_needs_no_writer(path: Path, facts: Any, shared_events: Any) ->
     before = filled(path, facts, shared_events, cycles=2)
 
     with SqliteReader(path) as reader:
-        assert [e.cycle for e in reader.cycles("echo", 9)] == [1, 2]
+        assert [e.cycle for e in reader.cycles.last("echo", 9)] == [1, 2]
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
-            reader._db.execute("DELETE FROM acts")
+            reader._file.db.execute("DELETE FROM acts")
 
     assert path.read_bytes() == before
 
@@ -95,7 +95,7 @@ def test_the_writer_may_live_in_another_thread(path: Path, facts: Any, shared_ev
         worker.start()
         worker.join()
 
-        assert store.last_cycle("echo") == 1
+        assert store.cycles.last_cycle("echo") == 1
 
 
 def test_a_path_is_no_address(tmp_path: Path, facts: Any, shared_events: Any) -> None:
@@ -144,7 +144,7 @@ def _write(path: Path, facts: Any, shared_events: Any) -> None:
 
 def _read(path: Path, facts: Any, shared_events: Any) -> None:
     with SqliteReader(path) as reader:
-        reader.cycles("echo", 50)
+        reader.cycles.last("echo", 50)
 
 
 def test_a_row_that_was_made_unreadable_is_damage(path: Path, facts: Any, shared_events: Any) -> None:
@@ -158,13 +158,13 @@ def test_a_row_that_was_made_unreadable_is_damage(path: Path, facts: Any, shared
     with SqliteReader(path) as reader:
         for cycle in (1, 2):
             with pytest.raises(StoreError, match="is damaged"):
-                reader.cycle("echo", cycle)
+                reader.cycles.get("echo", cycle)
         with pytest.raises(StoreError, match="is damaged"):
-            reader.component_stats("echo")
+            reader.charts.component_stats("echo")
         with pytest.raises(StoreError, match="is damaged"):
-            reader.points("echo", 9)
+            reader.charts.points("echo", 9)
         with pytest.raises(StoreError, match="is damaged"):
-            reader.find("echo", CycleFilter(text="rest"), 9)
+            reader.cycles.find("echo", CycleFilter(text="rest"), 9)
 
 
 def test_somebody_elses_database_is_refused(path: Path) -> None:
@@ -203,13 +203,13 @@ def test_a_full_disk_loses_nothing(path: Path, facts: Any, shared_events: Any) -
     """Without room a batch is refused whole; with room again the same batch goes in."""
     with SqliteStore(path) as store:
         shared_events(store, facts.weights(), *facts.judged(1))
-        pages = store._db.execute("PRAGMA page_count").fetchone()[0]
-        store._db.execute(f"PRAGMA max_page_count = {pages}")
+        pages = store._file.db.execute("PRAGMA page_count").fetchone()[0]
+        store._file.db.execute(f"PRAGMA max_page_count = {pages}")
         big = facts.decided(2, prompt="x" * 100_000)
         with pytest.raises(StoreError, match=r"disk is full.*make room"):
             shared_events(store, big, *facts.judged(2))
-        kept = (store.position(), store.last_cycle("echo"))
-        store._db.execute("PRAGMA max_page_count = 1000000")
+        kept = (store.position(), store.cycles.last_cycle("echo"))
+        store._file.db.execute("PRAGMA max_page_count = 1000000")
 
         assert kept == (5, 1)
         assert len(shared_events(store, big, *facts.judged(2))) == 1
@@ -249,15 +249,15 @@ def test_a_fact_costs_the_same_however_many_there_are(path: Path, facts: Any, sh
     """No statement of the store reads a table from end to end: each finds its rows through an index."""
     statements: set[str] = set()
     with SqliteStore(path) as store:
-        store._db.set_trace_callback(statements.add)
+        store._file.db.set_trace_callback(statements.add)
         shared_events(store, facts.weights(), *facts.cycle(1), *facts.judged(2))
         shared_events(store, facts.reward(1, facts.score("joy", 1.0, "joy"), scorer="joy"), facts.act(3), facts.act(40))
         shared_events(store, facts.weights(facts.parts, "w2"))
         store.expire(facts.at(99))
         store.mark_published([store.unpublished()[0].id])
         _read_everything(store)
-        store._db.set_trace_callback(None)
-        plans = [(row[3], sql) for sql in statements if _is_query(sql) for row in _plan(store._db, sql)]
+        store._file.db.set_trace_callback(None)
+        plans = [(row[3], sql) for sql in statements if _is_query(sql) for row in _plan(store._file.db, sql)]
 
     scans = {step for step, _ in plans if step.startswith("SCAN")}
     # In the order of an index or of the rows, up to a limit; and those that wait, which are few.
@@ -286,17 +286,17 @@ def _plan(db: sqlite3.Connection, sql: str) -> list[Any]:
 
 def _read_everything(store: SqliteStore) -> None:
     for agent in ("echo", None):
-        store.cycles(agent, 9)
-        store.component_stats(agent)
-        store.figures(agent)
-        store.pending(agent)
-    store.cycles("echo", 9, 2)
-    store.cycle("echo", 1)
-    store.last_cycle("echo")
-    store.needs_history("echo", 9)
+        store.cycles.last(agent, 9)
+        store.charts.component_stats(agent)
+        store.charts.figures(agent)
+        store.cycles.pending(agent)
+    store.cycles.last("echo", 9, 2)
+    store.cycles.get("echo", 1)
+    store.cycles.last_cycle("echo")
+    store.charts.needs_history("echo", 9)
     store.agents()
-    list(store.acts("echo"))
-    list(store.marks("echo"))
+    list(store.chain.acts("echo"))
+    list(store.chain.marks("echo"))
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, 0o600), (0o644, 0o600), (0o444, 0o400), (0o640, 0o640)])

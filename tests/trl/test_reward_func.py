@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from conch import rule
 from conch.errors import ContractError
-from conch.offline import act_of, reply_of, trajectory_of
+from conch.integrations.offline import act_of, reply_of, trajectory_of
 from conch.rewards import execution_reward, format_reward
 from conch.rewards.compose import Gate, Sequential, Trajectory, WeightedRewardConfig, WeightedSum, length_penalty
 from conch.trl import as_reward_func

@@ -1,5 +1,5 @@
-"""The bus over NATS JetStream, on an ordinary nats-py connection."""
+"""The bus on NATS JetStream, over a nats-py connection."""
 
-from conch.bus.jetstream.bus import JetStreamBus
+import lazy_loader
 
-__all__ = ["JetStreamBus"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,4 +1,4 @@
-"""The bus over NATS JetStream."""
+"""`JetStreamBus`: the bus protocol on one NATS JetStream stream and one key-value bucket."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ from conch_schemas import STREAM_SUBJECTS
 log = get_logger(__name__)
 
 FILTERS = 32
-"""Subjects that a reader names to the server; beyond that it reads all."""
+"""Most subject filters that a reader passes to the server; with more it reads the whole stream."""
 JETSTREAM_SECONDS = 5.0
-"""How long a server that is there, and alone, may take to answer JetStream's first request."""
+"""Seconds that a single reachable server may take to answer the first JetStream request."""
 LAG_SECONDS = 0.02
-"""Before a server of a cluster is asked again for what its leader has."""
+"""Seconds before a server of a cluster is asked again for what the stream's leader already has."""
 _NOT_FOUND = {10014, 10037, 10059}
 _WRONG_REVISION = {10071, 10164}
 _NO_STREAM = 10059
 _SECOND = 1_000_000_000
 _CHANGED = ("max_bytes", "allow_atomic", "allow_rollup_hdrs", "num_replicas")
-"""Of a stream that is there, what we change ourselves: it is asked for otherwise than when it was made."""
+"""Fields of an existing stream that we update when they differ from what is asked for."""
 _FAILED = "Nats-Service-Error"
 """Header of a reply: the responder raised."""
 ANSWERS = 16
-"""Requests of one subject that are answered at once; the next one waits."""
+"""Requests of one subject that are answered concurrently; the next one waits."""
 
 
 class JetStreamBus:
-    """See `conch.bus.protocol.Bus`. Makes its stream and bucket on entry where they are missing."""
+    """The bus on JetStream; see `conch.bus.protocol.Bus`. Makes its stream and bucket on entry if they are missing."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class JetStreamBus:
         strict: bool = False,
         connect_timeout: float = 5.0,
     ) -> None:
-        """`strict`: the server writes to disk before it acknowledges, so events are committed in groups."""
+        """`strict`: the server syncs to disk before it acknowledges, so events are committed in groups."""
         self._connection = Connection(access, name=name, connect_timeout=connect_timeout)
         self._max_bytes, self._replicas, self._strict = max_bytes, replicas, strict
         self._publisher = Publisher(self._connection, STREAM, group=strict, find=self._find, last=self._last_seq)
@@ -72,7 +72,7 @@ class JetStreamBus:
         await self._connection.__aenter__()
         try:
             await self._ensure()
-            self._connection.patience = inf  # it had JetStream, and will have it again
+            self._connection.patience = inf  # the server had JetStream before, so it is waited for without limit
             self._publisher.start()
         except BaseException:
             await self._connection.__aexit__()
@@ -85,17 +85,17 @@ class JetStreamBus:
 
     @property
     def connected(self) -> bool:
-        """Whether the server was there when last heard of."""
+        """Whether the connection is up, as far as is known."""
         return self._connection.connected
 
     @property
     def connection(self) -> Connection:
-        """The way to its server, for what the server alone knows."""
+        """The connection, for server calls beyond the protocol."""
         return self._connection
 
     @property
     def refusal(self) -> str:
-        """Why the server refuses us since it is back; see the protocol."""
+        """Why the server refuses this client since it is back; see the protocol."""
         return self._connection.refusal
 
     async def publish(self, subject: str, data: bytes, *, id: str) -> Stored:
@@ -112,7 +112,7 @@ class JetStreamBus:
         return (await self.state()).last
 
     async def _find(self, subjects: set[str], ids: set[str], after: int) -> dict[str, int]:
-        """Where these ids stand, of events that an earlier try of ours may have stored after all."""
+        """Sequences of these ids, for events that an earlier attempt may have stored."""
         found: dict[str, int] = {}
         filters = sorted(subjects) if len(subjects) <= FILTERS else STREAM_SUBJECTS
         async for delivery in self.read(filters, after=after):
@@ -129,7 +129,7 @@ class JetStreamBus:
         return PullReader(self._connection, STREAM, filters, after)
 
     async def read(self, filters: Sequence[str], *, after: int = 0) -> AsyncIterator[Delivery]:
-        """What the stream holds behind `after`, up to its end as of now."""
+        """The events after `after`, up to the stream's present end."""
         end = (await self.state()).last
         if after >= end:
             return
@@ -144,11 +144,11 @@ class JetStreamBus:
                     after = deliveries[-1].seq
                 elif not self._connection.is_cluster or not await self._is_between(filters, after, end):
                     return
-                else:  # a reader is on any of the servers, and that one has not yet what the stream's leader has
+                else:  # a reader may be on any of the servers, and this one has not yet replicated what the leader has
                     await asyncio.sleep(LAG_SECONDS)
 
     async def _is_between(self, filters: Sequence[str], after: int, end: int) -> bool:
-        """Whether the stream's leader has an event behind `after`, up to `end`."""
+        """Whether the stream's leader has an event after `after`, up to `end`."""
         for one in filters:
             found = await self._message(STREAM, {"seq": after + 1, "next_by_subj": one})
             if found is not None and found.seq <= end:
@@ -156,7 +156,7 @@ class JetStreamBus:
         return False
 
     async def count(self, filters: Sequence[str], *, after: int) -> int:
-        """How many events behind `after` match: as the server tells it of a reader that is made and taken back."""
+        """How many events after `after` match: the pending count of a consumer that is made and deleted at once."""
         config = {
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": after + 1,
@@ -175,7 +175,7 @@ class JetStreamBus:
         return await self._message(STREAM, {"last_by_subj": subject})
 
     async def at(self, seq: int) -> Delivery | None:
-        """The event at this place."""
+        """The event at this sequence."""
         return await self._message(STREAM, {"seq": seq})
 
     async def _message(self, stream: str, body: dict[str, Any]) -> Delivery | None:
@@ -189,7 +189,7 @@ class JetStreamBus:
         return Delivery(message["seq"], message["subject"], data, _seconds(message["time"]))
 
     async def state(self) -> StreamState:
-        """What the stream holds."""
+        """First and last sequence, size and epoch of the stream."""
         info = await self._connection.api(f"STREAM.INFO.{STREAM}")
         state = info["state"]
         return StreamState(
@@ -244,10 +244,11 @@ class JetStreamBus:
             except ServerRefusalError as error:
                 if error.code in _WRONG_REVISION:
                     now = await self.get(key)
-                    # After a lost reply it may be our own write that stands there.
+                    # After a lost reply the stored value may be our own.
                     if tries > 1 and now is not None and now.value == value:
                         return now.revision
-                    # In a cluster a write that is on its way counts already: ours, of which the reply was lost, too.
+                    # In a cluster a write that is still being replicated counts already, also our own whose reply was
+                    # lost.
                     if (now.revision if now is not None else 0) != revision:
                         raise FencedError(f"{key} was written by another copy since revision {revision}") from None
                 elif not error.temporary:
@@ -270,7 +271,7 @@ class JetStreamBus:
                 return found
 
     async def request(self, subject: str, data: bytes, *, timeout: float) -> bytes:
-        """Ask whoever serves `subject`."""
+        """Send a request to the responder at `subject`; see the protocol."""
         admit_request(subject)
         try:
             reply = await self._connection.ask(subject, data, timeout=timeout)
@@ -287,9 +288,9 @@ class JetStreamBus:
         answering: set[asyncio.Task[None]] = set()
         room = asyncio.Semaphore(ANSWERS)
 
-        async def asked(message: Msg) -> None:  # nats-py waits for it before the next: the work is a task of its own
+        async def asked(message: Msg) -> None:  # nats-py waits for it before the next one: the work is a task
             if message.reply.startswith("$JS.ACK."):
-                return  # a fact: whoever may read the stream can have it delivered anywhere
+                return  # an event: a reader can have it delivered to any subject
             await room.acquire()
             task = asyncio.create_task(self._answer(respond, message), name=f"conch.bus.answer.{subject}")
             answering.add(task)
@@ -298,8 +299,8 @@ class JetStreamBus:
 
         subscription = await self._connection.client.subscribe(subject, cb=asked)
         try:
-            # Entered means: asked from now on, answered. Not nats-py's flush: it fails where the server dies meanwhile,
-            # and on Python 3.11 it swallows a cancellation that comes with the answer.
+            # Once entered, requests arrive and are answered. Not nats-py's flush: it fails where the server dies
+            # meanwhile, and on Python 3.11 it swallows a cancellation that comes with the reply.
             await self._connection.api("INFO")
             yield
             await self._unsubscribe(subscription)
@@ -327,10 +328,10 @@ class JetStreamBus:
         try:
             await subscription.unsubscribe()
         except Error as error:
-            log.debug("bus.unsubscribe_failed", error=str(error))  # it was, or the connection is closed
+            log.debug("bus.unsubscribe_failed", error=str(error))  # already unsubscribed, or the connection is closed
 
     async def _ensure(self) -> None:
-        """Stream and bucket, made where they are missing and left as they are where they are not."""
+        """Make stream and bucket where they are missing; existing ones keep their settings."""
         said = self._connection.said
         patience = PATIENCE if self._connection.is_cluster else JETSTREAM_SECONDS
         if not said.get("jetstream"):
@@ -346,7 +347,7 @@ class JetStreamBus:
                 "subjects": [key_subject(">")],
                 "max_msgs_per_subject": 1,
                 "max_bytes": -1,
-                "allow_rollup_hdrs": False,  # a roll-up on one key can take all keys away
+                "allow_rollup_hdrs": False,  # a roll-up on one key can delete all keys
                 "deny_delete": True,
                 "metadata": {KEY_WORDS: "1"},
             }
@@ -368,7 +369,7 @@ class JetStreamBus:
         await self._name_epoch(stream)
 
     async def _part_keys(self, config: dict[str, Any]) -> None:
-        """Move each key of a bucket from before keys had parts; the second time there is none."""
+        """Rename each key of a bucket that was made before keys had parts. A second call finds none."""
         for subject in [place for place in await self._places() if "/" in place]:
             found = await self._message(BUCKET_STREAM, {"last_by_subj": subject})
             if found is not None:
@@ -379,8 +380,8 @@ class JetStreamBus:
         await self._connection.api(f"STREAM.UPDATE.{BUCKET_STREAM}", config | {"metadata": metadata})
 
     async def _name_epoch(self, info: dict[str, Any]) -> None:
-        """Keep the stream's epoch in the bucket too: a server that finds the stream's own description damaged forgets
-        the stream, and made anew it comes back with its events; then it is the old one still."""
+        """Keep the stream's epoch in the bucket too. A server that finds the stream's metadata damaged forgets the
+        stream; made again, the stream comes back with its events, and gets its old epoch from here."""
         found = (info["config"].get("metadata") or {}).get(EPOCH)
         known = await self.get(EPOCH)
         if found is None or (known is not None and known.value == found.encode()):
@@ -393,7 +394,7 @@ class JetStreamBus:
             try:
                 await self.put(EPOCH, found.encode(), revision=known.revision if known is not None else 0)
             except FencedError:
-                log.debug("bus.epoch_named")  # by somebody who entered at the same moment
+                log.debug("bus.epoch_named")  # by another client that entered at the same moment
 
     async def _made(self, config: dict[str, Any]) -> dict[str, Any]:
         asked = config | {
@@ -410,14 +411,14 @@ class JetStreamBus:
             try:
                 info = await self._connection.api(f"STREAM.CREATE.{name}", asked)
             except ServerRefusalError as refused:
-                info = await self._found(name)  # somebody who entered at the same moment made it
+                info = await self._found(name)  # another client that entered at the same moment made it
                 if info is None:
                     raise BusError(
                         f"the stream {name} is not there and could not be made: {refused}{self._advice(refused)}"
                     ) from refused
         config = info["config"]
         news = changed(asked, config, _CHANGED)
-        check_stream(asked | {field: config.get(field) for field in news}, config)  # before we change a stranger's
+        check_stream(asked | {field: config.get(field) for field in news}, config)  # before a foreign stream is changed
         if news:
             try:
                 info = await self._connection.api(f"STREAM.UPDATE.{name}", config | news)
@@ -443,7 +444,7 @@ class JetStreamBus:
 
 
 def _sequence(acknowledgement: bytes) -> int:
-    """Of a publish acknowledgement. Raises RefusedError with the server's words when it is none."""
+    """The sequence in a publish acknowledgement. Raises RefusedError with the server's words for anything else."""
     reply = json.loads(acknowledgement)
     if (error := reply.get("error")) is not None:
         code = int(error.get("err_code", 0))
@@ -453,14 +454,14 @@ def _sequence(acknowledgement: bytes) -> int:
 
 
 def _seconds(time: str) -> float:
-    """Of RFC 3339 with nanoseconds: more digits than fromisoformat takes."""
+    """Seconds since the epoch from RFC 3339 with nanoseconds: more digits than fromisoformat accepts."""
     whole = int(datetime.fromisoformat(time[:19] + "+00:00").timestamp())
     fraction = time[19:].rstrip("Z").removeprefix(".")
     return (whole * _SECOND + int(fraction.ljust(9, "0"))) / _SECOND
 
 
 def _reader_state(info: dict[str, Any]) -> ReaderState:
-    """Of a consumer's info; an ephemeral one has no name here."""
+    """The state in a consumer's info; an ephemeral consumer gets an empty name."""
     config = info["config"]
     return ReaderState(
         name=info["name"] if config.get("durable_name") else "",

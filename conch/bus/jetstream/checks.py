@@ -1,5 +1,8 @@
-"""Whether a server and its streams are what the bus relies on: a server leaves out what it does not know without a
-word, and a stream that somebody else made may drop events and acknowledge them all the same."""
+"""Checks that a server and its streams have the features and settings that the bus relies on.
+
+A server silently ignores settings that it does not know, and a stream that another program made may drop events
+although it acknowledges them.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ from typing import Any
 from conch.errors import BusError, BusUnreachableError
 
 STRICT_LEVEL = 5
-"""JetStream API level of 2.15: the first that writes many events with one sync, and waits for it."""
+"""JetStream API level of 2.15: the first that writes many events with one sync and acknowledges after it."""
 LEAST_LEVEL = 1
-"""Of 2.11: the first that tells its level at all, and keeps to what it is asked for or refuses it."""
+"""JetStream API level of 2.11: the first that reports its level, and refuses settings that it does not know."""
 _AT_LEAST = ("num_replicas", "duplicate_window")
-"""More of these is as good."""
+"""Fields for which a larger value than asked for is accepted."""
 _OURS_ALONE = ("metadata", "name")
-"""Of a stream's description: what differs from one to the next."""
+"""Fields of a stream's description that differ between streams and are not compared."""
 _WITHOUT: dict[str, Any] = {
     "mirror": None,
     "sources": None,
@@ -29,14 +32,15 @@ _WITHOUT: dict[str, Any] = {
     "max_msg_size": -1,
     "max_consumers": -1,
 }
-"""What no stream of ours has. `persist_mode: async` acknowledges before it writes, whatever sync_interval says."""
+"""Settings that our streams must not have. With `persist_mode: async` the server acknowledges before it writes,
+under every sync_interval."""
 _HARMLESS: dict[str, tuple[Any, ...]] = {"persist_mode": ("default", ""), "max_msg_size": (0,), "max_consumers": (0,)}
-"""Other words for the same."""
+"""Values with the same meaning as the default."""
 _NANOSECONDS = ("duplicate_window", "max_age")
 
 
 def check_server(info: Mapping[str, Any], *, version: str, strict: bool) -> None:
-    """Of `$JS.API.INFO`: that the server knows what it will be asked for. Raises BusUnreachableError."""
+    """Check `$JS.API.INFO`: the server supports all that it will be asked for. Raises BusUnreachableError."""
     level = int(info["api"].get("level", 0))
     if level < LEAST_LEVEL:
         raise BusUnreachableError(
@@ -51,10 +55,10 @@ def check_server(info: Mapping[str, Any], *, version: str, strict: bool) -> None
 
 
 def check_stream(asked: Mapping[str, Any], echoed: Mapping[str, Any]) -> None:
-    """That the stream is what was asked for, in every field. Raises BusError for the first that is not."""
+    """Check that every field of the stream is as asked for. Raises BusError for the first that is not."""
     needed = {key: value for key, value in asked.items() if key not in _OURS_ALONE}
     if needed.get("max_bytes") == -1:
-        del needed["max_bytes"]  # no wish: publishers wait while it is full
+        del needed["max_bytes"]  # not required: publishers wait while it is full
     for field, value in (_WITHOUT | needed).items():
         found = echoed.get(field, None if value is None else type(value)())
         if not _fits(field, value, found):
@@ -65,7 +69,7 @@ def check_stream(asked: Mapping[str, Any], echoed: Mapping[str, Any]) -> None:
 
 
 def changed(asked: Mapping[str, Any], echoed: Mapping[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
-    """Of these fields, what was asked for and is otherwise, or less: a stream of our own may be changed so."""
+    """The fields that are not as asked for, with the values to set: those that may be updated on our own stream."""
     return {
         field: asked[field]
         for field in fields

@@ -1,11 +1,11 @@
-"""One nats-py connection with its traps disarmed, and an inbox of our own for acknowledgements and replies.
+"""A nats-py connection that reconnects for ever, with an own inbox for acknowledgements and replies.
 
-What nats-py 2.16 gets wrong and this works around: a late PONG ends the read loop while `is_connected` stays true
-(taken care of), and an answer that is no NATS ends the reconnecting (the watchdog looks at both tasks itself);
-reconnecting first waits until a stopped server has taken what is unsent; any `-ERR` closes the client for ever;
-`publish` buffers while disconnected, and a full buffer swallows a cancellation (nothing is buffered here, we wait for
-the connection instead); futures of lost replies never end (a disconnect fails them all); 60 reconnects, then closed for
-ever (here: without end); a black-holed link goes unnoticed for minutes (here: pings every 2 s).
+It works around these faults of nats-py 2.16: a late PONG ends the read loop while `is_connected` stays true (handled),
+and bytes that are not the NATS protocol end the reconnecting (the watchdog checks both tasks itself); a reconnect first
+waits until a stopped server has taken the unsent bytes; any `-ERR` closes the client for ever; `publish` buffers while
+disconnected, and a full buffer swallows a cancellation (nothing is buffered here, callers wait for the connection
+instead); futures of lost replies never end (a disconnect fails them all); after 60 reconnects the client is closed for
+ever (here: no limit); a link that drops all packets goes unnoticed for minutes (here: pings every 2 s).
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from conch.retry import BUS_REQUEST
 log = get_logger(__name__)
 
 REPLY_TIMEOUT = 5.0
-"""Seconds that a reply may take before it is asked for again."""
+"""Seconds to wait for a reply before the request is sent again."""
 PING_SECONDS = 2.0
-"""Between two signs of life; after three that were not answered the connection is given up."""
+"""Seconds between two pings; after three that were not answered the connection is closed and opened again."""
 PATIENCE = 30.0
-"""Seconds that a server which is there may leave our first requests unanswered: a cluster elects its leader in ten."""
+"""Seconds that a reachable server may leave the first requests unanswered: a cluster elects its leader in ten."""
 NO_RESPONDERS = "503"
 DENIED = 403
-"""`code` of a RefusedError: this user may not."""
+"""`code` of a RefusedError: this user has no permission."""
 _NO_JETSTREAM = 10039
-"""The server has it, for other accounts than ours."""
+"""Error code: the server has JetStream, but not for this account."""
 _DENIED = re.compile(r"permissions violation for (publish|subscription) to \"?([^\"]+)", re.IGNORECASE)
 
 
 class LostReplyError(Exception):
-    """The connection went, or the reply did not come: whether the server took the message is not known."""
+    """The connection broke, or the reply did not come: it is not known whether the server took the message."""
 
 
 class ServerRefusalError(BusError):
-    """The server answered with an error. `code` is its err_code (JetStream), or 503 when nobody was there."""
+    """The server answered with an error. `code` is its err_code (JetStream), or 503 where there is no responder."""
 
     def __init__(self, message: str, code: int, *, temporary: bool = False) -> None:
         super().__init__(message)
@@ -64,7 +64,7 @@ class ServerRefusalError(BusError):
 
 
 class ServerReply(NamedTuple):
-    """An answer to a request."""
+    """A reply to a request: its header fields and data."""
 
     data: bytes
     headers: dict[str, str]
@@ -77,54 +77,54 @@ class _Client(Client):
         self._ps = self.parser = WireParser(self)  # type: ignore[assignment]
 
     async def _attempt_reconnect(self) -> None:
-        """Tell at once, and drop what is unsent: waiting for a stopped server to take it would never end."""
+        """Report the disconnect at once and drop unsent bytes: waiting for a stopped server to take them never ends."""
         self._lost()
         self._drop()
-        with contextlib.suppress(asyncio.InvalidStateError):  # its own end, told twice when it is closed meanwhile
+        with contextlib.suppress(asyncio.InvalidStateError):  # its end is reported twice if it is closed meanwhile
             await super()._attempt_reconnect()
 
     async def _connect_to_server(self, s: Any) -> None:
-        """Nor is a connection that led nowhere left open; and a task that was cancelled goes on to no further one: a
-        failure of the same moment hides the cancellation from it (`asyncio.wait_for`, before Python 3.12)."""
+        """Close a connection attempt that failed, and make no further attempt in a task that was cancelled: a failure
+        of the same moment hides the cancellation from it (`asyncio.wait_for`, before Python 3.12)."""
         self._drop()
         if (task := asyncio.current_task()) is not None and task.cancelling():
             raise asyncio.CancelledError
         await super()._connect_to_server(s)
 
     def _drop(self) -> None:
-        self._pending, self._pending_data_size = [], 0  # who waits for an answer sends again
+        self._pending, self._pending_data_size = [], 0  # the callers that wait for replies send again
         writer = getattr(self._transport, "_io_writer", None)
         if writer is not None:
             writer.transport.abort()
 
     def give_up(self) -> None:
-        """Leave a connection that TLS has broken: nats-py would wait for its end, which never comes."""
+        """Drop a connection that TLS has broken: nats-py would wait for it to close, which never happens."""
         self._drop()
         self._transport = None
 
     @property
     def server(self) -> str:
-        """The address that is being tried, or was entered; the user is not in it."""
+        """The address of the present attempt or connection, without the user."""
         return str(self._current_server.uri.geturl()) if self._current_server is not None else ""
 
     @property
     def heard(self) -> BaseException | None:
-        """What the server's side of the connection broke of: writing to it tells less."""
+        """The exception that ended reading from the server; the one of writing says less."""
         reader = getattr(self._transport, "_io_reader", None)
         return reader.exception() if reader is not None else None
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
-        """Before anything secret is said: nats-py would go on without TLS where the server offers none."""
+        """Check the server's INFO before any secret is sent: nats-py would go on without TLS where none is offered."""
         if initial_connection and (why := unfit(info, self._access, self.server)) is not None:
             raise UnfitServerError(why)
         if initial_connection and self._access.secure:
-            info["tls_required"] = True  # a server that would take us without does not have to
+            info["tls_required"] = True  # a server that also accepts plain connections need not announce it
         await super()._process_info(info, initial_connection)
 
     def _connect_command(self) -> bytes:
-        """A file that cannot be read any more is a reason to try again later, as any other."""
+        """Treat a credentials file that cannot be read any more as a reason to try again later."""
         if self._server_info.get("tls_required"):
-            # As asyncio's own start_tls does; without, its end is complained of in the log.
+            # As asyncio's own start_tls does; otherwise asyncio logs a complaint about its end.
             self._transport._io_writer._protocol._over_ssl = True  # type: ignore[union-attr]
         try:
             return super()._connect_command()
@@ -132,7 +132,7 @@ class _Client(Client):
             raise UnfitServerError(str(error)) from None
 
     async def _process_pong(self) -> None:
-        """A late PONG finds a cancelled waiter: nothing to break the reading for."""
+        """Accept a late PONG with a cancelled waiter, without ending the read loop."""
         if self._pongs:
             waiter = self._pongs.pop(0)
             if not waiter.done():
@@ -141,7 +141,7 @@ class _Client(Client):
             self._pings_outstanding = 0
 
     async def _process_err(self, err_msg: str) -> None:
-        """What the server complains of before it hangs up: a reason to come back, not to close for ever."""
+        """Treat the server's `-ERR` before it hangs up as a reason to reconnect, not to close for ever."""
         if (denied := _DENIED.search(err_msg)) is not None:
             log.error("bus.denied", what=err_msg.strip("'"))
             self._denied(denied[1].lower(), denied[2])
@@ -151,11 +151,11 @@ class _Client(Client):
 
 
 async def _nothing(_: Msg) -> None:
-    """For nats-py's queue, which nothing reaches: the parser hands our messages over itself."""
+    """A handler that nats-py requires and never calls: the parser delivers our messages itself."""
 
 
 class Connection:
-    """A connection that comes back by itself. Entered as a context; cancelled or left, it closes."""
+    """A NATS connection that reconnects by itself. Entered as a context; cancelled or left, it closes."""
 
     def __init__(self, access: Access, *, name: str = "conch", connect_timeout: float = 5.0) -> None:
         self._access, self._name, self._connect_timeout = access, name, connect_timeout
@@ -167,17 +167,17 @@ class Connection:
         self._waiting: dict[bytes, tuple[str, asyncio.Future[ServerReply]]] = {}
         self._numbers = itertools.count(1)
         self.inbox = b""
-        """Where answers come, behind it a token: a number for those to publishes, else `r` and a number."""
+        """Prefix of the reply subjects. A token follows: a number for publish acknowledgements, else `r` and one."""
         self.acknowledged: Callable[[bytes, bytes, bytes], None] = lambda token, header, data: None
         """Takes (token, header, data) of an answer to a publish."""
         self._last_error = ""
         self.refusal = ""
-        """Why the server does not let us in, in a sentence, until it does."""
+        """Why the server refuses this client, in a sentence; empty once it is accepted."""
         self.patience = PATIENCE
-        """Seconds that a request may be left unanswered by a server that is there."""
+        """Seconds that a reachable server may leave a request unanswered."""
         self._refusals = 0
         self._deaf: set[str] = set()
-        """Subjects that this user may not listen to."""
+        """Subjects that this user has no permission to subscribe to."""
         self._watchdog: asyncio.Task[None] | None = None
         self.on_loss: set[Callable[[], None]] = set()
         self.on_reconnect: set[Callable[[], None]] = set()
@@ -200,7 +200,7 @@ class Connection:
             skip_subject_validation=True,
         )
         try:
-            # Client.connect retries a dead address by itself for ever with -1, so the first time is bounded.
+            # With -1, Client.connect retries an unreachable address for ever, so the first attempt is bounded.
             async with asyncio.timeout(self._connect_timeout):
                 await asyncio.create_task(connecting, name="conch.bus.connect")  # see `_connect_to_server`
         except BusUnreachableError:
@@ -213,13 +213,13 @@ class Connection:
                 self.refusal or f"no bus at {self._shown}: {why}. Is the server running, is the address right?"
             ) from error
         await self._listen()
-        self.refusal = ""  # of another of its servers
+        self.refusal = ""  # left over from another server of the cluster
         self._up.set()
         self._watchdog = asyncio.create_task(self._watch(), name="conch.bus.watchdog")
         return self
 
     async def _listen(self) -> None:
-        """Have answers come to us. Raises BusUnreachableError when the server hangs up, or forbids us to hear them."""
+        """Subscribe to the inbox. Raises BusUnreachableError when the server hangs up or denies the subscription."""
         inbox = self.client.new_inbox()
         self.inbox = inbox.encode() + b"."
         try:
@@ -240,7 +240,7 @@ class Connection:
 
     async def _close(self) -> None:
         self._closed = True
-        self._up.set()  # whoever waits for the connection hears that there will be none
+        self._up.set()  # wakes all that wait for the connection: they raise BusError
         self._fail_waiting()
         try:
             async with asyncio.timeout(2):
@@ -250,23 +250,24 @@ class Connection:
 
     @property
     def connected(self) -> bool:
-        """Whether the server was there when last heard of."""
+        """Whether the connection is up, as far as is known."""
         return self._up.is_set() and not self._closed and self.client.is_connected
 
     @property
     def said(self) -> dict[str, Any]:
-        """What the server says of itself: `version`, `jetstream` and more."""
+        """The server's INFO: `version`, `jetstream` and more."""
         return self.client._server_info
 
     async def wait(self) -> None:
-        """Until there is a connection. Raises BusError once it was left."""
+        """Wait until there is a connection. Raises BusError once it was left."""
         await self._up.wait()
         if self._closed:
             raise BusError("the bus was left")
 
     async def subscribe(self, subject: str, take: Take) -> Subscription:
-        """Have `take` called with each message of `subject`, on the spot; the server knows of it before anything that
-        is sent after this. It outlives reconnects. Raises BusError once the bus was left."""
+        """Subscribe: `take` is called synchronously with each message of `subject`. The server processes the
+        subscription before anything that is sent later. It survives reconnects. Raises BusError once the bus was
+        left."""
         try:
             subscription = await self.client.subscribe(subject, cb=_nothing)
         except Error as error:
@@ -275,7 +276,7 @@ class Connection:
         return subscription
 
     async def unsubscribe(self, subscription: Subscription) -> None:
-        """The end of it. Twice is once."""
+        """End the subscription. A second call does nothing."""
         self.client.parser.takes.pop(b"%d" % subscription._id, None)
         try:
             await subscription.unsubscribe()
@@ -283,7 +284,7 @@ class Connection:
             log.debug("bus.unsubscribe_failed", error=str(error))
 
     def write(self, frames: bytes) -> None:
-        """Hand frames to the connection, in order with all else. Raises LostReplyError when there is none."""
+        """Write frames to the connection, in order with all other writes. Raises LostReplyError if there is none."""
         client = self.client
         if not self.connected or client._flush_queue is None:
             raise LostReplyError("there is no connection")
@@ -293,12 +294,12 @@ class Connection:
             client._flush_queue.put_nowait(asyncio.get_running_loop().create_future())
 
     def admit(self, subject: str, size: int) -> None:
-        """Raises BusError for a message that this server would hang up on."""
+        """Raises BusError for a message for which this server would close the connection."""
         if size > self.client.max_payload - 1024:  # headers count
             raise BusError(f"{subject} has {size} bytes, the server takes {self.client.max_payload}")
 
     async def send(self, subject: str, data: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
-        """Hand a message to the connection once there is one. Raises LostReplyError when it goes in that moment."""
+        """Send a message once there is a connection. Raises LostReplyError when it breaks in that moment."""
         await self.wait()
         self.admit(subject, len(data))
         self.write(frame(subject, reply, data, headers))
@@ -306,8 +307,8 @@ class Connection:
     async def ask(
         self, subject: str, data: bytes, *, headers: bytes = b"", timeout: float = REPLY_TIMEOUT
     ) -> ServerReply:
-        """Send and wait for the one reply. Raises LostReplyError, RefusedError(503) when nobody listens there, or
-        RefusedError(403) when this user may not ask there."""
+        """Send a request and wait for its one reply. Raises LostReplyError, RefusedError(503) without a responder, or
+        RefusedError(403) when this user has no permission to publish there."""
         token = b"r%d" % next(self._numbers)
         future: asyncio.Future[ServerReply] = asyncio.get_running_loop().create_future()
         self._waiting[token] = (subject, future)
@@ -322,10 +323,10 @@ class Connection:
             future.cancel()
 
     async def api(self, call: str, body: dict[str, Any] | None = None, *, patience: float = inf) -> dict[str, Any]:
-        """One JetStream API call, asked again while the server is away, however long, or not ready.
+        """One JetStream API call, repeated while the server is unreachable, for any time, or not ready.
 
-        Raises RefusedError with the server's words, or BusUnreachableError when a server that is there has not
-        answered for `patience` seconds, or for those of this connection.
+        Raises RefusedError with the server's words, or BusUnreachableError when a reachable server has not answered for
+        `patience` seconds, or for those of this connection.
         """
         data = json.dumps(body).encode() if body is not None else b""
         loop, waited = asyncio.get_running_loop(), 0.0
@@ -333,7 +334,7 @@ class Connection:
             await self.wait()
             began = loop.time()
             try:
-                # Soon again at first: of a cluster, whoever was to answer may have died.
+                # The first retry comes soon: in a cluster, the server that was to answer may have died.
                 answer = await self.ask(f"$JS.API.{call}", data, timeout=min(tries, REPLY_TIMEOUT))
                 reply: dict[str, Any] = json.loads(answer.data)
                 if (error := reply.get("error")) is None:
@@ -425,7 +426,7 @@ class Connection:
         else:
             self.refusal, self._refusals = why, self._refusals + 1
             if self._refusals >= len(self._access.servers):
-                raise BusUnreachableError(why)  # into `connect`, which would go on asking
+                raise BusUnreachableError(why)  # into `connect`, which would go on trying
 
     async def _watch(self) -> None:
         while True:

@@ -1,11 +1,12 @@
-"""The publisher: a bounded window of acknowledgements of its own, nothing made per message where none is awaited.
+"""The publisher: pipelined JetStream publishes with a bounded window of unacknowledged messages.
 
-Under strict durability every message costs the server a write to disk; so what waits while others are on their way is
-sent as one atomic batch, which costs six, however large (measured on nats-server 2.15.1; below GROUP it does not pay).
-What a lost connection leaves unanswered is sent again in its order, under the same ids: the server tells the doubles,
-and beyond its memory of ids we look into the stream first. In a cluster the connection may stay while the stream's
-leader dies: what it took with it is unanswered, so nothing is sent that would overtake it. And a server that has much
-to store answers late: a try that was given up is good for its answer still, or each next try would be late as well.
+Under strict durability every message costs the server a write to disk; so messages that wait while others are in flight
+are sent as one atomic batch, which costs six writes at any size (measured on nats-server 2.15.1; below GROUP it does
+not pay). Messages that a lost connection leaves unacknowledged are sent again in their order, under the same ids: the
+server recognises duplicates, and beyond its dedupe window the stream is searched for the ids first. In a cluster the
+connection may stay while the stream's leader dies: what the leader had taken stays unacknowledged, so nothing is sent
+that would overtake it. And a server with much to store answers late: the late acknowledgement of an attempt that was
+given up still counts, or each further attempt would be late as well.
 """
 
 from __future__ import annotations
@@ -28,27 +29,27 @@ from conch.retry import BUS_PUBLISH
 log = get_logger(__name__)
 
 WINDOW_EVENTS, WINDOW_BYTES = 4096, 16 * 2**20
-"""Most that is on its way, unacknowledged; the rest waits here."""
+"""Most events and bytes in flight, unacknowledged; the rest waits here."""
 PIECE = 256
-"""Messages written at a time: the server begins while the next ones are made ready."""
+"""Messages written at a time: the server starts on them while the next ones are encoded."""
 GROUP, LARGEST_GROUP = 16, 1000
-"""Messages that must wait for an atomic batch to be worth it, and the server's limit of one."""
+"""Waiting messages from which an atomic batch is worth it, and the server's limit for one."""
 GROUP_BYTES = 8 * 2**20
 DEDUPE_SECONDS = 120
-"""How long the server knows an id; what was sent half of that ago is looked for before it is sent again."""
+"""Seconds that the server remembers an id; what was sent half of that ago is searched on the stream before a resend."""
 FULL = {10023, 10047, 10077}
-"""err_codes of a store without room: insufficient resources, storage, or the stream's own limit."""
+"""err_codes of a stream without room: insufficient resources, storage, or the stream's own limit."""
 IN_PROCESS = 10158
 """err_code where an earlier try of the same event is on its way through a cluster, and may yet be lost."""
 SILENCE = 1.0
-"""Seconds without an answer after which what was sent may be lost: nothing more is sent until that is known."""
+"""Seconds without an answer after which messages in flight may be lost: nothing more is sent until that is known."""
 
 Find = Callable[[set[str], set[str], int], Awaitable[dict[str, int]]]
-"""(subjects, ids, sequence) -> where those of the ids stand that are on the stream behind the sequence."""
+"""(subjects, ids, sequence) -> sequences of those ids that are on the stream after `sequence`."""
 
 
 class _PublishRequest:
-    """What one caller waits for: its messages, and the answer to each."""
+    """One caller's messages and the acknowledgement of each."""
 
     __slots__ = ("answers", "future", "left", "messages", "since", "singly", "turn")
 
@@ -59,17 +60,17 @@ class _PublishRequest:
         self.answers: list[Stored | None] = [None] * len(messages)
         self.left = len(messages)
         self.since = now
-        """When it was asked for, or last looked for on the stream."""
+        """When it was submitted, or last searched on the stream."""
         self.singly = False
-        """Whether no batch may take it: ids of it are known to the server already, or the server takes no batches."""
+        """Whether it must stay out of batches: the server knows some of its ids already, or takes no batches."""
 
 
 _Item = tuple[_PublishRequest, int]
-"""A message: its order, and its place in that."""
+"""A message: its request, and its index in that."""
 
 
 class _InFlightPublish(NamedTuple):
-    """What was sent under one token: a message, or an atomic batch of them."""
+    """A message, or an atomic batch of them, sent under one token."""
 
     items: Sequence[_Item]
     bytes: int
@@ -77,7 +78,7 @@ class _InFlightPublish(NamedTuple):
 
 
 class Publisher:
-    """Publishes on one connection, in the order asked. `group`: whether to commit in groups."""
+    """Publishes on one connection, in submission order. `group`: whether to commit in groups."""
 
     def __init__(
         self, connection: Connection, stream: str, *, group: bool, find: Find, last: Callable[[], Awaitable[int]]
@@ -87,24 +88,24 @@ class Publisher:
         self._plain = b'{"stream":"%b","seq":' % stream.encode()
         self._waiting: deque[_Item] = deque()
         self._returned: list[_Item] = []
-        """What the server had no room for: before all that waits, once it is asked again."""
+        """Messages that the server had no room for; they are sent before all others."""
         self._sent_batches: dict[bytes, _InFlightPublish] = {}
         self._given_up: dict[bytes, _InFlightPublish] = {}
-        """Tries that were not answered in time, and may be yet."""
+        """Attempts that were given up and may still be acknowledged."""
         self._events = self._bytes = 0
         self._numbers = itertools.count(1)
         self._held = 0
-        """Times in a row that the server had no room."""
+        """Consecutive refusals by a server without room."""
         self._hold: asyncio.TimerHandle | None = None
         self._resuming: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._closed = self._scheduled = False
         self._why = "the bus was left"
         self.seen = 0
-        """The greatest sequence that was acknowledged."""
+        """The greatest acknowledged sequence."""
 
     def start(self) -> None:
-        """Take the connection's acknowledgements. Called once, in the loop."""
+        """Take over the connection's acknowledgements. Called once, on the event loop."""
         self._loop = asyncio.get_running_loop()
         self._connection.acknowledged = self._acknowledged
         self._connection.on_loss.add(self._lost)
@@ -113,7 +114,7 @@ class Publisher:
         self._watching = asyncio.create_task(self._watch(), name="conch.bus.overdue")
 
     def close(self) -> None:
-        """Give up what is not acknowledged: who waits for it gets BusError. Twice is once."""
+        """Give up what is not acknowledged: its callers get BusError. A second call does nothing."""
         self._closed = True
         for task in (self._watching, self._resuming, self._hold):
             if task is not None:
@@ -124,7 +125,7 @@ class Publisher:
         self._waiting.clear()
 
     async def publish(self, messages: Sequence[OutgoingMessage]) -> Sequence[Stored]:
-        """See `Bus.publish_many`. Cancelled: what is sent stays sent, what waits is taken back."""
+        """See `Bus.publish_many`. Cancelled: messages in flight may be stored, waiting ones are removed."""
         if self._closed:
             raise BusError(self._why)
         if not messages:
@@ -141,10 +142,10 @@ class Publisher:
             raise
         return order.answers  # type: ignore[return-value]  # all of them are answered
 
-    # -- out ---------------------------------------------------------------------------------------------------------
+    # -- sending -----------------------------------------------------------------------------------------------------
 
     def _kick(self) -> None:
-        """Send soon: what is asked for in one turn of the loop goes in one piece."""
+        """Schedule a send: what is submitted in one iteration of the event loop is written at once."""
         if not self._scheduled and self._waiting:
             self._scheduled = True
             self._loop.call_soon(self._send)
@@ -154,9 +155,9 @@ class Publisher:
         if not self._waiting or self._hold is not None or self._resuming is not None or self._closed:
             return
         if self._is_silent(SILENCE):
-            return  # until it is answered, or sent again
+            return  # until it is acknowledged or sent again
         if self._is_old(self._waiting[0][0]):
-            self._resume()  # this process was stopped, or there was no room for it all the while
+            self._resume()  # this process was stopped, or the stream was full all the while
             return
         try:
             if not self._group:
@@ -169,7 +170,7 @@ class Publisher:
             return  # nothing was sent; the connection comes back
 
     def _send_group(self) -> None:
-        """Of what waits, one batch, or a few singles."""
+        """Send one batch, or a few single messages, of what waits."""
         batch: list[_Item] = []
         size = 0
         for item in itertools.islice(self._waiting, LARGEST_GROUP):
@@ -193,7 +194,7 @@ class Publisher:
                 number,
                 b"Nats-Batch-Commit:1\r\n" if number == last else b"",
             )
-            # The last is answered for all; the first too, where the server refuses batches altogether.
+            # The last one is acknowledged for all; the first one too, where the server refuses batches altogether.
             reply = self._connection.inbox + token if number in (1, last) else b""
             frames.append(frame(subject, reply, data, headers))
         self._connection.write(b"".join(frames))
@@ -202,7 +203,7 @@ class Publisher:
         self._fly(token, _InFlightPublish(batch, size, self._loop.time()))
 
     def _send_singly(self, most: int) -> None:
-        """Up to `most` messages, as the window has room, each acknowledged by itself, in one piece."""
+        """Send up to `most` messages, as the window has room, each acknowledged by itself, in one write."""
         inbox, now = self._connection.inbox, self._loop.time()
         frames: list[bytes] = []
         sent_batches: list[tuple[bytes, _InFlightPublish]] = []
@@ -226,7 +227,7 @@ class Publisher:
         self._events += len(in_flight.items)
         self._bytes += in_flight.bytes
 
-    # -- back --------------------------------------------------------------------------------------------------------
+    # -- acknowledgements --------------------------------------------------------------------------------------------
 
     def _acknowledged(self, token: bytes, header: bytes, data: bytes) -> None:
         in_flight = self._sent_batches.get(token)
@@ -234,7 +235,7 @@ class Publisher:
             self._answered_late(token, header, data)
             return
         if not (data or header):
-            return  # a batch has begun
+            return  # acknowledges the beginning of a batch
         if not header and data.startswith(self._plain) and (seq := data[len(self._plain) : -1]).isdigit():
             self._land(token, in_flight)
             self._settle(in_flight.items[0], Stored(int(seq), False))
@@ -243,11 +244,11 @@ class Publisher:
         self._kick()
 
     def _answered(self, token: bytes, in_flight: _InFlightPublish, header: bytes, data: bytes) -> None:
-        """Everything but the plain acknowledgement of one message."""
+        """Handle every answer but the plain acknowledgement of one message."""
         try:
             reply: dict[str, Any] = json.loads(data or b"{}")
         except ValueError:
-            return  # nobody but the server answers here; it is asked again in time
+            return  # no responder is not an answer of the stream; it is asked again in time
         self._land(token, in_flight)
         status, description, _ = read_headers(header)
         error = reply.get("error")
@@ -262,7 +263,7 @@ class Publisher:
             self._settle_all(in_flight, reply)
 
     def _answered_late(self, token: bytes, header: bytes, data: bytes) -> None:
-        """A try that was given up: where it is stored after all, the tries after it are not waited for."""
+        """Handle the answer to an attempt that was given up: if stored, the later attempts are not waited for."""
         in_flight = self._given_up.get(token)
         if in_flight is None or header or not data:
             return
@@ -271,7 +272,7 @@ class Publisher:
         except ValueError:
             return
         if "error" in reply:
-            return  # a later try tells
+            return  # a later attempt decides
         del self._given_up[token]
         self._settle_all(in_flight, reply)
         self._waiting = deque(item for item in self._waiting if not _is_settled(item))
@@ -290,7 +291,7 @@ class Publisher:
             self._returned += in_flight.items
             self._wait_for_room(why)
         elif len(in_flight.items) > 1:
-            # One known id, or a server without batches, refuses all of them: each by itself tells which.
+            # One known id, or a server without batches, refuses the whole batch: sent singly, each gets its own answer.
             log.debug("bus.batch_refused", events=len(in_flight.items), why=why)
             for order, _ in in_flight.items:
                 order.singly = True
@@ -299,7 +300,7 @@ class Publisher:
             self._fail(in_flight.items[0], ServerRefusalError(f"the bus refused: {why}", code))
 
     def _wait_for_room(self, why: str) -> None:
-        """Nothing is sent for a while."""
+        """Stop sending for a while."""
         if self._hold is None:
             log.warning("bus.publish_waits", tries=self._held + 1, why=why)
             self._held += 1
@@ -334,7 +335,7 @@ class Publisher:
             item[0].future.set_exception(error)
 
     def _denied(self, subject: str) -> None:
-        """The server said that we may not publish there, and will answer nothing."""
+        """The server denied permission to publish there, and will send no acknowledgement."""
         for token, in_flight in tuple(self._sent_batches.items()):
             there = [place for order, place in in_flight.items if order.messages[place].subject == subject]
             if there:
@@ -342,14 +343,14 @@ class Publisher:
                 self._refused(in_flight, 403, f"this user may not publish on {subject}", temporary=False)
         self._kick()
 
-    # -- once more ---------------------------------------------------------------------------------------------------
+    # -- resending ---------------------------------------------------------------------------------------------------
 
     def _put_back(self, items: Iterable[_Item]) -> None:
-        """Before all that waits; what nobody waits for any more is left out."""
+        """Put messages before all that wait; those whose caller has gone are dropped."""
         self._waiting.extendleft([item for item in items if not item[0].future.done()][::-1])
 
     def _take_back(self) -> None:
-        """What is on its way waits again."""
+        """Put all messages in flight back among the waiting ones."""
         flying = [item for in_flight in self._sent_batches.values() for item in in_flight.items]
         self._put_back(sorted([*self._returned, *flying], key=_turn))
         self._returned.clear()
@@ -364,7 +365,7 @@ class Publisher:
             self._resuming = None
 
     def _resume(self) -> None:
-        """There is a connection again."""
+        """Go on after a reconnect."""
         if not self._closed and self._resuming is None:
             self._resuming = asyncio.create_task(self._look_and_send(), name="conch.bus.resume")
 
@@ -382,7 +383,7 @@ class Publisher:
         self._send()
 
     async def _looked(self) -> bool:
-        """Whether that could be found out; else it is asked again, or an event might be stored twice."""
+        """Whether the search succeeded; otherwise it is repeated, as an event might be stored twice."""
         try:
             if (last := await self._last()) < self.seen:
                 self._lose(
@@ -396,7 +397,7 @@ class Publisher:
         return True
 
     async def _look(self) -> None:
-        """Of what waits so long that the server may have forgotten its id: did we, or another copy of us, say it?"""
+        """Search the stream for waiting messages so old that the server may have forgotten their ids."""
         late = [item for item in self._waiting if self._is_old(item[0])]
         if not late:
             return
@@ -410,7 +411,7 @@ class Publisher:
         self._waiting = deque(item for item in self._waiting if not _is_settled(item))
 
     def _lose(self, why: str) -> None:
-        """What stands on that stream now is not what we spoke to: nothing more is said."""
+        """Fail everything: the stream is not the one that was published to."""
         log.error("bus.stream_lost_its_end", why=why)
         self._why = why
         self.close()
@@ -419,20 +420,20 @@ class Publisher:
         return self._loop.time() - order.since > DEDUPE_SECONDS / 2
 
     async def _watch(self) -> None:
-        """A server that is there and does not answer is asked again."""
+        """Ask again where a reachable server does not answer."""
         while True:
             await asyncio.sleep(REPLY_TIMEOUT / 5)
             if self._is_silent(REPLY_TIMEOUT) and self._connection.connected:
                 log.warning("bus.publish_retried", events=self._events, why=f"no answer within {REPLY_TIMEOUT:g} s")
                 tried = {**self._given_up, **self._sent_batches}
                 self._lost()
-                # What is older will be looked for on the stream.
+                # Older messages are searched on the stream.
                 oldest = self._loop.time() - DEDUPE_SECONDS / 2
                 self._given_up = {token: in_flight for token, in_flight in tried.items() if in_flight.sent > oldest}
                 self._resume()
 
     def _is_silent(self, seconds: float) -> bool:
-        """Whether something has been unanswered for so long."""
+        """Whether a message has been unacknowledged for that many seconds."""
         oldest = next(iter(self._sent_batches.values()), None)
         return oldest is not None and self._loop.time() - oldest.sent > seconds
 
@@ -442,5 +443,5 @@ def _is_settled(item: _Item) -> bool:
 
 
 def _turn(item: _Item) -> tuple[int, int]:
-    """Where it stands in what was asked for."""
+    """The message's place in submission order."""
     return item[0].turn, item[1]

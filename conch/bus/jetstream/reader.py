@@ -1,11 +1,11 @@
-"""A reader: overlapping pulls through a callback, made anew where it is lost.
+"""A reader of the stream: overlapping pull requests on an ordered, ephemeral JetStream consumer.
 
-It has no acknowledgements: a consumer's position is its own, in the bucket. After every reconnect the server's consumer
-is made anew, right behind the last event that came. That keeps the order, whatever died.
+There are no acknowledgements: each consumer keeps its own position in the bucket. After every reconnect the server's
+consumer is made again, right after the last event received. That keeps the order across every failure.
 
-A server hangs up on a client that takes more slowly than it sends, and what was on its way is lost: asked for as much
-again, it would do so for ever. So a connection that went before a pull was served halves what the next ones ask for,
-and each one that is served lets them grow by a quarter.
+A server closes the connection of a client that reads more slowly than it sends, and what was in flight is lost: with
+pulls of the same size, that would repeat for ever. So a connection that broke before a pull was complete halves the
+size of the next ones, and each complete pull lets them grow by a quarter.
 """
 
 from __future__ import annotations
@@ -29,25 +29,24 @@ from conch.log import get_logger
 log = get_logger(__name__)
 
 BATCH = 512
-"""Events a pull asks for; two pulls overlap."""
+"""Events that one pull asks for; two pulls overlap."""
 HEARTBEAT = 2.0
-"""Seconds between the server's signs of life on an idle pull; silent for three of them, the reader is made anew: of a
+"""Seconds between the server's heartbeats on an idle pull; after three without one the reader is made again: in a
 cluster, the server that it was on has died."""
 _SECOND = 1_000_000_000
 _NO_STREAM = 10059
 LOOKS, LOOK_SECONDS = 10, 0.5
-"""How often, and how far apart, is looked whether the stream has what was read from it."""
+"""How often, and how many seconds apart, the stream is checked for what was read from it."""
 _SUBJECTS = 4096
-"""Subjects whose text is kept: nearly every event has one that was met before."""
-
+"""Subjects whose text is cached: nearly every event has one that was seen before."""
 MOST_BYTES, LEAST_BYTES = 16 * 1024 * 1024, 64 * 1024
-"""Between them is what a pull asks for; any event fits the larger one."""
+"""Limits of a pull's size in bytes; any event fits the larger one."""
 _TO_ITS_END = {"batch": BATCH, "no_wait": True}
 _FOR_A_WHILE = {"batch": BATCH, "expires": 60 * _SECOND, "idle_heartbeat": int(HEARTBEAT * _SECOND)}
 
 
 class PullReader:
-    """See `conch.bus.protocol.Reader`. `ends`: `get` returns nothing at the end of the stream, instead of waiting."""
+    """A pull reader; see `conch.bus.protocol.Reader`. `ends`: at the stream's end `get` returns nothing at once."""
 
     def __init__(
         self,
@@ -66,11 +65,11 @@ class PullReader:
         self._ready: deque[Delivery] = deque()
         self._subjects: dict[bytes, str] = {}
         self._next = ""
-        """Where the next pull is asked for."""
+        """The subject that the next pull request goes to."""
         self._pulls: dict[str, int] = {}
         self._pull_count = 0
         self._bytes = MOST_BYTES
-        """Which the next pull asks for."""
+        """Size of the next pull, in bytes."""
         self._expected = 1
         self._heard = 0.0
         self._wake = asyncio.Event()
@@ -101,7 +100,7 @@ class PullReader:
     async def get(self, most: int = BATCH) -> Sequence[Delivery]:
         """The next events; see the protocol. Raises BusError when the stream is gone or another one."""
         while True:
-            self._wake.clear()  # before anything is looked at: what comes meanwhile wakes us again
+            self._wake.clear()  # before anything is checked: an event that comes meanwhile wakes it again
             if self._broken:
                 await self._make_again()
             if self._ready:
@@ -110,13 +109,13 @@ class PullReader:
                 return found
             self._pull()
             if self._ended:
-                self._ended = False  # asked again, it looks again
+                self._ended = False  # the next call checks again
                 return ()
             if not self._broken:
                 await self._sign()
 
     async def _sign(self) -> None:
-        """Wait until something came, or for a heartbeat's time."""
+        """Wait until something came, or for one heartbeat."""
         try:
             async with asyncio.timeout(HEARTBEAT):
                 await self._wake.wait()
@@ -127,13 +126,13 @@ class PullReader:
                 self._broken = True
 
     def _cut(self) -> None:
-        """The connection went and is back: what was asked for may have been too much for it."""
+        """After a reconnect: the size of the pulls may have been too much for the connection."""
         if self._pulls:
             self._bytes = max(LEAST_BYTES, self._bytes // 2)
         self._break()
 
     def _served(self, number: str) -> None:
-        """That pull is over; twice is once."""
+        """End that pull. A second call does nothing."""
         if self._pulls.pop(number, None) is not None:
             self._bytes = min(MOST_BYTES, self._bytes + self._bytes // 4)
 
@@ -147,15 +146,15 @@ class PullReader:
             await self._connection.unsubscribe(subscription)
 
     async def _make_again(self) -> None:
-        """After a reconnect or a gap."""
+        """Make the consumer again, after a reconnect or a gap."""
         self._broken = False
         if not self._ends:
             await self._refuse_another_stream()
         await self._make()
 
     async def _refuse_another_stream(self) -> None:
-        """Raises BusError where the stream is gone, another one, or has lost what was read: what comes next would be
-        passed over. A leader that was just elected may take a while to know all that it has."""
+        """Raises BusError where the stream is gone, replaced, or has lost what was read, as later events would be
+        skipped. A newly elected leader may take a while to know all that it has."""
         for _ in range(LOOKS):
             if await self._looked_up() != self._identity:
                 break
@@ -168,13 +167,13 @@ class PullReader:
         )
 
     async def _looked_up(self) -> str:
-        """Which stream this is; and where it ends, in `_end`. Raises BusError when there is none."""
+        """The stream's epoch; sets `_end` to its last sequence. Raises BusError when there is no stream."""
         info = await self._api(f"STREAM.INFO.{self._stream}")
         self._end = info["state"]["last_seq"]
         return str((info["config"].get("metadata") or {}).get(EPOCH, info["created"]))
 
     async def _make(self) -> None:
-        """The server's consumer, anew: from behind the last event that came."""
+        """Make the server's consumer again, from right after the last event received."""
         await self._unsubscribe()
         self._pulls.clear()
         self._inbox = self._connection.client.new_inbox()
@@ -198,7 +197,7 @@ class PullReader:
         self._pull()
 
     async def _api(self, call: str, request: Any = None) -> dict[str, Any]:
-        """What the server answers. Raises BusError where the stream is gone, at whichever call that is noticed."""
+        """One API call. Raises BusError where the stream is gone, at any call that finds it so."""
         try:
             return await self._connection.api(call, request)
         except ServerRefusalError as error:
@@ -207,7 +206,7 @@ class PullReader:
             raise BusError(f"the stream {self._stream} is gone: somebody has removed it; start again") from None
 
     def _pull(self) -> None:
-        """Keep two pulls under way, as long as what waits here is less than one pull."""
+        """Keep two pulls under way, as long as fewer events wait here than one pull brings."""
         while len(self._pulls) < 2 and len(self._ready) < BATCH and not (self._broken or self._ended) and self._inbox:
             self._pull_count += 1
             number = str(self._pull_count)
@@ -221,7 +220,7 @@ class PullReader:
 
     def _received(self, inbox: str, subject: bytes, reply: bytes, header: bytes, data: bytes) -> None:
         if inbox != self._inbox:
-            return  # of a consumer that was made anew since
+            return  # from a consumer that has been replaced
         if not reply.startswith(b"$JS.ACK."):
             self._told(subject.rsplit(b".", 1)[-1].decode(), header)
             return
@@ -230,19 +229,19 @@ class PullReader:
         parts = reply.split(b".")
         seq, number, time = parts[7:10] if len(parts) >= 11 else parts[5:8]
         pulls = self._pulls
-        if pulls:  # an event bears its own subject, not its pull's: the server serves them oldest first
+        if pulls:  # an event has its own subject, not its pull's: the server serves pulls oldest first
             oldest = next(iter(pulls))
             pulls[oldest] -= 1
             if pulls[oldest] <= 0:
                 self._served(oldest)
         if int(number) != self._expected:
             log.warning("bus.reader_gap", name=self._name, expected=self._expected, got=int(number))
-            self._inbox = ""  # nothing more of this one: it is made anew
+            self._inbox = ""  # nothing more is taken from this consumer: it is made again
             self._break()
             return
         self._expected += 1
         place = int(seq)
-        if place > self._last:  # else handed out before
+        if place > self._last:  # otherwise delivered before
             self._last = place
             self._ready.append(Delivery(place, self._text(subject), data, int(time) / _SECOND))
         if len(pulls) < 2:
@@ -258,7 +257,7 @@ class PullReader:
         return text
 
     def _told(self, number: str, header: bytes) -> None:
-        """A status instead of an event: 100 is a heartbeat, anything else ends that pull."""
+        """Handle a status message: 100 is a heartbeat, any other ends that pull."""
         self._heard = asyncio.get_running_loop().time()
         status, description, _ = read_headers(header)
         if status == "100":

@@ -1,4 +1,4 @@
-"""Why a server and we do not come together, each reason one sentence: what, where, which setting. No secret in any."""
+"""Sentences for a failed connection: what is wrong, at which server, which setting to change. They hold no secret."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nats.errors import Error
 from conch.bus.access import Access
 
 _EXPIRED, _OTHER_NAMES = 10, (62, 64)
-"""OpenSSL's numbers (X509_V_ERR_*): its time is over; it holds other names than the host's, or the address's."""
+"""OpenSSL's numbers (X509_V_ERR_*): the certificate has expired; it does not hold the host's name, or its address."""
 _REFUSED = {
     "": "lets nobody in without a name: set bus.token, bus.user, bus.nkey or bus.credentials",
     "bus.url": "refused the user that bus.url names",
@@ -23,11 +23,11 @@ _REFUSED = {
 
 
 class UnfitServerError(Error):
-    """We do not enter this server, for the reason that it says; nothing secret was shown to it."""
+    """The server's INFO rules it out for this client; no secret was sent to it."""
 
 
 def unfit(info: Mapping[str, Any], access: Access, server: str) -> str | None:
-    """Why not to enter the server at this address that says this of itself; None: nothing is against it."""
+    """Why not to connect to a server with this INFO; None: nothing rules it out."""
     if access.secure and not (info.get("tls_required") or info.get("tls_available")):
         asks = "bus.url (tls://)" if "tls://" in access.url else "bus.tls"
         return f"the server at {server} offers no TLS, and {asks} asks for it: give it a certificate, or ask not"
@@ -37,7 +37,7 @@ def unfit(info: Mapping[str, Any], access: Access, server: str) -> str | None:
 
 
 def refusal(error: BaseException, access: Access, server: str) -> str | None:
-    """What `error` of the server at this address says that waiting does not mend; None where it may only be away."""
+    """The sentence for an `error` that waiting does not mend; None where the server may only be unreachable."""
     said = str(error).lower()
     if isinstance(error, UnfitServerError):
         return str(error)

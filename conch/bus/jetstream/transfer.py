@@ -1,4 +1,4 @@
-"""A stream as the server packs and unpacks it: its messages under their sequences, its description, its durables."""
+"""Snapshot and restore of a JetStream stream: messages with their sequences, configuration and durable consumers."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from conch.errors import BusError
 
 CHUNK = 128 * 1024
 STALL_SECONDS = 30.0
-"""A server that sends nothing for so long sends nothing more."""
+"""Seconds without a chunk after which a snapshot has failed."""
 UNPACK_SECONDS = 900.0
-"""Time for the server to read what it was sent."""
+"""Seconds that the server may take to restore a stream."""
 NO_STREAM = 10059
 
 
 async def pack(
     connection: Connection, stream: str, begin: Callable[[dict[str, Any], dict[str, Any]], Callable[[bytes], None]]
 ) -> None:
-    """Have the server send all of a stream, as of one moment, while others go on reading and writing.
+    """Stream a snapshot of a stream, as of one moment, while other clients go on reading and writing.
 
-    `begin(config, state)` gives what takes the chunks. Raises BusError when the server refuses or stops on the way,
-    and what the taker raises.
+    `begin(config, state)` returns the function that takes the chunks. Raises BusError when the server refuses or stops
+    on the way, and what that function raises.
     """
     subject = connection.client.new_inbox()
     waiting: asyncio.Queue[tuple[bytes, bytes, bytes]] = asyncio.Queue()  # bounded by the server's window
@@ -60,9 +60,10 @@ async def _next(waiting: asyncio.Queue[tuple[bytes, bytes, bytes]], stream: str)
 async def unpack(
     connection: Connection, config: dict[str, Any], state: dict[str, Any], chunks: Iterable[bytes]
 ) -> dict[str, Any]:
-    """Make a stream of what `pack` brought, where there is none of that name; what the server says of it then.
+    """Restore a stream from what `pack` brought, where there is none of that name; returns the server's description of
+    it.
 
-    It is there whole or not at all. Raises BusError when the server refuses.
+    The restore is complete or has no effect. Raises BusError when the server refuses.
     """
     name = config["name"]
     request = json.dumps({"config": config, "state": state}).encode()
@@ -73,7 +74,7 @@ async def unpack(
 
 
 async def described(connection: Connection, stream: str) -> dict[str, Any] | None:
-    """What the server says of a stream; None when there is none."""
+    """The server's description of a stream; None when there is none."""
     try:
         return await connection.api(f"STREAM.INFO.{stream}")
     except ServerRefusalError as error:
@@ -85,7 +86,7 @@ async def described(connection: Connection, stream: str) -> dict[str, Any] | Non
 async def _asked(
     connection: Connection, subject: str, data: bytes, *, timeout: float = STALL_SECONDS
 ) -> dict[str, Any]:
-    """Not asked again where the reply is lost: the server would begin a second time."""
+    """One request that is not repeated where the reply is lost: the server would begin a second time."""
     try:
         reply = await connection.ask(subject, data, timeout=timeout)
     except LostReplyError as error:

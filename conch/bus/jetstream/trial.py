@@ -1,4 +1,4 @@
-"""How fast a bus is: events of no meaning on a stream of their own, which is gone afterwards."""
+"""Benchmark of a bus: publishes and reads test events on a stream of its own, which is deleted afterwards."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from conch.errors import BusError
 
 PREFIX = "CONCH_TRIAL_"
 SINGLY = 300
-"""Events published one at a time, at most: each waits for the one before."""
+"""Most events published one at a time: each waits for the one before."""
 WAITING = 1000
-"""Events handed over at a time, where many are under way."""
+"""Events per call where many are in flight."""
 SYNCS = 50
 LEFT_FOR = timedelta(hours=1)
-"""A trial stream that is older was left behind by one that was killed."""
+"""Age from which a trial stream counts as left behind by a killed run, and is deleted."""
 
 
 @dataclass(frozen=True)
 class BenchmarkFigure:
-    """One way to use the bus."""
+    """Events and seconds of one way to use the bus."""
 
     what: str
     events: int
     seconds: float
-    """For all of them."""
+    """For all events."""
 
     @property
     def rate(self) -> float:
@@ -46,7 +46,7 @@ class BenchmarkFigure:
 
     @property
     def each(self) -> float:
-        """Seconds that one event took, taking all for alike."""
+        """Mean seconds per event."""
         return self.seconds / self.events
 
 
@@ -55,7 +55,7 @@ async def measure(
 ) -> list[BenchmarkFigure]:
     """Publish one at a time, publish many at once, and read them: all acknowledged and counted.
 
-    Raises BusError when the bus refuses, or brings back another number than was published.
+    Raises BusError when the bus refuses, or returns another number of events than was published.
     """
     async with _stream(connection, events * (size + 512) * 2, strict=strict, replicas=replicas) as (stream, subject):
         publisher = Publisher(connection, stream, group=strict, find=_nowhere, last=_beyond)
@@ -64,7 +64,7 @@ async def measure(
             data = os.urandom(size)
             singly = [OutgoingMessage(subject, data, f"s{number}") for number in range(min(events, SINGLY))]
             many = [OutgoingMessage(subject, data, f"m{number}") for number in range(events)]
-            await publisher.publish([OutgoingMessage(subject, data, "first")])  # the first finds everything cold
+            await publisher.publish([OutgoingMessage(subject, data, "first")])  # the first one pays for cold caches
             figures = [
                 await _timed("publish one at a time", singly, publisher, 1),
                 await _timed("publish many at once", many, publisher, WAITING),
@@ -75,7 +75,7 @@ async def measure(
 
 
 async def _beyond() -> int:
-    """This stream is ours alone: it loses nothing."""
+    """This stream has no other client: it loses nothing."""
     return sys.maxsize
 
 
@@ -102,7 +102,7 @@ async def _nowhere(_subjects: set[str], _ids: set[str], _after: int) -> dict[str
 
 @asynccontextmanager
 async def _stream(connection: Connection, room: int, *, strict: bool, replicas: int) -> AsyncIterator[tuple[str, str]]:
-    """(name, subject) of a stream of our own; it is gone when this is left, and those that others left behind are."""
+    """(name, subject) of a temporary stream, deleted on leaving; streams that killed runs left are deleted as well."""
     await _remove_old(connection)
     token = secrets.token_hex(4)
     name, subject = f"{PREFIX}{token}", f"conch-trial.{token}"
@@ -124,7 +124,7 @@ async def _remove_old(connection: Connection) -> None:
 
 
 def fsync_seconds(directory: Path) -> float:
-    """What one write of 4 KiB to this disk takes, the median of SYNCS. Raises OSError where none can be made."""
+    """Seconds of one write of 4 KiB with fsync on this disk: the median of SYNCS. Raises OSError if it fails."""
     file = directory / f".trial.{os.getpid()}"
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

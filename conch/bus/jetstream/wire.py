@@ -1,7 +1,7 @@
-"""NATS's protocol where speed counts: messages parsed without a task each, frames of many messages in one piece.
+"""A fast parser and encoder of the NATS protocol, in place of nats-py's.
 
-nats-py parses with regular expressions and wakes a task per message; handing a message straight to a function costs a
-fifth of that. What is not a message, or is nobody's here, stays nats-py's.
+nats-py parses with regular expressions and wakes a task per message; passing a message straight to a function costs a
+fifth of that. All else than messages of our subscriptions is left to nats-py's parser.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from nats.errors import ProtocolError
 
 Take = Callable[[bytes, bytes, bytes, bytes], None]
-"""(subject, reply, header, data) of a message, on the spot; header and reply may be empty."""
+"""Called synchronously with (subject, reply, header, data) of a message; header and reply may be empty."""
 
 _MESSAGE, _HEADED = ord("M"), ord("H")
 _LONGEST_LINE = 64 * 1024
@@ -24,7 +24,7 @@ _VERSION = b"NATS/1.0"
 
 
 class WireParser:
-    """In place of nats-py's own: same calls. `takes`: who takes the messages of a subscription, by its number."""
+    """Replaces nats-py's parser, with the same methods. `takes`: handler of each subscription's messages, by number."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -32,11 +32,11 @@ class WireParser:
         self._rest = b""
 
     def reset(self) -> None:
-        """Forget half a message: a new connection begins."""
+        """Drop an incomplete message: a new connection begins."""
         self._rest = b""
 
     async def parse(self, data: bytes = b"") -> None:
-        """Take what the server sent. Raises ProtocolError for what is no NATS."""
+        """Parse bytes from the server. Raises ProtocolError for what is not the NATS protocol."""
         buffer = self._rest + data if self._rest else data
         self._rest = b""
         place, size, takes = 0, len(buffer), self.takes
@@ -91,7 +91,7 @@ class WireParser:
 
 
 def frame(subject: str, reply: bytes, data: bytes, headers: bytes = b"") -> bytes:
-    """A message as it travels. `headers`: lines of `name: value`, each with its CR LF; none: a plain one."""
+    """An encoded message. `headers`: lines of `name: value`, each with its CR LF; empty: a plain message."""
     if not headers:
         return b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), reply, len(data), data)
     size = len(headers) + 12  # the version's line, and the empty one at the end
@@ -106,7 +106,7 @@ def frame(subject: str, reply: bytes, data: bytes, headers: bytes = b"") -> byte
 
 
 def message_id(id: str) -> bytes:
-    """An id as a header's value: as it is where that is possible, else its digest (an id is anybody's to choose)."""
+    """An id as a header value: unchanged where that is valid, else its digest (publishers choose ids freely)."""
     if len(id) <= _LONGEST_ID and id.isascii() and id.isprintable() and " " not in id:
         return id.encode()
     return hashlib.sha256(id.encode("utf-8", "surrogatepass")).hexdigest().encode()

@@ -24,16 +24,23 @@ from conch.cli.progress import counting
 from conch.cli.reward.backfilled import BackfillResult, tell
 from conch.cli.reward.history import RecordedHistory, When, history, since
 from conch.config import BUILTIN_COMPONENTS, Settings
-from conch.consumer.plugins.backfill import BackfillWorker, JudgeBackfill, PureConsumerBackfill, RuleBackfill, rescore
-from conch.consumer.plugins.builtin import builtin_services, reserved
-from conch.consumer.plugins.discover import discover, rules_of
-from conch.consumer.service import ServiceContext
-from conch.consumer.spec import ConsumerSpec
+from conch.consumer import ConsumerSpec, ServiceContext
+from conch.consumer.plugins import (
+    BackfillWorker,
+    JudgeBackfill,
+    PureConsumerBackfill,
+    RuleBackfill,
+    builtin_services,
+    discover,
+    rescore,
+    reserved,
+    rules_of,
+)
 from conch.errors import ConchError, UsageError
-from conch.experience import ExperienceReader, ScoredSince, UnscoredActs
+from conch.experience import CycleReader, ScoredSince, UnscoredActs
 from conch.home import Home
 from conch.judge import Judge
-from conch.processes.child import innermost
+from conch.processes import innermost
 from conch.rules import RuleInfo
 from conch.text import instead
 from conch_schemas import BUILTIN_SCORER, RewardAssigned
@@ -59,7 +66,7 @@ class BackfillScorer:
 
     scorer: str
     version: str
-    workers: Callable[[int, ExperienceReader], Sequence[BackfillWorker]]
+    workers: Callable[[int, CycleReader], Sequence[BackfillWorker]]
     """Makes this many workers, which run side by side."""
 
 
@@ -174,14 +181,14 @@ def _of_rule(rule: RuleInfo, settings: Settings) -> BackfillScorer:
 def _of_judge(name: str, version: str | None, home: Home, settings: Settings) -> BackfillScorer:
     judge, concurrency = Judge(name, settings, home.path, warn=warn), settings.rewards.judges[name].concurrency
     version = version or judge.version
-    return BackfillScorer(judge.scorer, version, lambda _, reader: [JudgeBackfill(judge, reader, version, concurrency)])
+    return BackfillScorer(judge.scorer, version, lambda _, cycles: [JudgeBackfill(judge, cycles, version, concurrency)])
 
 
 def _of_builtin(version: str | None, home: Home, settings: Settings) -> BackfillScorer:
     spec = builtin_services([BUILTIN_SCORER])[BUILTIN_SCORER](ServiceContext(settings, home.path))
     assert isinstance(spec, ConsumerSpec)
     return BackfillScorer(
-        spec.name, version or spec.version, lambda _number, _reader: [PureConsumerBackfill(spec, version)]
+        spec.name, version or spec.version, lambda _number, _cycles: [PureConsumerBackfill(spec, version)]
     )
 
 
@@ -196,7 +203,7 @@ async def _run(
     processes: int,
     ending: BackfillShutdown,
 ) -> BackfillResult:
-    reader = found.reader
+    reader = found.reader.backfill
     wanted = [await asyncio.to_thread(reader.unscored, one, source.scorer, source.version, began) for one in agents]
     stood: Counter[tuple[str, str]] = Counter()
     for one in agents:
@@ -257,7 +264,7 @@ async def _score(
     start = time.perf_counter()
     ending.scoring = True
     async with AsyncExitStack() as stack:
-        workers = source.workers(processes, found.reader)
+        workers = source.workers(processes, found.reader.cycles)
         for worker in workers:
             stack.push_async_callback(worker.close)
         try:

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from conch.cli.common import CommonOptions, emit, say
-from conch.experience.assemble import precedence
+from conch.experience import precedence
 
 SHORTEST = 0.001
 """Seconds that a rate is taken over at least."""
@@ -77,7 +77,7 @@ def tell(common: CommonOptions, ran: BackfillResult) -> None:
     """For a person, or as JSON."""
     rate = ran.published / max(SHORTEST, ran.seconds)
     if common.json:
-        from conch.views.rules import Backfill
+        from conch.views import Backfill
 
         document = Backfill(
             scorer=ran.scorer,

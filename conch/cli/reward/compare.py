@@ -13,15 +13,12 @@ from conch.cli.common import CommonOptions, emit, table, tell
 from conch.cli.options import COMMON, AgentName, reading_all
 from conch.cli.reward.history import When, since
 from conch.errors import UsageError
-from conch.experience import ExperienceReader, RecordedScore, ScoredSince, ScorerVersion
-from conch.experience.assemble import precedence
+from conch.experience import BackfillReader, RecordedScore, ScoredSince, ScorerVersion, precedence
 from conch.text import instead
-from conch.views.line import signed
-from conch.views.rules import ComparedAct, ComparedScore, ComparedSide, Comparison
-from conch.views.words import range_words
+from conch.views import ComparedAct, ComparedScore, ComparedSide, Comparison, range_words, signed
 
 if TYPE_CHECKING:
-    from conch.rewards.agreement import Agreement
+    from conch.rewards import Agreement
 
 Most = Annotated[int, Parameter(validator=Number(gte=0), help="Cycles to show, those that differ most.")]
 
@@ -66,17 +63,17 @@ def compare(
     b
         Another, or another version of it.
     """
-    from conch.rewards.agreement import agreement
+    from conch.rewards import agreement
 
     began = since(since_)
     with reading_all(common, agent) as (store, named):
-        known = store.scorers()
-        sides = [_side(store, known, text, named, began) for text in (a, b)]
+        known = store.backfill.scorers()
+        sides = [_side(store.backfill, known, text, named, began) for text in (a, b)]
         both = _both(*sides)
         values = [[float(pair[side].value or 0.0) for pair in both] for side in (0, 1)]
         widest = max(high - low for low, high in (side.range for side in sides))
         found = agreement(values[0], values[1], widest)
-        apart = [_row(store, sides, pair) for pair in _furthest(both, limit)]
+        apart = [_row(store.backfill, sides, pair) for pair in _furthest(both, limit)]
     if common.json:
         a_side, b_side = (_told(side) for side in sides)
         emit(Comparison(a=a_side, b=b_side, **asdict(found), apart=tuple(apart)))
@@ -85,7 +82,7 @@ def compare(
 
 
 def _side(
-    store: ExperienceReader, known: Sequence[ScorerVersion], text: str, agent: str | None, began: ScoredSince
+    scores: BackfillReader, known: Sequence[ScorerVersion], text: str, agent: str | None, began: ScoredSince
 ) -> ComparedRule:
     """The rule meant by `NAME`, `NAME@VERSION`, `SCORER/NAME`. Raises UsageError, with the names that there are."""
     name, at, version = text.partition("@")
@@ -107,7 +104,7 @@ def _side(
         raise UsageError(f"{name} has no scores of version {version[:70]!r}: the newest are {', '.join(there[-5:])}")
     [(component, scorer)] = pairs
     limits = [one.range for one in meant if one.version in named]
-    said = store.said(agent, component, scorer, named[0] if len(named) == 1 else None, began)
+    said = scores.said(agent, component, scorer, named[0] if len(named) == 1 else None, began)
     newest_of: dict[int, RecordedScore] = {}
     for one in sorted(said, key=lambda one: precedence(one.version)):  # of builds the last published counts
         if one.version in named:
@@ -141,9 +138,9 @@ def _distance(pair: tuple[RecordedScore, RecordedScore]) -> float:
 
 
 def _row(
-    store: ExperienceReader, sides: Sequence[ComparedRule], pair: tuple[RecordedScore, RecordedScore]
+    scores: BackfillReader, sides: Sequence[ComparedRule], pair: tuple[RecordedScore, RecordedScore]
 ) -> ComparedAct:
-    words = [store.explanation(one, side.component, side.scorer) for one, side in zip(pair, sides, strict=True)]
+    words = [scores.explanation(one, side.component, side.scorer) for one, side in zip(pair, sides, strict=True)]
     a, b = (
         ComparedScore(value=float(one.value or 0.0), version=one.version, explanation=why)
         for one, why in zip(pair, words, strict=True)

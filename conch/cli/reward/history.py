@@ -20,7 +20,7 @@ from conch.experience import ExperienceReader, ScoredSince
 if TYPE_CHECKING:
     from conch.bus import Bus
     from conch.config import Settings
-    from conch.consumer.host import HostedConsumer
+    from conch.consumer import HostedConsumer
     from conch.home import Home
 
 TAKERS = ("store", "witness")
@@ -109,13 +109,10 @@ class RecordedHistory:
     async def _host(self) -> bool:
         """Run the consumers that take scores in until they have all that there is; False where one of them cannot."""
         from conch.bus import shared_subscription
-        from conch.consumer.group.membership import joined
-        from conch.consumer.host import host
-        from conch.consumer.process import builtin
-        from conch.consumer.service import ServiceContext
+        from conch.consumer import ServiceContext, builtin, host
+        from conch.consumer.group import joined
         from conch.errors import ConchError
-        from conch.processes import messages
-        from conch.processes.child import innermost
+        from conch.processes import innermost, messages
 
         stop, broke = asyncio.Event(), Counter[str]()
 

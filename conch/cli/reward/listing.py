@@ -9,19 +9,21 @@ from conch.cli.options import COMMON, AgentName, Limit, reading
 from conch.config import BUILTIN_COMPONENTS
 from conch.errors import BusError, ConchError
 from conch.experience import ScoredSince
-from conch.needs.fold import HUMAN_SCORER
+from conch.needs import HUMAN_SCORER
 from conch.text import instead, safe_text
-from conch.views.line import signed
-from conch.views.rewards import (
+from conch.views import (
     ComponentDetail,
     ComponentScore,
     PastWeight,
     RewardRow,
     RewardShown,
+    range_words,
     reward_rows,
     rewards_shown,
+    role_words,
+    share_words,
+    signed,
 )
-from conch.views.words import range_words, role_words, share_words
 from conch_schemas import WeightsSet
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ async def list_(*, limit: Limit = LAST, agent: AgentName = None, common: CommonO
     that wait for its scorer, where there is a bus.
     """
     with reading(common, agent) as (store, name):
-        rows = reward_rows(store, name, limit, await lags(common))
+        rows = reward_rows(store.charts, name, limit, await lags(common))
     run = common.where().running()
     set_aside = [one.model_dump() for one in run.set_aside] if run is not None else []
     if common.json:
@@ -94,8 +96,10 @@ async def show(
         Its name, as `conch reward list` shows it.
     """
     with reading(common, agent) as (store, name):
-        scorers = store.scorers()
-        listed = reward_rows(store, name, LAST, await lags(common), [(one.component, one.scorer) for one in scorers])
+        scorers = store.backfill.scorers()
+        listed = reward_rows(
+            store.charts, name, LAST, await lags(common), [(one.component, one.scorer) for one in scorers]
+        )
         rows = {row.component: row for row in reversed(listed)}  # of several scorers the one in the set in force
         if component not in rows:
             raise ConchError(f"nothing called {component!r} is scored here; {instead(component, rows)}")
@@ -108,7 +112,7 @@ async def show(
                 "version": row.version or next((one.version for one in reversed(scores)), ""),
             },
             **_whence(common, component, row.scorer),
-            history=_history(store.weight_sets(name), component),
+            history=_history(store.charts.weight_sets(name), component),
             versions=tuple(one for one in scorers if one.component == component),
             scores=scores,
         )
@@ -120,7 +124,7 @@ async def show(
 
 async def lags(common: CommonOptions) -> dict[str, int]:
     """Events that wait for each consumer; empty without a bus, or where it does not answer, which is reported."""
-    from conch.consumer.group.lag import standings
+    from conch.consumer.group import standings
 
     home, settings = common.where(), common.settings()
     if home.running() is None and settings.bus.url is None:
@@ -154,8 +158,7 @@ def _said_range(scorers: Sequence[ScorerVersion], component: str, scorer: str) -
 
 def _whence(common: CommonOptions, component: str, scorer: str) -> dict[str, str | None]:
     """The origin of this scorer's scores of a component, and the scorer's own description."""
-    from conch.consumer.plugins.builtin import reserved
-    from conch.consumer.plugins.discover import discover, rules_of
+    from conch.consumer.plugins import discover, reserved, rules_of
 
     if component in BUILTIN_COMPONENTS:
         return {"origin": "Conch", "doc": BUILT_IN[component]}
@@ -195,12 +198,12 @@ def _history(sets: Sequence[WeightsSet], component: str) -> tuple[PastWeight, ..
 
 def _scores(store: ExperienceReader, agent: str, component: str, scorer: str, limit: int) -> tuple[ComponentScore, ...]:
     """The last scores, oldest first."""
-    end = first = (store.last_cycle(agent) or 0) + 1
+    end = first = (store.cycles.last_cycle(agent) or 0) + 1
     said: list[RecordedScore] = []
     span = limit
     while first > 0 and len(said) < limit:  # not every act has one: look further back until there are enough
         first = max(0, end - span)
-        said = store.said(agent, component, scorer, None, ScoredSince(first))
+        said = store.backfill.said(agent, component, scorer, None, ScoredSince(first))
         span *= WIDER
     return tuple(
         ComponentScore(
@@ -208,7 +211,7 @@ def _scores(store: ExperienceReader, agent: str, component: str, scorer: str, li
             value=one.value,
             status=one.status,
             version=one.version,
-            explanation=store.explanation(one, component, scorer),
+            explanation=store.backfill.explanation(one, component, scorer),
         )
         for one in said[-limit:]
     )

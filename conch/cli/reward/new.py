@@ -16,8 +16,7 @@ from cyclopts import Parameter
 from conch.cli.common import CommonOptions, emit, say
 from conch.cli.options import COMMON
 from conch.config import Settings
-from conch.consumer.plugins.builtin import reserved
-from conch.consumer.plugins.discover import discover
+from conch.consumer.plugins import discover, reserved
 from conch.errors import ConchError, UsageError
 from conch.rules import NAME
 
@@ -53,7 +52,7 @@ def new(
     except OSError as error:
         raise ConchError(f"{place} cannot be written ({error.strerror}): name another directory") from error
     if common.json:
-        from conch.views.rules import RuleWritten
+        from conch.views import RuleWritten
 
         emit(RuleWritten(name=name, directory=str(place)))
         return

@@ -12,10 +12,10 @@ from conch.cli.people_facts import names_in, several
 from conch.cli.reward.history import RecordedHistory, history
 from conch.errors import UsageError
 from conch.experience import removed_words
-from conch.needs.fold import HUMAN_SCORER
-from conch.requests.human_score import next_number, refuse_score, said_score, score_range
+from conch.needs import HUMAN_SCORER
+from conch.requests import next_number, refuse_score, said_score, score_range
 from conch.text import well_formed
-from conch.views.line import signed
+from conch.views import signed
 from conch_schemas import ActionTaken, RewardAssigned, encode, subject_of
 
 if TYPE_CHECKING:
@@ -62,15 +62,15 @@ async def score(
         who = meant(agent, there, names_in(home, settings))
         if who is None:
             raise several(there)
-        act = found.reader.act(who, cycle)
+        act = found.reader.cycles.act(who, cycle)
         if act is None:
-            last = found.reader.last_cycle(who)
+            last = found.reader.cycles.last_cycle(who)
             known = "it has none yet" if last is None else f"the last one is {last}"
-            removed = removed_words(found.reader.removals(who), who, cycle)
+            removed = removed_words(found.reader.retention.removals(who), who, cycle)
             raise UsageError(f"{removed or f'there is no recorded cycle {cycle} of {who}'}: {known}")
-        before = found.reader.cycle(who, cycle)
+        before = found.reader.cycles.get(who, cycle)
         said, joined = await _say(found, act, name, value, well_formed(why), limits)
-        after = found.reader.cycle(who, cycle) if joined else None
+        after = found.reader.cycles.get(who, cycle) if joined else None
     _tell(common, said, before, after)
 
 
@@ -82,7 +82,7 @@ async def _say(
     Its version is the number of this person's score of the act; one that is taken by a score the store has not joined
     yet is passed over.
     """
-    number = next_number(found.reader.versions(str(act.action_id), HUMAN_SCORER, name))
+    number = next_number(found.reader.backfill.versions(str(act.action_id), HUMAN_SCORER, name))
     while True:
         said = said_score(act, name, value, why, limits, number)
         stored = await found.bus.publish(subject_of(said), encode(said), id=said.id)
@@ -96,7 +96,7 @@ def _tell(
 ) -> None:
     score = said.scores[0]
     if common.json:
-        from conch.views.requests import scored_shown
+        from conch.views import scored_shown
 
         total = None if before is None else before.total
         emit(scored_shown(said, total) if after is None else scored_shown(said, total, after.total, after.revision))

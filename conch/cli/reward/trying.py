@@ -16,18 +16,22 @@ from cyclopts.validators import Number
 
 from conch.cli.common import CommonOptions, emit, quiet, say
 from conch.cli.options import COMMON, AgentName, reading
-from conch.consumer.plugins.builtin import reserved
-from conch.consumer.plugins.discover import Discovery, discover, look, together
-from conch.consumer.plugins.replay_file import recorded_acts
-from conch.consumer.plugins.rule_process import RuleWorker, own_words
-from conch.consumer.plugins.rule_state import at_first
+from conch.consumer.plugins import (
+    Discovery,
+    RuleWorker,
+    at_first,
+    discover,
+    look,
+    own_words,
+    recorded_acts,
+    reserved,
+    together,
+)
 from conch.errors import CheckError, ContractError, UsageError
 from conch.experience import ScoredSince
 from conch.rules import RuleInfo
 from conch.text import instead, safe_text
-from conch.views.line import ACTION_WIDTH, action_words, signed
-from conch.views.rules import RuleTested, TestedAct, TestedRule
-from conch.views.words import range_words
+from conch.views import ACTION_WIDTH, RuleTested, TestedAct, TestedRule, action_words, range_words, signed
 from conch_schemas import ActionTaken, Score
 
 if TYPE_CHECKING:
@@ -182,13 +186,13 @@ def _acts(common: CommonOptions, agent: str | None, limit: int, rules: Sequence[
 
 
 def _last_acts(store: ExperienceReader, agent: str, limit: int | None, rules: Sequence[RuleInfo]) -> list[ActionTaken]:
-    last = store.last_cycle(agent)
+    last = store.cycles.last_cycle(agent)
     if last is None:
         raise UsageError(f"{agent} has done nothing yet: conch run, or name a file with --replay")
     before = max(rule.window or 1 for rule in rules) - 1
     since = ScoredSince(0 if limit is None else max(0, last - limit - before + 1))
-    everything = store.unscored(agent, "", "", since)  # no scorer has an empty name: all acts are unscored
-    return [one.act for page in store.past(everything, PAGE) for one in page]
+    everything = store.backfill.unscored(agent, None, None, since)
+    return [one.act for page in store.backfill.past(everything, PAGE) for one in page]
 
 
 def _line(act: ActionTaken, score: Score, words: str) -> str:

@@ -14,16 +14,15 @@ from conch.cli.common import CommonOptions, emit, open_bus, say, table
 from conch.cli.options import COMMON
 from conch.cli.people_facts import agent_named, names_in
 from conch.config import BUILTIN_WEIGHTS, WATCHED_COMPONENTS, Settings
-from conch.consumer.parts import asked_weights, expected_parts, report_weights, weights_in_force
-from conch.consumer.plugins.builtin import reserved
-from conch.consumer.plugins.discover import Discovery, discover, rules_of
+from conch.consumer import asked_weights, expected_parts, report_weights, weights_in_force
+from conch.consumer.plugins import Discovery, discover, reserved, rules_of
 from conch.errors import ConfigError, UsageError
 from conch.home import Home
-from conch.rewards import sums_to_one, weights_version
+from conch.rewards import weights_version
+from conch.rules import sums_to_one
 from conch.run_info import RunInfo
 from conch.text import instead
-from conch.views.weights import Weights, WeightsChanged, WeightSetRow
-from conch.views.words import range_words, role_words
+from conch.views import Weights, WeightsChanged, WeightSetRow, range_words, role_words
 from conch_schemas import Part, WeightsSet
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ async def weights(
         wanted = None if reset else changed(settings, found, in_force if run is not None else None, numbers)
         parts = expected_parts(_with(settings, wanted), found)
         if file is not None:
-            from conch.config.edit import write_weights
+            from conch.config import write_weights
 
             write_weights(file, wanted)
         told = await report_weights(bus, agents, parts, why)
@@ -106,8 +105,7 @@ def _found(run: RunInfo | None, rules: Sequence[Path] | None, settings: Settings
 
 def _file(common: CommonOptions, run: RunInfo | None) -> Path:
     """The file to write. Raises ConfigError where its contents would not be what a run reads."""
-    from conch.config.environment import read_environment
-    from conch.config.load import chosen_file
+    from conch.config import chosen_file, read_environment
 
     home = common.where()
     said = read_environment(os.environ)

@@ -16,7 +16,7 @@ from conch.cli.common import CommonOptions, warn
 from conch.cli.options import COMMON
 from conch.cli.run.agents import names_of
 from conch.cli.run.tree import ProcessTree
-from conch.config.load import chosen_file
+from conch.config import chosen_file
 from conch.errors import UsageError
 from conch.log import get_logger
 from conch.telemetry import configure

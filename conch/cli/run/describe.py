@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from pathlib import Path
 
-from conch.bus.access import Access
-from conch.bus.mqtt_listener import LISTENER, MqttListener
+from conch.bus import LISTENER, Access, MqttListener
 from conch.cli.run.output import RunOutput
-from conch.config import BusSettings, Settings
-from conch.config.mask import masked
-from conch.consumer.plugins.discover import Discovery
+from conch.config import BusSettings, Settings, masked
+from conch.consumer.plugins import Discovery
 from conch.home import Home
 from conch.run_info import BusLocation
-from conch.views.checks import UNSEEN
+from conch.views import UNSEEN
 
 
 def introduce(

@@ -8,9 +8,7 @@ from dataclasses import replace
 
 from pydantic import BaseModel
 
-from conch.bus import Bus
-from conch.bus.checkpoints import MemoryRecord, memory_key
-from conch.bus.newest import newest
+from conch.bus import Bus, MemoryRecord, memory_key, newest
 from conch.cli.run.agents import AgentIdentity
 from conch.cycle.state.count import ON_DISK_EVERY, cycles_begun
 from conch.errors import ContractError

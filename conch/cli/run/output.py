@@ -83,8 +83,7 @@ class RunOutput:
                     self._news.set()
 
     def _report_cycle(self, event: ExperienceRecorded) -> None:
-        from conch.views.cycles import cycle_row
-        from conch.views.line import cycle_line
+        from conch.views import cycle_line, cycle_row
 
         if event.revision == 1:
             self.cycle_told = time.monotonic()

@@ -10,8 +10,8 @@ from conch.auth import LoginTokens, called, link_to
 from conch.cli.run.output import RunOutput
 from conch.config import UiSettings
 from conch.config.model import UI_PORT
-from conch.consumer.operations.http import listen
-from conch.consumer.plugins.builtin import PAGE
+from conch.consumer.operations import listen
+from conch.consumer.plugins import PAGE
 from conch.errors import HomeError
 from conch.home import Home
 

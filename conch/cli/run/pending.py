@@ -17,7 +17,7 @@ from conch.errors import StoreError
 from conch.text import safe_text
 
 if TYPE_CHECKING:
-    from conch.experience.store import PendingActs
+    from conch.experience import PendingActs
 
 QUIET_SECONDS = 3.0
 """Seconds without a cycle's line, and of an act without its scores, that count as normal."""
@@ -59,7 +59,7 @@ class PendingScores:
 def sentence(found: PendingActs) -> str:
     """`waiting for tone, kind: 12 acts unscored`.
 
-    >>> from conch.experience.store import PendingActs
+    >>> from conch.experience import PendingActs
     >>> sentence(PendingActs(1, ("tone",)))
     'waiting for tone: 1 act unscored'
     """
@@ -76,8 +76,8 @@ def _look(store: Path) -> PendingActs | None:
         return None
     try:
         with SqliteReader(store) as reader:
-            found = reader.awaited(datetime.now(UTC) - timedelta(seconds=QUIET_SECONDS))
+            found = reader.cycles.awaited(datetime.now(UTC) - timedelta(seconds=QUIET_SECONDS))
             # The newest acts are unscored too, and wait for more than they will in a moment.
-            return replace(found, acts=max(found.acts, reader.pending())) if found.acts else None
+            return replace(found, acts=max(found.acts, reader.cycles.pending())) if found.acts else None
     except StoreError:
         return None

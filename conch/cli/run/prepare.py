@@ -8,22 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conch.bus import Bus
-from conch.bus.checkpoints import STORE_OWNER, StateRecord, encode_state, state_key
-from conch.bus.newest import newest
+from conch.bus import STORE_OWNER, Bus, StateRecord, encode_state, newest, state_key
 from conch.cli.common import CommonOptions, warn
 from conch.cli.run.agents import AgentIdentity
-from conch.config import Settings
-from conch.config.mask import masked
-from conch.consumer.plugins.builtin import builtin_names, reserved
-from conch.consumer.plugins.discover import Discovery, looked_at, together
+from conch.config import Settings, masked
+from conch.consumer.plugins import Discovery, builtin_names, looked_at, reserved, together
 from conch.errors import BusError, ConchError, ContractError, UsageError
 from conch.home import Home
 from conch.text import instead
 from conch.trusted import workspace_in
 
 if TYPE_CHECKING:
-    from conch.experience import SqliteStore
+    from conch.experience import ExperienceReader, SqliteStore
 
 
 def ready(home: Home, settings: Settings, common: CommonOptions, *, several: bool) -> Settings:
@@ -115,7 +111,7 @@ async def reconciled(
     bus: Bus, store: Path, identities: Sequence[AgentIdentity], warn: Callable[[str], None]
 ) -> list[AgentIdentity]:
     """The agents, each with the least number of its next cycle; reports what the stream has lost."""
-    from conch.bus.reconcile import reconcile
+    from conch.bus import reconcile
 
     opened = await asyncio.to_thread(_opened, store)
     if opened is None:
@@ -123,7 +119,7 @@ async def reconciled(
             warn(sentence)
         return list(identities)
     try:
-        last = {identity: opened.last_cycle(identity.name) for identity in identities}
+        last = {identity: opened.cycles.last_cycle(identity.name) for identity in identities}
         found = await reconcile(bus, opened.position(), opened.epoch() or "")
         if found.sentence:
             warn(found.sentence)
@@ -137,7 +133,7 @@ async def reconciled(
     return [replace(identity, beyond=0 if cycle is None else cycle + 1) for identity, cycle in last.items()]
 
 
-async def _regain_chain(bus: Bus, store: SqliteStore, agent: str) -> None:
+async def _regain_chain(bus: Bus, store: ExperienceReader, agent: str) -> None:
     """On a new stream, continue the agent's chain of marks behind the last mark in the store.
 
     A state that is ahead of the store is left as it is: the marks between are missing, and a verification reports it.
@@ -145,7 +141,7 @@ async def _regain_chain(bus: Bus, store: SqliteStore, agent: str) -> None:
     from conch.witness import CONSUMER, ChainState, regained
 
     key = state_key(CONSUMER, agent)
-    entry, last = await bus.get(key), store.last_mark(agent)
+    entry, last = await bus.get(key), store.chain.last_mark(agent)
     try:
         known = StateRecord.decode(entry.value).state if entry is not None and entry.value else {}
         leads = last is None or ChainState.model_validate(known).sequence > last
@@ -155,11 +151,11 @@ async def _regain_chain(bus: Bus, store: SqliteStore, agent: str) -> None:
         return
 
     def place_of(action: str) -> tuple[int, int] | None:
-        cycle = store.cycle_of(action)
-        act = store.act(agent, cycle) if cycle is not None else None
+        cycle = store.cycles.cycle_of(action)
+        act = store.cycles.act(agent, cycle) if cycle is not None else None
         return act.place if act is not None else None
 
-    state = await asyncio.to_thread(lambda: regained(store.marks(agent), place_of))
+    state = await asyncio.to_thread(lambda: regained(store.chain.marks(agent), place_of))
     value = encode_state(state, 0, (await bus.state()).epoch)
     await bus.put(key, value, revision=entry.revision if entry is not None else 0)
 
@@ -172,7 +168,7 @@ def _opened(store: Path) -> SqliteStore | None:
 
 async def set_weights(bus: Bus, identities: Sequence[AgentIdentity], settings: Settings, plugins: Discovery) -> None:
     """Say which parts an experience of each agent waits for, where that is news. Raises ConfigError."""
-    from conch.consumer.parts import expected_parts, report_weights
+    from conch.consumer import expected_parts, report_weights
 
     agents = {identity.name: identity.agentuid for identity in identities}
     await report_weights(bus, agents, expected_parts(settings, plugins), "conch run")

@@ -17,8 +17,7 @@ from conch.cli.run.agents import AgentIdentity
 from conch.cli.run.output import RunOutput
 from conch.cli.run.prepare import set_weights
 from conch.config import Settings
-from conch.consumer.plugins.builtin import reserved
-from conch.consumer.plugins.discover import ConsumerInfo, Discovery, look, text_of, together
+from conch.consumer.plugins import ConsumerInfo, Discovery, look, reserved, text_of, together
 from conch.errors import ConchError, ContractError
 from conch.rules import RuleInfo
 

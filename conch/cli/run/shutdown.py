@@ -11,7 +11,7 @@ from typing import Any
 
 from conch.config import Settings
 from conch.errors import ConchError
-from conch.processes.supervisor import GRACE_SECONDS, ChildProcess, ended, first_fatal
+from conch.processes import GRACE_SECONDS, ChildProcess, ended, first_fatal
 
 STOP_SECONDS = 5.0
 """Time, after a request to stop, for what was done to be scored and recorded; the rest is at the next start."""

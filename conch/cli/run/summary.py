@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from conch.bus import Bus
-from conch.bus.newest import newest
+from conch.bus import Bus, newest
 from conch.cli.run.output import RunOutput
-from conch.consumer.group.membership import signs
+from conch.consumer.group import signs
 from conch.errors import ConchError
 from conch_schemas import ActionTaken, AlarmRaised, subject_filter
 

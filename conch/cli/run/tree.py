@@ -15,10 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from conch.auth import called
-from conch.bus import Bus
-from conch.bus.access import Access
-from conch.bus.mqtt_listener import MqttListener
-from conch.bus.server import EmbeddedServer
+from conch.bus import Access, Bus, EmbeddedServer, MqttListener
 from conch.cli.common import CommonOptions, embedded_server
 from conch.cli.run.agents import AgentIdentity, members, workspace_of
 from conch.cli.run.describe import address, for_plugins, introduce, report_judges, report_plugins
@@ -30,24 +27,22 @@ from conch.cli.run.prepare import claim, found, ready, reconciled, refuse_judges
 from conch.cli.run.reload import keep_reloading, taken_up
 from conch.cli.run.shutdown import FINISH_MARGIN, RunningChildren, WatchedTask, shut_down
 from conch.cli.run.summary import all_told
-from conch.config import Settings
-from conch.config.load import chosen_file
+from conch.config import Settings, chosen_file
 from conch.config.model import METRICS_PORT
-from conch.consumer.plugins.builtin import PAGE, reserved, wanted_builtin
-from conch.consumer.plugins.discover import ConsumerInfo, Discovery, PluginRow, row_of, together
+from conch.consumer.plugins import PAGE, ConsumerInfo, Discovery, PluginRow, reserved, row_of, together, wanted_builtin
 from conch.errors import ConchError
 from conch.home import Home, write_whole
-from conch.processes import messages
-from conch.processes.leftovers import end_stale_sandboxes
-from conch.processes.supervisor import (
+from conch.processes import (
     SERVER,
     SILENT_SECONDS,
     ChildProcess,
     ChildRecord,
     Responsiveness,
+    end_stale_sandboxes,
     ended,
     keep_asking,
     keep_server,
+    messages,
     start_server,
 )
 from conch.retry import MOST_RESTARTS

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from conch.cli.watch.picture import SMOOTH, AgentPicture, CycleRowModel, WatchPicture, means
-from conch.views.line import signed
+from conch.views import signed
 
 _STEPS = "▁▂▃▄▅▆▇█"
 LOW, FAIR = 0.3, 0.6

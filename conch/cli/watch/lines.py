@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from conch.cli.common import emit, open_bus, say
 from conch.cli.people_facts import following
-from conch.views.line import cycle_line
+from conch.views import cycle_line
 from conch_schemas import ContractViolationError, ExperienceRecorded, decode, subject_filter
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 async def print_lines(home: Home, settings: Settings, names: Sequence[str], *, as_json: bool) -> None:
     """Print lines until the run ends; without a run, endlessly."""
-    from conch.views.cycles import cycle_row
+    from conch.views import cycle_row
 
     width = max(map(len, names)) if len(names) > 1 else 0
     running = home.running() is not None

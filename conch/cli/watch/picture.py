@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from conch.text import safe_text
-from conch.views.line import action_words, needed, scored_words, total_ms, urgent_need
+from conch.views import action_words, needed, scored_words, total_ms, urgent_need
 from conch_schemas import ActionTaken, Event, ExperienceRecorded, NeedsChanged
 
 KINDS: tuple[type[Event], ...] = (ActionTaken, ExperienceRecorded, NeedsChanged)

@@ -8,18 +8,17 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any
 
-from conch.bus import Access, Bus, SharedSubscription, StreamSubscription, shared_subscription
-from conch.bus.access import access_to
+from conch.bus import Access, Bus, SharedSubscription, StreamSubscription, access_to, shared_subscription
 from conch.bus.jetstream import JetStreamBus
 from conch.cli.common import open_store, quiet
 from conch.cli.watch.picture import FLEET_ROWS, KINDS, ROWS, SMOOTH, WatchPicture
 from conch.config import Settings
-from conch.consumer.group.lag import standings
-from conch.consumer.operations.alarms import watched
+from conch.consumer.group import standings
+from conch.consumer.operations import watched
 from conch.errors import BusError, ConchError, StoreError
 from conch.experience import ExperienceReader
 from conch.home import Home
-from conch.requests.ask import ask
+from conch.requests import ask
 from conch.text import safe_text
 from conch_schemas import ActionTaken, ContractViolationError, ExperienceRecorded, Mark, control_subject
 
@@ -222,7 +221,7 @@ class PictureSource:
 
     def _stored(self, agent: str, most: int) -> list[ExperienceRecorded]:
         with self._store() as store:
-            return [] if store is None else list(store.cycles(agent, most))
+            return [] if store is None else list(store.cycles.last(agent, most))
 
     async def cycle(self, agent: str, number: int) -> Whole | None:
         """A cycle whole, from the store, else from the stream; None: it is not recorded yet, or not any more.
@@ -234,14 +233,14 @@ class PictureSource:
         row = self.picture.lives[agent].rows.get(number)
         if row is None or not row.seq or self._bus is None or (delivery := await self._bus.at(row.seq)) is None:
             return None
-        from conch.bus.subscription import decoded
+        from conch.bus import decoded
 
         event = decoded(delivery.subject, delivery.data)
         return (event, [], None) if isinstance(event, ExperienceRecorded) else None
 
     def _whole(self, agent: str, number: int) -> Whole | None:
         with self._store() as store:
-            if store is None or (experience := store.cycle(agent, number)) is None:
+            if store is None or (experience := store.cycles.get(agent, number)) is None:
                 return None
-            marks = list(store.marks_of(agent, str(experience.action_id)))
-            return experience, marks, store.act(agent, number)
+            marks = list(store.chain.marks_of(agent, str(experience.action_id)))
+            return experience, marks, store.cycles.act(agent, number)

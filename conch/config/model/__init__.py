@@ -1,4 +1,4 @@
-"""The settings: one frozen model, a unit in every field's sentence. Nothing is read here; `load` reads."""
+"""The model of the settings: frozen, with a unit in every field's description. Reading is done by `load`."""
 
 from conch.config.model.address import HOST_AND_PORT, host_and_port, is_loopback
 from conch.config.model.agent import CycleSettings, MindSettings, ToolSettings, ValuesSettings

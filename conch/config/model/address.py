@@ -1,4 +1,4 @@
-"""Where things listen, as people write it."""
+"""Parsing of `host:port` addresses."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 HOST_AND_PORT = r"^(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+):\d{1,5}$"
-"""Where something listens; an IPv6 address stands in brackets."""
+"""A listening address; an IPv6 address is in brackets."""
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """Of `host:port`. Raises ValueError for a port beyond 65535."""
+    """Host and port of `host:port`. Raises ValueError for a port beyond 65535."""
     parts = urlsplit(f"//{address}")
     return parts.hostname or "", parts.port or 0
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens there."""
+    """Whether the host is a loopback address, reachable from this machine alone."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""The agent: who thinks, in what rhythm, what it may do."""
+"""Settings of the agent: mind, cycle, tools, values."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from conch.config.model.section import SettingsSection
 
 
 class MindSettings(SettingsSection):
-    """Who thinks and decides."""
+    """The mind, which thinks and decides."""
 
     kind: Literal["reflex", "openai", "scripted"] = "reflex"
     """reflex: the embedded bandit, no model; openai: any OpenAI-compatible endpoint; scripted: replies from a file."""
     base_url: str = "http://127.0.0.1:8000/v1"
     """Address of the OpenAI-compatible endpoint, up to and with /v1."""
     model: str = "default"
-    """Name of the model at the endpoint. Of the reflex mind: random chooses blindly, to compare its learning with."""
+    """Name of the model at the endpoint. For the reflex mind, random chooses at random: a baseline for learning."""
     api_key: SecretStr | None = None
     """Bearer key of the endpoint."""
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.7
@@ -26,15 +26,15 @@ class MindSettings(SettingsSection):
     max_tokens: Annotated[int, Field(gt=0)] = 1024
     """Most tokens of one reply."""
     timeout: Annotated[float, Field(gt=0)] = 120.0
-    """Seconds for one reply, all its retries included."""
+    """Seconds for one reply, including all its retries."""
     max_tokens_per_hour: Annotated[int, Field(gt=0)] | None = None
     """Tokens, in and out, that the agent may use in an hour; then it pauses. None: no limit."""
     script: str | None = None
-    """File of replies for the scripted mind, one a line."""
+    """File of replies for the scripted mind, one per line."""
 
 
 class CycleSettings(SettingsSection):
-    """The rhythm of the cycle."""
+    """Timing of the cycle."""
 
     interval: Annotated[float, Field(ge=0)] = 1.0
     """Seconds from one cycle to the next."""
@@ -43,29 +43,29 @@ class CycleSettings(SettingsSection):
 
 
 class ToolSettings(SettingsSection):
-    """What the agent may do, and how much of it."""
+    """The tools' sandbox and its limits."""
 
     sandbox: Literal["bwrap", "off"] = "bwrap"
     """bwrap: shell and git run in bubblewrap, refused where it cannot run; off: they run unconfined."""
     timeout: Annotated[float, Field(gt=0)] = 10.0
     """Seconds that one tool call may take."""
     memory_mib: Annotated[int, Field(gt=0)] = 512
-    """MiB of memory that a process in the sandbox may take, and all of them together."""
+    """MiB of memory for each process in the sandbox, and for all of them together."""
     processes: Annotated[int, Field(gt=0)] = 64
     """Processes in the sandbox at once."""
     output_kib: Annotated[int, Field(gt=0)] = 1024
-    """KiB of output that are read from a program; more of it ends the program."""
+    """KiB of output that are read from a program; a program that writes more is killed."""
     file_mib: Annotated[int, Field(gt=0)] = 64
-    """MiB that one file may have, written by a tool."""
+    """Largest file that a tool may write, in MiB."""
 
 
 class ValuesSettings(SettingsSection):
-    """What the agent stands for and never does."""
+    """Values and guardrails: principles of the agent, and calls that are forbidden."""
 
     file: str | None = None
-    """File of the values and guardrails, relative to conch.yaml, signed; none: those that Conch brings."""
+    """File of the values and guardrails, relative to conch.yaml, signed; none: the built-in ones."""
     key: str | None = None
-    """Public key that the file was signed for, base64: conch values sign prints it."""
+    """Public key for the file's signature, base64: conch values sign prints it."""
 
     @field_validator("key")
     @classmethod

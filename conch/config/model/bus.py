@@ -1,4 +1,4 @@
-"""The message bus: where it is, how one comes in, what is kept."""
+"""Settings of the message bus: address, credentials, durability, retention."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from conch.config.model.section import SettingsSection
 
 NATS_URL = re.compile(r"(nats|tls)://(.*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+)(:\d{1,5})?/?")
-"""Of a NATS server; what stands before the last @ is a user and a password, or a token."""
+"""Address of a NATS server; before the last @ comes a user and a password, or a token."""
 
 
 class StreamRetentionSettings(SettingsSection):
-    """What of the stream is kept after every consumer has read it."""
+    """Retention of the stream, after every consumer has read the events."""
 
     days: Annotated[float, Field(gt=0)] = 30.0
     """Days that read events stay on the stream."""
     gib: Annotated[float, Field(gt=0)] = 4.0
-    """GiB of read events that stay on the stream; whichever of days and GiB comes first."""
+    """GiB of read events that stay on the stream; the smaller of days and GiB applies."""
 
 
 class BusTlsSettings(SettingsSection):
-    """TLS towards a NATS server of your own."""
+    """TLS for the connection to a NATS server of your own."""
 
     ca: str | None = None
-    """File (PEM) of who may sign the server's certificate; none: whom the system trusts."""
+    """File (PEM) of the CAs for the server's certificate; none: those of the system."""
     certificate: str | None = None
-    """File (PEM) of our own certificate, where the server asks for one."""
+    """File (PEM) of the client certificate, if the server asks for one."""
     key: str | None = None
-    """File (PEM) of our own certificate's key, without a passphrase; none: it stands in the certificate's file."""
+    """File (PEM) of the client certificate's key, without a passphrase; none: it is in the certificate's file."""
     hostname: str | None = None
-    """Name that the server's certificate must hold; none: the one in bus.url."""
+    """Name that the server's certificate must have; none: the one in bus.url."""
 
     @model_validator(mode="after")
     def _key_has_certificate(self) -> Self:
@@ -47,7 +47,7 @@ class BusSettings(SettingsSection):
     url: str | None = None
     """Address of your own NATS server (nats://…, tls://…; several: with commas); none: Conch starts one in the home."""
     server: str | None = None
-    """The nats-server that Conch starts: a path, or a name on PATH; none: the one that is installed with Conch."""
+    """The nats-server that Conch starts: a path, or a name on PATH; none: the one installed with Conch."""
     token: SecretStr | None = None
     """Token for your own server, if it asks for one."""
     user: str | None = None
@@ -55,17 +55,17 @@ class BusSettings(SettingsSection):
     password: SecretStr | None = None
     """That user's password."""
     nkey: str | None = None
-    """File that holds the seed of an nkey (SU…), if your own server asks for one."""
+    """File with the seed of an nkey (SU…), if your own server asks for one."""
     credentials: str | None = None
-    """File (.creds) that holds a user's JWT and seed, if your own server asks for them."""
+    """File (.creds) with a user's JWT and seed, if your own server asks for them."""
     tls: BusTlsSettings = BusTlsSettings()
-    """TLS towards your own server; also in force where that asks for it."""
+    """TLS for the connection to your own server; used too if the server requires it."""
     durability: Literal["strict", "fast"] = "strict"
     """strict: acknowledged is on disk (your own server: with sync_interval: always); fast: may lose the last second."""
     keep: StreamRetentionSettings = StreamRetentionSettings()
-    """How much of what everybody has read is kept."""
+    """Retention of events that every consumer has read."""
     replicas: Annotated[int, Field(ge=1, le=5)] = 1
-    """Copies of the stream in your own cluster."""
+    """Replicas of the stream in your own cluster."""
 
     @field_validator("url")
     @classmethod

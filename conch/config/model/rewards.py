@@ -1,4 +1,4 @@
-"""Rewards: their components, the principles, and what the watchers look at."""
+"""Settings of rewards: components, judges, the constitution, and the watchers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ BUILTIN_WEIGHTS = {"format": 0.30, "execution": 0.25, "needs": 0.20, "goal": 0.1
 """Weight of each of the five parts that make a cycle's reward; they sum to 1."""
 
 WATCHED_COMPONENTS = ("intrinsic", "alignment", "progress")
-"""Built-in components that are a metric by default; `rewards.weights` may give them a weight."""
+"""Built-in components that are only recorded by default; `rewards.weights` may give them a weight."""
 BUILTIN_COMPONENTS = (*BUILTIN_WEIGHTS, *WATCHED_COMPONENTS, "diversity", "repetition", "ethical")
-"""Names that no rule of one's own can bear."""
+"""Names that a user's own rule cannot have."""
 
 
 def _is_rule_name(name: str) -> str:
@@ -36,15 +36,15 @@ class OutsidePartSettings(SettingsSection):
     """A component that is scored outside of Conch."""
 
     weight: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """Share of the total, 0..1; 0: watched, not paid."""
+    """Share of the total, 0..1; 0: recorded, not paid."""
     range: tuple[float, float] = (0.0, 1.0)
-    """The least and the greatest value it can take."""
+    """The least and the greatest possible value."""
     scorer: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,47}$")] | None = None
-    """Who scores it, as its events say; none: a scorer of the component's own name. `human`: `conch reward score`."""
+    """Scorer named in its events; none: a scorer of the component's own name. `human`: `conch reward score`."""
     deadline: Annotated[float, Field(gt=0)] | None = None
     """Seconds from the act after which it is recorded as timeout; none: rewards.deadline."""
     held_out: bool = False
-    """Whether it is never paid and never trained on: watchers compare it with the total."""
+    """Whether it is never paid and never used for training: watchers compare it with the total."""
 
     @model_validator(mode="after")
     def _from_least_to_greatest(self) -> Self:
@@ -60,38 +60,38 @@ class JudgeSettings(SettingsSection):
     rubric: str
     """File of the rubric (text), relative to conch.yaml."""
     weight: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """Share of the total, 0..1; 0: watched, not paid."""
+    """Share of the total, 0..1; 0: recorded, not paid."""
     held_out: bool = False
-    """Whether it is never paid and never trained on: watchers compare it with the total."""
+    """Whether it is never paid and never used for training: watchers compare it with the total."""
     base_url: str | None = None
     """OpenAI-compatible endpoint; none: mind.base_url."""
     model: str | None = None
     """The model's name; none: mind.model."""
     api_key: SecretStr | None = None
-    """Key for the endpoint; none: mind.api_key, where the endpoint is the mind's too."""
+    """Key for the endpoint; none: mind.api_key, if the endpoint is the mind's too."""
     timeout: Annotated[float, Field(gt=0)] = 30.0
-    """Seconds for one answer, from when it is asked for."""
+    """Seconds for one answer, from the request on."""
     deadline: Annotated[float, Field(gt=0)] = 300.0
     """Seconds from the act after which the part is recorded as timeout."""
     concurrency: Annotated[int, Field(ge=1, le=64)] = 4
-    """Questions asked at once."""
+    """Questions sent at once."""
     tries: Annotated[int, Field(ge=1, le=10)] = 3
-    """Times a question is asked in all before its score is an error."""
+    """Most attempts at a question before its score is an error."""
     calls_per_hour: Annotated[int, Field(ge=0)] = 600
-    """Requests an hour, each try one; beyond, a score is an error that says so. 0: none."""
+    """Requests per hour, counting each attempt; beyond, a score is an error that says so. 0: none."""
     cache_entries: Annotated[int, Field(ge=0)] = 100_000
-    """Answers that are remembered; beyond, the one used longest ago is forgotten."""
+    """Most answers in the cache; beyond, the least recently used one is dropped."""
 
     def asks(self, mind: MindSettings) -> tuple[str, str]:
-        """(base_url, model) that its questions go to: what its own settings leave open is the mind's."""
+        """(base_url, model) for its questions: settings that it leaves open are the mind's."""
         return self.base_url or mind.base_url, self.model or mind.model
 
 
 class ConstitutionSettings(SettingsSection):
-    """The seven principles."""
+    """The constitution: seven principles that acts are scored by."""
 
     gate: bool = True
-    """Whether an act whose *ethical* is below the floor earns at most 0, whatever its other parts say."""
+    """Whether an act with *ethical* below the floor earns at most 0, for any scores of its other parts."""
     floor: Annotated[float, Field(ge=0, le=1)] = 0.6
     """The least *ethical* that does not close the gate, 0..1."""
 
@@ -100,31 +100,31 @@ class RewardSettings(SettingsSection):
     """How scores become a total."""
 
     weights: dict[str, Annotated[float, Field(ge=0, le=1)]] | None = None
-    """Weight per component; names all that are paid and sums to 1. None: built-in ones, plug-ins taking a share."""
+    """Weight per component; names all that are paid and sums to 1. None: built-in ones, less the shares of plug-ins."""
     parts: dict[RuleName, OutsidePartSettings] = Field(default_factory=dict)
-    """Components that programs or people of yours score, by name: they publish reward.assigned themselves."""
+    """Components scored by programs or people of yours, by name: they publish reward.assigned themselves."""
     judges: dict[RuleName, JudgeSettings] = Field(default_factory=dict)
-    """Components that a model judges, by name."""
+    """Components scored by a model, by name."""
     deadline: Annotated[float, Field(gt=0)] = 30.0
     """Seconds from the act after which a missing part is recorded as timeout."""
     rule_timeout: Annotated[float, Field(gt=0)] = 2.0
-    """Seconds that a plug-in rule may take for one action, where it names no other."""
+    """Seconds that a plug-in rule may take for one action, unless it declares another limit."""
     rule_memory_mib: Annotated[int, Field(gt=0)] = 1024
     """MiB of memory that a plug-in rule's process may take."""
     abstain_when_constrained: bool = True
     """Whether *format* is not applicable when a grammar constrained the reply (it would be constant)."""
     exploration_cap: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Most that *exploration* counts in the live total, 0..1."""
+    """Most that *exploration* adds to the live total, 0..1."""
     diversity: Annotated[float, Field(ge=0, le=1)] = 0.3
     """Normalised entropy of the last 50 actions below which exploration pays double, 0..1; 0: never."""
     repetition: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """What the total loses for each time that the same was done with the same result in the last 20 cycles, 0..1."""
+    """Penalty for each repetition of an action with the same result within the last 20 cycles, 0..1."""
     repetition_most: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Most that it loses for that, 0..1."""
+    """Largest penalty for repetition, 0..1."""
 
     @property
     def longest_deadline(self) -> float:
-        """Seconds from the act after which nothing is waited for."""
+        """Seconds from the act after which no part is waited for."""
         outside = (part.deadline or self.deadline for part in self.parts.values())
         return max([self.deadline, *(judge.deadline for judge in self.judges.values()), *outside])
 
@@ -136,17 +136,17 @@ class RewardSettings(SettingsSection):
 
 
 class WatchSettings(SettingsSection):
-    """What the watchers of the reward look at, and when they speak."""
+    """The watchers of the reward: windows and alarm bounds."""
 
     recent: Annotated[int, Field(ge=20, le=500)] = 50
-    """Newest acts that each figure is taken over."""
+    """Newest acts that each figure is computed over."""
     earlier: Annotated[int, Field(ge=20, le=1000)] = 150
-    """Acts before those, at most, that they are compared with, once there are as many as `recent`."""
+    """Most acts before those that they are compared with, once there are as many as `recent`."""
     dominance: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Share of the total's variance beyond which one component dominates it, 0..1."""
     collapse: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    """Share of its earlier variance below which the total's has collapsed, 0..1."""
+    """Share of its earlier variance below which the total has collapsed, 0..1."""
     length: Annotated[float, Field(gt=1)] = 3.0
-    """Times as long, or as short, as earlier that replies are once their length has drifted."""
+    """Factor by which replies are longer or shorter than earlier when their length has drifted."""
     gap: Annotated[float, Field(gt=0)] = 1.0
     """Standard deviations that the total may rise beyond a held-out score."""

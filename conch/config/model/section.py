@@ -1,4 +1,4 @@
-"""What each section of the settings is."""
+"""The base class of all sections of the settings."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, field_validator
 
 WEIGHT_TOLERANCE = 1e-6
-"""How far weights that sum to 1 may be from it: what decimals lose in binary."""
+"""Largest deviation from 1 of weights that sum to 1: the rounding of decimals in binary."""
 
 
 class SettingsSection(BaseModel):
-    """A frozen part of the settings; unknown keys are refused, and so is a text with a NUL in it: no path, address or
-    key can have one."""
+    """A frozen section of the settings; unknown keys are refused, and so is a text with a NUL.
+
+    No path, address or key can contain a NUL.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 

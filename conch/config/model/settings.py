@@ -1,4 +1,4 @@
-"""All sections together."""
+"""The root of the settings, and the experience store's section."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from conch_schemas import Goal
 
 
 class StoreRetentionSettings(SettingsSection):
-    """Which cycles stay in the experience store; sums over those that are removed stay for ever."""
+    """Retention of cycles in the experience store; sums over removed cycles are kept for ever."""
 
     days: Annotated[float, Field(ge=0.1)] | None = None
-    """Days that a cycle stays in the store; none: for ever. The newest 100 cycles of each agent stay in any case."""
+    """Days that a cycle stays in the store; none: for ever. The newest 100 cycles of each agent always stay."""
     gib: Annotated[float, Field(ge=0.1)] | None = None
-    """GiB that the store may use before its oldest cycles are removed; none: no bound."""
+    """GiB of the store from which its oldest cycles are removed; none: no limit."""
 
 
 class StoreSettings(SettingsSection):
@@ -32,11 +32,11 @@ class StoreSettings(SettingsSection):
     url: str | None = None
     """sqlite:///path; none: store.db in the home directory."""
     keep: StoreRetentionSettings = StoreRetentionSettings()
-    """How much is kept; whichever of days and GiB comes first."""
+    """Retention in the store; the smaller of days and GiB applies."""
 
 
 class Settings(SettingsSection):
-    """Everything that can be set."""
+    """All settings."""
 
     agent: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")] = "echo"
     """The agent's name: small letters, digits, hyphens."""
@@ -45,21 +45,21 @@ class Settings(SettingsSection):
     bus: BusSettings = BusSettings()
     """The message bus."""
     mind: MindSettings = MindSettings()
-    """Who thinks and decides."""
+    """The mind, which thinks and decides."""
     cycle: CycleSettings = CycleSettings()
-    """The rhythm of the cycle."""
+    """Timing of the cycle."""
     tools: ToolSettings = ToolSettings()
-    """What the agent may do."""
+    """The tools' sandbox and its limits."""
     values: ValuesSettings = ValuesSettings()
-    """What the agent stands for and never does."""
+    """Values and guardrails: principles of the agent, and calls that are forbidden."""
     rewards: RewardSettings = RewardSettings()
     """How scores become a total."""
     constitution: ConstitutionSettings = ConstitutionSettings()
-    """The principles that acts are held to."""
+    """The constitution: seven principles that acts are scored by."""
     watch: WatchSettings = WatchSettings()
-    """What the watchers of the reward look at."""
+    """The watchers of the reward: windows and alarm bounds."""
     needs: NeedsSettings = NeedsSettings()
-    """What the agent needs."""
+    """The agent's needs, and how a change of satisfaction is rewarded."""
     goals: tuple[Goal, ...] = ()
     """Goals that are set when the agent starts, unless they were set before."""
     store: StoreSettings = StoreSettings()
@@ -75,7 +75,7 @@ class Settings(SettingsSection):
     log: LogSettings = LogSettings()
     """Log lines."""
     seed: int = 0
-    """Seed of everything that is drawn: the same seed, the same draws."""
+    """Seed of every random choice: the same seed gives the same choices."""
 
     @model_validator(mode="after")
     def _listens_itself(self) -> Self:

@@ -1,4 +1,4 @@
-"""What operators watch: metrics, traces, log lines."""
+"""Settings of metrics, traces and logs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pydantic import Field, SecretStr, field_validator
 from conch.config.model.section import SettingsSection
 
 METRICS_PORT = 9464
-"""The port that OpenTelemetry's Prometheus exporters use: taken when none is named."""
+"""The usual port of OpenTelemetry's Prometheus exporters: used unless another is configured."""
 
 
 class MetricsSettings(SettingsSection):
     """Prometheus metrics."""
 
     host: str = "127.0.0.1"
-    """Address that /metrics is served at: who reaches it reads the figures; 0.0.0.0 in a container."""
+    """Address that /metrics is served at; its figures need no password. 0.0.0.0 in a container."""
     port: Annotated[int, Field(ge=0, le=65535)] | None = None
     """TCP port of /metrics; none: 9464, or a free one when that is taken."""
     max_agents: Annotated[int, Field(gt=0)] = 100
-    """Agents with labels of their own; the rest count as `other`."""
+    """Agents with labels of their own; the others are counted as `other`."""
 
 
 class OtelSettings(SettingsSection):
@@ -30,11 +30,11 @@ class OtelSettings(SettingsSection):
         Annotated[str, Field(pattern=r"^https?://([^\s/@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+)(:\d{1,5})?(/\S*)?$")]
         | None
     ) = None
-    """OTLP/HTTP endpoint that traces go to, without /v1/traces; none: that of OTEL_EXPORTER_OTLP_ENDPOINT, if any."""
+    """OTLP/HTTP endpoint for traces, without /v1/traces; none: that of OTEL_EXPORTER_OTLP_ENDPOINT, if any."""
     headers: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")], SecretStr] = Field(default_factory=dict)
     """Headers of every request to the endpoint, {Authorization: …}."""
     content: bool = False
-    """Whether prompts, replies, arguments and outputs of tools, and the scorers' words about them go there too."""
+    """Whether traces hold prompts, replies, arguments and outputs of tools, and the scorers' explanations."""
 
     @field_validator("headers")
     @classmethod
@@ -50,8 +50,8 @@ class LogSettings(SettingsSection):
     """Log lines."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least level that is written."""
+    """Lowest level that is written."""
     format: Literal["json", "console"] = "json"
-    """json: one object a line; console: for reading."""
+    """json: one object per line; console: for reading."""
     megabytes: Annotated[float, Field(gt=0)] = 20.0
-    """MB of one log file before it is rotated; three old ones are kept."""
+    """MB of a log file before it is rotated; three old ones are kept."""

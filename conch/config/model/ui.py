@@ -1,4 +1,4 @@
-"""The dashboard: where it listens, whom it lets in."""
+"""Settings of the dashboard: address, token, origins."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from conch.config.model.address import is_loopback
 from conch.config.model.section import SettingsSection
 
 UI_PORT = 26624
-"""The dashboard's, taken when none is named: CONCH on the keys of a telephone."""
+"""The dashboard's port unless one is configured: CONCH on a telephone's keys."""
 
 LEAST_TOKEN = 16
-"""Characters of the dashboard's token: each drawn from 16 signs or more, none who guesses ever comes to it."""
+"""Least characters of the dashboard's token: with each drawn from 16 signs or more, guessing it is infeasible."""
 
 ORIGIN = r"^[Hh][Tt][Tt][Pp][Ss]?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)(:\d{1,5})?$"
-"""Of a page, as a browser names it."""
+"""Origin of a page, as a browser sends it."""
 
 
 def _is_origin(text: str) -> str:
-    """As browsers write it: small letters, without the port that its scheme has anyway."""
+    """The origin as browsers write it: lower case, without its scheme's default port."""
     if not re.fullmatch(ORIGIN, text):
         raise ValueError("write an origin as browsers name it, https://host or http://host:port, without a path")
     parts = urlsplit(text.lower())
@@ -36,15 +36,15 @@ class UiSettings(SettingsSection):
     enabled: bool = True
     """Whether `conch run` serves the dashboard."""
     host: str = "127.0.0.1"
-    """Address that it listens on; any other than this machine's own needs `token` and `origins`."""
+    """Address that it listens on; any but a loopback address needs `token` and `origins`."""
     port: Annotated[int, Field(ge=0, le=65535)] | None = None
     """TCP port of the dashboard; none: 26624, or a free one when that is taken."""
     token: SecretStr | None = None
-    """What programs show as Bearer and people type once, 16 characters or more; none: the home makes one (ui/token)."""
+    """Bearer token for programs, typed once by people, 16 characters or more; none: the home makes one (ui/token)."""
     origins: tuple[Annotated[str, Field(json_schema_extra={"pattern": ORIGIN}), AfterValidator(_is_origin)], ...] = ()
-    """Addresses that browsers know the dashboard by beside its own, such as https://conch.example.org."""
+    """Further addresses under which browsers reach the dashboard, such as https://conch.example.org."""
     unsafe_allow_unauthenticated: bool = False
-    """Whether everybody who reaches it may see and do everything, without a token."""
+    """Whether every client may see and do everything without a token."""
 
     @field_validator("token")
     @classmethod

@@ -1,1 +1,5 @@
 """Consumer groups: how the workers of one consumer share its agents, by positions, membership and lag."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from conch.bus import Bus, StreamState
-from conch.bus.checkpoints import CLEARED, PositionRecord, keys_of, position_consumer, position_key
+from conch.bus import CLEARED, Bus, PositionRecord, StreamState, keys_of, position_consumer, position_key
 from conch.errors import ContractError, FencedError
 from conch_schemas import STREAM_SUBJECTS, Event, type_filter
 

@@ -12,8 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from conch.bus import Bus, KeyValue
-from conch.bus.checkpoints import CLEARED, WorkerRecord, worker_key, worker_name
+from conch.bus import CLEARED, Bus, KeyValue, WorkerRecord, worker_key, worker_name
 from conch.consumer.group.position import EVERYTHING
 from conch.errors import BusError, ContractError, FencedError
 from conch.log import get_logger

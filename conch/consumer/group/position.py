@@ -12,8 +12,7 @@ import zlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from conch.bus import Bus, checkpoints
-from conch.bus.checkpoints import PARTITIONS, PartitionRecord, PositionRecord
+from conch.bus import PARTITIONS, Bus, PartitionRecord, PositionRecord, checkpoints
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ContractError, FencedError
 

@@ -27,7 +27,7 @@ HANDOVER_SECONDS = 0.1
 
 
 class SharedConsumer:
-    """A service (see `conch.consumer.service.Service`) that handles the partitions assigned to this worker."""
+    """See `conch.consumer.services.Service`. Handles the partitions that fall to this worker."""
 
     def __init__(self, spec: ConsumerSpec, members: Membership) -> None:
         self.spec, self.name = spec, spec.name

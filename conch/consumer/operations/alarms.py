@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from conch.bus import Bus, KeyValue
-from conch.bus.checkpoints import StateRecord, state_agent, state_key
+from conch.bus import Bus, KeyValue, StateRecord, state_agent, state_key
 from conch.errors import ContractError
 from conch.rewards.watch import CONSUMER, WatchState
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from conch.bus.checkpoints import STORE_OWNER, patterns_of, patterns_of_commands
-from conch.bus.jetstream.names import BUCKET_STREAM, STREAM, key_subject
+from conch.bus import STORE_OWNER, patterns_of, patterns_of_commands
+from conch.bus.jetstream import BUCKET_STREAM, STREAM, key_subject
 from conch.consumer.plugins.builtin import PAGE
 from conch_schemas import (
     ActionDecided,

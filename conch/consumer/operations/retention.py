@@ -6,10 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch.bus import Bus, StreamState
-from conch.bus.checkpoints import Checkpoint, memory_agent
-from conch.bus.reconcile import report_trimmed
-from conch.bus.retention import beyond, older_than
+from conch.bus import Bus, Checkpoint, StreamState, beyond, memory_agent, older_than, report_trimmed
 from conch.config.model import StreamRetentionSettings
 from conch.consumer.group.lag import standings
 from conch.errors import BusError, ContractError, StoreError

@@ -21,8 +21,8 @@ from conch.consumer.plugins.rule_process import assigned
 from conch.consumer.plugins.rule_state import at_first, carried_by
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError
-from conch.experience import ExperienceReader, RecordedAct, UnscoredActs
-from conch.folds.models import evolve
+from conch.experience import BackfillReader, CycleReader, ExperienceReader, RecordedAct, UnscoredActs
+from conch.folds import evolve
 from conch.judge import Judge
 from conch.rules import RuleInfo
 from conch_schemas import (
@@ -134,8 +134,8 @@ class JudgeBackfill:
 
     in_order = False
 
-    def __init__(self, judge: Judge, reader: ExperienceReader, version: str | None, concurrency: int) -> None:
-        self._judge, self._reader, self._version = judge, reader, version or judge.version
+    def __init__(self, judge: Judge, cycles: CycleReader, version: str | None, concurrency: int) -> None:
+        self._judge, self._cycles, self._version = judge, cycles, version or judge.version
         self.most = ROUNDS * concurrency
         self.failed = 0
         """Acts without an answer."""
@@ -150,7 +150,7 @@ class JudgeBackfill:
         self.failed += len(silent)
 
     async def _judge_one(self, act: ActionTaken, say: Say) -> Score:
-        prompt = await asyncio.to_thread(self._reader.prompt, act.action_id or "")
+        prompt = await asyncio.to_thread(self._cycles.prompt, act.action_id or "")
         score = await self._judge.judge_act(act, prompt)
         if score.status != "error":
             say(self._said(act, score))
@@ -169,7 +169,7 @@ class JudgeBackfill:
 class ActPages:
     """The acts of some agents, page by page, read in a thread; several workers may take from it."""
 
-    def __init__(self, reader: ExperienceReader, wanted: Sequence[UnscoredActs], worker: BackfillWorker) -> None:
+    def __init__(self, reader: BackfillReader, wanted: Sequence[UnscoredActs], worker: BackfillWorker) -> None:
         self._pages = (page for one in wanted for page in reader.past(one, worker.most, whole=worker.in_order))
         self._reading = asyncio.Lock()
 
@@ -197,10 +197,10 @@ async def rescore(
     """
     way = _ScorePublisher(bus, await _on_stream(bus, reader, wanted), stop, done, waits)
     asked = [one for one in wanted if one.missing]
-    in_order, shared = workers[0].in_order, ActPages(reader, asked, workers[0])
+    in_order, shared = workers[0].in_order, ActPages(reader.backfill, asked, workers[0])
     async with asyncio.TaskGroup() as group:
         for number, worker in enumerate(workers):
-            pages = ActPages(reader, asked[number :: len(workers)], worker) if in_order else shared
+            pages = ActPages(reader.backfill, asked[number :: len(workers)], worker) if in_order else shared
             for _ in range(1 if in_order else AT_ONCE):
                 group.create_task(way.work(worker, pages), name="conch.rescore")
 

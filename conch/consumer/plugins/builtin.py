@@ -6,8 +6,7 @@ import importlib.util
 from collections.abc import Callable, Collection, Container
 from functools import cache, partial
 
-from conch.config import BUILTIN_COMPONENTS, Settings
-from conch.config.environment import OTLP_EXPORTER, is_installed, to_install
+from conch.config import BUILTIN_COMPONENTS, OTLP_EXPORTER, Settings, is_installed, to_install
 from conch.consumer.plugins.discover import (
     BUILTIN_GROUP,
     ConsumerInfo,
@@ -17,7 +16,7 @@ from conch.consumer.plugins.discover import (
     instances,
     load_group,
 )
-from conch.consumer.service import Service, ServiceContext, ServiceDeclaration
+from conch.consumer.services import Service, ServiceContext, ServiceDeclaration
 from conch.consumer.spec import ConsumerDeclaration, ConsumerSpec
 from conch.errors import UsageError
 from conch.rules import DeclaredRule

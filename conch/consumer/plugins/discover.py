@@ -29,7 +29,7 @@ from conch.config import Settings
 from conch.consumer.declare import Declared, setting, spec_of
 from conch.consumer.emitted import emitted
 from conch.consumer.plugins.namespace import exit_status, own_namespace
-from conch.consumer.service import Service, ServiceContext, ServiceDeclaration
+from conch.consumer.services import Service, ServiceContext, ServiceDeclaration
 from conch.consumer.spec import ConsumerDeclaration, ConsumerSpec
 from conch.errors import ContractError, UsageError
 from conch.files import read_plain

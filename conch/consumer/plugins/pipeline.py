@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from conch.consumer.plugins.rule_process import RuleWorker, WorkerGoneError
-from conch.processes.rule_messages import RuleFailed
+from conch.processes import RuleFailed
 from conch_schemas import ActionTaken, Score
 
 AHEAD, AHEAD_BYTES = 64, 2**20

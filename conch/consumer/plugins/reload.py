@@ -9,7 +9,7 @@ from conch.bus import Bus, SharedSubscription
 from conch.consumer.host import HostedConsumer, keep
 from conch.consumer.plugins.rule_state import carried_by
 from conch.log import get_logger
-from conch.processes.messages import ConsumerReport
+from conch.processes import ConsumerReport
 from conch.rules import RuleInfo
 from conch_schemas import WeightsSet, subject_filter
 

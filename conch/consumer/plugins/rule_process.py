@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 from pydantic import BaseModel
 
-from conch.bus.server import die_with_parent
+from conch.bus import die_with_parent
 from conch.consumer.follow import follow
 from conch.consumer.plugins.namespace import exit_status, own_namespace, why_none
 from conch.consumer.plugins.rule_state import OwnRuleState, RuleWindow, after_act, at_first, carried_by
@@ -28,7 +28,7 @@ from conch.consumer.runtime.state import UnreadableStateError
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ContractError
 from conch.log import get_logger
-from conch.processes.rule_messages import (
+from conch.processes import (
     RuleAnswer,
     RuleAnswered,
     RuleFailed,

@@ -19,8 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from conch.consumer.plugins.discover import error_words, load_one
 from conch.consumer.plugins.rule_state import STATE_BYTES
-from conch.processes.line import decode_line
-from conch.processes.rule_messages import (
+from conch.processes import (
     RuleAnswer,
     RuleAnswered,
     RuleFailed,
@@ -28,6 +27,7 @@ from conch.processes.rule_messages import (
     RuleLoaded,
     RuleStateUnreadable,
     RuleTask,
+    decode_line,
 )
 from conch.rules import DeclaredRule
 from conch_schemas import ActionTaken, decode

@@ -10,8 +10,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Literal
 
-from conch.bus import Bus, Delivery
-from conch.bus.checkpoints import LetterRecord, letter_key
+from conch.bus import Bus, Delivery, LetterRecord, letter_key
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ConchError, FencedError
 from conch.text import cut, safe_text

@@ -7,8 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conch.bus import Delivery, OutgoingMessage, SharedSubscription
-from conch.bus.checkpoints import before_key, encode_state
+from conch.bus import Delivery, OutgoingMessage, SharedSubscription, before_key, encode_state
 from conch.consumer.runtime.dead_letters import dead_letter
 from conch.consumer.spec import ConsumerSpec, Facts
 from conch.errors import ContractError

@@ -7,9 +7,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from conch.bus import Bus, Delivery
-from conch.bus.checkpoints import StateRecord, before_key, before_seq, letter_key
-from conch.bus.subscription import decoded
+from conch.bus import Bus, Delivery, StateRecord, before_key, before_seq, decoded, letter_key
 from conch.consumer.runtime.dead_letters import dead_letter
 from conch.consumer.runtime.output import ConsumerOutput, StateBeforeEvent
 from conch.consumer.spec import ConsumerSpec

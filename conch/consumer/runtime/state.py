@@ -7,8 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from conch.bus import Bus, StreamState
-from conch.bus.checkpoints import CLEARED, StateRecord, encode_state, keys_of, state_key
+from conch.bus import CLEARED, Bus, StateRecord, StreamState, encode_state, keys_of, state_key
 from conch.consumer.spec import ConsumerSpec
 from conch.errors import ContractError
 

@@ -1,4 +1,4 @@
-"""The workspace's files as a mind is told them."""
+"""The list of the workspace's files that a prompt shows."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from conch.text import well_formed
 
 SHOWN_FILES = 200
 LOOKED_AT = 4000
-"""Entries that one walk looks at: a workspace of any size takes a few milliseconds."""
+"""Most entries that one walk visits: a workspace of any size takes a few milliseconds."""
 
 
 def list_files(workspace: Path, most: int = SHOWN_FILES) -> tuple[str, ...]:
     """The workspace's files, relative with `/`, sorted, at most `most`, those nearest the top first.
 
-    Without hidden directories, `__pycache__` and whatever is no plain file. Symbolic links are not followed. A name
-    that is no UTF-8 has `�` in it. A workspace that is gone has no files.
+    Without hidden directories, `__pycache__` and special files. Symbolic links are not followed. A name that is not
+    UTF-8 has `�` in it. A workspace that does not exist has no files.
     """
     found: list[str] = []
     pending = deque([""])
@@ -41,7 +41,7 @@ def _entries(directory: str, most: int) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(directory) as entries:
             return sorted(islice(entries, most), key=attrgetter("name"))
-    except OSError:  # gone meanwhile, or not ours to read
+    except OSError:  # deleted meanwhile, or not readable
         return []
 
 

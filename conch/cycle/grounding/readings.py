@@ -1,10 +1,10 @@
-"""Readings: what a thought says of a sense, checked against the sense's last word.
+"""Checks of what a thought asserts about a sensor, against the sensor's last reading.
 
-A number holds within half a unit of its own last digit or 1 % of what was measured, whichever is more (10 % after
-*about*); *above*, *below*, *at least*, *at most* and *between* are taken at their word. A word holds when it is what
-the sense said, or means it (*on* of `true`), and is refuted when it excludes that (*closed* of `open`). What a thought
-wishes, asks, or says of the past is unknown, and so is all that a stale sense could tell. Where it is not plain that
-something is said of the sense, nothing is claimed: a wrong verdict is worse than none.
+A number holds within half a unit of its own last digit or 1 % of the measured value, the larger of the two (10 % after
+*about*); *above*, *below*, *at least*, *at most* and *between* are taken literally. A word holds when it is the
+reading, or means the same (*on* for `true`), and is refuted when it excludes it (*closed* for `open`). Wishes,
+questions and statements about the past get the verdict unknown, and so do all claims about a stale reading. Where it is
+not plain that the sentence is about the sensor, there is no claim: a wrong verdict is worse than none.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from conch_schemas import Claim
 Verdict = Literal["verified", "refuted", "unknown"]
 
 TOLERANCE, ABOUT = 0.01, 0.10
-"""Share of what was measured that a number may be off, and one after *about*."""
+"""Relative tolerance of a number, and of one after *about*."""
 _MOST_MENTIONS = 100
 _LINK = 80
-"""Characters between a sense's name and what is said of it, at most."""
+"""Most characters between a sensor's name and the assertion."""
 
 _NUMBER = re.compile(r"(?<![\w.,:/])[-+−]?\d{1,15}(?:,\d{3})*(?:[.,]\d{1,9})?(?![\d:/]|[.,]\d)")
 _DEGREES = re.compile(r"\s?(?:°|degrees?)\s?([CFK])", re.I)
@@ -34,7 +34,7 @@ _NO_READING = re.compile(
     r"\b|\s?(?:s|sec|seconds?|min|minutes?|h|hours?|days?)\s+(?:old|ago|later)\b",
     re.I,
 )
-"""Behind a number that is a difference or an age."""
+"""Words after a number that make it a difference or an age."""
 _OPEN = re.compile(
     r"\b(?:if|when|once|until|unless|whether|should|shall|wants?|wish|would|could|might|may|needs?|must|will|going to|"
     r"to (?:be|reach|get|become|stay)|set|turn|switch|raise|lower|bring|keep|make|let|target|aim|expect|hope|guess|"
@@ -48,7 +48,7 @@ _LINKS = re.compile(
     r"between|about|around|roughly|approximately|nearly|almost|some",
     re.I,
 )
-"""Words that may stand between a sense and its number."""
+"""Words that may stand between a sensor and its number."""
 _NOT = re.compile(r"\b(?:not|never|no longer)\b|n[’']t\b", re.I)
 _ABOUT = re.compile(r"\b(?:about|around|roughly|approximately|nearly|almost|some)\b|[~≈]", re.I)
 _AT_LEAST = re.compile(r"\b(?:at least|not? (?:less|lower) than)\b|>=|≥", re.I)
@@ -75,7 +75,7 @@ _STATES = tuple(
         ("online available", "offline unavailable"),
     )
 )
-"""Words that exclude each other, each side's mean the same."""
+"""Pairs of word groups that exclude each other; the words of one group mean the same."""
 
 
 def readings(text: str, senses: Sequence[SensorValue]) -> Iterator[Claim]:
@@ -98,12 +98,12 @@ def readings(text: str, senses: Sequence[SensorValue]) -> Iterator[Claim]:
 
 
 def _words(name: str) -> str:
-    """A sense's name as people write it: `kitchen_temperature`, `Kitchen temperature`."""
+    """A sensor's name as people write it: `kitchen_temperature`, `Kitchen temperature`."""
     return re.escape(name).replace("_", r"[\s_-]")
 
 
 def _number_held(sense: SensorValue, said: str) -> Verdict | None:
-    """The verdict on the first number of what is said of a sense; None where there is none, or it is no reading."""
+    """The verdict on the first number after a sensor's name; None where there is none, or it is no reading."""
     match, value = _NUMBER.search(said), float(sense.value)
     if match is None or match.start() > _LINK:
         return None
@@ -140,7 +140,7 @@ def _number(text: str) -> tuple[float, float]:
 
 
 def _word_held(value: str, said: str) -> Verdict | None:
-    """The verdict on the word behind *is*; None where there is none."""
+    """The verdict on the word after *is*; None where there is none."""
     match = _IS.match(said)
     if match is None:
         return None
@@ -151,7 +151,7 @@ def _word_held(value: str, said: str) -> Verdict | None:
 
 
 def _same(measured: str, word: str, rest: str) -> bool | None:
-    """Whether a word says what was measured; None where it may say something else."""
+    """Whether a word means the measured value; None where that is not certain."""
     if rest.startswith(measured) and not rest[len(measured) : len(measured) + 1].isalnum():
         return True
     for pair in _STATES:
@@ -162,5 +162,5 @@ def _same(measured: str, word: str, rest: str) -> bool | None:
 
 
 def _verdict(holds: bool, words: str) -> Verdict:
-    """`words`: what stands before; a *not* in them turns it round."""
+    """The verdict; a *not* in `words`, those before the assertion, inverts it."""
     return "verified" if holds != bool(_NOT.search(words)) else "refuted"

@@ -1,4 +1,4 @@
-"""Senses: what sensors said last, as the agent remembers it, and in words."""
+"""The last reading of each sensor, as the agent remembers it and as text for prompts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from conch_schemas import SenseMeasured, SenseValue
 SHOWN_TEXT = 200
 """Characters of a measured text that are shown."""
 UNCONFIGURED = SenseSettings(topic="-")
-"""How long the word of a sense counts that is not in the settings: a publisher of one's own sends it."""
+"""Settings for a sensor that has none, as its publisher is outside the configuration."""
 
 
 class SensorReading(BaseModel):
-    """The last word of a sense."""
+    """The last reading of a sensor: value, unit and time of receipt."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -31,7 +31,7 @@ class SensorReading(BaseModel):
 
 
 def heard(known: Mapping[str, SensorReading], event: SenseMeasured) -> dict[str, SensorReading]:
-    """The senses after one has spoken. The one that was silent longest is forgotten beyond MOST_SENSES."""
+    """The readings after one has arrived. Beyond MOST_SENSES, the one that was silent longest is dropped."""
     last = SensorReading(value=event.value, unit=event.unit, received=event.received.timestamp(), kept=event.kept)
     senses = {name: word for name, word in known.items() if name != event.sense} | {event.sense: last}
     return dict(list(senses.items())[-MOST_SENSES:])
@@ -40,7 +40,7 @@ def heard(known: Mapping[str, SensorReading], event: SenseMeasured) -> dict[str,
 def perceived(
     known: Mapping[str, SensorReading], settings: Mapping[str, SenseSettings], now: float
 ) -> tuple[SensorValue, ...]:
-    """The senses as of `now` (seconds since the epoch), by name, the stale ones too."""
+    """The readings as of `now` (seconds since the epoch), by sensor name, including stale ones."""
     return tuple(_sense(name, known[name], settings.get(name, UNCONFIGURED), now) for name in sorted(known))
 
 
@@ -50,7 +50,7 @@ def _sense(name: str, word: SensorReading, settings: SenseSettings, now: float) 
 
 
 def in_words(sense: SensorValue) -> str:
-    """`kitchen_temperature: 21.5 °C, 3 s old`: a harmless line."""
+    """`kitchen_temperature: 21.5 °C, 3 s old`: one harmless line."""
     unit = f" {sense.unit}" if sense.unit else ""
     age = f"heard {_span(sense.age)} ago, measured before" if sense.kept else f"{_span(sense.age)} old"
     stale = ", too old to tell" if sense.stale else ""

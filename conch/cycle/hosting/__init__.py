@@ -1,1 +1,1 @@
-"""Agents in a process: made, run side by side, commanded from outside, watched while they publish."""
+"""Hosts several agents in one process: construction, concurrent cycles, control requests, publish monitoring."""

@@ -1,4 +1,4 @@
-"""What is asked of a running agent: JSON in, JSON out; a refusal is a reply too."""
+"""Control requests to a running agent: JSON in, JSON out; a refusal is a reply too."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from conch.errors import ConchError, UsageError
 from conch_schemas import Goal
 
 SHOWN = 100
-"""Agents that one status shows; those that wait for something before the others."""
+"""Agents that one status shows; those that wait for something come first."""
 _AT_EASE = ("running", "starting", "ended")
 
 
 class AgentCommands:
-    """The answers of one agent. With `"all": true` what is asked of it is asked of all that its process hosts."""
+    """Answers the control requests of one agent. With `"all": true` a request is for all agents of its process."""
 
     def __init__(self, beside: Mapping[str, AgentRunner], one: AgentRunner) -> None:
         self._beside, self._one = beside, one
@@ -37,7 +37,7 @@ class AgentCommands:
         """The reply to a request on `conch.ctl.<agent>.<verb>`: `{"ok": true, …}`, or `{"error": one sentence}`."""
         try:
             reply = {"ok": True} | await self._reply(subject.rsplit(".", 1)[-1], data)
-        except (ConchError, ValueError) as error:  # what cannot be encoded as an event is a ValueError
+        except (ConchError, ValueError) as error:  # a value that cannot be encoded as an event raises ValueError
             reply = {"error": " ".join(str(error).split())[:500]}
         return json.dumps(reply).encode()
 

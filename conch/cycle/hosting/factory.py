@@ -1,4 +1,4 @@
-"""What the agents of a process live with: what is constant is shared, the rest is made for each."""
+"""Builds the agents of a process: constant dependencies are shared, the rest is made for each agent."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ from conch.errors import HomeError
 from conch.home import Home
 from conch.minds import Mind, MindFactory
 from conch.processes import messages
-from conch.tools import BUILTIN_TOOLS, Notes, NotesPool, Sandbox, Toolbox
-from conch.tools.device import device_tools
+from conch.tools import BUILTIN_TOOLS, Notes, NotesPool, Sandbox, Toolbox, device_tools
 from conch.workspace import WorkspaceTemplate
 
 ACTING_PER_CPU = 4
-"""Agents that use tools and run checks at once, for each processor; the others wait for their turn."""
+"""Agents per processor that use tools and run checks at once; the others wait for a slot."""
 
 
 class AgentsOrder(Protocol):
@@ -63,7 +62,7 @@ class AgentFactory:
         devices = device_tools(child.settings.edge.actuators, shared_events.bus.request)
         self._toolbox, self._sandbox = Toolbox((*BUILTIN_TOOLS, *devices)), Sandbox(child.settings.tools)
         self._values = child.spec.values
-        self._publish_watch = asyncio.Semaphore(ACTING_PER_CPU * (os.cpu_count() or 1))
+        self._tool_slots = asyncio.Semaphore(ACTING_PER_CPU * (os.cpu_count() or 1))
         first_word = None if child.spec.cycles is None else GIVE_UP_SECONDS
         self._made, self._shelf = MindFactory(child.settings.mind, first_word), NotesPool()
         self._minds: dict[str, Mind] = {}
@@ -136,12 +135,12 @@ class AgentFactory:
             settings=settings,
             values=self._values,
             agentuid=agentuid,
-            publish_watch=self._publish_watch,
+            tool_slots=self._tool_slots,
             count=count,
         )
 
     async def _furnish(self, workspace: Path) -> None:
-        """A filled workspace where there is none. Raises HomeError."""
+        """Fill a workspace that does not exist yet. Raises HomeError."""
         if self._copies is None:
             self._copies = asyncio.ensure_future(asyncio.to_thread(WorkspaceTemplate.make))
         try:
@@ -154,5 +153,5 @@ class AgentFactory:
 
 
 def _seed(seed: int, name: str) -> int:
-    """Of one among several: with the same, all would do the same."""
+    """The random seed of one agent: with the same seed, all agents would act alike."""
     return int.from_bytes(hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=6).digest())

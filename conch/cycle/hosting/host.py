@@ -1,10 +1,9 @@
-"""Agents that live side by side in one process: one reading of the stream, one writing down of memories, and none that
-fails harms another.
+"""Runs several agents in one process with one reader, one checkpoint schedule, and isolated failures.
 
-Two processes that host the same agent (a home that was copied, say) never do a thing twice: an intent is stored under
-the cycle's own id before anything is done, and the second one's is another content under that id. Whoever hears a fact
-of the agent's that it did not say itself, or finds its memory written by somebody else, stops that agent and says so;
-where both hear each other, both stop.
+Two processes that host the same agent (after a home was copied, say) never run an action twice: an intent is stored
+under the cycle's own id before anything is run, and the second process's intent is another content under that id. A
+process that reads an event of the agent that it did not publish, or finds its memory written by another process, stops
+that agent and reports it; where both read each other's events, both stop.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from conch.cycle.state.checkpoint import CheckpointSchedule
 from conch.cycle.state.recover import LIVED_KINDS, RecoveredAgent, RecoveryStart, recover_all
 from conch.errors import ConchError
 from conch.log import get_logger
-from conch.processes.child import innermost
+from conch.processes import innermost
 from conch_schemas import control_subject
 
 log = get_logger(__name__)
 
 BATCH = 32
-"""Facts that are taken at a time: between two batches everybody else has the loop."""
+"""Events handled at a time: between two batches other tasks have the event loop."""
 
 
 class AgentHost:
-    """Agents of one process. `dormant_agents`: those of the home that do not act here, whose memories are kept up."""
+    """The agents of one process. `dormant_agents`: agents of the home that do not run here, kept up to date."""
 
     def __init__(
         self,
@@ -47,9 +46,10 @@ class AgentHost:
         self._alone = len(agent_runner) == 1
 
     async def run(self) -> None:
-        """From the recovery of all to the end of all. An agent that fails is set aside, and the others go on.
+        """Run from the recovery of all agents to the end of all. An agent that fails is set aside, and the others go
+        on.
 
-        Raises what the only agent fails of, or where all have failed, the first of them.
+        Raises the error of the only agent, or where all have failed, of the first.
         """
         origins = {name: one.origin for name, one in self.agent_runner.items()}
         found = await recover_all(self._bus, {**self._dormant_agents, **origins})
@@ -86,7 +86,7 @@ class AgentHost:
                 log.warning("agent.rests_unread", agent=name, why=str(at))
 
     async def _lives(self) -> None:
-        """Until all have ended. Raises what the only one fails of, or the first where no other is left."""
+        """Run until all have ended. Raises the error of the only agent, or of the first where no other is left."""
         try:
             async with asyncio.TaskGroup() as group:
                 for one in self.agent_runner.values():
@@ -110,7 +110,7 @@ class AgentHost:
                 return
 
     def _failed(self, one: AgentRunner, error: Exception) -> None:
-        """Set it aside. Raises its error where nobody else is left."""
+        """Set a failed agent aside. Raises its error where no other agent is left."""
         one.set_aside(error)
         if self._alone or all(other.error is not None for other in self.agent_runner.values()):
             raise error
@@ -131,7 +131,7 @@ def _begun(one: AgentRunner, at: RecoveredAgent | ConchError) -> None:
 
 
 async def beside(work: Coroutine[Any, Any, None], *endless: Coroutine[Any, Any, None]) -> None:
-    """Until `work` is done, or something endless breaks: then its error comes out, as itself. Leaves none behind."""
+    """Run `work` beside endless tasks. Where one of these fails, its own error is raised. Leaves no task behind."""
     tasks = [asyncio.create_task(one, name="conch.agents") for one in (work, *endless)]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

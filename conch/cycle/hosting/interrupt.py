@@ -1,4 +1,4 @@
-"""Ending what is awaited, from outside, without a task for it."""
+"""Ends awaited work with a chosen exception from outside, without a task per call."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ T = TypeVar("T")
 
 
 class Interrupt:
-    """Ends all that is awaited `around` it, now and from then on."""
+    """Ends all work awaited through `around`, now and from then on."""
 
     def __init__(self) -> None:
         self._error: BaseException | type[BaseException] | None = None
         self._scopes: set[asyncio.Timeout] = set()
 
     def end(self, error: BaseException | type[BaseException]) -> None:
-        """Cancel what is awaited and have `error` come out of it. The second time changes nothing."""
+        """Cancel the awaited work and raise `error` in its place. A second call changes nothing."""
         if self._error is None:
             self._error = error
             for scope in self._scopes:
                 scope.reschedule(asyncio.get_running_loop().time())
 
     async def around(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`. Ended meanwhile, or before where it does not come at once: raises that error."""
+        """The result of `work`. After `end`, now or earlier (unless the result is there at once): raises its error."""
         scope = asyncio.timeout(None)
         try:
             async with scope:

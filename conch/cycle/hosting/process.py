@@ -1,4 +1,4 @@
-"""The agents' process: `python -m conch.cycle.hosting.process`, started by the supervisor."""
+"""Entry point of the agents' process, `python -m conch.cycle.hosting.process`, started by the supervisor."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from conch.bus.jetstream import JetStreamBus
 from conch.cycle.hosting.factory import AgentFactory
 from conch.cycle.hosting.host import AgentHost
 from conch.cycle.hosting.runner import said
-from conch.processes import messages
-from conch.processes.child import BUS_SECONDS, ChildProcessLink, run_child
+from conch.processes import BUS_SECONDS, ChildProcessLink, messages, run_child
 
 
 async def live(child: ChildProcessLink[messages.AgentsStart]) -> None:

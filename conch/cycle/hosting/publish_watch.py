@@ -1,4 +1,4 @@
-"""How long the bus takes to store what the agent says: that the agent waits is said once, and when that is over."""
+"""Reports when the bus takes long to store an agent's events, and when that is over, once each."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from conch.bus import SharedSubscription
 from conch.cycle.control import Control
 
 SLOW_SECONDS = 2.0
-"""How long a fact may wait behind a flood of others' before that is said, and between two looks at it; an fsync takes
-some milliseconds, a stalled disk rarely a second."""
+"""Seconds that an event may wait behind a burst of others' events before that is reported, and between two looks at it;
+an fsync takes some milliseconds, a stalled disk rarely a second."""
 FLOOD = 200
-"""Others' events, stored while one fact waits, that are a flood. Fewer: the disk is slow, and SILENCE_SECONDS hold."""
+"""Others' events stored while one waits that make a burst. With fewer the disk is slow, and SILENCE_SECONDS applies."""
 SILENCE_SECONDS = 8.0
-"""How long a fact may take to be stored, whatever the cause, before that is said."""
+"""Seconds that an event may take to be stored, for any cause, before that is reported."""
 QUICK_SECONDS = 0.5
-"""What a fact takes at most to be stored where nothing is slow."""
+"""Most seconds that storing an event takes where nothing is slow."""
 CALM_SECONDS = 5.0
-"""How long there must have been only quick facts for a flood to be over: one comes in bursts."""
+"""Seconds of only quick events after which a burst is over."""
 
 
 class PublishWatch:
-    """One agent's turns on the bus. What is said is the state `bus`."""
+    """Watches one agent's publishes, and reports them as the state `bus`."""
 
     def __init__(self, shared_events: SharedSubscription, control: Control) -> None:
         self._shared_events, self._control = shared_events, control
         self._said = ""
-        """What was said last and is not over, in a word, or the server's refusal."""
+        """The last report that is not over: one word, or the server's refusal."""
         self._slow = 0.0
-        """When a fact that was not quick was stored last."""
+        """When an event that was not quick was stored last."""
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """While one fact is being stored. Cancelled or failed, what was said stands until facts are stored again."""
+        """Enter while an event is being stored. Cancelled or failed, the report stands until events are stored."""
         loop, before = asyncio.get_running_loop(), self._shared_events.seq
         begun = loop.time()
         timer: asyncio.TimerHandle
@@ -52,11 +52,11 @@ class PublishWatch:
         self._stored(begun, loop.time())
 
     def gone(self) -> None:
-        """There is no connection."""
+        """Report that there is no connection."""
         self._say("gone", "the bus is gone; the agent waits for it before it goes on")
 
     def _look(self, waited: float, before: int) -> None:
-        """A fact has waited so many seconds; the reader stood at `before` when it was sent."""
+        """Check an event that has waited that many seconds; the reader was at `before` when it was sent."""
         if not self._shared_events.bus.connected:
             self.gone()
         elif self._shared_events.seq - before >= FLOOD:

@@ -1,4 +1,4 @@
-"""One agent among those of a process: it lives, has ended, or is set aside until somebody lets it go on."""
+"""Life cycle of one hosted agent: running, ended, or set aside after a failure until a person resumes it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True)
 class RunStart:
-    """Where an agent stood when its run began: a process that is started again goes on to the same end."""
+    """The agent's state when its run began, so that a restarted process runs to the same last cycle."""
 
     until: int | None
-    """The cycle to end before; None: none."""
+    """The cycle to end before; None: no end."""
     decisions: int
-    """How many decisions there were already."""
+    """Decisions made before the run."""
 
 
 class AgentRunner:
-    """One agent of a process. Whatever it fails of stays its own."""
+    """Runs one agent of a process. Its failures do not affect the other agents."""
 
     def __init__(
         self,
@@ -44,25 +44,25 @@ class AgentRunner:
         cycles: int | None = None,
         begun: RunStart | None = None,
     ) -> None:
-        """`make` gives an agent everything it lives with, `furnish` sees to its workspace before the first cycle; both
-        may raise. `cycles`: how many more there are to be; None: until it is told to stop."""
+        """`make` builds an agent with its dependencies, `furnish` prepares its workspace before the first cycle; both
+        may raise. `cycles`: how many more to run; None: until it is told to stop."""
         self.name, self.origin, self.control = name, origin, control
         self._cycle_schedule, self._make, self._furnish, self._cycles = cycle_schedule, make, furnish, cycles
         self.begun = begun
         self.at: RecoveredAgent | None = None
-        """None: it is set aside, and its memory is as it was written last."""
+        """None: it is set aside, and its memory is as last written."""
         self.error: Exception | None = None
-        """What it failed of, while it is set aside."""
+        """The error for which it is set aside."""
         self._agent: Agent | None = None
         self._missed: list[ReceivedEvent] | None = None
-        """What came while its memory was looked for."""
+        """Events that arrived while its memory was being recovered."""
         self._interrupt = Interrupt()
         self.broken: Exception | None = None
-        """What its life was ended for."""
+        """The error that ended its run."""
 
     @property
     def agent(self) -> Agent:
-        """The living agent. Raises UsageError where it is set aside."""
+        """The running agent. Raises UsageError where it is set aside."""
         if self._agent is None:
             why = said(self.error) if self.error is not None else "it begins in a moment"
             raise UsageError(f"{self.name} is set aside ({why}): conch resume --agent {self.name} lets it go on")
@@ -70,12 +70,12 @@ class AgentRunner:
 
     @property
     def behind(self) -> int:
-        """Where its reading begins: its memory is whole, but its mind may have missed experiences."""
+        """The position where its reading begins: its memory is complete, but its mind may have missed experiences."""
         assert self.at is not None
         return self.at.read if self.agent.learns else self.at.end
 
     def begin(self, at: RecoveredAgent) -> None:
-        """Give it its memory and all it lives with. Raises what it fails of."""
+        """Build the agent with its memory. Raises what building it raises."""
         if self.begun is None:
             until = at.memory.next_cycle + self._cycles if self._cycles is not None else None
             self.begun = RunStart(until, at.memory.decisions)
@@ -86,7 +86,7 @@ class AgentRunner:
             self._agent.hear(arrived)
 
     async def live(self, *, at_once: bool = False) -> None:
-        """Its life, from its own place in the interval (or at once) to its end. Raises what it fails of, as itself."""
+        """Run the agent, from its own place in the interval (or at once) to its end. Raises its error as it is."""
         assert self.begun is not None
         try:
             await self._interrupt.around(self._live(self.begun.until, 0.0 if at_once else self._cycle_schedule.first()))
@@ -101,7 +101,7 @@ class AgentRunner:
             await self.agent.run(until)
 
     def hear(self, arrived: ReceivedEvent) -> None:
-        """Take what the reader brings; what ends the agent for that comes out of `live`."""
+        """Take an event from the reader; an error that ends the agent is raised by `live`."""
         if self._missed is not None:
             self._missed.append(arrived)
         elif self._agent is not None:
@@ -111,17 +111,17 @@ class AgentRunner:
                 self.end(error)
 
     def end(self, error: Exception) -> None:
-        """Have `live` raise this, where it goes on."""
+        """Have `live` raise this error, if it is still running."""
         self.broken = error
         self._interrupt.end(error)
 
     def set_aside(self, error: Exception) -> None:
-        """It failed of this: nothing more of it is done or written, until it is let go on."""
+        """Set it aside for this error: it does nothing and writes nothing until it is resumed."""
         self.at, self._agent, self._missed, self.error = None, None, None, error
         self.control.trouble("failed", said(error))
 
     async def let_go_on(self) -> bool:
-        """Wait until somebody lets it go on; whether that came before it was told to stop."""
+        """Wait until a person resumes it; whether that came before it was told to stop."""
         self.control.pause()
         while self.control.paused and not self.control.stopping:
             await self.control.change()
@@ -129,14 +129,14 @@ class AgentRunner:
         return not self.control.stopping
 
     async def again(self, bus: Bus) -> None:
-        """Begin anew from what the stream says of it. Raises what it fails of."""
+        """Start again from what the stream holds of it. Raises its error."""
         self._missed = []
         self.begin(await recover(bus, self.name, self.origin))
 
     async def save(self, bus: Bus, upto: int) -> None:
-        """Write its memory down; everything up to `upto` was brought to it. Nothing while it is set aside.
+        """Write its memory; everything up to `upto` was passed to `hear`. Does nothing while it is set aside.
 
-        Raises FencedError when another copy of it did.
+        Raises FencedError when another copy of it wrote it.
         """
         if self.at is not None:
             self.at.read = max(self.at.read, upto)
@@ -147,11 +147,11 @@ class AgentRunner:
         return self._agent.status() if self._agent is not None else self.row()
 
     def row(self) -> dict[str, Any]:
-        """Its state in a line of a table, as JSON."""
+        """Its state as a row of a table, as JSON."""
         cycle = self._agent.memory.next_cycle - 1 if self._agent is not None else None
         return {"agent": self.name, "state": self.control.state, "why": self.control.why, "cycle": cycle}
 
 
 def said(error: Exception) -> str:
-    """An error in one sentence, whether it is one of ours or not."""
+    """An error of any class in one sentence."""
     return str(error) if isinstance(error, ConchError) else f"{type(error).__name__}: {error}"

@@ -1,1 +1,1 @@
-"""An agent's memory of itself: folded from its events, written to checkpoints, recovered at the start."""
+"""An agent's memory: folded from its events, written to checkpoints, recovered at the start."""

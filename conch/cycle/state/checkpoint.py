@@ -1,6 +1,6 @@
-"""Memories are written down in turn, one at a time: what a cycle costs does not grow with the agents beside it.
+"""Writes the checkpoints of agent memories in turn, so that a cycle's cost does not grow with the number of agents.
 
-A start reads again what came behind the memory that was written longest ago: at most HEARD facts for each agent.
+A start reads again what came after the oldest checkpoint: at most HEARD events for each agent.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from conch.bus import Bus, StreamSubscription
 from conch.cycle.state.recover import RecoveredAgent
 
 HEARD = 70
-"""Facts heard, of any agent, from one writing to the next: some 10 cycles."""
+"""Events received, of any agent, between two checkpoints: some 10 cycles."""
 SECONDS = 5.0
-"""Most time from one writing to the next while anything is heard."""
+"""Most seconds between two checkpoints while events are received."""
 AT_ONCE = 64
-"""Memories written side by side at the end."""
+"""Memories written concurrently at the end."""
 
 
 class Checkpointed(Protocol):
-    """Somebody with a memory to write down."""
+    """An owner of a memory that is checkpointed."""
 
     at: RecoveredAgent | None
 
     async def save(self, bus: Bus, upto: int) -> None:
-        """Write it; everything up to `upto` was brought to it."""
+        """Write the checkpoint; everything up to `upto` was applied."""
         ...
 
     def end(self, error: Exception) -> None:
-        """It cannot be written for this."""
+        """End the owner: writing failed with this error."""
         ...
 
 
 class CheckpointSchedule:
-    """Writes the memories of a process's agents. `dormant_agents`: of those that do not act, which have seldom news."""
+    """Schedules the checkpoints of a process's agents. `dormant_agents` change rarely, and are written only then."""
 
     def __init__(
         self,
@@ -55,14 +55,14 @@ class CheckpointSchedule:
         self._due, self._news = asyncio.Event(), asyncio.Event()
 
     def heard(self) -> None:
-        """A fact was brought to somebody."""
+        """Count an event that an agent received."""
         self._count += 1
         self._news.set()
         if self._count >= HEARD:
             self._due.set()
 
     async def keep(self) -> None:
-        """In turn, for ever: at once what was never written, then one whenever it is due."""
+        """Write for ever, in turn: memories that were never written at once, then one whenever it is due."""
         for one in self._agent_runners:
             if one.at is not None and one.at.revision == 0:
                 await self._save(one)
@@ -74,7 +74,7 @@ class CheckpointSchedule:
                 await self._save(one)
 
     async def finish(self) -> None:
-        """All of them, at an end in order."""
+        """Write all of them, at an orderly end."""
         everybody = (*self._agent_runners, *self._dormant_agents)
         for start in range(0, len(everybody), AT_ONCE):
             await asyncio.gather(*(self._save(one) for one in everybody[start : start + AT_ONCE]))
@@ -91,5 +91,5 @@ class CheckpointSchedule:
     async def _save(self, one: Checkpointed) -> None:
         try:
             await one.save(self._bus, self._subscription.seen)
-        except Exception as error:  # what one memory fails of is no other's
+        except Exception as error:  # the failure of one memory is not the others'
             one.end(error)

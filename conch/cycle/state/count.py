@@ -1,4 +1,4 @@
-"""How many cycles an agent has begun, in a file of its own: what is left to go by where stream and store are lost."""
+"""A file with the number of cycles an agent has begun: the fallback where stream and store are lost."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from conch.log import get_logger
 log = get_logger(__name__)
 
 ON_DISK_EVERY = 500
-"""Cycles between two writings that wait for the disk; a kill loses none of the others, a power cut may."""
+"""Cycles between two fsyncs: a kill loses no count, a power cut may lose the later ones."""
 
 
 class CycleCount:
-    """Written with each cycle, in place, so that it also works on a full disk. Errors are logged: no cycle fails."""
+    """The counter file. Written with each cycle, in place, so that it also works on a full disk; errors are logged."""
 
     def __init__(self, agent_dir: Path) -> None:
         self._file = agent_dir / "cycles"
@@ -23,7 +23,7 @@ class CycleCount:
         self._failed = False
 
     def begun(self, cycle: int) -> None:
-        """This cycle is on the stream."""
+        """Record that this cycle is on the stream."""
         try:
             if self._handle is None:
                 self._handle = os.open(self._file, os.O_WRONLY | os.O_CREAT, 0o600)
@@ -36,14 +36,14 @@ class CycleCount:
             self._failed = True
 
     def close(self) -> None:
-        """Closed twice is closed once."""
+        """Close the file. A second call does nothing."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
 
 
 def cycles_begun(agent_dir: Path) -> int | None:
-    """How many it has begun at least; None where that was never counted, or cannot be read."""
+    """The least number of cycles it has begun; None where that was never counted, or cannot be read."""
     with contextlib.suppress(OSError, ValueError):
         return int((agent_dir / "cycles").read_text())
     return None

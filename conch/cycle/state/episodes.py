@@ -1,4 +1,4 @@
-"""Task episodes: a goal that a test suite decides is a task, and each act on the way to it is a step of it. Pure."""
+"""Task episodes: a goal checked by a test suite is a task, and each action towards it is a step. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from conch_schemas import ActionTaken, Goal, GoalCheck, TestsCheck
 
 
 def episode_of(memory: AgentMemory, checks: Sequence[GoalCheck]) -> tuple[str | None, bool]:
-    """(the task that an act belongs to, whether the act ends it); an act belongs to one at most.
+    """(the task that an action belongs to, whether the action ends it); an action belongs to at most one.
 
-    To the task that it achieved; else to one that was dropped since its last act, which it ends; else to the active
-    task of the highest priority, of equals the one set first.
+    It belongs to the task that it achieved; else to one that was dropped since its last action, which it ends; else to
+    the active task of the highest priority, the one set first among equals.
     """
     tasks = sorted((a.goal for a in memory.goals.values() if is_task(a.goal)), key=lambda goal: -goal.priority)
     achieved = {check.goal for check in checks if check.outcome == "achieved"}
@@ -27,13 +27,12 @@ def episode_of(memory: AgentMemory, checks: Sequence[GoalCheck]) -> tuple[str | 
 
 
 def is_task(goal: Goal) -> bool:
-    """Whether steps towards it are told."""
+    """Whether steps towards this goal are published."""
     return isinstance(goal.check, TestsCheck)
 
 
 def progressed(memory: AgentMemory, act: ActionTaken) -> dict[str, Any]:
-    """The data of `task.progressed` after an act of a task that the memory holds. A check that could not be run says
-    no rate."""
+    """The data of `task.progressed` after an action of a task in the memory; no rate if its check could not be run."""
     assert act.episode is not None
     told = (check for check in act.goals if check.goal == act.episode and check.outcome != "error")
     return {

@@ -1,4 +1,4 @@
-"""What an agent knows of itself: a pure fold over its own facts, so that a crash forgets nothing."""
+"""An agent's memory as a pure fold over its events, so that a crash loses nothing."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from conch.cycle.effects import touched
 from conch.cycle.grounding.sensors import SensorReading, heard
-from conch.folds.order import MOST_LEAP
-from conch.minds.protocol import RecentOutcome
+from conch.cycle.state.effects import touched
+from conch.folds import MOST_LEAP
+from conch.minds import RecentOutcome
 from conch_schemas import (
     Action,
     ActionDecided,
@@ -35,18 +35,18 @@ from conch_schemas import (
 
 RECENT = 10
 RECENT_OUTPUT = 2000
-"""Characters of an output, and of an argument, that the agent remembers."""
+"""Characters of an output, and of an argument, that the memory keeps."""
 RECENT_ARGS = 10
 HOUR = 3600.0
 TICK = 10.0
-"""Seconds of spending that are counted as one."""
+"""Seconds of token use that are summed into one entry."""
 MOST_TICKS = 400
 MOST_WAITING = 1000
-"""Messages that wait for an answer at most."""
+"""Most messages that wait for an answer."""
 WAITING_BYTES = 512 * 1024
-"""Bytes of all waiting messages at most, as JSON: the memory is written down in one piece."""
+"""Bytes of all waiting messages at most, as JSON: the memory is written in one piece."""
 MOST_ANSWERED = 1000
-"""Answered messages that are remembered, so that one read twice is answered once."""
+"""Ids of answered messages that are kept, so that a message read twice is answered once."""
 
 CYCLE_KINDS: tuple[type[Event], ...] = (
     PolicySet,
@@ -58,16 +58,16 @@ CYCLE_KINDS: tuple[type[Event], ...] = (
     GoalReached,
     MessageSent,
 )
-"""The facts that only the agent itself publishes."""
+"""The events that only the agent itself publishes."""
 
 TOLD_KINDS: tuple[type[Event], ...] = (GoalSet, GoalDropped, MessageReceived)
-"""The facts that it is told: published by itself for whoever asks it, or by others while it does not run."""
+"""Events from people: the agent publishes them on request, other processes do while it does not run."""
 
 OWN_KINDS = CYCLE_KINDS + TOLD_KINDS
-"""All of the agent's memory but what others measure."""
+"""The events of the memory that are not measurements."""
 
 MEASURED_KINDS: tuple[type[Event], ...] = (NeedsChanged, SenseMeasured, TaskProgressed)
-"""The facts about the agent that others say: of its needs and senses, and, as it does itself, of its tasks."""
+"""Measurements of the agent, published by others: its needs and sensors, and (also by itself) its tasks."""
 
 
 class _MemoryModel(BaseModel):
@@ -75,20 +75,20 @@ class _MemoryModel(BaseModel):
 
 
 class ActiveGoal(_MemoryModel):
-    """A goal and how far its check has come."""
+    """A goal and its best measure so far."""
 
     goal: Goal
     best: float | None = None
     """The best measure so far; None: not measured yet."""
     tried: bool = False
-    """Whether an act that may change the workspace has been checked against it without achieving it."""
+    """Whether an action that may change the workspace has been checked against it without achieving it."""
 
 
 class TaskEpisode(_MemoryModel):
-    """A task that the agent works on, and how it stands as far as was said."""
+    """A task that the agent works on, with the last published state."""
 
     tokens: int = 0
-    """Used by its acts, and by the reflections on them."""
+    """Tokens used by its actions, and by the reflections on them."""
     rate: float | None = None
     """The share of its tests that passed; None: not known."""
 
@@ -98,7 +98,7 @@ class RecentAct(_MemoryModel):
 
     cycle: int
     action: Action
-    """Its arguments as texts of at most RECENT_OUTPUT characters where they are longer."""
+    """Its arguments, each longer one as a text of at most RECENT_OUTPUT characters."""
     status: str
     output: str
 
@@ -109,11 +109,11 @@ class UnansweredMessage(_MemoryModel):
     id: str
     text: str
     size: int
-    """Bytes that it takes where the memory is written down."""
+    """Bytes that it takes in the stored memory."""
 
 
 class TokensSpent(_MemoryModel):
-    """Tokens of at most TICK seconds."""
+    """Tokens used within at most TICK seconds."""
 
     time: float
     """Seconds since the epoch, of the latest of them."""
@@ -121,39 +121,39 @@ class TokensSpent(_MemoryModel):
 
 
 class AgentMemory(_MemoryModel):
-    """An agent's memory of itself. Bounded but for the goals."""
+    """An agent's memory. All of it but the goals is bounded."""
 
     next_cycle: int = 0
     thought: ThoughtFormed | None = None
-    """Of the cycle that is open, as are the next four."""
+    """The open cycle's thought; the next four fields belong to that cycle too."""
     grounded: ThoughtGrounded | None = None
     decided: ActionDecided | None = None
     taken: ActionTaken | None = None
     step_told: bool = False
-    """Whether it was said how far its act brought a task."""
+    """Whether the step of its task has been published."""
     goals: dict[str, ActiveGoal] = Field(default_factory=dict)
     episodes: dict[str, TaskEpisode] = Field(default_factory=dict)
-    """By the goal's id, from the first word of it to the act that ended it."""
+    """By the goal's id, from its first event to the action that ended it."""
     known_goals: frozenset[str] = frozenset()
-    """Every goal there ever was: none is set twice."""
+    """Every goal there ever was: no goal is set twice."""
     waiting: tuple[UnansweredMessage, ...] = ()
-    """The oldest first."""
+    """Messages without an answer, the oldest first."""
     answered: tuple[str, ...] = ()
     """Ids of the last messages that were answered."""
     needs: dict[str, float] = Field(default_factory=dict)
     senses: dict[str, SensorReading] = Field(default_factory=dict)
-    """The last word of each sense; the one heard last is the last one."""
+    """The last reading of each sensor; the most recent one is last."""
     recent: tuple[RecentAct, ...] = ()
     spent: tuple[TokensSpent, ...] = ()
     policy: str | None = None
 
     @property
     def decisions(self) -> int:
-        """How many times it was decided."""
+        """Number of decisions made."""
         return self.next_cycle - (self.thought is not None and self.decided is None)
 
     def recall(self) -> tuple[RecentOutcome, ...]:
-        """The last acts as a mind is told them."""
+        """The last actions, in the form that prompts use."""
         return tuple(RecentOutcome(act.cycle, act.action, act.status, act.output) for act in self.recent)
 
     def knows_message(self, id: str) -> bool:
@@ -184,15 +184,15 @@ class AgentMemory(_MemoryModel):
         return until
 
     def _in_hour(self, now: float) -> list[TokensSpent]:
-        # What lies ahead was written before the clock was set back: waiting for it could take for ever.
+        # Entries in the future were written before the clock was set back: waiting for them could take for ever.
         return [spent for spent in self.spent if now - HOUR < spent.time <= now + TICK]
 
 
 def remember(memory: AgentMemory, event: Event) -> AgentMemory:
-    """The memory after `event`. A fact that was remembered before changes nothing, however late it comes again; only
-    the needs, the senses and the policy are as the last fact says, so these are read in order.
+    """The memory after `event`. An event that was applied before changes nothing, however late it comes again; needs,
+    sensors and policy take the last event's values, so their events must be read in order.
 
-    A message beyond MOST_WAITING or WAITING_BYTES does not wait: it stands on the stream without an answer.
+    A message beyond MOST_WAITING or WAITING_BYTES does not wait: it stays on the stream without an answer.
     """
     match event:
         case ThoughtFormed() if event.cycle is not None and _comes_next(memory, event.cycle):
@@ -235,7 +235,7 @@ def remember(memory: AgentMemory, event: Event) -> AgentMemory:
 
 
 def measured(memory: AgentMemory, goal: str, measure: float) -> AgentMemory:
-    """The memory after a goal was measured without an act: what is so already counts for none."""
+    """The memory after a goal was measured without an action: what holds already earns no reward."""
     if (active := memory.goals.get(goal)) is None:
         return memory
     best = max(measure, active.best or 0.0)
@@ -243,7 +243,7 @@ def measured(memory: AgentMemory, goal: str, measure: float) -> AgentMemory:
 
 
 def step_id(act: ActionTaken) -> str:
-    """The id of the fact that says how far an act brought its task."""
+    """The id of the event for an action's step of its task."""
     return consequence_id(act.id, "cycle", "1", TaskProgressed)
 
 
@@ -254,7 +254,7 @@ NOTHING_OPEN: dict[str, Any] = {
     "taken": None,
     "step_told": False,
 }
-"""What a memory holds of a cycle, once that is over."""
+"""The fields of a memory about a cycle, as they are once it is over."""
 
 
 def _size(text: str) -> int:
@@ -262,7 +262,7 @@ def _size(text: str) -> int:
 
 
 def _comes_next(memory: AgentMemory, cycle: int) -> bool:
-    """Whether a cycle begins with this number; one from far beyond is nobody's word."""
+    """Whether a cycle may begin with this number; a number too far ahead is ignored."""
     return memory.next_cycle <= cycle < memory.next_cycle + MOST_LEAP or memory.next_cycle == 0
 
 
@@ -271,7 +271,7 @@ def _open(memory: AgentMemory, event: Event) -> bool:
 
 
 def _spending(memory: AgentMemory, event: Event, usage: Usage) -> dict[str, Any]:
-    """Tokens are added up by ticks, or an hour of short cycles would be a long list."""
+    """Add tokens to the present tick's entry; an entry per cycle would make an hour a long list."""
     time, tokens = event.time.timestamp(), _tokens(usage)
     if not tokens:
         return {}
@@ -314,7 +314,7 @@ def _worked_on(memory: AgentMemory, act: ActionTaken) -> dict[str, TaskEpisode]:
 
 
 def _reflected(memory: AgentMemory, event: CycleReflected) -> dict[str, TaskEpisode]:
-    """The episodes once the cycle is over: what its act ended is forgotten."""
+    """The episodes once the cycle is over: the one that its action ended is dropped."""
     act = memory.taken
     if act is None or act.episode not in memory.episodes:
         return memory.episodes

@@ -1,4 +1,4 @@
-"""Recover: agents' memories from their snapshots and their own facts, read to the end of the stream in one pass."""
+"""Recovers agents' memories from their checkpoints and the events after them, in one pass to the stream's end."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from conch.bus import Bus, KeyValue, ReceivedEvent
-from conch.bus.admit import MAX_BYTES
-from conch.bus.checkpoints import MemoryRecord, memory_key
+from conch.bus import MAX_BYTES, Bus, KeyValue, MemoryRecord, ReceivedEvent, memory_key
 from conch.cycle.state.memory import CYCLE_KINDS, MEASURED_KINDS, NOTHING_OPEN, OWN_KINDS, AgentMemory, remember
 from conch.errors import BusError, ConchError, ContractError, FencedError
 from conch.log import get_logger
@@ -26,44 +24,44 @@ log = get_logger(__name__)
 
 
 LIVED_KINDS: tuple[type[Event], ...] = (*OWN_KINDS, *MEASURED_KINDS, ExperienceRecorded)
-"""The facts that an agent lives by: its own, its needs and senses, its experiences."""
+"""The events that a memory and its mind use: the agent's own, measurements, experiences."""
 AT_ONCE = 64
-"""Snapshots asked for side by side."""
+"""Checkpoints read concurrently."""
 FEW = 8
-"""Agents whose facts alone are read; of more everybody's are, and the others' passed over."""
+"""Most agents for which the reader filters by agent; with more, all agents' events are read and others' skipped."""
 
 
 @dataclass(frozen=True)
 class RecoveryStart:
-    """What is known of an agent before the stream is looked at."""
+    """What is known of an agent before the stream is read."""
 
     agentuid: str
     beyond: int = 0
-    """What the store has joined lies below this cycle: none below it begins or acts again, whatever is there."""
+    """The experience store has joined cycles below this one: none below it begins or acts again."""
     born: int | None = None
-    """Where nothing is written of it: no fact up to this sequence is its own. None: that is not known."""
+    """For an agent without a checkpoint: no event up to this sequence is its own. None: not known."""
     rests: bool = False
-    """It does not act in this run: where nothing is written of it, it is not looked for."""
+    """It does not run in this process: without a checkpoint, its events are not searched."""
 
 
 @dataclass
 class RecoveredAgent:
-    """Where the agent goes on, and how far it has come since."""
+    """A recovered memory and the positions of its reader and checkpoint."""
 
     memory: AgentMemory
     end: int
-    """The memory began with everything up to here."""
+    """Sequence up to which the memory held everything when the run began."""
     read: int
-    """The agent's reader has handed over everything up to here; it begins behind the snapshot, so that no experience
-    is missed by the mind. At most what the memory holds."""
+    """Sequence up to which the agent's reader has delivered everything; it begins after the checkpoint, so that the
+    mind misses no experience. At most the memory's position."""
     epoch: str
-    """Of the stream."""
+    """Epoch of the stream."""
     revision: int
-    """Of the snapshot in the bucket; 0: there is none."""
+    """Revision of the checkpoint in the bucket; 0: there is none."""
     checkpoints: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while the memory is written: crossed, our own writings would look like another copy's."""
+    """Held while the memory is written: concurrent writes of our own would look like another copy's."""
     unsure: bytes | None = None
-    """What was being written when that was cancelled: it may stand there or not."""
+    """The value being written when that was cancelled: it may be stored or not."""
 
 
 async def recover(bus: Bus, agent: str, origin: RecoveryStart) -> RecoveredAgent:
@@ -78,9 +76,9 @@ async def recover(bus: Bus, agent: str, origin: RecoveryStart) -> RecoveredAgent
 
 
 async def recover_all(bus: Bus, origins: Mapping[str, RecoveryStart]) -> dict[str, RecoveredAgent | ConchError]:
-    """The memories as of the end of the stream, by name; for one that cannot be had, why.
+    """The memories as of the end of the stream, by name; the error in place of one that cannot be recovered.
 
-    One pass for all that were written down, from the one written longest ago; another for those that were not.
+    One pass for all that have a checkpoint, from the oldest one; another for those without.
     """
     state = await bus.state()
     found: dict[str, RecoveredAgent | ConchError] = {}
@@ -110,7 +108,7 @@ async def _entries(bus: Bus, keys: Sequence[str]) -> list[KeyValue | None]:
 
 
 async def _pass_over_idle(bus: Bus, dormant_agents: Mapping[str, RecoveredAgent | ConchError]) -> None:
-    """Those of whom nothing was said since are where the stream ends, however long ago they were written."""
+    """Move agents without new events to the stream's end, however old their checkpoints are."""
     behind = [
         (agent, at) for agent, at in dormant_agents.items() if isinstance(at, RecoveredAgent) and at.read < at.end
     ]
@@ -122,7 +120,7 @@ async def _pass_over_idle(bus: Bus, dormant_agents: Mapping[str, RecoveredAgent 
 
 
 def _begun(at: RecoveredAgent, agent: str, origin: RecoveryStart, entry: KeyValue | None) -> RecoveredAgent:
-    """With what was written down. Raises BusError for another agent's, ContractError for what cannot be read."""
+    """The memory of a checkpoint. Raises BusError for another agent's, ContractError for an unreadable one."""
     if entry is None:
         at.read = min(origin.born or 0, at.end)
         return at
@@ -137,7 +135,7 @@ def _begun(at: RecoveredAgent, agent: str, origin: RecoveryStart, entry: KeyValu
 async def _read_on(
     bus: Bus, origins: Mapping[str, RecoveryStart], some: dict[str, RecoveredAgent]
 ) -> dict[str, ConchError]:
-    """Add what stands behind the snapshots. Why those fail that do, by name."""
+    """Apply the events after the checkpoints. Returns the errors of those that fail, by name."""
     if not some:
         return {}
     filters = [
@@ -165,21 +163,21 @@ def _add(at: RecoveredAgent, agent: str, agentuid: str, arrived: ReceivedEvent) 
     try:
         event = arrived.event
     except ContractViolationError:
-        return  # its consumers make a dead letter of it
+        return  # its consumers write a dead letter for it
     if isinstance(event, CYCLE_KINDS):
         refuse_stranger(agent, agentuid, event.agentuid)
     take(at, event, arrived.seq)
 
 
 def take(at: RecoveredAgent, event: Event, seq: int) -> None:
-    """Remember what others said, or what was said while nobody listened."""
+    """Apply others' events, and those published while the agent was not running."""
     at.memory = remember(at.memory, event)
     if isinstance(event, MessageReceived) and not at.memory.knows_message(event.id):
         log.warning("message.beyond_bounds", message=event.id, seq=seq)
 
 
 def refuse_stranger(agent: str, agentuid: str, found: str) -> None:
-    """Raises BusError where a fact of this name is another agent's."""
+    """Raises BusError where an event under this name is another agent's."""
     if found != agentuid:
         raise BusError(
             f"the stream belongs to another agent named {agent} ({found}, this home's is {agentuid}): "
@@ -188,10 +186,10 @@ def refuse_stranger(agent: str, agentuid: str, found: str) -> None:
 
 
 async def save(bus: Bus, agent: str, agentuid: str, at: RecoveredAgent) -> None:
-    """Write the memory down. Raises FencedError when another copy of the agent did since.
+    """Write the checkpoint. Raises FencedError when another copy of the agent wrote it since.
 
-    A memory too large for the bus is not written, and said so: the stream keeps what it was made of. Cancelled, it may
-    or may not be written; the next time knows its own.
+    A memory too large for the bus is not written, and that is reported: the stream keeps the events it was made of.
+    Cancelled, it may or may not be written; the next write recognises its own.
     """
     async with at.checkpoints:
         data = MemoryRecord(agentuid=agentuid, epoch=at.epoch, seq=at.read, memory=at.memory).encode()

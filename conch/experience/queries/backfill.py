@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from pydantic import TypeAdapter
-
-from conch.experience.opened import stored_event
-from conch.experience.queries.removed import RemovedReader
-from conch_schemas import ActionTaken, PromptMessage
-
-PROMPT: Final = TypeAdapter(tuple[PromptMessage, ...])
-"""Of the row that holds what a mind was given."""
+from conch.experience.models import RecordedAct, RecordedScore, ScoredSince, ScorerVersion, UnscoredActs
+from conch.experience.opened import OpenStore, stored_event
+from conch.experience.queries.retention import removals
+from conch_schemas import ActionTaken
 
 # A `+` keeps the planner at the index of places: the pages are in their order.
 _FROM: Final = """
@@ -29,10 +23,6 @@ _COUNTED: Final = f"SELECT count(*), coalesce(sum({_UNSCORED}), 0) {_FROM}"
 _LAST: Final = "SELECT coalesce(max(seq), 0) FROM acts WHERE agent = ?"
 _PAGES: Final = f"SELECT a.seq, 1, a.body {_FROM} AND {_UNSCORED} ORDER BY a.seq LIMIT :most"
 _WHOLE_PAGES: Final = f"SELECT a.seq, {_WANTED}{_UNSCORED}, a.body {_ALL} ORDER BY a.seq LIMIT :most"
-_ACT: Final = "SELECT body FROM acts WHERE agent = ? AND cycle = ? ORDER BY seq DESC LIMIT 1"
-_CYCLE: Final = "SELECT cycle FROM acts WHERE act = (SELECT act FROM actions WHERE action_id = ?)"
-_PROMPT: Final = """
-    SELECT body FROM contexts WHERE act = (SELECT act FROM actions WHERE action_id = ?) AND kind = 'messages'"""
 _VERSIONS: Final = """
     SELECT version FROM scores WHERE act = (SELECT act FROM actions WHERE action_id = ?)
     AND scorer = ? AND component = ?"""
@@ -54,115 +44,41 @@ _STATUSES: Final = """
 _WHY: Final = "SELECT explanation FROM scores WHERE act = ? AND scorer = ? AND version = ? AND component = ?"
 
 
-@dataclass(frozen=True)
-class ScoredSince:
-    """From where on acts are meant: both hold."""
+class SqliteBackfill:
+    """The `BackfillReader` of a SQLite file."""
 
-    cycle: int = 0
-    """The first cycle."""
-    time: datetime | None = None
-    """The first moment; None: whenever."""
+    def __init__(self, file: OpenStore) -> None:
+        self._file = file
 
-    @property
-    def stamp(self) -> float:
-        """Seconds since the epoch."""
-        return float("-inf") if self.time is None else self.time.timestamp()
-
-
-@dataclass(frozen=True)
-class UnscoredActs:
-    """What one scorer's version has left unscored of an agent's acts. Made by `SqliteReader.unscored`."""
-
-    agent: str
-    scorer: str
-    version: str
-    since: ScoredSince
-    acts: int
-    """That are meant, scored or not."""
-    missing: int
-    """Of those, not scored."""
-    upto: int
-    """The place of the agent's last act: what comes later is left to whoever scores live."""
-    removed: int = 0
-    """Acts that retention removed: they are not scored. Of a day on which some of them were meant all are counted."""
-
-
-class RecordedAct(NamedTuple):
-    """An act as the store has it."""
-
-    act: ActionTaken
-    wanted: bool
-    """Whether it is among those that are meant, and not scored."""
-
-
-@dataclass(frozen=True)
-class ScorerVersion:
-    """Who says a component, in which version, and how often it did."""
-
-    component: str
-    scorer: str
-    version: str
-    count: int
-    range: tuple[float, float]
-    """The least and the greatest value that it can take, by its own words."""
-
-
-class RecordedScore(NamedTuple):
-    """A score as compared: all but its words."""
-
-    act: int
-    """The act's number in this store."""
-    agent: str
-    cycle: int
-    version: str
-    status: str
-    value: float | None
-
-
-class BackfillReader(RemovedReader):
-    """The part of `ExperienceReader` that scoring the past anew rests on."""
-
-    def unscored(self, agent: str, scorer: str, version: str, since: ScoredSince) -> UnscoredActs:
-        with self._snapshot():
-            upto = self._row(_LAST, agent)[0]
+    def unscored(self, agent: str, scorer: str | None, version: str | None, since: ScoredSince) -> UnscoredActs:
+        with self._file.snapshot():
+            upto = self._file.row(_LAST, agent)[0]
             named = _names(agent, scorer, version, since, upto)
-            [(acts, missing)] = self._named(_COUNTED, named)
-            gone = [one for one in self.removals(agent) if one.last_cycle >= since.cycle and one.acted >= since.stamp]
+            [(acts, missing)] = self._file.named(_COUNTED, named)
+            gone = [
+                one for one in removals(self._file, agent) if one.last_cycle >= since.cycle and one.acted >= since.stamp
+            ]
         return UnscoredActs(agent, scorer, version, since, acts, missing, upto, sum(one.acts for one in gone))
 
     def past(self, what: UnscoredActs, most: int, *, whole: bool = False) -> Iterator[list[RecordedAct]]:
         named = _names(what.agent, what.scorer, what.version, what.since, what.upto)
         sql = _WHOLE_PAGES if whole else _PAGES
-        while rows := self._named(sql, named | {"most": most}):
-            with self._intact():
+        while rows := self._file.named(sql, named | {"most": most}):
+            with self._file.intact():
                 page = [RecordedAct(stored_event(ActionTaken, body), bool(wanted)) for _, wanted, body in rows]
             yield page
             named["after"] = rows[-1][0]
 
-    def act(self, agent: str, cycle: int) -> ActionTaken | None:
-        row = self._row(_ACT, agent, cycle)
-        with self._intact():
-            return None if row is None else stored_event(ActionTaken, row[0])
-
-    def prompt(self, action_id: str) -> tuple[PromptMessage, ...]:
-        row = self._row(_PROMPT, action_id)
-        with self._intact():
-            return PROMPT.validate_json(row[0]) if row else ()
-
-    def cycle_of(self, action_id: str) -> int | None:
-        row = self._row(_CYCLE, action_id)
-        return None if row is None else int(row[0])
-
     def versions(self, action_id: str, scorer: str, component: str) -> list[str]:
-        return [row[0] for row in self._rows(_VERSIONS, action_id, scorer, component)]
+        return [row[0] for row in self._file.rows(_VERSIONS, action_id, scorer, component)]
 
     def scorers(self, agent: str | None = None, since: int = 0) -> list[ScorerVersion]:
-        with self._snapshot():
-            rows = self._rows(_SCORERS) if agent is None else self._rows(_SCORERS_OF, agent, since)
+        with self._file.snapshot():
+            rows = self._file.rows(_SCORERS) if agent is None else self._file.rows(_SCORERS_OF, agent, since)
             if agent is None:
-                rows += self._rows(_REMOVED_SCORERS)
+                rows += self._file.rows(_REMOVED_SCORERS)
             elif since <= 0:
-                rows += self._rows(f"{_REMOVED_SCORERS} WHERE agent = ?", agent)
+                rows += self._file.rows(f"{_REMOVED_SCORERS} WHERE agent = ?", agent)
         found: dict[tuple[str, str, str], list[tuple[int, float, float]]] = {}
         for component, scorer, version, *counted in rows:
             found.setdefault((component, scorer, version), []).append(counted)
@@ -184,18 +100,18 @@ class BackfillReader(RemovedReader):
             "cycle": since.cycle,
             "since": since.stamp,
         }
-        return [RecordedScore(*row) for row in self._named(_SAID, named)]
+        return [RecordedScore(*row) for row in self._file.named(_SAID, named)]
 
     def statuses(self, agent: str, scorer: str, since: ScoredSince) -> Counter[tuple[str, str]]:
-        rows = self._rows(_STATUSES, scorer, agent, since.cycle, since.stamp)
+        rows = self._file.rows(_STATUSES, scorer, agent, since.cycle, since.stamp)
         return Counter({(version, status): acts for version, status, acts in rows})
 
     def explanation(self, said: RecordedScore, component: str, scorer: str) -> str:
-        row = self._row(_WHY, said.act, scorer, said.version, component)
+        row = self._file.row(_WHY, said.act, scorer, said.version, component)
         return str(row[0]) if row else ""
 
 
-def _names(agent: str, scorer: str, version: str, since: ScoredSince, upto: int) -> dict[str, Any]:
+def _names(agent: str, scorer: str | None, version: str | None, since: ScoredSince, upto: int) -> dict[str, Any]:
     return {
         "agent": agent,
         "scorer": scorer,

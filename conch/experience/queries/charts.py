@@ -1,26 +1,25 @@
-"""Experiences in a few columns: what charts, figures and filters ask of many, without decoding whole facts."""
+"""Experiences in a few columns: what charts, figures and counts ask of many, without decoding whole facts."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from math import fsum
+from typing import Any, Final
 
-import msgspec
-
-from conch.experience.queries.backfill import BackfillReader
+from conch.experience.models import ComponentStats, CycleCounts, ExperiencePoint, ExperienceSummary
+from conch.experience.opened import LARGEST, OpenStore, in_64_bits, stored_event
 from conch.experience.queries.bodies import (
     ShownCheck,
-    ShownLine,
     ShownScore,
-    stored_act,
     stored_checks,
     stored_needs,
     stored_policy,
     stored_verdict,
 )
+from conch.experience.queries.retention import RemovedComponent, removed_components, removed_outcomes, removed_sums
+from conch_schemas import NeedsChanged, WeightsSet
 
 _POINTS: Final = """
     SELECT e.cycle, e.seq, e.acted, e.outcome, e.kind, e.tool, e.skill, e.valid, e.total, e.coverage, e.complete,
@@ -30,137 +29,87 @@ _CHECKS: Final = "SELECT cycle, body FROM acts WHERE agent = ? ORDER BY cycle DE
 _ACTED: Final = """
     SELECT e.cycle, a.body, e.total FROM experiences e JOIN acts a ON a.act = e.act
     WHERE e.agent = ? ORDER BY e.cycle DESC, e.seq DESC LIMIT ?"""
-_NEAREST: Final = """
-    SELECT (SELECT max(cycle) FROM experiences WHERE agent = ?1 AND cycle < ?2),
-           (SELECT min(cycle) FROM experiences WHERE agent = ?1 AND cycle > ?2)"""
 _TALLY: Final = """
     SELECT outcome, kind, tool, skill, need, count(*) FROM (
         SELECT outcome, kind, tool, skill, need FROM experiences WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?)
     GROUP BY 1, 2, 3, 4, 5 ORDER BY 6 DESC, 1, 2, 3, 4, 5"""
-_WORDS: Final = """
-    SELECT e.act, e.cycle, e.seq, CAST(a.body AS BLOB),
-    (SELECT body FROM contexts c WHERE c.act = e.act AND c.kind = 'thought')
-    FROM experiences e JOIN acts a ON a.act = e.act WHERE """
-_WORD: Final = re.compile(r"[a-z0-9]+")
-_UNSAID: Final = b" invalid"
-"""The skill of what was not valid, which no fact says in this word."""
-_PAGE: Final = 500
-"""Cycles whose words are looked through at a time."""
-LARGEST: Final = 2**63 - 1
+_FIGURES: Final = "SELECT outcome, total, coverage, complete FROM experiences"
+_VERDICTS: Final = "SELECT verdict FROM experiences"
+_OF_ONE: Final = "WHERE agent = ? ORDER BY cycle DESC, seq DESC LIMIT ?"
+_OF_ALL: Final = "ORDER BY seq DESC LIMIT ?"
+_WEIGHTS: Final = "SELECT body FROM weights WHERE agent = ? ORDER BY seq"
+_NEEDS: Final = "SELECT body FROM needs WHERE agent = ? ORDER BY seq DESC LIMIT ?"
 
 
-class ExperiencePoint(NamedTuple):
-    """An experience as of its latest revision, without its words."""
+class SqliteCharts:
+    """The `ChartReader` of a SQLite file."""
 
-    cycle: int
-    seq: int
-    acted_at: datetime
-    """UTC."""
-    outcome: str
-    kind: str
-    tool: str | None
-    """Like `skill`, its first 100 characters."""
-    skill: str
-    valid: bool
-    total: float
-    coverage: float
-    complete: bool
-    revision: int
-    scores: tuple[ShownScore, ...]
-    """In the order of the weight set; then what was scored beside it, with weight 0."""
-    breakdown: tuple[ShownLine, ...]
-    """What adds up to the total."""
-    needs_after: Mapping[str, float] | None
-
-
-class CycleCounts(NamedTuple):
-    """How many of the last cycles were alike in these."""
-
-    outcome: str
-    kind: str
-    tool: str | None
-    skill: str
-    need: str | None
-    cycles: int
-
-
-@dataclass(frozen=True)
-class CycleFilter:
-    """Which cycles are meant: those that hold to all that is named. Numbers beyond 64 bits are as good as the largest.
-
-    Each field's metadata is the condition on its column.
-    """
-
-    outcome: str | None = field(default=None, metadata={"sql": "e.outcome = :outcome"})
-    kind: str | None = field(default=None, metadata={"sql": "e.kind = :kind"})
-    tool: str | None = field(default=None, metadata={"sql": "e.tool = :tool"})
-    skill: str | None = field(default=None, metadata={"sql": "e.skill = :skill"})
-    need: str | None = field(default=None, metadata={"sql": "e.need = :need"})
-    """The one that was least satisfied before the act, as known at the latest revision."""
-    complete: bool | None = field(default=None, metadata={"sql": "e.complete = :complete"})
-    least: float | None = field(default=None, metadata={"sql": "e.total >= :least"})
-    """The total is this or more."""
-    most: float | None = field(default=None, metadata={"sql": "e.total <= :most"})
-    """The total is this or less."""
-    first: int | None = field(default=None, metadata={"sql": "e.cycle >= :first"})
-    """The lowest cycle."""
-    last: int | None = field(default=None, metadata={"sql": "e.cycle <= :last"})
-    """The highest cycle."""
-    text: str | None = None
-    """Stands in the thought, the reply or the action, in whatever case. The other conditions are looked at first: this
-    one reads the facts themselves."""
-
-    def where(self) -> tuple[str, dict[str, Any]]:
-        """(the conditions as SQL, the values that it names), all but `text`."""
-        named = {one.name: value for one in fields(self) if (value := getattr(self, one.name)) is not None}
-        named.pop("text", None)
-        told = [str(one.metadata["sql"]) for one in fields(self) if one.name in named]
-        return " AND ".join(told), {name: in_64_bits(value) for name, value in named.items()}
-
-
-class ChartReader(BackfillReader):
-    """The part of `ExperienceReader` that pages, charts and lists rest on."""
+    def __init__(self, file: OpenStore) -> None:
+        self._file = file
 
     def points(self, agent: str, limit: int, before: int | None = None) -> list[ExperiencePoint]:
-        rows = self._rows(_POINTS, agent, LARGEST if before is None else in_64_bits(before), limit)
-        with self._intact():
+        rows = self._file.rows(_POINTS, agent, LARGEST if before is None else in_64_bits(before), limit)
+        with self._file.intact():
             return [_point(row) for row in reversed(rows)]
 
     def goal_checks(self, agent: str, limit: int) -> list[tuple[int, tuple[ShownCheck, ...]]]:
-        rows = self._rows(_CHECKS, agent, limit)
-        with self._intact():
+        rows = self._file.rows(_CHECKS, agent, limit)
+        with self._file.intact():
             return [(cycle, stored_checks(body)) for cycle, body in reversed(rows)]
 
     def policies(self, agent: str, limit: int) -> list[tuple[int, str | None, float]]:
-        rows = self._rows(_ACTED, agent, limit)
-        with self._intact():
+        rows = self._file.rows(_ACTED, agent, limit)
+        with self._file.intact():
             return [(cycle, stored_policy(body), total) for cycle, body, total in reversed(rows)]
 
-    def neighbours(self, agent: str, cycle: int) -> tuple[int | None, int | None]:
-        nearest: tuple[int | None, int | None] = self._row(_NEAREST, agent, in_64_bits(cycle))
-        return nearest
-
     def tallies(self, agent: str, last: int) -> list[CycleCounts]:
-        return [CycleCounts(*row) for row in self._rows(_TALLY, agent, last)]
+        return [CycleCounts(*row) for row in self._file.rows(_TALLY, agent, last)]
 
-    def _holding(self, where: str, named: Mapping[str, Any], text: str) -> Iterator[int]:
-        """Acts in whose words the text stands, the last cycle first; reads as far as it is asked."""
-        sql = (
-            f"{_WORDS} {where} AND (e.cycle, e.seq) < (:before, :place) ORDER BY e.cycle DESC, e.seq DESC LIMIT {_PAGE}"
+    def needs_history(self, agent: str, limit: int) -> list[NeedsChanged]:
+        with self._file.intact():
+            rows = self._file.rows(_NEEDS, agent, limit)
+            return [stored_event(NeedsChanged, body) for (body,) in reversed(rows)]
+
+    def weight_sets(self, agent: str) -> list[WeightsSet]:
+        with self._file.intact():
+            return [stored_event(WeightsSet, body) for (body,) in self._file.rows(_WEIGHTS, agent)]
+
+    def component_stats(self, agent: str | None = None, last: int = 1000) -> list[ComponentStats]:
+        shown: dict[tuple[str, str], list[ShownScore]] = defaultdict(list)
+        removed: dict[tuple[str, str], list[RemovedComponent]] = defaultdict(list)
+        with self._file.snapshot():
+            verdicts = self._last(_VERDICTS, agent, last)
+            for (verdict,) in verdicts:
+                for score in stored_verdict(verdict).scores:
+                    shown[score.component, score.scorer].append(score)
+            for sums in removed_components(self._file, removed_sums(self._file, agent, last - len(verdicts))):
+                removed[sums.component, sums.scorer].append(sums)
+        stats = [_stats(key, shown[key], removed[key]) for key in {**shown, **removed}]
+        return sorted(stats, key=lambda one: (-one.weight, one.component, one.scorer))
+
+    def figures(self, agent: str | None = None, last: int = 100) -> ExperienceSummary:
+        with self._file.snapshot():
+            rows = self._last(_FIGURES, agent, last)
+            removed = removed_sums(self._file, agent, last - len(rows))
+            outcomes = Counter(outcome for outcome, *_ in rows) + removed_outcomes(self._file, removed)
+        count = len(rows) + sum(sums.acts for sums in removed)
+        totals = [*(total for _, total, _, _ in rows), *(sums.total for sums in removed)]
+        coverages = [*(coverage for _, _, coverage, _ in rows), *(sums.coverage for sums in removed)]
+        return ExperienceSummary(
+            count=count,
+            mean_total=fsum(totals) / count if count else None,
+            coverage=fsum(coverages) / count if count else None,
+            incomplete=sum(not complete for *_, complete in rows) + sum(sums.incomplete for sums in removed),
+            outcomes=dict(outcomes.most_common()),
         )
-        sought, place = text.casefold(), {"place": -1}
-        words = [word.encode() for word in _WORD.findall(sought)]
-        while rows := self._named(sql, {**named, **place}):
-            with self._intact():
-                for act, _, _, body, thought in rows:
-                    if _may_hold(words, body, thought) and sought in _words(body, thought).casefold():
-                        yield act
-            place = {"before": rows[-1][1], "place": rows[-1][2]}
 
-
-def in_64_bits(value: Any) -> Any:
-    """A number as SQLite can hold it; what is none as it is."""
-    return max(-LARGEST, min(value, LARGEST)) if type(value) is int else value
+    def _last(self, what: str, agent: str | None, last: int) -> list[Any]:
+        """Columns of the last experiences, newest first."""
+        return (
+            self._file.rows(f"{what} {_OF_ALL}", last)
+            if agent is None
+            else self._file.rows(f"{what} {_OF_ONE}", agent, last)
+        )
 
 
 def _point(row: Sequence[Any]) -> ExperiencePoint:
@@ -186,17 +135,30 @@ def _point(row: Sequence[Any]) -> ExperiencePoint:
     )
 
 
-def _may_hold(words: Sequence[bytes], body: bytes, thought: str | None) -> bool:
-    """False where a word of what is sought is nowhere in the facts: told without reading them."""
-    facts = body.lower() + (thought or "").lower().encode() + _UNSAID
-    return all(word in facts for word in words)
+def _stats(key: tuple[str, str], scores: Sequence[ShownScore], removed: Sequence[RemovedComponent]) -> ComponentStats:
+    """Of one component by one scorer, newest first, at least one; kept ones, and the sums over removed ones."""
+    values = sorted(score.value for score in scores if score.value is not None)
+    status = Counter(score.status for score in scores)
+    count = len(scores) + sum(sums.count for sums in removed)
+    scored = len(values) + sum(sums.scored for sums in removed)
+    applicable = count - status["not_applicable"] - sum(sums.unasked for sums in removed)
+    newest: list[ShownScore | RemovedComponent] = [*scores, *removed]
+    return ComponentStats(
+        component=key[0],
+        scorer=key[1],
+        version=next((one.version for one in newest if one.version), ""),
+        weight=newest[0].weight,
+        count=count,
+        scored=scored,
+        mean=fsum([*values, *(sums.total for sums in removed)]) / scored if scored else None,
+        p50=_rank(values, 50),
+        p95=_rank(values, 95),
+        errors=status["error"] + sum(sums.errors for sums in removed),
+        timeouts=status["timeout"] + sum(sums.timeouts for sums in removed),
+        coverage=scored / applicable if applicable else 1.0,
+    )
 
 
-def _words(body: bytes, thought: str | None) -> str:
-    """What was thought, replied and done, in lines; the action also in the words of a list, `skill value value`."""
-    act = stored_act(body)
-    action = act.action
-    args = [value for name, value in action.args.items() if name != "operation"]
-    values = [value if isinstance(value, str) else msgspec.json.encode(value).decode() for value in args]
-    said = (act.thought if thought is None else thought, act.raw, " ".join([action.skill, *values]), action.text)
-    return "\n".join(filter(None, (*said, action.reason)))
+def _rank(ordered: Sequence[float], percent: int) -> float | None:
+    """The nearest-rank percentile of sorted values."""
+    return ordered[max(0, -(-percent * len(ordered) // 100) - 1)] if ordered else None

@@ -1,4 +1,4 @@
-"""The episodes of one agent, step by step: a pure fold over what is said of its tasks and acts."""
+"""Task episodes of one agent, step by step: a pure fold over its task and act events."""
 
 from __future__ import annotations
 
@@ -7,30 +7,28 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from conch.folds.dedupe import Digests, holds, with_new
-from conch.folds.models import evolve
-from conch.folds.order import is_new
+from conch.folds import Digests, evolve, holds, is_new, with_new
 from conch.rewards.progress.rules import ROLES, ProgressStep, final_bonus, step
 from conch.rewards.weights import PROGRESS_RANGE
 from conch_schemas import ActionTaken, Score, TaskProgressed, WeightsSet
 
 SCORER: Final = "progress"
 VERSION: Final = "1"
-"""Of this fold and its rule: a change of any number in it is a new version."""
+"""Version of this fold and its rule: it changes with any number in it."""
 NOTHING_VERSION: Final = "0"
-"""Of the word that an act belongs to no task: should a program outside say how that act moved one all the same, its
-progress is the later version, and counts."""
+"""Version of a `not applicable` score for an act without a task: if an external program publishes that act's progress
+all the same, its score has the later version and counts."""
 
 EPISODES: Final = 64
-"""Episodes that are remembered; the one heard of longest ago is forgotten first, and would begin anew."""
+"""Most episodes remembered; the one with the oldest event is forgotten first, and would begin anew."""
 HEARD: Final = 1000
-"""Facts that are remembered, so that one read twice counts once."""
+"""Most events remembered for deduplication, so that one read twice counts once."""
 NAME_SHOWN: Final = 80
-"""Characters of an episode's or a phase's name that are kept; a longer episode goes by its digest."""
+"""Most characters of an episode's or a phase's name; a longer episode name is replaced by its digest."""
 
 
 class EpisodeProgress(BaseModel):
-    """Where a task stands."""
+    """The state of one task episode."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -40,21 +38,21 @@ class EpisodeProgress(BaseModel):
     test_pass_rate: float = 0.0
     tokens_used: int = 0
     over: bool = False
-    """Its last step was said: what is said after it counts for nothing."""
+    """Its last step was published: later events are ignored."""
 
 
 class ProgressState(BaseModel):
-    """One agent's episodes. Bounded: EPISODES of them, HEARD digests."""
+    """The episodes of one agent. Bounded: EPISODES of them, HEARD digests."""
 
     model_config = ConfigDict(frozen=True)
 
     place: tuple[int, int] | None = None
-    """(cycle, step) of the last act; an act at or before it is passed over."""
+    """(cycle, step) of the last act; an act at or before it is ignored."""
     weighed: bool = False
-    """Whether the weight set in force waits for progress. Where it does, acts without a task must not keep it waiting;
-    where it does not, a score would only come late and have each experience recorded once more."""
+    """Whether the weight set in force waits for progress. If so, acts without a task must get a score at once; if not,
+    a score would only come late and have each experience recorded once more."""
     episodes: dict[str, EpisodeProgress] = {}
-    """By name; the one heard of last is the last."""
+    """By name; the one with the newest event is last."""
     heard: Digests = ""
 
 
@@ -63,25 +61,25 @@ class EpisodeLogRow(NamedTuple):
 
     episode: str
     step: int
-    """From 0."""
+    """Number of the step, from 0."""
     delta_pass_rate: float
     delta_tokens: float
     phase_advance: bool
     switch_committed: bool
     r_step: float
-    """All that the step pays, the final bonus with it."""
+    """The step's whole reward, including the final bonus."""
     terminal: bool
     cycle: int | None
-    """Of the act that made the step; None: nobody's act, or not known."""
+    """Cycle of the act that made the step; None: it was made by no act, or that is not known."""
     test_pass_rate: float
-    """As it stands after the step."""
+    """After the step."""
 
 
 class ProgressUpdate(NamedTuple):
-    """What one fact brought."""
+    """The effect of one event."""
 
     score: Score | None = None
-    """Of the act that the fact belongs to; None: it belongs to none."""
+    """For the act that the event belongs to; None: it belongs to none."""
     row: EpisodeLogRow | None = None
 
 
@@ -89,12 +87,12 @@ _NOTHING = ProgressUpdate()
 
 
 def fold(state: ProgressState, fact: TaskProgressed | ActionTaken | WeightsSet) -> tuple[ProgressState, ProgressUpdate]:
-    """The episodes after `fact`, and what it brought; nothing for a fact that was met before.
+    """The episodes after `fact`, and its effect; an event that was applied before has none.
 
-    Every step is a row, and the score of its act where the weight set in force has progress as a part. An episode
-    begins with no test passed and no token used, or, where its first fact belongs to no act, with what that one says; a
-    later one of no act is a step where it changes anything. What a fact leaves out (a rate, the tokens) stands as it
-    was said last. A value beyond the range of the part is an error, never a clamped one.
+    Every step gives a row, and a score for its act where progress is a part of the weight set in force. An episode
+    begins with no test passed and no token used, or, where its first event belongs to no act, with that event's values;
+    a later event without an act is a step where it changes anything. Values that an event leaves out (a rate, the
+    tokens) keep their last value. A value outside the part's range is an error, never clamped.
     """
     if isinstance(fact, WeightsSet):
         weighed = any(part.component == SCORER and part.scorer == SCORER for part in fact.parts)
@@ -117,7 +115,7 @@ def fold(state: ProgressState, fact: TaskProgressed | ActionTaken | WeightsSet) 
 
 
 def episode_name(episode: str) -> str:
-    """Under which an episode is remembered: its own, or a digest of one that is too long."""
+    """The key under which an episode is remembered: its name, or a digest of one that is too long."""
     if len(episode) <= NAME_SHOWN:
         return episode
     return hashlib.sha256(episode.encode(errors="replace")).hexdigest()[:32]

@@ -1,8 +1,8 @@
 """Progress of a task episode, from one state to the next (REWARDS 5). Pure functions of values.
 
-A state is a table: `phase`, `roles` (shares of the messages by role), `test_pass_rate` (0..1), `tokens_used` (since
-the episode began), `switch_committed` (of a topology, in the step that led to the state). It may come from anywhere:
-what is missing, or is no finite number where one belongs, counts as 0, and nothing here raises.
+A state is a table: `phase`, `roles` (shares of the messages by role), `test_pass_rate` (0..1), `tokens_used` (since the
+episode began), `switch_committed` (of a topology, in the step that led to the state). The input is not trusted: a value
+that is missing, or is not a finite number where one belongs, counts as 0, and nothing here raises.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 PHASES: Final = ("planning", "coding", "testing", "critique", "done")
-"""In their order. A step forward, of any length, pays once, also when it was taken before and undone."""
+"""In order. A step forward, of any length, is rewarded; also when it was taken before and undone."""
 ROLES: Final = ("planner", "coder_runner", "critic")
 ADVANCE, PASS_RATE, TOKEN, SWITCH = 0.3, 0.7, -0.0001, -0.05
-"""What a phase forward, the whole of the tests, one token and a committed switch pay."""
+"""Reward of a phase forward, of the whole test rate, of one token, and of a committed switch."""
 FINAL_BONUS: Final = 1.0
 LARGEST: Final = 1e18
-"""Beyond, a number is nobody's count of tokens: it counts as 0."""
+"""Larger numbers cannot be token counts: they count as 0."""
 
 _PAID_CHANGES: Final = frozenset({("planner", "coder_runner"), ("coder_runner", "critic"), ("critic", "planner")})
 
 
 class ProgressStep(NamedTuple):
-    """What changed in one step, and what that pays."""
+    """The changes in one step, and their reward."""
 
     delta_pass_rate: float
     delta_tokens: float
@@ -36,7 +36,7 @@ class ProgressStep(NamedTuple):
 
 
 def step(prev: Mapping[str, Any], curr: Mapping[str, Any]) -> ProgressStep:
-    """The step from `prev` to `curr`. Where neither names a phase, the dominant role tells whether it moved forward."""
+    """The step from `prev` to `curr`. If neither names a phase, the dominant role decides whether it moved forward."""
     rate = _number(curr.get("test_pass_rate")) - _number(prev.get("test_pass_rate"))
     tokens = _number(curr.get("tokens_used")) - _number(prev.get("tokens_used"))
     advance, switch = _advanced(prev, curr), curr.get("switch_committed") is True
@@ -45,19 +45,19 @@ def step(prev: Mapping[str, Any], curr: Mapping[str, Any]) -> ProgressStep:
 
 
 def step_reward(prev: Mapping[str, Any], curr: Mapping[str, Any]) -> float:
-    """What the step from `prev` to `curr` pays."""
+    """The reward of the step from `prev` to `curr`."""
     return step(prev, curr).value
 
 
 def phase_advanced(prev: object, curr: object) -> bool:
-    """Whether the phase moved forward; the same, backward, an unknown one or none did not."""
+    """Whether the phase moved forward; false for the same, an earlier, an unknown or a missing phase."""
     if not (isinstance(prev, str) and isinstance(curr, str) and prev in PHASES and curr in PHASES):
         return False
     return PHASES.index(prev) < PHASES.index(curr)
 
 
 def rewarded_advances(phases: Sequence[object]) -> int:
-    """How many steps of a run of phases pay."""
+    """The number of rewarded steps in a sequence of phases."""
     return sum(phase_advanced(prev, curr) for prev, curr in pairwise(phases))
 
 
@@ -68,7 +68,7 @@ def role_share_phase_change(prev: object, curr: object) -> bool:
 
 
 def final_bonus(all_passed: bool) -> float:
-    """Of the event that ends the episode: 1.0 if all tests pass, else 0.0."""
+    """Reward of the event that ends the episode: 1.0 if all tests pass, else 0.0."""
     return FINAL_BONUS if all_passed else 0.0
 
 

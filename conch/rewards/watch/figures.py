@@ -1,4 +1,4 @@
-"""The figures that are watched: plain functions of series, each oldest first."""
+"""The watched statistics: plain functions of series, each oldest first."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Series = Sequence[float]
 
 
 def mean(series: Series) -> float:
-    """The mean of one value at least."""
+    """The mean of at least one value."""
     return sum(series) / len(series)
 
 
 def away(series: Series) -> list[float]:
-    """How far each value lies from the mean."""
+    """Each value's deviation from the mean."""
     middle = mean(series)
     return [value - middle for value in series]
 
@@ -31,8 +31,8 @@ def spread(series: Series) -> float:
 def variance_shares(parts: Mapping[str, Series], total: Series) -> dict[str, float]:
     """Cov(part, total) ÷ Var(total) of each part; empty for a total that never changes.
 
-    The covariance decomposition of a sum: where the parts add up to the total, their shares add up to 1, whatever the
-    parts have to do with each other. One that goes against the total has a share below 0, so another's may exceed 1.
+    The covariance decomposition of a sum: where the parts add up to the total, their shares add up to 1, correlated or
+    not. A part that works against the total has a share below 0, so another's may exceed 1.
     """
     if max(total) == min(total):
         return {}
@@ -42,9 +42,9 @@ def variance_shares(parts: Mapping[str, Series], total: Series) -> dict[str, flo
 
 
 def share_error(part: Series, total: Series) -> float:
-    """The standard error of a part's share: the jackknife's, over the shares that each act left out would leave.
+    """The standard error of a part's share, by the jackknife: from the shares with each act left out.
 
-    ∞ where the variance hangs on one act. The total must vary.
+    ∞ where the variance depends on one act. The total must vary.
     """
     n = len(total)
     far, own = away(total), away(part)
@@ -56,10 +56,10 @@ def share_error(part: Series, total: Series) -> float:
 
 
 def rank_shift(recent: Series, earlier: Series) -> float:
-    """How surely the recent values are greater: the Mann–Whitney U in standard deviations, corrected for ties.
+    """Confidence that the recent values are greater: the Mann–Whitney U in standard deviations, corrected for ties.
 
-    At most √(n + m − 1) away from 0 for n and m values; above 0: greater; 0.0 where all are equal. Of ranks alone, so a
-    few wild values move it no more than a few plain ones.
+    At most √(n + m − 1) away from 0 for n and m values; above 0: greater; 0.0 where all are equal. Based on ranks
+    alone, so a few outliers have no more influence than a few ordinary values.
     """
     n, m = len(recent), len(earlier)
     ordered = sorted([*((value, 1) for value in recent), *((value, 0) for value in earlier)], key=itemgetter(0))
@@ -74,6 +74,6 @@ def rank_shift(recent: Series, earlier: Series) -> float:
 
 
 def deviations(series: Series) -> list[float]:
-    """How far each value lies from the median."""
+    """Each value's distance from the median."""
     middle = median(series)
     return [abs(value - middle) for value in series]

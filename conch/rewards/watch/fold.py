@@ -1,11 +1,11 @@
-"""The watchers of one agent: a pure fold over its experiences, and the alarms that begin and end."""
+"""The watchers of one agent: a pure fold over its experiences that gives the alarms beginning and ending."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
 from conch.config import WatchSettings
-from conch.folds.models import evolve
+from conch.folds import evolve
 from conch.rewards.watch.look import WatchFinding, look
 from conch.rewards.watch.state import ActiveAlarm, WatchState, forgotten, is_news, with_experience
 from conch.rewards.watch.words import sentence
@@ -13,13 +13,13 @@ from conch_schemas import AlarmKind, ExperienceRecorded
 
 CONSUMER: Final = "watch"
 VERSION: Final = "1"
-"""Of this fold: a change of any number in it is a new version."""
+"""Version of this fold: it changes with any number in it."""
 
 _COMPARING: Final = ("collapse", "length_drift", "held_out")
 
 
 class AlarmChange(NamedTuple):
-    """An alarm begins, or is over: the data of `alarm.raised`, field by field."""
+    """An alarm that begins or ends: the data of `alarm.raised`, field by field."""
 
     alarm: AlarmKind
     component: str | None
@@ -34,11 +34,11 @@ class AlarmChange(NamedTuple):
 def fold(
     state: WatchState, experience: ExperienceRecorded, settings: WatchSettings, diversity: float
 ) -> tuple[WatchState, list[AlarmChange]]:
-    """What is remembered after `experience`, and the alarms that begin or end with it.
+    """The state after `experience`, and the alarms that begin or end with it.
 
-    Of each act its latest revision counts, once; acts are in the order of the stream, whatever order they are recorded
-    in. What was counted before changes nothing, nor does an act from before those that are remembered. Another weight
-    set begins everything anew, and ends the alarms there are. `diversity`: the entropy below which diversity is low.
+    Of each act the latest revision counts, once; acts are in stream order, in any order of recording. An experience
+    that was counted before changes nothing, nor does an act older than those remembered. Another weight set resets the
+    state, and ends all alarms. `diversity`: the entropy below which diversity is low.
     """
     if not is_news(state, experience):
         return state, []
@@ -59,7 +59,7 @@ def fold(
             changes.append(change)
     if changes:
         state = evolve(state, active=tuple(active.values()))
-    # What was done under the alarm is no measure of what is usual: compared with it, to come back would be a drift.
+    # Acts under an alarm are no baseline: compared with them, a return to normal would look like a drift.
     return (forgotten(state, settings.recent) if compared else state), changes
 
 

@@ -1,27 +1,27 @@
-"""What the watchers see: each watched figure of the newest acts, its bound, and what there is to say of it.
+"""The watchers' findings: each watched statistic of the newest acts, its bound, and the values for its sentence.
 
-All figures are taken over the newest `watch.recent` acts (50: the window that REWARDS 8 gives for the entropy) under
-one weight set, and are silent until there are so many. Three compare them with the `watch.earlier` acts before those
-(150, a choice of ours: three windows tell what is usual), once there are 50 of these.
+All statistics are taken over the newest `watch.recent` acts (50: the window that REWARDS 8 gives for the entropy) under
+one weight set, and are absent until there are so many. Three compare them with the `watch.earlier` acts before those
+(150, our choice: three windows show what is usual), once there are 50 of these.
 
 * dominance: Cov(part, total) ÷ Var(total) of what each part added to the total; bound 0.8 (REWARDS 8), by two standard
-  errors of the share. Silent while the total's standard deviation is below 0.05, and where only one component is paid:
-  it is meant to be all.
+errors of the share. Absent while the total's standard deviation is below 0.05, and where only one component is paid: it
+is then meant to be all.
 * collapse: variance of the total, recent ÷ earlier; bound 0.1 (ours), and the recent totals must surely lie closer to
-  their median than the earlier ones did: an agent whose few errors have stopped has not collapsed.
+their median than the earlier ones did: an agent that no longer makes a few errors has not collapsed.
 * length_drift: median of the replies' characters, recent ÷ earlier; bound 3, or 1 ÷ 3 (ours), and surely.
 * falling_entropy: normalised entropy of tool × operation; bound `rewards.diversity` = 0.3 (REWARDS 8).
-* held_out: by how many standard deviations the total's mean rose, less by how many the held-out score's did; bound 1
-  (ours), and surely, the total not having fallen. A standard deviation is that of both windows together, so neither
-  figure exceeds (r + e) ÷ √(r·e) of windows r and e: 2.3 with 50 and 150. Silent where a score never varies, where
-  less than half of either window has one, and where it keeps in the upper tenth of what it was.
+* held_out: by how many standard deviations the total's mean rose, minus by how many the held-out score's did; bound 1
+(ours), and surely, the total not having fallen. The standard deviation is that of both windows together, so neither
+figure exceeds (r + e) ÷ √(r·e) for windows r and e: 2.3 with 50 and 150. Absent where a score never varies, where less
+than half of either window has one, and where it stays in the upper tenth of its former range.
 
-*Surely* is a Mann–Whitney test beyond 4 standard deviations: 6 in 100,000 by chance, were acts independent; they are
-not, so the bounds on size stand beside it.
+*Surely* is a Mann–Whitney test beyond 4 standard deviations: 6 in 100,000 by chance, if acts were independent; they are
+not, so the bounds on size apply as well.
 
-Where there is too little to tell by, an alarm neither begins nor ends. It is over once its figure has come back by a
-fifth of the way from its bound to where nothing is wrong; a comparison is then still one with the acts from before it
-began. They all tell afterwards: what they see was done and paid for some twenty acts or more. None is an early warning.
+Without enough data, an alarm neither begins nor ends. It ends once its figure has come back by a fifth of the way from
+its bound to the harmless value; a comparison is still made with the acts from before it began. All alarms are late: the
+acts that they find were done and paid for some twenty acts or more ago. None is an early warning.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from statistics import median
 from typing import Final, NamedTuple, TypeVar
 
 from conch.config import WatchSettings
-from conch.curiosity.rules import entropy
+from conch.curiosity import entropy
 from conch.rewards.watch.figures import deviations, mean, rank_shift, share_error, spread, variance_shares
 from conch.rewards.watch.state import ActiveAlarm, WatchState
 from conch_schemas import AlarmKind
@@ -43,33 +43,33 @@ V = TypeVar("V")
 SURE: Final = 4.0
 """Standard deviations of the rank test."""
 ERRORS: Final = 2.0
-"""Standard errors by which a share lies beyond its bound: 1 in 40 by chance."""
+"""Standard errors by which a share must exceed its bound: 1 in 40 by chance."""
 BACK: Final = 0.2
-"""Share of the way back from the bound that a figure has gone when its alarm is over."""
+"""Share of the way back from the bound that a figure must go for its alarm to end."""
 LEAST_SPREAD: Final = 0.05
-"""Standard deviation of a total that varies: of an agent that never fails, needs and exploration make it 0.03–0.05."""
+"""Least standard deviation of a varying total: without failures, needs and exploration make it 0.03–0.05."""
 CONTENT: Final = 0.9
-"""Place between its least and its greatest above which a held-out score has nothing to say."""
+"""Share of its range above which a held-out score raises no alarm."""
 
 
 class WatchFinding(NamedTuple):
-    """One figure, and what it means."""
+    """One statistic, and whether it begins or keeps up an alarm."""
 
     alarm: AlarmKind
     component: str | None
     value: float
     threshold: float
     begins: bool
-    """Whether it begins an alarm, where there is none."""
+    """Whether it begins an alarm, if there is none."""
     stays: bool
-    """Whether one that has begun goes on."""
+    """Whether an alarm that has begun goes on."""
     baseline: tuple[float, ...] = ()
     details: tuple[float, ...] = ()
-    """For the sentence."""
+    """Further values for the sentence."""
 
 
 def look(state: WatchState, settings: WatchSettings, diversity: float) -> Iterator[WatchFinding]:
-    """Every figure there is enough for. `diversity`: the bound of the entropy."""
+    """Every statistic with enough data. `diversity`: the bound of the entropy."""
     if len(state.skills) < settings.recent:
         return
     held = {(active.alarm, active.component): active for active in state.active}
@@ -145,17 +145,17 @@ def _held_out(
 
 
 def _windows(column: tuple[V, ...], settings: WatchSettings) -> tuple[tuple[V, ...], tuple[V, ...]]:
-    """(the newest acts, those before)."""
+    """(the newest acts, the ones before)."""
     return column[-settings.recent :], column[: -settings.recent]
 
 
 def _least(settings: WatchSettings) -> int:
-    """Acts of before that make a comparison."""
+    """Least number of earlier acts for a comparison."""
     return min(settings.recent, settings.earlier)
 
 
 def back(bound: float, harmless: float) -> float:
-    """Where a figure is back, by the fifth of the way from its bound to where it is harmless."""
+    """The value at which an alarm ends: a fifth of the way from its bound to the harmless value."""
     return bound + BACK * (harmless - bound)
 
 
@@ -172,7 +172,7 @@ def _shift(recent: Sequence[Pair], at: int, usual: Sequence[float]) -> float:
 
 
 def _surely_apart(recent: Sequence[Pair], earlier: Sequence[Pair], usual: Sequence[float]) -> bool:
-    """Whether total and held-out score have surely come apart, and the latter is not content."""
+    """Whether total and held-out score have surely diverged, and the held-out score is not near its maximum."""
     scores = [score for _, score in (*recent, *earlier)]
     low, high = min(scores), max(scores)
     if mean([score for _, score in recent]) >= low + CONTENT * (high - low):

@@ -1,4 +1,4 @@
-"""What the watchers remember of one agent: bounded, as JSON between two experiences."""
+"""The watchers' state for one agent: bounded, stored as JSON between two experiences."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from conch.folds.models import evolve
+from conch.folds import evolve
 from conch_schemas import AlarmKind, ExperienceRecorded
 
 MOST_PARTS: Final = 64
-"""Shares of the total that are watched, and held-out scores: those met first."""
+"""Most shares and held-out scores that are watched: those met first."""
 DIGITS: Final = 6
-"""Decimals that are kept of an amount: half the length of a state, and no figure tells the difference."""
+"""Decimals kept of an amount: half the length of a state, without effect on any statistic."""
 
 LARGEST: Final = 1e6
-"""What is beyond counts as this much: of what any rule may say, no figure is to overflow."""
+"""Larger values are clamped to this, so that no statistic overflows, for any rule."""
 
 V = TypeVar("V")
 
 
 class ActiveAlarm(NamedTuple):
-    """An alarm that has begun and is not over."""
+    """An alarm that has begun and not ended."""
 
     alarm: AlarmKind
     component: str | None
     cycle: int | None
-    """Of the act at which it began."""
+    """Cycle of the act at which it began."""
     value: float
-    """The figure then."""
+    """The figure at that time."""
     threshold: float
     what: str
-    """The sentence that was said then."""
+    """The sentence published at that time."""
     baseline: tuple[float, ...]
-    """What the acts before were like: compared with newer ones, it would be over once all of them are like that."""
+    """Baseline from the acts before: compared with newer acts, the alarm would end once all of them are alike."""
 
 
 class WatchState(BaseModel):
-    """The newest acts of one agent under one weight set, a value each in every column, in the order of the stream.
+    """The newest acts of one agent under one weight set: columns with one value per act, in stream order.
 
     At most `watch.recent` + `watch.earlier` acts, `watch.recent` in `skills` and `parts`: with the defaults, the five
     parts and a held-out score 7 KB as JSON.
@@ -52,7 +52,7 @@ class WatchState(BaseModel):
     weights: str = ""
     """Version of the weight set: totals of two sets are never compared."""
     floor: int = 0
-    """An act before this place is remembered no more, or was of another weight set: it changes nothing."""
+    """Acts before this sequence are forgotten, or belong to another weight set: they change nothing."""
     seqs: tuple[int, ...] = ()
     revisions: tuple[int, ...] = ()
     totals: tuple[float, ...] = ()
@@ -62,14 +62,14 @@ class WatchState(BaseModel):
     paid: tuple[str, ...] = ()
     """The components that have a weight."""
     parts: dict[str, tuple[float, ...]] = {}
-    """What each part added to the total, its cap taken off, and each other step (`repetition`, `gate:ethical`)."""
+    """Each part's contribution to the total, its cap subtracted, and each other step (`repetition`, `gate:ethical`)."""
     held: dict[str, tuple[float | None, ...]] = {}
     """Held-out scores; None where there is none."""
     active: tuple[ActiveAlarm, ...] = ()
 
 
 def is_news(state: WatchState, experience: ExperienceRecorded) -> bool:
-    """Whether the experience changes anything: of an act not met yet, or a later revision of one that is remembered."""
+    """Whether the experience changes anything: a new act, or a later revision of one that is remembered."""
     if experience.weights != state.weights:
         return not state.seqs or experience.seq > state.seqs[-1]
     at = bisect_left(state.seqs, experience.seq)
@@ -79,7 +79,7 @@ def is_news(state: WatchState, experience: ExperienceRecorded) -> bool:
 
 
 def with_experience(state: WatchState, experience: ExperienceRecorded, recent: int, most: int) -> WatchState:
-    """The state with news in its place, at most so many acts; of another weight set: with nothing else."""
+    """The state with the experience in stream order, at most `most` acts; another weight set begins an empty state."""
     if experience.weights != state.weights:
         state = WatchState(weights=experience.weights, floor=experience.seq)
     old, place = len(state.seqs), bisect_left(state.seqs, experience.seq)
@@ -111,7 +111,7 @@ def with_experience(state: WatchState, experience: ExperienceRecorded, recent: i
 
 
 def forgotten(state: WatchState, keep: int) -> WatchState:
-    """The state with its newest `keep` acts alone."""
+    """The state with only its newest `keep` acts."""
     columns = {name: getattr(state, name)[-keep:] for name in ("seqs", "revisions", "totals", "lengths")}
     held = {name: column[-keep:] for name, column in state.held.items()}
     return evolve(state, floor=columns["seqs"][0] if columns["seqs"] else state.floor, held=held, **columns)
@@ -122,7 +122,7 @@ def _names(there: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 class _WeightedPart(Protocol):
-    """A component, as it counts."""
+    """A component and its weight."""
 
     @property
     def component(self) -> str:
@@ -140,17 +140,17 @@ class _BreakdownLine(Protocol):
 
     @property
     def step(self) -> str:
-        """What is added, as `Line` names it."""
+        """The step's name, as in `Line`."""
         ...
 
     @property
     def amount(self) -> float:
-        """How much of it."""
+        """The amount added."""
         ...
 
 
 class ComposedReward(Protocol):
-    """What `amounts` needs of an experience: its whole event and its lean row both have it."""
+    """The fields of an experience that `amounts` reads: both the event and its database row have them."""
 
     @property
     def scores(self) -> Sequence[_WeightedPart]:
@@ -164,7 +164,7 @@ class ComposedReward(Protocol):
 
 
 def amounts(experience: ComposedReward) -> dict[str, float]:
-    """What each part and each step added to the total: they sum to it, as the breakdown does."""
+    """The amount that each part and each step added to the total: they sum to it, as the breakdown does."""
     paid = {score.component: 0.0 for score in experience.scores if score.weight > 0}
     for line in experience.breakdown:
         kind, _, component = line.step.partition(":")

@@ -1,4 +1,4 @@
-"""What an alarm says, in plain figures; what it means and what to do about it; and its figure beside the bound."""
+"""Texts of alarms: the statistic in a sentence, its meaning, the advice, and its bound."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MEANINGS: Final[dict[AlarmKind, str]] = {
     "held_out": "The reward rises while a score that the agent is not paid for does not follow, the sign of a reward "
     "that is gamed: read the newest acts, and do not train on them before you know why.",
 }
-"""Of each kind what it means, and what to do."""
+"""Meaning and advice for each kind of alarm."""
 
 
 def sentence(finding: WatchFinding, acts: int, *, begins: bool) -> str:
-    """That an alarm begins, or is over, with its figure over so many acts."""
+    """The sentence that an alarm begins, or ends, with its figure over so many acts."""
     name, value = finding.component, finding.value
     match finding.alarm:
         case "dominance":
@@ -47,7 +47,7 @@ def sentence(finding: WatchFinding, acts: int, *, begins: bool) -> str:
 
 
 def bounds(alarm: AlarmKind, value: float, threshold: float) -> str:
-    """The figure, its bound, and where the alarm is over: `0.28, alarm below 0.3; over again above 0.44`."""
+    """The figure, its bound, and the value that ends the alarm: `0.28, alarm below 0.3; over again above 0.44`."""
     shrunk = alarm == "length_drift" and threshold < 1.0
     if shrunk:
         over = 1.0 / back(1.0 / threshold, 1.0)

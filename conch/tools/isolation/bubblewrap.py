@@ -1,4 +1,4 @@
-"""What bubblewrap is told: which files a program in the sandbox sees, and which system calls it may not make."""
+"""Options for bubblewrap: mounts, namespaces, and the seccomp filter of forbidden system calls."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 INSIDE = "/workspace"
-"""Where a program in the sandbox finds the workspace."""
+"""Path of the workspace inside the sandbox."""
 
 USERS = "agent:x:1000:1000:agent:/workspace:/bin/sh\nroot:x:0:0:root:/:/bin/false\n"
-"""The sandbox's own users: names of the machine's are nobody's business."""
+"""passwd file of the sandbox: the machine's user names are not visible in it."""
 
 IDENTITY = {"NAME": "Conch agent", "EMAIL": "agent@conch.invalid"}
-"""Who commits."""
+"""Author and committer of git commits."""
 
 GITCONFIG = f"[user]\n\tname = {IDENTITY['NAME']}\n\temail = {IDENTITY['EMAIL']}\n"
-"""git's settings in the sandbox, beneath those of the repository, which a program cannot change."""
+"""git's settings in the sandbox, overridden by the repository's, which a program cannot change."""
 
 _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime")
@@ -28,7 +28,7 @@ _PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", 
 
 
 def search_path() -> str:
-    """PATH in the sandbox: this Python's own programs, then the system's."""
+    """PATH in the sandbox: the programs of this Python, then the system's."""
     own = _python()
     return ":".join([str(own / "bin"), *_PATH] if own else _PATH)
 
@@ -46,13 +46,13 @@ def arguments(
 ) -> list[str]:
     """The options of bubblewrap, up to the program.
 
-    `mounts` are options for what lies over the workspace. `passwd`, `gitconfig` and `seccomp` are descriptors that
-    bubblewrap reads, `status` is one that it writes JSON lines to. Needs bubblewrap 0.8. What is mounted later hides
-    what was mounted before, so the order counts. The root and /dev are memory without a bound until they are read-only;
-    so is /proc, because where we are root the files of /proc/sys belong to the program, whatever user it seems to be
-    and without any capability. No --new-session: the caller starts bubblewrap in a session of its own, away from any
-    terminal, and in its group the kill of that group reaches the sandbox's first process at every moment
-    (--die-with-parent takes effect too late for a kill during the start).
+    `mounts` are options for mounts over the workspace. `passwd`, `gitconfig` and `seccomp` are descriptors that
+    bubblewrap reads, `status` is one that it writes JSON lines to. Needs bubblewrap 0.8. Later mounts hide earlier
+    ones, so the order counts. The root and /dev are memory without a limit until they are made read-only; so is /proc,
+    because where we are root the files of /proc/sys belong to the program, under any apparent user and without any
+    capability. No --new-session: the caller starts bubblewrap in a session of its own, without a terminal, and as the
+    sandbox stays in that process group, killing the group reaches its first process at every moment (--die-with-parent
+    takes effect too late for a kill during the start).
     """
     alone = "--unshare-all --unshare-user --disable-userns --die-with-parent --hostname sandbox"
     found = [*alone.split(), "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", *_system(), *_python_binds()]
@@ -81,14 +81,14 @@ def _system() -> list[str]:
 
 
 def _python() -> Path | None:
-    """Where this Python is installed; None where the system's directories hold it, or nobody else may read it."""
+    """Prefix of this Python; None where the system's directories contain it, or other users may not read it."""
     prefix = Path(sys.base_prefix)
     inside = any(prefix.is_relative_to(path) for path in ("/usr", *_SYSTEM))
     return None if inside or not os.access(prefix / "bin", os.R_OK | os.X_OK) else prefix
 
 
 def _python_binds() -> list[str]:
-    """Its programs and libraries alone: the prefix may be ~/.local, with everything of the person's beside them."""
+    """Mounts of its programs and libraries alone: the prefix may be ~/.local, with all of the user's files in it."""
     own = _python()
     parts = [own / name for name in ("bin", "lib", "lib64", "include")] if own else []
     return [word for part in parts if part.is_dir() for word in ("--ro-bind", str(part), str(part))]
@@ -96,24 +96,24 @@ def _python_binds() -> list[str]:
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _REFUSED = {
-    # Memory that belongs to no process and no mount, so that no limit would see it.
+    # Memory that belongs to no process and no mount, so that no limit counts it.
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     "shmget": (29, 194),
     "mq_open": (240, 180),
     "msgget": (68, 186),
     "semget": (64, 190),
-    # The person's keyrings, which no namespace hides.
+    # The user's keyrings, which no namespace hides.
     "add_key": (248, 217),
     "request_key": (249, 218),
     "keyctl": (250, 219),
-    # Parts of the kernel that nothing here needs and that have been ways out before.
+    # Parts of the kernel that nothing here needs and that have been used for escapes before.
     "bpf": (321, 280),
     "io_uring_setup": (425, 425),
     "perf_event_open": (298, 241),
     "userfaultfd": (323, 282),
     "fanotify_init": (300, 262),
-    # Its arguments lie in memory, where no filter sees the mode that it sets. Programs fall back to openat.
+    # Its arguments are in memory, where no filter sees the mode that it sets. Programs fall back to openat.
     "openat2": (437, 437),
 }
 """System calls that fail with ENOSYS, by number on x86_64 and on aarch64."""
@@ -129,12 +129,12 @@ _SET_USER = {
     "mknod": (133, None, 1),
     "mknodat": (259, 33, 2),
 }
-"""System calls that fail with EPERM for a mode with set-user-id or set-group-id, and which argument the mode is: a
-file made so in the workspace of a root would make a root of everybody on the machine."""
+"""System calls that fail with EPERM for a mode with set-user-id or set-group-id, and the index of the mode argument:
+such a file in root's workspace would give every user of the machine root's rights."""
 
 _SOCKET = (41, 198)
 _FAMILIES = (1, 2, 10, 16)
-"""Kinds of sockets that there are: unix, IPv4, IPv6, netlink. A network namespace does not hold them all: by vsock a
+"""Allowed socket families: unix, IPv4, IPv6, netlink. A network namespace does not confine all families: by vsock a
 program in a virtual machine reaches its host."""
 
 _LARGER = {
@@ -143,21 +143,21 @@ _LARGER = {
     # F_SETPIPE_SZ.
     "fcntl": (72, 25, 1, (1031,), None),
 }
-"""System calls that fail with EPERM for an argument (which one, its values, and what the one before it must be) that
-makes the kernel's own buffers larger: they are memory of no process. What a socket or a pipe has by itself is bounded
-by how many there are."""
+"""System calls that fail with EPERM for an argument (its index, its values, and what the one before it must be) that
+enlarges the kernel's own buffers: they count as memory of no process. The default buffers of sockets and pipes are
+bounded by the number of those."""
 
 _LOAD, _EQUAL, _AT_LEAST, _SHARES, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _FAIL = 0x7FFF0000, 0x00050000
 _AT_NUMBER, _AT_ARCHITECTURE, _AT_ARGUMENTS = 0, 4, 16
 _OTHER_CONVENTION = 0x40000000
-"""Numbers from here are x32's: the same calls by other numbers."""
+"""Numbers from here are x32's: the same calls under other numbers."""
 
 
 def seccomp_filter() -> bytes | None:
-    """A program for the kernel's filter that refuses the calls above; None for a processor whose numbers are not known.
+    """A seccomp BPF program that refuses the calls above; None for a processor with unknown call numbers.
 
-    Each line is an operation, how many lines to skip if it holds and if it does not, and a value.
+    Each line is an operation, the number of lines to skip if it holds and if it does not, and a value.
     """
     machine = platform.machine()
     if machine not in _ARCHITECTURES:

@@ -1,4 +1,4 @@
-"""Control groups that bound a program's tasks and memory: the kernel's own limits, where this process may set them."""
+"""Control groups that limit a program's tasks and memory in the kernel, where this process may create them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TASKS_PER_PROCESS = 4
-"""The kernel counts threads too, so its limit is a backstop over the number of processes."""
+"""The kernel counts threads too, so its limit is only a backstop for the limit on processes."""
 
 _MOUNT = Path("/sys/fs/cgroup")
 _NUMBERS = itertools.count()
@@ -26,19 +26,19 @@ class ControlGroup:
 
     @property
     def doors(self) -> tuple[Path, ...]:
-        """The files that a process writes its id to in order to join."""
+        """The files to which a process writes its id to join."""
         return tuple(path / "cgroup.procs" for path in dict.fromkeys((self.tasks, self.memory)) if path)
 
     def members(self) -> frozenset[int] | None:
-        """Ids of its processes; None where the kernel does not keep them together."""
+        """Ids of its processes; None without a group that holds them."""
         return frozenset(int(line) for line in self.doors[0].read_text().split()) if self.doors else None
 
     def refused(self) -> bool:
-        """Whether the kernel has refused it a task."""
+        """Whether the kernel has denied it a new task."""
         return self.tasks is not None and _counted(self.tasks / "pids.events", "max") > 0
 
     def starved(self) -> bool:
-        """Whether the kernel has ended one of its processes for want of memory."""
+        """Whether the kernel has killed one of its processes for lack of memory."""
         if self.memory is None:
             return False
         events = self.memory / "memory.events"
@@ -46,7 +46,7 @@ class ControlGroup:
 
 
 def bases(controller: str) -> tuple[Path, ...]:
-    """Where groups might be made: beneath this process's own, or (version 2 allows no processes there) beside it."""
+    """Possible parents of a group: this process's own group, or (version 2 allows no processes there) its parent."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -64,9 +64,9 @@ def bases(controller: str) -> tuple[Path, ...]:
 
 @contextlib.contextmanager
 def group(processes: int, memory_bytes: int) -> Iterator[ControlGroup]:
-    """Groups for a program with so many processes and so much memory, the kernel's for its sake included.
+    """Groups for a program with so many processes and so much memory, including the kernel's memory for it.
 
-    Removed afterwards; those that cannot be made are None. Empty groups that a killed run left behind are removed too.
+    Removed on leaving; those that cannot be made are None. Empty groups that a killed run left are removed too.
     """
     name = f"conch-{os.getpid()}-{next(_NUMBERS)}"
     tasks = _make("pids", name, {"pids.max": TASKS_PER_PROCESS * processes})
@@ -105,7 +105,7 @@ def _counted(file: Path, word: str) -> int:
 
 
 def _age(path: Path) -> float:
-    """Seconds since the group was made; 0 where it is gone already."""
+    """Seconds since the group was made; 0 where it is gone."""
     try:
         return time.time() - path.stat().st_mtime
     except OSError:

@@ -1,4 +1,4 @@
-"""Pipes whose ends are closed once, whatever happens."""
+"""Pipes as context managers: both ends are closed exactly once, also on errors."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 @dataclass
 class Pipe:
-    """A pipe that a program writes to and we read without waiting."""
+    """A pipe that a program writes to and this process reads without blocking."""
 
     read: int
     write: int
 
     def close_write(self) -> None:
-        """Leave the writing end to the program. Twice is once."""
+        """Close the write end here, leaving the program's copy. A second call does nothing."""
         if self.write >= 0:
             os.close(self.write)
             self.write = -1
@@ -24,7 +24,7 @@ class Pipe:
 
 @contextlib.contextmanager
 def pipe() -> Iterator[Pipe]:
-    """A pipe, closed afterwards."""
+    """A pipe, closed on leaving."""
     made = Pipe(*os.pipe())
     os.set_blocking(made.read, False)
     try:
@@ -36,7 +36,7 @@ def pipe() -> Iterator[Pipe]:
 
 @contextlib.contextmanager
 def text(content: bytes) -> Iterator[int]:
-    """A descriptor that a program reads `content` from: less than a pipe holds (4 KiB at least)."""
+    """A descriptor from which a program reads `content`: less than a pipe holds (4 KiB at least)."""
     read, write = os.pipe()
     os.write(write, content)
     os.close(write)

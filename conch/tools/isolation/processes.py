@@ -1,4 +1,4 @@
-"""Who came from a process, and how much memory they take: what no limit of the kernel counts for root."""
+"""Finds a process's descendants and measures their memory, for limits that the kernel does not apply to root."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOCKET_BYTES = 256 * 1024
-"""What a socket holds at most by itself, with what the kernel adds."""
+"""Most bytes in the default buffers of a socket, with the kernel's own overhead."""
 
 NAME_BYTES = 1024
-"""What a file takes in memory beside its content."""
+"""Memory of a file beside its content, in bytes."""
 
 SCRATCH = ("tmp", "dev/shm")
-"""File systems in memory that a sandbox has of its own."""
+"""A sandbox's own file systems in memory."""
 
 _MEMORY = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class ProcessFamily:
-    """A process, its descendants, and those of its session whose parents are gone.
+    """A process, its descendants, and the orphaned processes of its session.
 
-    Not by psutil, which tells no session and takes twice as long; it is read again and again while a tool runs, and its
-    `memory_info` leaves out files in memory.
+    Not by psutil, which has no session ids and takes twice as long; this is read again and again while a tool runs, and
+    psutil's `memory_info` leaves out files in memory.
     """
 
     members: frozenset[int]
 
     @classmethod
     def of(cls, root: int, proc: Path = Path("/proc")) -> ProcessFamily:
-        """The family of `root` now; empty where the system has no /proc."""
+        """The present family of `root`; empty where the system has no /proc."""
         ppid: dict[int, int] = {}
         members = set()
         for pid in _pids(proc):
@@ -53,15 +53,15 @@ class ProcessFamily:
 
 
 def memory_of(members: frozenset[int], proc: Path = Path("/proc")) -> int:
-    """Bytes that the processes hold, files of the disk aside; pages that they share count for each."""
+    """Bytes of memory of the processes, without files on disk; shared pages count for each process."""
     texts = (_read(proc / str(pid) / "status") or b"" for pid in members)
     return sum(int(kib) * 1024 for text in texts for kib in _MEMORY.findall(text))
 
 
 def kernel_memory_of(members: frozenset[int]) -> int:
-    """Bytes that the kernel keeps at most for the sockets and the files in memory of processes in a sandbox.
+    """Upper bound of the kernel's memory for the sockets and the files in memory of processes in a sandbox, in bytes.
 
-    0 for processes of our own network: what is there is not theirs alone.
+    0 for processes in our own network namespace: its sockets are not theirs alone.
     """
     for pid in sorted(members):
         own = Path("/proc", str(pid))
@@ -77,7 +77,7 @@ def kernel_memory_of(members: frozenset[int]) -> int:
 
 
 def _names(directory: Path, ours: Path) -> int:
-    """Files and directories in a file system; 0 for ours, which a program has until its sandbox is made."""
+    """Files and directories in a file system; 0 for our own, which a program sees until its sandbox is made."""
     if directory.stat().st_dev == ours.stat().st_dev:
         return 0
     found = os.statvfs(directory)
@@ -92,7 +92,7 @@ def _pids(proc: Path) -> list[int]:
 
 
 def _parent_and_session(stat: bytes) -> tuple[int, int]:
-    # The program's name comes in parentheses and may hold any character, parentheses too.
+    # The program's name is in parentheses and may contain any character, parentheses too.
     _, ppid, _, session = stat[stat.rindex(b")") + 2 :].split(None, 4)[:4]
     return int(ppid), int(session)
 

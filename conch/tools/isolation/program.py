@@ -1,4 +1,4 @@
-"""A program that runs: watched until it ends or reaches a limit, then gone with everything it started."""
+"""A running program: watched until it ends or reaches a limit, then killed with all its descendants."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from conch.tools.isolation.pipes import Pipe
 from conch.tools.isolation.processes import ProcessFamily, kernel_memory_of, memory_of
 
 WATCH_SECONDS = 0.02
-"""Least time from one look at the processes to the next; looking takes at most a tenth of the time."""
+"""Least seconds between two looks at the processes; looking takes at most a tenth of the time."""
 
 DEATH_SECONDS = 5.0
-"""Longest wait for killed processes to be gone."""
+"""Most seconds to wait for killed processes to be gone."""
 
 NICE = 10
-"""How much programs stand back behind the agent when the processors are busy."""
+"""Niceness of programs, so that the agent goes first when the processors are busy."""
 
 OWN_PROCESSES = 2
-"""Bubblewrap itself and the first process of its namespace."""
+"""Processes of the sandbox itself: bubblewrap and the first process of its namespace."""
 
 Excess = tuple[Literal["error", "timeout"], str]
-"""A limit that was reached, and the sentence about it."""
+"""A limit that was reached: the status and the sentence about it."""
 
 
 @dataclass(frozen=True)
 class ProgramLimits:
-    """What a program may take."""
+    """Resource limits of a program."""
 
     processes: int
     memory_mib: int
@@ -43,9 +43,9 @@ class ProgramLimits:
 
 
 class RunningProgram:
-    """A process in a session of its own, what it writes, and what bubblewrap reports of itself.
+    """A process in a session of its own, its output, and bubblewrap's status reports.
 
-    Made and used inside a running event loop. Whoever makes one awaits `wait`, which leaves nothing running.
+    Made and used inside a running event loop. The caller awaits `wait`, which leaves no process running.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class RunningProgram:
     ) -> None:
         self.process = process
         self.report: dict[str, int] = {}
-        """`child-pid`, the first process of the sandbox, and `exit-code`; whole after `wait`."""
+        """`child-pid`, the first process of the sandbox, and `exit-code`; complete after `wait`."""
         self._output, self._status = output, status
         self._group, self._limits = group, limits
         self._content = bytearray()
@@ -64,9 +64,9 @@ class RunningProgram:
             os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
 
     async def wait(self, timeout: float) -> Excess | None:
-        """Wait for the end, or for a limit (which it returns), and see to it that nothing is left.
+        """Wait for the end, or for a limit (which it returns), and make sure that no process is left.
 
-        Cancelled, it ends the program and everything of it before it raises.
+        Cancelled, it kills the program and all its descendants before it raises.
         """
         try:
             with _reading(self._output.read, self._take):
@@ -80,7 +80,7 @@ class RunningProgram:
             await self._emptied()
 
     def output(self) -> str:
-        """What was written, up to the limit; writers that live on are not waited for."""
+        """The output, up to the limit; processes that still write are not waited for."""
         while not self._flooded() and self._take():
             pass
         return bytes(self._content[: self._limits.output_kib * 1024]).decode(errors="replace")
@@ -119,13 +119,14 @@ class RunningProgram:
         return False
 
     def _members(self) -> tuple[frozenset[int], bool]:
-        """The processes, and whether the kernel refused one more."""
+        """The processes, and whether the kernel denied a further one."""
         with contextlib.suppress(OSError):
             if (members := self._group.members()) is not None:
                 return members, self._group.refused()
         if _tasks() - self._tasks_before <= self._limits.processes:
             return ProcessFamily.of(self.process.pid).members, False
-        # Somebody makes many processes. If it is this program, it would make more than can be counted: halt it first.
+        # Many processes are being made. If by this program, it could make them faster than they are counted: stop it
+        # first.
         self._signal(signal.SIGSTOP)
         family = ProcessFamily.of(self.process.pid)
         if len(family.members) <= self._limits.processes + OWN_PROCESSES:
@@ -133,7 +134,7 @@ class RunningProgram:
         return family.members, False
 
     async def _emptied(self) -> None:
-        """End what left the session, where there is a group to tell; a program in bubblewrap leaves nothing."""
+        """Kill processes that left the session, if there is a control group; a program in bubblewrap leaves none."""
         with contextlib.suppress(TimeoutError, OSError):
             async with asyncio.timeout(DEATH_SECONDS):
                 while left := self._group.members():
@@ -150,7 +151,7 @@ class RunningProgram:
         return len(self._content) > self._limits.output_kib * 1024
 
     def _take(self) -> bool:
-        """Read some of what was written; False when there is none."""
+        """Read some output; False when there is none."""
         try:
             some = os.read(self._output.read, 65536)
         except BlockingIOError:
@@ -174,7 +175,7 @@ def _reading(descriptor: int, take: Callable[[], object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _watching(pid: int, died: Callable[[], object]) -> Iterator[bool]:
-    """Call `died` when the process has; yields False where that cannot be told (it is gone, or this is no Linux)."""
+    """Call `died` when the process has died; yields False if that is not observable (it is gone, or not Linux)."""
     try:
         descriptor = os.pidfd_open(pid)
     except (OSError, AttributeError):
@@ -188,7 +189,7 @@ def _watching(pid: int, died: Callable[[], object]) -> Iterator[bool]:
 
 
 async def _died(pid: int | None) -> None:
-    """Wait until a process has died. The first one of a namespace does so after every other in it."""
+    """Wait until a process has died. The first one of a namespace dies after all others in it."""
     died = asyncio.Event()
     if pid is not None:
         with _watching(pid, died.set) as told, contextlib.suppress(TimeoutError):
@@ -197,7 +198,7 @@ async def _died(pid: int | None) -> None:
 
 
 def _tasks() -> int:
-    """How many tasks the machine has: one read, however many there are; 0 where the system does not say."""
+    """Number of tasks on the machine, in one read at any number; 0 where the system does not report it."""
     try:
         return int(Path("/proc/loadavg").read_text().split()[3].split("/")[1])
     except OSError:

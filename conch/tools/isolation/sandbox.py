@@ -1,4 +1,4 @@
-"""Where programs run: bubblewrap around them, limits on them, and nothing of them left when they are done."""
+"""The sandbox: runs programs confined by bubblewrap and resource limits, and kills all their processes at the end."""
 
 from __future__ import annotations
 
@@ -29,39 +29,40 @@ HOW = (
 )
 
 MAX_OPEN_FILES = 512
-"""Descriptors of one process."""
+"""Descriptors per process."""
 
 KERNEL_MIB = 64
-"""MiB that sockets, pipes and names of files may take in the kernel, where a control group bounds them."""
+"""MiB that sockets, pipes and file names may take in the kernel, limited by a control group."""
 
 MAX_REFUSALS = 3
-"""Files of a repository that an error names."""
+"""Most files of a repository named in an error."""
 
 _WATCHED = "{{ read -r _ </dev/fd/{}; kill -9 0; }} >/dev/null 2>&1 &"
-"""Ends the program's group when the other end of a pipe is gone, and with it the agent: bubblewrap does that itself."""
+"""Kills the program's process group when the other end of a pipe is closed, as the agent has died; bubblewrap needs no
+such watch: it does that itself."""
 
 _LIMITED = 'echo 1000 2>/dev/null >/proc/self/oom_score_adj; {} {} || exit 125; exec "$@"'
-"""Limits are set by a shell that becomes the program: code of ours between fork and exec may hang where there are
-threads. When memory is short the program goes first."""
+"""A shell sets the limits and then becomes the program: Python code between fork and exec may deadlock where there are
+threads. When memory is short the kernel kills the program first."""
 
 
 @dataclass(frozen=True)
 class ProcessResult:
-    """How a program came out."""
+    """The outcome of a program."""
 
     status: Literal["success", "error", "timeout", "blocked"]
     """`error`: an exit status that is not 0, or a limit. `blocked`: nothing was run."""
     exit_code: int | None = None
-    """128 + the signal for a program that a signal ended; None for one that a limit ended or that was not run."""
+    """128 + the signal for a program killed by a signal; None for one that a limit ended or that was not run."""
     output: str = ""
-    """Standard output and standard error as they came."""
+    """Standard output and standard error, in order of arrival."""
     error: str | None = None
     """One sentence; None on success."""
 
 
 @dataclass(frozen=True)
 class SandboxJob:
-    """What is to be run, and where."""
+    """A command with its workspace, environment and mounts."""
 
     argv: tuple[str, ...]
     workspace: Path
@@ -69,15 +70,15 @@ class SandboxJob:
     env: Mapping[str, str] = field(default_factory=dict)
     stdin: IO[bytes] | None = None
     mounts: tuple[str, ...] = ()
-    """Options of bubblewrap for what lies over the workspace."""
+    """Options for bubblewrap: mounts over the workspace."""
 
 
 class Sandbox:
-    """Runs programs in a workspace, confined as `settings.sandbox` says. May be shared.
+    """Runs programs in a workspace, confined as `settings.sandbox` says. May be shared between agents.
 
-    Confined, a program sees the system's programs and libraries read-only, the workspace at /workspace, a /tmp of its
-    own, nothing else; there is no network. Time, output, processes and memory are bounded in both modes. Memory means
-    `memory_mib` for one process and for all of them together.
+    A confined program sees the system's programs and libraries read-only, the workspace at /workspace, its own /tmp and
+    nothing else; there is no network. Time, output, processes and memory are bounded in both modes. `memory_mib` is the
+    limit for each process and for all of them together.
     """
 
     def __init__(self, settings: ToolSettings) -> None:
@@ -85,16 +86,16 @@ class Sandbox:
         self._works = settings.sandbox == "off"
 
     def detect(self) -> str | None:
-        """Why programs cannot be confined here and what to do, in one sentence; None when they can, or need not be.
+        """Why programs cannot be confined here and what to do, in one sentence; None if they can, or need not be.
 
-        Runs bubblewrap for real (some milliseconds), until it has worked once.
+        Runs bubblewrap (some milliseconds), until it has succeeded once.
         """
         problem = None if self._works else self._try()
         self._works = problem is None
         return None if problem is None else f"programs cannot be confined here ({problem}): {HOW}"
 
     def unconfined(self) -> Sandbox:
-        """One with the same limits and nothing around its programs: for those of the system that open no file."""
+        """A sandbox with the same limits and no confinement: for system programs that open no file."""
         return Sandbox(self.settings.model_copy(update={"sandbox": "off"}))
 
     async def run(
@@ -106,12 +107,12 @@ class Sandbox:
         env: Mapping[str, str] | None = None,
         stdin: IO[bytes] | None = None,
     ) -> ProcessResult:
-        """Run a program in `workspace` for at most `timeout` seconds, with `env` added to the few variables there are.
+        """Run a program in `workspace` for at most `timeout` seconds, with `env` added to the minimal environment.
 
         It reads `stdin`, a file, or nothing.
 
-        Returns, also when the time is up or a limit is reached, once everything that the program started has died
-        (unconfined: what has not left its session). Raises nothing of its own; a cancelled call ends it all first.
+        Returns, also at a time or resource limit, once everything that the program started has died (unconfined: what
+        has not left its session). It raises no errors of its own; a cancelled call kills everything first.
         """
         problem = None if self._works else await asyncio.to_thread(self.detect)
         if problem is not None:
@@ -153,7 +154,7 @@ class Sandbox:
                 stderr=output.write,
                 cwd=job.workspace if self.settings.sandbox == "off" else "/",
                 env=self._environment(str(job.workspace), job.env),
-                pass_fds=descriptors or [alive.read],  # what bubblewrap is given beside its own reaches the program
+                pass_fds=descriptors or [alive.read],  # descriptors given to bubblewrap reach the program
                 start_new_session=True,
             )
         output.close_write()
@@ -175,7 +176,7 @@ class Sandbox:
         return ProcessResult("success", 0, output)
 
     def _command(self, stack: contextlib.ExitStack, job: SandboxJob, status: Pipe) -> tuple[list[str], list[int]]:
-        """The program inside of its sandbox, and the descriptors that the sandbox needs."""
+        """The command line inside its sandbox, and the descriptors that the sandbox needs."""
         if self.settings.sandbox == "off":
             return list(job.argv), []
         users = stack.enter_context(text(bubblewrap.USERS.encode()))
@@ -210,11 +211,11 @@ class Sandbox:
         return ["/bin/sh", "-c", _LIMITED.format(watched, " && ".join(setting)), "sh", *command]
 
     def _whole_memory(self) -> int:
-        """Bytes in all, with the files of /tmp and /dev/shm and what the kernel keeps for a program."""
+        """Bytes in all, including files in /tmp and /dev/shm and the kernel's memory for the program."""
         return (self.settings.memory_mib + 2 * self.settings.file_mib + KERNEL_MIB) * 2**20
 
     def _environment(self, home: str, env: Mapping[str, str]) -> dict[str, str]:
-        """All the variables there are. Python writes no .pyc, whose times are too coarse for an agent's edits."""
+        """The whole environment. Python writes no .pyc: their time stamps are too coarse for an agent's edits."""
         own = {"HOME": home, "LANG": "C.UTF-8", "PATH": bubblewrap.search_path(), "TERM": "dumb", "USER": "agent"}
         return own | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"} | dict(env)
 
@@ -238,7 +239,7 @@ class Sandbox:
 
 
 def _with_refusals(done: ProcessResult, refused: list[str]) -> ProcessResult:
-    """A program that tried what it may not has failed, however well it thinks it came out."""
+    """Make the result an error if the program tried something forbidden, also if it succeeded itself."""
     if not refused or done.status == "timeout":
         return done
     shown = "; ".join(refused[:MAX_REFUSALS]) + ("; ..." if len(refused) > MAX_REFUSALS else "")
@@ -250,6 +251,6 @@ def _is_directory(path: Path) -> bool:
 
 
 def _at_most(which: int, wanted: int) -> int:
-    """A limit cannot be raised over what this process itself is held to."""
+    """The wanted limit, at most that of this process, which cannot be raised."""
     hard = resource.getrlimit(which)[1]
     return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

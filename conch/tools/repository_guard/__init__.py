@@ -1,1 +1,1 @@
-"""Git repositories in the workspace: what a program may not make git run."""
+"""Protection of git repositories in the workspace: a program cannot make git outside the sandbox run its code."""

@@ -1,4 +1,4 @@
-"""Which files of a git repository are data, and which ones git runs or takes orders from."""
+"""Classifies the files of a git repository: pure data, or files that git executes or reads settings from."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from conch.tools.workspace import is_git
 DATA = re.compile(
     r"HEAD|index|packed-refs|[A-Z]+(?:_[A-Z]+)*_HEAD|AUTO_MERGE|(?:COMMIT_EDIT|MERGE_|SQUASH_)MSG|MERGE_MODE|MERGE_RR"
 )
-"""Files at the top of a repository that hold data alone."""
+"""Files at the top of a repository that contain only data."""
 
 TREES = ("refs", "logs")
-"""Directories that hold data alone: names of commits, and their history."""
+"""Directories that contain only data: refs and their history."""
 
 HARMLESS = re.compile(r".*\.lock|description|branches|gc\.pid|gc\.log|info|objects|refs|logs|shallow")
-"""What git makes besides and takes no orders from."""
+"""Other files that git creates and takes no instructions from."""
 
 CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n"
-"""What `git init` writes."""
+"""The config that `git init` writes."""
 
 _SETTING = re.compile(
     r"""\s*|[#;].*|\[(?:core|user|remote\ "[\w./-]+"|branch\ "[\w./-]+")\]
@@ -39,12 +39,12 @@ _REF_NAME = re.compile(
 
 
 def only_data(config: str) -> bool:
-    """Whether no line of a repository's config makes git run anything or read another file of settings."""
+    """Whether no line of a repository's config makes git run a program or read another settings file."""
     return all(_SETTING.fullmatch(line) for line in config.split("\n"))
 
 
 def problem(path: str, content: bytes) -> str | None:
-    """Why a file of a repository is not what git would have written there; None where it is."""
+    """Why a file of a repository is not one that git would have written; None if it is."""
     if path == "index":
         return _index_problem(content)
     if path.startswith(("refs/", "logs/")) and path != "logs/HEAD" and not _REF_NAME.fullmatch(path):
@@ -55,9 +55,9 @@ def problem(path: str, content: bytes) -> str | None:
 
 
 def orders(repository: Path) -> list[str]:
-    """What there is in a repository that git runs, or reads settings or other places from: names, sorted.
+    """Names, sorted, of all in a repository that git executes, or reads settings or other paths from.
 
-    Links count: git writes through them, to wherever they lead.
+    Links count: git writes through them to their targets.
     """
     found = []
     for entry in os.scandir(repository):
@@ -84,7 +84,7 @@ def _links(directory: Path) -> Iterator[str]:
 
 
 def _index_problem(content: bytes) -> str | None:
-    """git writes what the index names, wherever that is: `.git/hooks/post-checkout` as well."""
+    """Why an index is unsafe: git writes the paths that it names, `.git/hooks/post-checkout` too."""
     try:
         for name in index_names(content):
             parts = name.split("/")
@@ -96,8 +96,8 @@ def _index_problem(content: bytes) -> str | None:
 
 
 def index_names(content: bytes) -> Iterator[str]:
-    """The paths in an index (versions 2 to 4 with SHA-1). Raises ValueError, IndexError or struct.error
-    for another, and for one that is only a part."""
+    """The paths in an index (versions 2 to 4 with SHA-1). Raises ValueError, IndexError or struct.error for any other,
+    and for a truncated one."""
     signature, version, count = struct.unpack_from(">4sII", content)
     if signature != b"DIRC" or version not in (2, 3, 4):
         raise ValueError(content[:8])
@@ -118,12 +118,12 @@ def index_names(content: bytes) -> Iterator[str]:
     while place < len(content) - 20:
         signature, length = struct.unpack_from(">4sI", content, place)
         if signature[:1].islower():
-            raise ValueError(signature)  # one that changes what the entries mean: a part of the index in another file
+            raise ValueError(signature)  # it changes what entries mean: a part of it is in another file
         place += 8 + length
 
 
 def _number(content: bytes, place: int) -> tuple[int, int]:
-    """A number of variable length, as packs have it, and where it ends."""
+    """A variable-length number, as in packs, and the index after it."""
     value = content[place] & 0x7F
     while content[place] & 0x80:
         place += 1

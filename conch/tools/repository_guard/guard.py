@@ -1,4 +1,4 @@
-"""Keeps git, outside of the sandbox, from taking orders from what a program in it wrote."""
+"""Guards one program's run: afterwards no file that the program wrote can make git outside the sandbox run code."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from conch.tools.repository_guard.repository import WorkspaceRepository, relink
 
 
 class GitGuard:
-    """Around one program: `begin` before it starts, `end` once it is dead, whatever happened."""
+    """A guard for one program: call `begin` before it starts, and `end` once it is dead, in every case."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace.resolve()
         self._opening: asyncio.Task[tuple[WorkspaceRepository, frozenset[bytes]]] | None = None
 
     async def begin(self) -> list[str]:
-        """Options of bubblewrap for what lies over the workspace. Raises ToolError or OSError as Repository does."""
+        """Options for bubblewrap: mounts over the workspace. Raises ToolError or OSError as
+        `WorkspaceRepository.open`."""
         self._opening = asyncio.create_task(asyncio.to_thread(self._open))
         repository, _ = await asyncio.shield(self._opening)
         return repository.mounts(INSIDE)

@@ -1,4 +1,4 @@
-"""Repositories in the workspace that make git run something: those that a program left there are set aside."""
+"""Finds repositories in the workspace that make git run code, and disables those that a program planted there."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from conch.tools.repository_guard.gitfiles import orders
 from conch.tools.workspace import BARE, is_git
 
 MAX_DIRECTORIES = 100_000
-"""Directories of a workspace that are looked at."""
+"""Most directories of a workspace that are searched."""
 
 ASIDE = ".set-aside"
-"""What is added to the name of the file that makes a directory a repository."""
+"""Suffix added to the file that makes a directory a repository."""
 
 _CODE = frozenset({"config", "config.worktree", "commondir", "gitdir", "git-rebase-todo"})
-"""Names of files, beside hooks, that git takes orders from, wherever they are in a repository."""
+"""Files, beside hooks, from which git takes instructions, anywhere in a repository."""
 
 
 @dataclass(frozen=True)
 class PlantedRepository:
-    """A repository beneath the workspace that makes git run something, or read settings from elsewhere."""
+    """A repository in the workspace that makes git run code, or read settings from elsewhere."""
 
     marker: Path
-    """The file that makes it a repository: without it git looks further up."""
+    """The file that makes it a repository: without it git searches the parent directories."""
     why: str
-    """What there is in it."""
+    """What makes git run code."""
     digest: bytes
-    """Of all that git takes orders from: not of commits, nor of where it is."""
+    """Digest of all that git takes instructions from: without commits, and independent of its path."""
 
 
 def repositories(workspace: Path) -> list[tuple[Path, Path]]:
-    """All beneath the workspace but its own `.git`, for which see `Repository`.
+    """All repositories in the workspace but its own `.git`, for which see `WorkspaceRepository`.
 
-    Of each the file that makes it a repository, and the directory that git takes for it.
+    For each the file that makes it a repository, and the directory that git uses for it.
     """
     return [(marker, repository) for marker, repository in _walk(workspace) if os.path.lexists(marker)]
 
 
 def find(nested: list[tuple[Path, Path]]) -> list[PlantedRepository]:
-    """Those that make git run something."""
+    """Those that make git run code."""
     found = []
     for marker, repository in nested:
         if names := ["a link"] if marker.is_symlink() else _orders(repository):
@@ -53,7 +53,7 @@ def find(nested: list[tuple[Path, Path]]) -> list[PlantedRepository]:
 
 
 def set_aside(nested: list[tuple[Path, Path]], before: frozenset[bytes]) -> list[str]:
-    """Make ordinary directories of those whose digest is not in `before`; returns a few words on each."""
+    """Turn those with a digest not in `before` into ordinary directories; returns a few words on each."""
     said = []
     for one in find(nested):
         if one.digest not in before:
@@ -81,7 +81,7 @@ def _walk(workspace: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _entries(directory: Path) -> list[os.DirEntry[str]]:
-    """What is in the directory, also where it may be entered but not listed; nothing where that cannot be known."""
+    """The entries of a directory, also of one that may be entered but not listed; empty where they are not readable."""
     try:
         return list(os.scandir(directory))
     except PermissionError:
@@ -126,7 +126,7 @@ def _digest(marker: Path, repository: Path, names: list[str]) -> bytes:
 
 
 def _parts(path: Path) -> Iterator[Path]:
-    """The path itself, or what git takes orders from beneath it."""
+    """The path itself, or the files in it that git takes instructions from."""
     if path.is_symlink() or not path.is_dir():
         if path.name != "HEAD" or path.is_symlink():
             yield path

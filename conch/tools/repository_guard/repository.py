@@ -1,4 +1,4 @@
-"""The workspace's own git repository, as one program in the sandbox sees it, and what is kept of what it did to it."""
+"""Gives one program in the sandbox a shadow of the workspace's git repository, and takes over safe changes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from conch.tools.repository_guard.gitfiles import CONFIG, DATA, HARMLESS, TREES,
 from conch.tools.workspace import MissingError, Workspace
 
 INSIDE = "/git"
-"""Where a program in the sandbox finds the repository's objects that were there before it."""
+"""Path, inside the sandbox, of the repository's earlier objects."""
 
 MAX_FILES = 5_000
-"""Files of refs and logs in a repository that a program may change; one with more of them is read-only to it."""
+"""Most files of refs and logs in a repository that a program may change; with more it is read-only."""
 
 MAX_FILE_BYTES = 256 * 2**20
-"""Bytes of an index, or of another of git's files."""
+"""Most bytes of an index, or of another of git's files."""
 
 _SHADOW = "conch-"
 _OBJECT = re.compile(r"(?:[0-9a-f]{2}/[0-9a-f]{38}|pack/pack-[0-9a-f]{40}\.(?:pack|idx|rev))")
@@ -33,10 +33,10 @@ _OBJECT = re.compile(r"(?:[0-9a-f]{2}/[0-9a-f]{38}|pack/pack-[0-9a-f]{40}\.(?:pa
 
 @dataclass(frozen=True)
 class WorkspaceRepository:
-    """What is mounted over `.git` while a program runs, so that git's config and hooks never are what it made of them.
+    """The mounts over `.git` while a program runs, so that git never uses a config or hooks that the program wrote.
 
-    The program works on a copy of what git keeps for data (HEAD, index, refs, logs), with the objects and everything
-    else beneath it read-only: `keep` takes over what it changed, file by file, where that is what git writes there.
+    The program works on a copy of git's data files (HEAD, index, refs, logs), with the objects and all else read-only:
+    `keep` copies its changes back, file by file, where they are what git writes there.
     """
 
     git: Path
@@ -44,26 +44,26 @@ class WorkspaceRepository:
     shadow: Path | None = None
     """The copy, in a directory of its own in `git`; None where all of `git` is read-only."""
     before: dict[str, bytes] = field(default_factory=dict)
-    """What was copied."""
+    """The copied files."""
     fixed: tuple[str, ...] = ()
     """Names in `git` that are mounted read-only."""
 
     @classmethod
     def open(cls, workspace: Path) -> Self:
-        """Make the copy. Raises ToolError where `.git` is nothing that can be protected, OSError where the disk fails.
+        """Make the copy. Raises ToolError for a `.git` that cannot be protected, OSError where the disk fails.
 
-        A workspace that is no repository gets an empty `.git` for as long as the program runs.
+        A workspace without a repository gets an empty `.git` while the program runs.
         """
         git = workspace / ".git"
         with contextlib.suppress(OSError):
             if workspace.stat().st_uid == os.geteuid():
-                workspace.chmod(workspace.stat().st_mode | 0o700)  # else a program would do so, and make `.git` itself
+                workspace.chmod(workspace.stat().st_mode | 0o700)  # else a program would, and make `.git` itself
         try:
             git.mkdir()
         except FileExistsError:
             pass
         except PermissionError:
-            return cls(git)  # what we may not make there, a program may not either
+            return cls(git)  # where we may not write, a program may not either
         mode = git.lstat().st_mode
         if stat.S_ISREG(mode):
             return cls(git)
@@ -92,7 +92,7 @@ class WorkspaceRepository:
                 before[path] = real.read_bytes(path)
                 (shadow / path).parent.mkdir(parents=True, exist_ok=True)
                 (shadow / path).write_bytes(before[path])
-                # The same time: by it git knows which files may have changed since the index was written.
+                # With the same time: git uses it to find files that may have changed since the index was written.
                 os.utime(shadow / path, ns=(mtime_ns, mtime_ns))
         for name in (*TREES, "objects/info", "objects/pack"):
             (shadow / name).mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ class WorkspaceRepository:
         return cls(git, shadow, before, tuple(sorted(name for name in fixed if not name.endswith(".lock"))))
 
     def mounts(self, inside: str) -> list[str]:
-        """Options of bubblewrap, where `inside` is the workspace."""
+        """Options for bubblewrap, where `inside` is the workspace."""
         if self.shadow is None:
             return ["--ro-bind-try", str(self.git), f"{inside}/.git"]
         found = ["--bind", str(self.shadow), f"{inside}/.git"]
@@ -111,9 +111,9 @@ class WorkspaceRepository:
         return [*found, "--ro-bind", str(objects), f"{INSIDE}/objects"] if objects.is_dir() else found
 
     def keep(self) -> list[str]:
-        """Take over what the program changed, objects first; what was not, each in a few words. Call it once.
+        """Copy the program's changes back, objects first; returns what was not kept, in a few words each. Call it once.
 
-        What the person's git changed meanwhile stands.
+        Concurrent changes by the user's own git are kept.
         """
         if self.shadow is None:
             return []
@@ -128,8 +128,8 @@ class WorkspaceRepository:
         self._keep_objects()
         packed = self._keep_file(real, copy, "packed-refs", paths) if "packed-refs" in paths else None
         refused += [f".git/packed-refs ({packed})"] if packed else []
-        # Deleting comes before writing: a branch `a/b` may stand where a branch `a` was. What was packed comes first:
-        # git deletes the file of a ref that it has packed.
+        # Deletions come first: a branch `a/b` may replace a branch `a`. Packed refs come before them: git deletes the
+        # file of a ref that it has packed.
         gone = [path for path in self.before if path not in paths and not (packed and path.startswith("refs/"))]
         for path in (*gone, *sorted(paths, key=lambda path: (not path.startswith("refs/"), path))):
             if path != "packed-refs" and (why := self._keep_file(real, copy, path, paths)):
@@ -137,14 +137,14 @@ class WorkspaceRepository:
         return refused
 
     def close(self) -> None:
-        """Remove the copy, and a `.git` that was made for it alone."""
+        """Remove the copy, and a `.git` that was made only for it."""
         if self.shadow is not None:
             remove(self.shadow)
         with contextlib.suppress(OSError):
             self.git.rmdir()
 
     def _strange(self, copy: Workspace) -> list[str]:
-        """What the program made beside git's data."""
+        """Files that the program created besides git's data."""
         known = {*self.fixed, *TREES, "objects"}
         found = []
         for name in (entry.path for entry in copy.entries(".")):
@@ -155,7 +155,7 @@ class WorkspaceRepository:
         return found
 
     def _begin(self, copy: Workspace) -> str | None:
-        """Make a repository of the directory, with a config that holds data alone; or why not."""
+        """Initialise a repository in the directory, with a config that holds only data; or return why not."""
         config = copy.read("config") if copy.stat("config") else CONFIG
         if "objectformat" in config.lower():
             return "only repositories with SHA-1 can be made here"
@@ -169,11 +169,11 @@ class WorkspaceRepository:
         return None
 
     def _keep_objects(self) -> None:
-        """What is there already stays: its name says what it holds."""
+        """Copy new objects; an existing one stays: its name is the hash of its content."""
         assert self.shadow is not None
         objects = Workspace(self.git / "objects", MAX_FILE_BYTES)
         made = Workspace(self.shadow / "objects", MAX_FILE_BYTES)
-        # A pack is there for git once its index is.
+        # git uses a pack once its index is there.
         for entry in sorted(made.walk("."), key=lambda entry: entry.path.endswith(".idx")):
             if not stat.S_ISREG(entry.stat.st_mode) or not _OBJECT.fullmatch(entry.path):
                 continue
@@ -204,7 +204,7 @@ class WorkspaceRepository:
 
 
 def relink(workspace: Path, clone: Path) -> None:
-    """Let a clone that a program made of the workspace's repository find the objects where they are outside as well."""
+    """Rewrite the object path of a clone that a program made of the workspace's repository to the one outside."""
     wanted = os.path.relpath(workspace / ".git/objects", clone / "objects")
     inside = os.path.relpath(clone / "objects/info", workspace)
     with contextlib.suppress(ToolError, OSError):
@@ -221,7 +221,7 @@ def relink(workspace: Path, clone: Path) -> None:
 def _exchange(
     real: Workspace, path: str, before: bytes | None, after: bytes | None, mtime_ns: int | None
 ) -> str | None:
-    """As git does it: under a lock that git respects, and only where the file still is what it was."""
+    """Replace a file as git does: under git's own lock, and only if the file is still unchanged."""
     directory, _, name = path.rpartition("/")
     with real.directory(directory, make=after is not None) as parent:
         lock = f"{name}.lock"
@@ -255,7 +255,7 @@ def _there(name: str, directory: int) -> bool:
 
 
 def _shadow(git: Path) -> Path | None:
-    """A new directory in `git`; None where none can be made. Those of processes that died are removed."""
+    """A new directory in `git`; None where none can be made. Those of dead processes are removed."""
     for old in git.glob(f"{_SHADOW}*"):
         pid = old.name.split("-")[1]
         with contextlib.suppress(FileNotFoundError):
@@ -267,7 +267,7 @@ def _shadow(git: Path) -> Path | None:
             shadow.mkdir(0o700)
             return shadow
         except FileNotFoundError:
-            # Another program was at its end, and took the `.git` away that was made for it.
+            # Another program ended just now, and removed the `.git` that was made for it.
             with contextlib.suppress(FileExistsError):
                 git.mkdir()
         except OSError as error:
@@ -278,7 +278,7 @@ def _shadow(git: Path) -> Path | None:
 
 
 def remove(directory: Path) -> None:
-    """Remove a directory in whatever state a program left it: without rights, or deeper than paths are long."""
+    """Remove a directory, also without permissions in it, or with paths beyond the length limit."""
     with contextlib.suppress(RecursionError):
         shutil.rmtree(directory, ignore_errors=True)
     if directory.exists():
@@ -287,7 +287,7 @@ def remove(directory: Path) -> None:
 
 
 def _data(repository: Workspace) -> dict[str, int]:
-    """Paths of the files that git keeps for data, with the times of their last change."""
+    """Paths of git's data files, with their modification times."""
     found = {}
     for entry in repository.entries("."):
         if stat.S_ISREG(entry.stat.st_mode) and DATA.fullmatch(entry.path):

@@ -13,9 +13,9 @@ from starlette.staticfiles import StaticFiles
 from conch_services.dashboard.api import PREFIX, make_api
 from conch_services.dashboard.checking import ChainChecks
 from conch_services.dashboard.errors import HANDLERS
-from conch_services.dashboard.hub import LIVE
-from conch_services.dashboard.live import LiveStream
 from conch_services.dashboard.pages import ROUTES
+from conch_services.dashboard.stream.hub import LIVE
+from conch_services.dashboard.stream.live import LiveStream
 from conch_services.dashboard.world import DashboardContext
 
 HERE = Path(__file__).parent

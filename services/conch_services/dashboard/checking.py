@@ -11,7 +11,7 @@ from functools import partial
 from conch.errors import BusError, CheckError, ConchError
 from conch.experience import ExperienceReader, Removal
 from conch.text import safe_text
-from conch.views.verification import chain_start, unmarked_yet
+from conch.views import chain_start, unmarked_yet
 from conch.witness import MarkProblem, Verification
 from conch_schemas import Mark
 from conch_services.dashboard.world import DashboardContext
@@ -127,18 +127,18 @@ class ChainChecks:
 def _asked_for(reader: ExperienceReader, agent: str) -> tuple[int, str | None, list[str], list[tuple[str, str]]]:
     """(position, epoch, acts, score sets), the position first: what is stored later is behind it on the stream."""
     position, epoch = reader.position(), reader.epoch()
-    return position, epoch, [action for action, _ in reader.acts(agent)], reader.score_sets(agent)
+    return position, epoch, [action for action, _ in reader.chain.acts(agent)], reader.chain.score_sets(agent)
 
 
 def _left(reader: ExperienceReader, agent: str) -> tuple[list[Removal], set[str]]:
     """(what was removed, the acts that are there)."""
-    return reader.removals(agent), {action for action, _ in reader.acts(agent)}
+    return reader.retention.removals(agent), {action for action, _ in reader.chain.acts(agent)}
 
 
 def _taken(reader: ExperienceReader, chain: Verification, agent: str, start: int) -> list[Mark]:
     """The next piece of the chain; twins of its last mark belong to it."""
     found: list[Mark] = []
-    for mark in reader.marks(agent, start):
+    for mark in reader.chain.marks(agent, start):
         if len(found) >= PIECE and mark.sequence != found[-1].sequence:
             break
         chain.take(mark)

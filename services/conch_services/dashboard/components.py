@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from conch.experience import ExperiencePoint
-from conch.rewards.agreement import agreement
+from conch.rewards import agreement
 from conch.rewards.watch import amounts, variance_shares
 
 BINS = 24

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from conch.experience import ExperiencePoint
-from conch.views.line import fixed, signed
+from conch.views import fixed, signed
 
 EXECUTED = ("success", "error", "timeout", "blocked")
 """Outcomes of acts that a tool was asked for."""

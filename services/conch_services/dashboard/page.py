@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, Response
 
 from conch.rewards.watch import MEANINGS, bounds
 from conch.text import safe_text
-from conch.views.line import action_words, fixed, needed, scored_of, signed, total_ms
+from conch.views import action_words, fixed, needed, scored_of, signed, total_ms
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.world import DashboardContext
 

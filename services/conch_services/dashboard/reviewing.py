@@ -9,10 +9,10 @@ from statistics import fmean, pstdev
 from typing import Final
 
 from conch.experience import ExperiencePoint
-from conch.needs.fold import HUMAN_SCORER
-from conch.requests.human_score import APPROVAL
+from conch.needs import HUMAN_SCORER
+from conch.requests import APPROVAL
 from conch.rewards.watch import ActiveAlarm
-from conch.views.line import signed
+from conch.views import signed
 
 EXTREME: Final = 2.0
 """Standard deviations from the mean beyond which a total is extreme."""

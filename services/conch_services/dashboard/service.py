@@ -14,12 +14,11 @@ from conch.bus import SharedSubscription
 from conch.config import UiSettings
 from conch.config.model import UI_PORT
 from conch.consumer import ServiceContext
-from conch.consumer.runtime.output import ConsumerCounts
+from conch.consumer.runtime import ConsumerCounts
 from conch.errors import ConchError
 from conch.home import Home
 from conch.log import get_logger
-from conch.processes.child import innermost
-from conch.processes.messages import PageServed
+from conch.processes import PageServed, innermost
 from conch_services.dashboard.app import make_app
 from conch_services.dashboard.page import compile_templates
 from conch_services.dashboard.security import MOST_HEAD, RequestGuard, TimedHttpProtocol

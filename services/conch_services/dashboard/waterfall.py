@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from conch.views.line import signed
+from conch.views import signed
 from conch_schemas import ExperienceRecorded, ScoredPart
 
 WIDTH = 200.0

@@ -15,7 +15,7 @@ from conch.config import Settings
 from conch.errors import BusUnreachableError, NoStoreError, StoreError
 from conch.experience import ExperienceReader, SqliteReader, store_path
 from conch.home import Home
-from conch_services.dashboard.hub import LiveHub
+from conch_services.dashboard.stream.hub import LiveHub
 
 T = TypeVar("T")
 

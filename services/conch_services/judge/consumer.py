@@ -8,7 +8,7 @@ from conch import consumer, follow
 from conch.consumer import ServiceContext
 from conch.errors import JudgeError
 from conch.log import get_logger
-from conch.processes.messages import ConsumerNote
+from conch.processes import ConsumerNote
 from conch_schemas import ActionDecided, ActionTaken, RewardAssigned
 
 if TYPE_CHECKING:

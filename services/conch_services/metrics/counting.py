@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple, get_args
 from prometheus_client import Counter
 
 from conch.config import BUILTIN_WEIGHTS, Settings
-from conch.consumer.group.lag import ReaderLag
-from conch.consumer.operations.retention import RetentionBlocker
+from conch.consumer.group import ReaderLag
+from conch.consumer.operations import RetentionBlocker
 from conch.rewards.watch import WatchState, look
 from conch_schemas import (
     ActionDecided,

@@ -10,8 +10,8 @@ from importlib.metadata import version
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info
 from prometheus_client.registry import Collector
 
-from conch.consumer.runtime.output import ConsumerCounts
-from conch.metrics.exposition import exposition
+from conch.consumer.runtime import ConsumerCounts
+from conch.metrics import exposition
 from conch_schemas import Event
 from conch_services.metrics.labels import exemplar_of
 from conch_services.metrics.readings import Duplicates, Readings

@@ -12,7 +12,7 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from conch.consumer.runtime.output import ConsumerCounts
+from conch.consumer.runtime import ConsumerCounts
 
 Values = Mapping[tuple[str, ...], float]
 """Readings by label values."""

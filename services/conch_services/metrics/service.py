@@ -9,16 +9,25 @@ from collections.abc import Awaitable, Callable, Mapping
 from conch.bus import Bus, ReceivedEvent, SharedSubscription
 from conch.config.model import METRICS_PORT
 from conch.consumer import ServiceContext
-from conch.consumer.group.lag import standings
-from conch.consumer.operations.alarms import watched, watched_agents
-from conch.consumer.operations.export import FirstSightFilter, keep_taking
-from conch.consumer.operations.http import HttpRequest, HttpResponse, HttpServer, ThreadedEndpoint, health_of, listen
-from conch.consumer.operations.retention import KEEP_SECONDS, look
-from conch.consumer.plugins.metrics import PLUGIN_METRICS
-from conch.consumer.runtime.output import ConsumerCounts
+from conch.consumer.group import standings
+from conch.consumer.operations import (
+    KEEP_SECONDS,
+    FirstSightFilter,
+    HttpRequest,
+    HttpResponse,
+    HttpServer,
+    ThreadedEndpoint,
+    health_of,
+    keep_taking,
+    listen,
+    look,
+    watched,
+    watched_agents,
+)
+from conch.consumer.runtime import ConsumerCounts
 from conch.errors import BusError, ConchError
 from conch.log import get_logger
-from conch.metrics.exposition import CONTENT_TYPES, wants_openmetrics
+from conch.metrics import CONTENT_TYPES, PLUGIN_METRICS, wants_openmetrics
 from conch_services.metrics.counting import EventCounter, WatchedFigures
 from conch_services.metrics.instruments import Instruments
 

@@ -11,7 +11,7 @@ from typing import Any
 from conch.config.model import ActuatorSettings
 from conch.errors import ToolError
 from conch.log import get_logger
-from conch.tools.device import payload_of
+from conch.tools import payload_of
 from conch_services.mqtt.wire import BrokerConnection, BrokerLostError, BrokerRefusalError
 
 log = get_logger(__name__)

@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 
 from conch.bus import Bus, OutgoingMessage, SharedSubscription
 from conch.consumer import ServiceContext
-from conch.consumer.runtime.output import ConsumerCounts
+from conch.consumer.runtime import ConsumerCounts
 from conch.errors import UsageError
 from conch.home import Home
 from conch.log import get_logger
-from conch.processes.messages import ConsumerWaits
-from conch.tools.device import ACTUATE
+from conch.processes import ConsumerWaits
+from conch.tools import ACTUATE
 from conch_schemas import PolicySet, decode, encode, subject_filter, subject_of
 from conch_services.mqtt.actuators import Actuators
 from conch_services.mqtt.link import BrokerLink
@@ -29,7 +29,7 @@ log = get_logger(__name__)
 
 
 class InboundService:
-    """A service (see `conch.consumer.service.Service`) that reads no events; a run's end does not wait for it."""
+    """See `conch.consumer.services.Service`. It reads no facts, and nobody need wait for it."""
 
     name = "devices"
     handled: int | None = None

@@ -18,13 +18,12 @@ from typing import Any
 import aiomqtt
 
 from conch.bus import Bus, ReceivedEvent, SharedSubscription, StreamSubscription
-from conch.consumer import ServiceContext
-from conch.consumer.group.position import take_position
-from conch.consumer.runtime.output import ConsumerCounts
-from conch.consumer.spec import ConsumerSpec
+from conch.consumer import ConsumerSpec, ServiceContext
+from conch.consumer.group import take_position
+from conch.consumer.runtime import ConsumerCounts
 from conch.errors import ConchError, UsageError
 from conch.log import get_logger
-from conch.processes.messages import ConsumerWaits
+from conch.processes import ConsumerWaits
 from conch_schemas import EVENTS, ContractViolationError, type_of
 from conch_services.mqtt.discovery import RetainedMessage
 from conch_services.mqtt.link import BrokerLink
@@ -76,7 +75,7 @@ class _InFlightFact:
 
 
 class MqttService:
-    """A service (see `conch.consumer.service.Service`) with its position in a key of the bucket, like a consumer's."""
+    """See `conch.consumer.services.Service`. Its place is a key of the bus's bucket, like a consumer's."""
 
     name = "mqtt"
 

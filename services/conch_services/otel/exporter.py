@@ -30,7 +30,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from conch.config.mask import masked
+from conch.config import masked
 from conch_services.otel.spans import CycleSpan, ScoreEvent
 
 EVENT = "gen_ai.evaluation.result"

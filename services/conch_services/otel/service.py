@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from conch.bus import ReceivedEvent, SharedSubscription, StreamSubscription
 from conch.config import Settings
 from conch.consumer import ServiceContext
-from conch.consumer.operations.export import FirstSightFilter, keep_taking
-from conch.consumer.runtime.output import ConsumerCounts
+from conch.consumer.operations import FirstSightFilter, keep_taking
+from conch.consumer.runtime import ConsumerCounts
 from conch.errors import ConchError, UsageError
 from conch.log import get_logger
-from conch.processes.messages import ConsumerNote, ConsumerWaits
+from conch.processes import ConsumerNote, ConsumerWaits
 from conch_services.otel.exporter import EndpointUnreachableError, ExportRefusedError, OtlpExporter
 from conch_services.otel.spans import FACTS, CycleSpan, ScoreEvent, TraceBuilder
 
@@ -80,7 +80,7 @@ class ExportQueue:
 
 
 class OtelService:
-    """A service (see `conch.consumer.service.Service`) that exports traces.
+    """See `conch.consumer.services.Service`.
 
     It stores no position: it begins where the run began, or started again at the end of the stream, as metrics do, and
     what it has not sent when the process ends is not sent. An endpoint that is away delays no other consumer: what

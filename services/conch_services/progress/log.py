@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from conch.home import Home
 from conch.log import get_logger
-from conch.processes.messages import ConsumerReport, ConsumerWaits
+from conch.processes import ConsumerReport, ConsumerWaits
 from conch.rewards.progress import SCORER, EpisodeLogRow
 
 log = get_logger(__name__)

@@ -16,17 +16,14 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from conch.bus import Bus, Delivery, OutgoingMessage, ReceivedEvent, SharedSubscription, StreamSubscription
-from conch.bus.subscription import decoded
-from conch.consumer.group.lag import report_position
-from conch.consumer.runtime.dead_letters import answer_retry, dead_letter, publish_dead_letter
-from conch.consumer.runtime.output import ConsumerCounts
-from conch.consumer.service import ServiceContext
-from conch.consumer.spec import ConsumerSpec
+from conch.bus import Bus, Delivery, OutgoingMessage, ReceivedEvent, SharedSubscription, StreamSubscription, decoded
+from conch.consumer import ConsumerSpec, ServiceContext
+from conch.consumer.group import report_position
+from conch.consumer.runtime import ConsumerCounts, answer_retry, dead_letter, publish_dead_letter
 from conch.errors import ContractError
 from conch.experience import FACTS, SqliteStore, store_path
 from conch.log import get_logger
-from conch.processes.messages import ConsumerNote
+from conch.processes import ConsumerNote
 from conch_schemas import (
     ContractViolationError,
     Event,
@@ -53,7 +50,7 @@ SPEC = ConsumerSpec("store", "1", FACTS, lambda _: None, emits=(ExperienceRecord
 
 
 class StoreService:
-    """A service (see `conch.consumer.service.Service`) with its position in the store, beside the rows."""
+    """See `conch.consumer.services.Service`. Its position stands in the store, beside the rows."""
 
     name = "store"
 
@@ -244,7 +241,7 @@ class StoreService:
         return recorded
 
     def _look(self) -> None:
-        self._waiting, self._due = self._store.pending(), self._store.next_deadline()
+        self._waiting, self._due = self._store.cycles.pending(), self._store.next_deadline()
 
     async def _give_up(self, delivery: Delivery, reason: str) -> None:
         self.tally.letters += 1

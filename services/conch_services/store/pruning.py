@@ -79,9 +79,9 @@ class PruningSchedule:
     def _say(self, store: ExperienceStore) -> None:
         """Report what a round removed, and the events that came for acts that were removed before."""
         if self._acts:
-            log.info("store.pruned", acts=self._acts, marks=self._marks, bytes=store.bytes_used())
+            log.info("store.pruned", acts=self._acts, marks=self._marks, bytes=store.retention.bytes_used())
             self._acts = self._marks = 0
-        late = store.came_late()
+        late = store.retention.came_late()
         if self._late is not None and late > self._late:
             log.warning("store.came_late", facts=late - self._late, why="they came for acts that store.keep removed")
         self._late = late

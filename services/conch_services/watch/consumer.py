@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from conch import consumer
 from conch.config import Settings
-from conch.consumer.follow import follow
+from conch.consumer import follow
 from conch.log import get_logger
 from conch.rewards.watch import CONSUMER, VERSION, WatchState, fold
 from conch_schemas import AlarmRaised, ExperienceRecorded

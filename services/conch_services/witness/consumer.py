@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from conch import consumer
-from conch.consumer.follow import envelope_after
-from conch.folds.models import made_of
+from conch.consumer import envelope_after
+from conch.folds import made_of
 from conch.witness import CONSUMER, VERSION, ChainState, Witnessed, seal, under
 from conch_schemas import (
     ActionTaken,

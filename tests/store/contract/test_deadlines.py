@@ -24,7 +24,7 @@ def test_what_is_missing_at_the_deadline_is_a_timeout(store: ExperienceStore, fa
     assert not experience.complete
     assert {part.component for part in experience.scores if part.status == "timeout"} == {"needs", "exploration"}
     assert experience.coverage == pytest.approx(0.55 / 0.85)
-    assert (store.next_deadline(), store.pending("echo"), store.expire(facts.at(99))) == (None, 0, ())
+    assert (store.next_deadline(), store.cycles.pending("echo"), store.expire(facts.at(99))) == (None, 0, ())
 
 
 def test_a_producers_clock_ahead_delays_nothing(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
@@ -60,7 +60,7 @@ def test_late_parts_replace_timeouts_and_raise_the_revision(
     assert [e.complete for e in (first, second, third)] == [False, False, True]
     assert third.total == pytest.approx(TOTAL)
     assert len({first.id, second.id, third.id}) == 3
-    assert store.cycle("echo", 1) == third
+    assert store.cycles.get("echo", 1) == third
 
 
 def test_catching_up_records_nothing_as_late_that_the_stream_holds(

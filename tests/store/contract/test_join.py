@@ -58,7 +58,7 @@ def test_a_late_reflection_is_read_and_revises_nothing(store: ExperienceStore, f
     shared_events(store, facts.weights(), *facts.judged(1))
 
     late = shared_events(store, facts.reflected(1), facts.thought(1), facts.decided(1))
-    experience = store.cycle("echo", 1)
+    experience = store.cycles.get("echo", 1)
 
     assert late == ()
     assert experience is not None

@@ -20,15 +20,15 @@ def test_repetition_changes_nothing_and_is_counted(
     """The same facts again, at the same places or at later ones, give no row, no revision, only a count."""
     events = [facts.weights(), *facts.cycle(1)]
     shared_events(store, *events)
-    recorded = store.cycle("echo", 1)
+    recorded = store.cycles.get("echo", 1)
 
     again = store.apply(placed(*events), upto=len(events), now=facts.noon)
     published_twice = shared_events(store, *events[1:])
 
     assert (again, published_twice) == ((), ())
     assert store.duplicates == 2 * len(events) - 1
-    assert store.cycle("echo", 1) == recorded
-    assert (len(list(store.acts("echo"))), len(list(store.marks("echo")))) == (1, 1)
+    assert store.cycles.get("echo", 1) == recorded
+    assert (len(list(store.chain.acts("echo"))), len(list(store.chain.marks("echo")))) == (1, 1)
 
 
 def test_the_place_moves_with_the_rows(store: ExperienceStore, facts: Any, placed: Any) -> None:
@@ -55,7 +55,7 @@ def test_an_act_from_far_beyond_is_no_act_of_the_agent(store: ExperienceStore, f
         store.apply([(5, facts.act(4 + MOST_LEAP))], upto=5, now=facts.noon)
 
     assert refused.value.seq == 3
-    assert store.last_cycle("echo") == 3
+    assert store.cycles.last_cycle("echo") == 3
 
 
 @pytest.mark.parametrize("change", [{"action_id": None}, {"cycle": None}, {"cycle": 2**63}])
@@ -83,7 +83,7 @@ def test_another_stream_starts_behind_all_there_is(store: ExperienceStore, facts
     new = store.position()
     shared_events(store, facts.weights(facts.parts, "w2"), *facts.judged(2))
 
-    one, two = store.cycles("echo", 2)
+    one, two = store.cycles.last("echo", 2)
     assert (old, new, store.epoch()) == (5, 0, "second")
     assert (one.weights, two.weights) == ("w1", "w2")
     assert one.seq < two.seq
@@ -101,4 +101,4 @@ def test_a_rewound_store_still_places_a_new_stream_behind(
     store.set_epoch("second")
     shared_events(store, facts.weights(facts.parts, "w2"), *facts.judged(2))
 
-    assert [experience.weights for experience in store.cycles("echo", 2)] == ["w1", "w2"]
+    assert [experience.weights for experience in store.cycles.last("echo", 2)] == ["w1", "w2"]

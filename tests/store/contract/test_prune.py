@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conch.experience import ExperienceStore, MemoryStore, RetentionLimits, ScoredSince, prune, removal_of
+from conch.experience import ExperienceStore, MemoryStore, RetentionLimits, ScoredSince, removal_of
+from conch.experience.queries import prune
 from conch.views.verification import chain_start
 from conch.witness import ChainState, seal, verify
 from conch_schemas import ActionTaken, Event, MarkWitnessed, RewardAssigned
@@ -51,10 +52,10 @@ def pruned(store: ExperienceStore, keep: RetentionLimits, now: Any) -> int:
 
 def problems(store: ExperienceStore, agent: str = "echo") -> list[str]:
     """What `conch mark verify` finds."""
-    starts = {agent: start} if (start := chain_start(store.removals(agent))) is not None else {}
-    acts = [action for action, _ in store.acts(agent)]
-    scored = [one for one in store.score_sets(agent) if one[1] == "reward"]  # only these have marks here
-    return [one.kind for one in verify(store.marks(agent), acts, scored, starts)]
+    starts = {agent: start} if (start := chain_start(store.retention.removals(agent))) is not None else {}
+    acts = [action for action, _ in store.chain.acts(agent)]
+    scored = [one for one in store.chain.score_sets(agent) if one[1] == "reward"]  # only these have marks here
+    return [one.kind for one in verify(store.chain.marks(agent), acts, scored, starts)]
 
 
 def test_without_bounds_nothing_is_removed(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
@@ -62,7 +63,7 @@ def test_without_bounds_nothing_is_removed(store: ExperienceStore, facts: Any, s
     shared_events(store, *life(facts, 8))
 
     assert pruned(store, RetentionLimits(), facts.now + timedelta(days=9999)) == 0
-    assert len(store.cycles("echo", 99)) == 8
+    assert len(store.cycles.last("echo", 99)) == 8
 
 
 def test_the_oldest_cycles_go_and_the_newest_stay(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
@@ -73,15 +74,15 @@ def test_the_oldest_cycles_go_and_the_newest_stay(store: ExperienceStore, facts:
     rest = pruned(store, EVERYTHING, facts.now)
 
     assert (removed, rest) == (5, 0)
-    assert [one.cycle for one in store.cycles("echo", 99)] == [6, 7, 8]
-    assert [cycle for _, cycle in store.acts("echo")] == [6, 7, 8]
-    assert store.cycle("echo", 5) is None
-    [removal] = store.removals("echo")
+    assert [one.cycle for one in store.cycles.last("echo", 99)] == [6, 7, 8]
+    assert [cycle for _, cycle in store.chain.acts("echo")] == [6, 7, 8]
+    assert store.cycles.get("echo", 5) is None
+    [removal] = store.retention.removals("echo")
     assert removal[:4] == ("store.keep.days", 1, 5, 5)
     assert removal_of([removal], 5) is removal
     assert removal_of([removal], 6) is None
     for table in ("scores", "contexts", "needs", "experiences", "acts"):
-        rows = store._db.execute(f"SELECT count(DISTINCT act) FROM {table}").fetchone()  # type: ignore[attr-defined]
+        rows = store._file.db.execute(f"SELECT count(DISTINCT act) FROM {table}").fetchone()  # type: ignore[attr-defined]
         assert rows == (3,), table
 
 
@@ -89,7 +90,7 @@ def test_a_step_removes_something_however_slow_the_machine(
     store: ExperienceStore, facts: Any, shared_events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No time at all is left: a step still removes a few cycles, so that zero means that nothing is due."""
-    monkeypatch.setattr("conch.experience.sqlite.PRUNE_SECONDS", -1.0)
+    monkeypatch.setattr("conch.experience.prune.PRUNE_SECONDS", -1.0)
     monkeypatch.setattr(prune, "_PORTION", 2)
     shared_events(store, *life(facts, 8))
 
@@ -102,8 +103,8 @@ def test_of_several_agents_each_keeps_its_newest(store: ExperienceStore, facts: 
 
     pruned(store, RetentionLimits(bytes=1), facts.now)
 
-    assert [one.cycle for one in store.cycles("quiet", 99)] == [1, 2]
-    assert [one.cycle for one in store.cycles("echo", 99)] == [7, 8, 9]
+    assert [one.cycle for one in store.cycles.last("quiet", 99)] == [1, 2]
+    assert [one.cycle for one in store.cycles.last("echo", 99)] == [7, 8, 9]
 
 
 def test_what_waits_for_scores_stays_with_all_behind_it(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
@@ -116,7 +117,7 @@ def test_what_waits_for_scores_stays_with_all_behind_it(store: ExperienceStore, 
     graced = pruned(store, RetentionLimits(bytes=1, grace=300.0), facts.at(5, 300.5))
 
     assert (removed, graced) == (2, 3)
-    assert store.cycles("echo", 99)[0].cycle == 6
+    assert store.cycles.last("echo", 99)[0].cycle == 6
 
 
 def test_marks_go_with_their_acts_and_the_chain_still_verifies(
@@ -127,9 +128,9 @@ def test_marks_go_with_their_acts_and_the_chain_still_verifies(
 
     pruned(store, EVERYTHING, facts.now)
 
-    [removal] = store.removals("echo")
+    [removal] = store.retention.removals("echo")
     assert (removal.first_mark, removal.last_mark, removal.marks) == (0, 9, 10)
-    assert [mark.sequence for mark in store.marks("echo")] == list(range(10, 16))
+    assert [mark.sequence for mark in store.chain.marks("echo")] == list(range(10, 16))
     assert problems(store) == []
 
 
@@ -152,7 +153,7 @@ def test_tampering_after_pruning_is_found(
     shared_events(store, *life(facts, 8))
     pruned(store, EVERYTHING, facts.now)
 
-    store._db.execute(sql)  # type: ignore[attr-defined]
+    store._file.db.execute(sql)  # type: ignore[attr-defined]
 
     assert kind in problems(store)
 
@@ -171,13 +172,13 @@ def test_marks_that_were_tampered_with_are_not_removed(
 ) -> None:
     """The cycles go, the evidence stays, and the agent is named."""
     shared_events(store, *life(facts, 8))
-    store._db.execute(sql)  # type: ignore[attr-defined]
-    before = store._db.execute("SELECT count(*) FROM marks").fetchone()  # type: ignore[attr-defined]
+    store._file.db.execute(sql)  # type: ignore[attr-defined]
+    before = store._file.db.execute("SELECT count(*) FROM marks").fetchone()  # type: ignore[attr-defined]
 
     found = store.prune(EVERYTHING, facts.now)
 
     assert (found.acts, found.marks, found.unverified) == (5, 0, {"echo"})
-    assert store._db.execute("SELECT count(*) FROM marks").fetchone() == before  # type: ignore[attr-defined]
+    assert store._file.db.execute("SELECT count(*) FROM marks").fetchone() == before  # type: ignore[attr-defined]
 
 
 def test_late_facts_of_a_removed_act_change_nothing(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
@@ -185,16 +186,16 @@ def test_late_facts_of_a_removed_act_change_nothing(store: ExperienceStore, fact
     events = life(facts, 8)
     shared_events(store, *events)
     pruned(store, EVERYTHING, facts.now)
-    rows = store._db.execute("SELECT count(*) FROM actions").fetchone()  # type: ignore[attr-defined]
+    rows = store._file.db.execute("SELECT count(*) FROM actions").fetchone()  # type: ignore[attr-defined]
 
     recorded = shared_events(store, facts.reward(2, facts.score("joy", 1.0, "human"), scorer="human"), *facts.cycle(1))
     again = store.apply(list(enumerate(events[1:19], start=2)), upto=19, now=facts.now)
 
     assert (recorded, again) == ((), ())
-    assert store.came_late() == 1 + 9 + 18
+    assert store.retention.came_late() == 1 + 9 + 18
     assert store.position() == len(events) + 10
-    assert store._db.execute("SELECT count(*) FROM actions").fetchone() == rows  # type: ignore[attr-defined]
-    assert [one.cycle for one in store.cycles("echo", 99)] == [6, 7, 8]
+    assert store._file.db.execute("SELECT count(*) FROM actions").fetchone() == rows  # type: ignore[attr-defined]
+    assert [one.cycle for one in store.cycles.last("echo", 99)] == [6, 7, 8]
     assert problems(store) == []
 
 
@@ -206,7 +207,7 @@ def test_a_late_score_of_a_kept_act_counts(store: ExperienceStore, facts: Any, s
 
     (experience,) = shared_events(store, late.model_copy(update={"cycle": 1}))
 
-    assert (experience.cycle, experience.revision, store.came_late()) == (7, 2, 0)
+    assert (experience.cycle, experience.revision, store.retention.came_late()) == (7, 2, 0)
 
 
 def test_a_mark_about_a_removed_act_belongs_to_the_chain(
@@ -224,7 +225,7 @@ def test_a_mark_about_a_removed_act_belongs_to_the_chain(
 
     shared_events(store, late, facts.mark(2).model_copy(update={"id": "late", "mark": mark}))
 
-    assert list(store.marks("echo"))[-1] == mark
+    assert list(store.chain.marks("echo"))[-1] == mark
     assert problems(store) == []
 
 
@@ -233,8 +234,8 @@ def test_a_backfill_counts_what_was_removed(store: ExperienceStore, facts: Any, 
     shared_events(store, *life(facts, 8))
     pruned(store, EVERYTHING, facts.now)
 
-    of_all = store.unscored("echo", "joy", "1", ScoredSince())
-    of_some = store.unscored("echo", "joy", "1", ScoredSince(cycle=6))
+    of_all = store.backfill.unscored("echo", "joy", "1", ScoredSince())
+    of_some = store.backfill.unscored("echo", "joy", "1", ScoredSince(cycle=6))
 
     assert (of_all.acts, of_all.missing, of_all.removed) == (3, 3, 5)
     assert (of_some.acts, of_some.removed) == (3, 0)
@@ -242,8 +243,8 @@ def test_a_backfill_counts_what_was_removed(store: ExperienceStore, facts: Any, 
 
 def told(store: ExperienceStore) -> tuple[list[Any], list[float]]:
     """Every figure over all that ever was: those that are exact, and means."""
-    figures = [store.figures(agent, 9999) for agent in ("echo", None)]
-    stats = [store.component_stats(agent, 9999) for agent in ("echo", None)]
+    figures = [store.charts.figures(agent, 9999) for agent in ("echo", None)]
+    stats = [store.charts.component_stats(agent, 9999) for agent in ("echo", None)]
     exact = [(one.count, one.incomplete, one.outcomes) for one in figures]
     exact += [
         (one.component, one.scorer, one.version, one.weight, one.count, one.scored, one.errors, one.timeouts)
@@ -252,7 +253,12 @@ def told(store: ExperienceStore) -> tuple[list[Any], list[float]]:
     ]
     means = [value for one in figures for value in (one.mean_total, one.coverage)]
     means += [value for some in stats for one in some for value in (one.mean, one.coverage) if value is not None]
-    scorers = [store.scorers(), store.scorers("echo"), store.last_cycle("echo"), store.agents()]
+    scorers = [
+        store.backfill.scorers(),
+        store.backfill.scorers("echo"),
+        store.cycles.last_cycle("echo"),
+        store.agents(),
+    ]
     return [*exact, *scorers], means
 
 
@@ -277,7 +283,7 @@ def test_figures_over_everything_do_not_depend_on_what_was_removed(facts: Any, d
         for cycle in cuts:
             pruned(cut, RetentionLimits(seconds=60.0), facts.at(cycle, 60.5))
 
-        gone = len(whole.cycles("echo", 99)) - len(cut.cycles("echo", 99))
+        gone = len(whole.cycles.last("echo", 99)) - len(cut.cycles.last("echo", 99))
         assert gone == min(max([0, *(cycle - 94 for cycle in cuts)]), len(values) - 3) or not cuts
         (exact, means), (whole_exact, whole_means) = told(cut), told(whole)
         assert exact == whole_exact
@@ -292,4 +298,4 @@ def test_a_window_takes_whole_blocks_of_what_was_removed(
 
     pruned(store, EVERYTHING, facts.now)
 
-    assert [store.figures("echo", last).count for last in (2, 3, 7, 8, 11, 12)] == [2, 3, 3, 8, 8, 12]
+    assert [store.charts.figures("echo", last).count for last in (2, 3, 7, 8, 11, 12)] == [2, 3, 3, 8, 8, 12]

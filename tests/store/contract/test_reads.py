@@ -19,12 +19,12 @@ def test_cycles_are_the_last_ones_oldest_first(store: ExperienceStore, facts: An
     shared_events(store, *facts.judged(9, agent="delta"))
 
     def numbers(*query: Any) -> list[int | None]:
-        return [experience.cycle for experience in store.cycles(*query)]
+        return [experience.cycle for experience in store.cycles.last(*query)]
 
     assert numbers("echo", 2) == [2, 3]
     assert numbers("echo", 2, 3) == [1, 2]
     assert numbers(None, 2) == [3, 9]
-    assert numbers(None, 9, store.cycles(None, 1)[0].seq) == [1, 2, 3]
+    assert numbers(None, 9, store.cycles.last(None, 1)[0].seq) == [1, 2, 3]
     assert numbers("nobody", 5) == []
     assert store.agents() == ("delta", "echo")
 
@@ -37,7 +37,7 @@ def test_a_walk_gives_every_experience_oldest_first(store: ExperienceStore, fact
     shared_events(store, *facts.judged(300, agent="delta"))
 
     def numbers(*query: Any) -> list[int | None]:
-        return [experience.cycle for experience in store.walk(*query)]
+        return [experience.cycle for experience in store.cycles.walk(*query)]
 
     assert numbers("echo", ScoredSince()) == list(range(1, 202))
     assert numbers(None, ScoredSince()) == [*range(1, 202), 300]
@@ -51,21 +51,21 @@ def test_reads_tell_the_recorded_from_the_pending(store: ExperienceStore, facts:
     """An act is pending until it is recorded; it has no experience before, and counts as the last cycle at once."""
     shared_events(store, facts.weights(), *facts.judged(1), facts.act(2))
 
-    assert (store.pending("echo"), store.pending(), store.pending("delta")) == (1, 1, 0)
-    assert (store.last_cycle("echo"), store.last_cycle("delta")) == (2, None)
-    assert (store.cycle("echo", 2), store.cycle("echo", 3)) == (None, None)
-    assert list(store.acts("echo")) == [(facts.act(n).action_id, n) for n in (1, 2)]
+    assert (store.cycles.pending("echo"), store.cycles.pending(), store.cycles.pending("delta")) == (1, 1, 0)
+    assert (store.cycles.last_cycle("echo"), store.cycles.last_cycle("delta")) == (2, None)
+    assert (store.cycles.get("echo", 2), store.cycles.get("echo", 3)) == (None, None)
+    assert list(store.chain.acts("echo")) == [(facts.act(n).action_id, n) for n in (1, 2)]
 
 
 def test_what_acts_wait_for_is_told(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """How many acts of a moment and before wait, and for which parts, whoever else has scored them."""
     shared_events(store, facts.weights(), *facts.judged(1), facts.act(2), facts.reward(2), facts.needs(2), facts.act(3))
 
-    assert store.awaited(facts.at(1)) == PendingActs(0, ())
-    assert store.awaited(facts.at(2)) == PendingActs(1, ("exploration",))
-    assert store.awaited(facts.at(3)) == PendingActs(2, ("format", "execution", "needs", "goal", "exploration"))
+    assert store.cycles.awaited(facts.at(1)) == PendingActs(0, ())
+    assert store.cycles.awaited(facts.at(2)) == PendingActs(1, ("exploration",))
+    assert store.cycles.awaited(facts.at(3)) == PendingActs(2, ("format", "execution", "needs", "goal", "exploration"))
     shared_events(store, facts.act(4, agent="delta"))
-    assert store.awaited(facts.at(4)).acts == 3
+    assert store.cycles.awaited(facts.at(4)).acts == 3
 
 
 def test_needs_have_a_history(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
@@ -75,7 +75,7 @@ def test_needs_have_a_history(store: ExperienceStore, facts: Any, shared_events:
 
     shared_events(store, *changes)
 
-    assert store.needs_history("echo", 2) == changes[1:]
+    assert store.charts.needs_history("echo", 2) == changes[1:]
 
 
 def test_components_have_figures(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
@@ -86,24 +86,24 @@ def test_components_have_figures(store: ExperienceStore, facts: Any, shared_even
         rest = (facts.score("execution", 0.2), facts.score("goal", None))
         shared_events(store, facts.act(n), facts.reward(n, scored, *rest), facts.needs(n), facts.novelty(n))
 
-    stats = {one.component: one for one in store.component_stats("echo")}
+    stats = {one.component: one for one in store.charts.component_stats("echo")}
 
-    heaviest = store.component_stats(None)[0]
+    heaviest = store.charts.component_stats(None)[0]
     assert heaviest == stats["format"]
     assert (heaviest.count, heaviest.scored, heaviest.errors, heaviest.coverage) == (4, 3, 1, 0.75)
     assert (heaviest.mean, heaviest.p50, heaviest.p95) == (0.25, 0.25, 0.5)
     assert (stats["goal"].mean, stats["goal"].coverage) == (None, 1.0)
     assert (stats["needs"].scorer, stats["needs"].version, stats["needs"].weight) == ("needs", "1", 0.2)
-    assert store.component_stats("echo", last=1)[0].mean == 0.0
+    assert store.charts.component_stats("echo", last=1)[0].mean == 0.0
 
 
 def test_a_status_has_simple_figures(store: ExperienceStore, facts: Any, shared_events: Any) -> None:
     """Mean total, coverage, incomplete ones and outcomes of the last experiences; None where there are none."""
-    empty = store.figures("echo")
+    empty = store.charts.figures("echo")
     shared_events(store, facts.weights(), *facts.judged(1), *facts.judged(2), facts.act(3))
     store.expire(facts.at(99))
 
-    figures = store.figures("echo", last=2)
+    figures = store.charts.figures("echo", last=2)
 
     assert (empty.count, empty.mean_total, empty.coverage, empty.outcomes) == (0, None, None, {})
     assert (figures.count, figures.incomplete, figures.outcomes) == (2, 1, {"none": 2})

@@ -24,7 +24,7 @@ def test_the_weight_set_before_the_act_is_the_acts(store: ExperienceStore, facts
     store.apply(by_place[6:], upto=10, now=facts.noon)
     store.apply(by_place[:6][::-1], upto=10, now=facts.noon)
 
-    first, second = store.cycles("echo", 10)
+    first, second = store.cycles.last("echo", 10)
     assert (first.weights, first.total) == ("w1", pytest.approx(TOTAL))
     assert (second.weights, second.total, second.scores[0].weight) == ("w2", 0.5, 1.0)
     assert {part.weight for part in second.scores[1:]} == {0.0}
@@ -34,7 +34,7 @@ def test_an_agents_weights_are_its_own(store: ExperienceStore, facts: Any, share
     """A weight set of one agent says nothing of another's acts."""
     shared_events(store, facts.weights(), *facts.judged(1, agent="delta"))
 
-    assert store.pending("delta") == 1
+    assert store.cycles.pending("delta") == 1
 
 
 def test_an_act_without_weights_is_recorded_unpaid(store: ExperienceStore, facts: Any, shared_events: Any) -> None:

@@ -12,12 +12,22 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from conch.errors import UsageError
-from conch.needs.fold import HUMAN_SCORER
-from conch.requests.ask import handed_over, told_by_person
-from conch.requests.goals import active_goals, check_of, goal_of
-from conch.requests.human_score import APPROVAL, LONGEST, next_number, publish_score, said_score, score_range
+from conch.needs import HUMAN_SCORER
+from conch.requests import (
+    APPROVAL,
+    LONGEST,
+    active_goals,
+    check_of,
+    goal_of,
+    handed_over,
+    next_number,
+    publish_score,
+    said_score,
+    score_range,
+    told_by_person,
+)
 from conch.text import cut, well_formed
-from conch.views.requests import GoalDone, MessageTold, Scored, State, scored_shown
+from conch.views import GoalDone, MessageTold, Scored, State, scored_shown
 from conch_schemas import (
     Check,
     Event,
@@ -204,10 +214,10 @@ async def reject(world: TheWorld, cycle: CycleNumber, said: Rejected, agent: Age
 
 async def _scored(world: DashboardContext, agent: str | None, cycle: int, value: float, why: str) -> Response:
     name, why = await the_agent(world, agent), well_formed(why)
-    act, whole = await world.read(lambda reader: (reader.act(name, cycle), reader.cycle(name, cycle)))
+    act, whole = await world.read(lambda reader: (reader.cycles.act(name, cycle), reader.cycles.get(name, cycle)))
     if act is None:
         raise unknown(name, cycle)
-    versions = await world.read(lambda reader: reader.versions(str(act.action_id), HUMAN_SCORER, APPROVAL))
+    versions = await world.read(lambda reader: reader.backfill.versions(str(act.action_id), HUMAN_SCORER, APPROVAL))
     limits = score_range(APPROVAL, world.settings)
     if not limits[0] <= value <= limits[1]:
         raise HTTPException(409, f"rewards.parts.{APPROVAL}.range leaves out {value:g}: nothing was scored.")

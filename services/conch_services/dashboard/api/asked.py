@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from conch.errors import StoreError
 from conch.experience import CycleFilter
-from conch.views.base import View
+from conch.views import View
 from conch_schemas.action import ActionKind, OutcomeStatus
 from conch_schemas.envelope import AGENT_PATTERN
 from conch_services.dashboard.world import DashboardContext

@@ -13,10 +13,9 @@ from fastapi import APIRouter
 from starlette.responses import Response, StreamingResponse
 
 from conch.experience import CycleFilter, ExperienceReader
-from conch.experience.queries.rows import BUILTIN_SCORERS
+from conch.experience.queries import BUILTIN_SCORERS
 from conch.text import safe_text
-from conch.views.cycles import cycle_row
-from conch.views.line import action_words, scored_of, total_ms, urgent_need
+from conch.views import action_words, cycle_row, scored_of, total_ms, urgent_need
 from conch_schemas import ExperienceRecorded
 from conch_services.dashboard.api.asked import AgentQuery, TheFilters, TheWorld, the_agent
 from conch_services.dashboard.api.problems import responses
@@ -78,7 +77,7 @@ async def _sent(
 
 
 def _page(agent: str, filters: CycleFilter, before: int | None, reader: ExperienceReader) -> list[ExperienceRecorded]:
-    return reader.find(agent, filters, PAGE, before)
+    return reader.cycles.find(agent, filters, PAGE, before)
 
 
 def _as_lines(found: Sequence[ExperienceRecorded]) -> bytes:

@@ -8,18 +8,34 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from conch.config.load import read
+from conch.config import read
 from conch.errors import BusError, StoreError
 from conch.experience import CycleFilter, ExperienceReader, removed_words
-from conch.views.agents import AgentRow, Agents
-from conch.views.config import Config, config_in_force
-from conch.views.consumers import standings
-from conch.views.cycles import Cycle, Cycles, WholeCycle, cycles_shown, whole_row
-from conch.views.marks import Marks, last_marks, marks_shown
-from conch.views.needs import NeedChanges, Needs, changes_shown, needs_shown
-from conch.views.rewards import Rewards, reward_rows, rewards_shown
-from conch.views.status import LAST
-from conch.views.verification import Verified, verification
+from conch.views import (
+    LAST,
+    AgentRow,
+    Agents,
+    Config,
+    Cycle,
+    Cycles,
+    Marks,
+    NeedChanges,
+    Needs,
+    Rewards,
+    Verified,
+    WholeCycle,
+    changes_shown,
+    config_in_force,
+    cycles_shown,
+    last_marks,
+    marks_shown,
+    needs_shown,
+    reward_rows,
+    rewards_shown,
+    standings,
+    verification,
+    whole_row,
+)
 from conch_services.dashboard.api.asked import (
     AgentQuery,
     Before,
@@ -46,7 +62,7 @@ async def agents(world: TheWorld) -> Response:
     names = await known_agents(world)
 
     def rows(reader: ExperienceReader) -> dict[str, tuple[int | None, float | None]]:
-        return {name: (reader.last_cycle(name), reader.figures(name, LAST).mean_total) for name in names}
+        return {name: (reader.cycles.last_cycle(name), reader.charts.figures(name, LAST).mean_total) for name in names}
 
     figures = await world.read(rows) if world.store.exists() else {}
     found = [
@@ -64,9 +80,9 @@ async def cycles(
     """The last cycles that the filters let through, oldest first; of all agents where none is named, there are several
     and nothing else is asked."""
     if agent is None and before is None and filters == CycleFilter() and len(await known_agents(world)) > 1:
-        return document(cycles_shown(await world.read(lambda reader: reader.cycles(None, limit))))
+        return document(cycles_shown(await world.read(lambda reader: reader.cycles.last(None, limit))))
     name = await the_agent(world, agent)
-    found = await world.read(lambda reader: reader.find(name, filters, limit, before))
+    found = await world.read(lambda reader: reader.cycles.find(name, filters, limit, before))
     return document(cycles_shown(found[::-1]))
 
 
@@ -76,10 +92,10 @@ async def cycle(world: TheWorld, cycle: CycleNumber, agent: AgentQuery = None) -
     name = await the_agent(world, agent)
 
     def whole(reader: ExperienceReader) -> WholeCycle | str:
-        found = reader.cycle(name, cycle)
+        found = reader.cycles.get(name, cycle)
         if found is None:
-            return removed_words(reader.removals(name), name, cycle)
-        return whole_row(found, reader.marks_of(name, str(found.action_id)))
+            return removed_words(reader.retention.removals(name), name, cycle)
+        return whole_row(found, reader.chain.marks_of(name, str(found.action_id)))
 
     row = await world.read(whole)
     if isinstance(row, str):
@@ -97,7 +113,7 @@ async def rewards(world: TheWorld, agent: AgentQuery = None, limit: Limit = 1000
     """Every component of the reward over the last experiences; `lag` is null where the bus is away."""
     name = await the_agent(world, agent)
     waiting = await _lags(world)
-    rows = await world.read(lambda reader: reward_rows(reader, name, limit, waiting))
+    rows = await world.read(lambda reader: reward_rows(reader.charts, name, limit, waiting))
     run = world.home.running()
     return document(rewards_shown(rows, [one.model_dump() for one in run.set_aside] if run is not None else []))
 
@@ -114,7 +130,7 @@ async def needs(world: TheWorld, agent: AgentQuery = None) -> Response:
     """Every need with its satisfaction, the most pressing marked."""
     name = await the_agent(world, agent)
     try:
-        changes = await world.read(lambda reader: reader.needs_history(name, 1))
+        changes = await world.read(lambda reader: reader.charts.needs_history(name, 1))
     except StoreError:
         if world.store.exists():
             raise
@@ -126,14 +142,14 @@ async def needs(world: TheWorld, agent: AgentQuery = None) -> Response:
 async def need_history(world: TheWorld, agent: AgentQuery = None, limit: Limit = 20) -> Response:
     """How the needs changed, and with what."""
     name = await the_agent(world, agent)
-    return document(changes_shown(await world.read(lambda reader: reader.needs_history(name, limit))))
+    return document(changes_shown(await world.read(lambda reader: reader.charts.needs_history(name, limit))))
 
 
 @router.get("/marks", response_model=Marks, responses=responses(404, 409))
 async def marks(world: TheWorld, agent: AgentQuery = None, limit: Limit = 20) -> Response:
     """The last marks of the witness; 409 where a row of them was changed."""
     name = await the_agent(world, agent)
-    return document(marks_shown(await world.read(lambda reader: last_marks(reader, name, limit))))
+    return document(marks_shown(await world.read(lambda reader: last_marks(reader.chain, name, limit))))
 
 
 @router.get("/marks/verify", response_model=Verified, responses=responses(404))
@@ -141,7 +157,7 @@ async def verify(request: Request, world: TheWorld, agent: AgentQuery = None) ->
     """Whether every act has its mark and no mark was changed; a long chain takes its time, 100,000 marks half a
     minute. One that is being verified already is waited for."""
     name = await the_agent(world, agent)
-    last = await world.read(lambda reader: reader.last_mark(name))
+    last = await world.read(lambda reader: reader.chain.last_mark(name))
     checks: ChainChecks = request.app.state.checks
     check = checks.begin(name, -1 if last is None else last)
     if check.task is not None:

@@ -12,16 +12,26 @@ from starlette.responses import Response
 
 from conch.bus import Bus
 from conch.bus.jetstream import JetStreamBus
-from conch.consumer.runtime.dead_letters import open_dead_letters, settle
+from conch.consumer.runtime import open_dead_letters, settle
 from conch.errors import BusUnreachableError
-from conch.requests.dead_letters import retried
-from conch.requests.goals import active_goals
-from conch.views.bus import BusInfo, survey
-from conch.views.consumers import Consumers, Lags, consumers_shown, lag_shown, standings
-from conch.views.dead_letters import Letters, LetterSettled, dead_letters_shown
-from conch.views.goals import Goals, goals_shown
-from conch.views.metrics import MetricsAt
-from conch.views.status import Status, gather
+from conch.requests import active_goals, retried
+from conch.views import (
+    BusInfo,
+    Consumers,
+    Goals,
+    Lags,
+    Letters,
+    LetterSettled,
+    MetricsAt,
+    Status,
+    consumers_shown,
+    dead_letters_shown,
+    gather,
+    goals_shown,
+    lag_shown,
+    standings,
+    survey,
+)
 from conch_schemas import ConsumerFailed
 from conch_services.dashboard.api.asked import AgentQuery, Limit, TheWorld, document, the_agent
 from conch_services.dashboard.api.problems import responses

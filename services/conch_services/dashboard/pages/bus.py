@@ -13,19 +13,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from conch.bus import Bus
-from conch.bus.access import access_to
-from conch.bus.jetstream.connection import Connection
-from conch.consumer.group.lag import standings
-from conch.consumer.operations.retention import look
-from conch.consumer.runtime.dead_letters import open_dead_letters
+from conch.bus import Bus, access_to
+from conch.bus.jetstream import Connection
+from conch.consumer.group import standings
+from conch.consumer.operations import look
+from conch.consumer.runtime import open_dead_letters
 from conch.disk import disk_use
 from conch.errors import BusUnreachableError
-from conch.views.bus import survey
-from conch.views.dead_letters import dead_letter_row
+from conch.views import dead_letter_row, survey
 from conch_services.dashboard.asking import asked, kept
-from conch_services.dashboard.latency import ConsumerLatency, LatencyTracker
 from conch_services.dashboard.page import page
+from conch_services.dashboard.stream.latency import ConsumerLatency, LatencyTracker
 from conch_services.dashboard.world import DashboardContext
 
 FRESH_SECONDS = 2.0

@@ -14,11 +14,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from conch.errors import NoStoreError
-from conch.experience import ExperienceReader, removed_words
+from conch.experience import ChainReader, ExperienceReader, removed_words
 from conch.text import safe_text, without_escapes
-from conch.views.cycles import whole_row
-from conch.views.line import scored_of
-from conch.views.principles import principles
+from conch.views import principles, scored_of, whole_row
 from conch.witness import MarkProblem, Verification
 from conch_schemas import (
     ActionTaken,
@@ -80,38 +78,38 @@ class CycleHistory:
 
 def look(reader: ExperienceReader, agent: str, number: int) -> CycleHistory:
     """The cycle, as far as it is known."""
-    place, last = reader.position(), reader.last_cycle(agent)
-    before, behind = reader.neighbours(agent, number)
-    experience = reader.cycle(agent, number)
-    act = reader.act(agent, number)
+    place, last = reader.position(), reader.cycles.last_cycle(agent)
+    before, behind = reader.cycles.neighbours(agent, number)
+    experience = reader.cycles.get(agent, number)
+    act = reader.cycles.act(agent, number)
     acted = experience or act
-    marks = [] if acted is None else reader.marks_of(agent, str(acted.action_id))
-    removed = "" if acted is not None else removed_words(reader.removals(agent), agent, number)
+    marks = [] if acted is None else reader.chain.marks_of(agent, str(acted.action_id))
+    removed = "" if acted is not None else removed_words(reader.retention.removals(agent), agent, number)
     return CycleHistory(
-        place, last, before, behind, experience, act, removed, marks, list(broken(reader, agent, marks))
+        place, last, before, behind, experience, act, removed, marks, list(broken(reader.chain, agent, marks))
     )
 
 
-def broken(reader: ExperienceReader, agent: str, marks: Sequence[Mark]) -> Iterator[MarkProblem]:
+def broken(stored: ChainReader, agent: str, marks: Sequence[Mark]) -> Iterator[MarkProblem]:
     """The problems of these marks: their hashes, their links, and their references to the mark before."""
     own = {mark.sequence for mark in marks}
     chain = Verification(agent)
-    for mark in sorted([*marks, *_before(reader, agent, own)], key=lambda one: one.sequence):
+    for mark in sorted([*marks, *_before(stored, agent, own)], key=lambda one: one.sequence):
         chain.take(mark)
     yield from (one for one in chain.broken() if one.kind != "missing" and one.sequence in own)
 
 
-def _before(reader: ExperienceReader, agent: str, own: set[int]) -> Iterator[Mark]:
+def _before(stored: ChainReader, agent: str, own: set[int]) -> Iterator[Mark]:
     """The marks right before these, without these themselves."""
     wanted = {sequence - 1 for sequence in own if sequence > 0} - own
     if not wanted:
         return
     if max(wanted) - min(wanted) < NEAR:
-        near = islice(reader.marks(agent, min(wanted)), max(wanted) - min(wanted) + 1)
+        near = islice(stored.marks(agent, min(wanted)), max(wanted) - min(wanted) + 1)
         yield from (mark for mark in near if mark.sequence in wanted)
     else:
         for sequence in wanted:
-            yield from (mark for mark in islice(reader.marks(agent, sequence), 1) if mark.sequence == sequence)
+            yield from (mark for mark in islice(stored.marks(agent, sequence), 1) if mark.sequence == sequence)
 
 
 async def cycle(request: Request) -> Response:

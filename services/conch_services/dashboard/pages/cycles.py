@@ -81,8 +81,8 @@ async def cycles(request: Request) -> Response:
 def look(reader: ExperienceReader, agent: str, filters: CycleFilter, before: int | None) -> CyclePage:
     """The page, and the tools that there were."""
     place = reader.position()
-    tools = sorted({tally.tool for tally in reader.tallies(agent, TOOLS_OF) if tally.tool})
-    return CyclePage(place, reader.find(agent, filters, ROWS + 1, before), tools)
+    tools = sorted({tally.tool for tally in reader.charts.tallies(agent, TOOLS_OF) if tally.tool})
+    return CyclePage(place, reader.cycles.find(agent, filters, ROWS + 1, before), tools)
 
 
 def filters_of(query: Mapping[str, str]) -> tuple[CycleFilter, dict[str, str], list[str]]:

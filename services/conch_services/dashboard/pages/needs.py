@@ -12,11 +12,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.experience import ExperienceReader, ShownCheck
-from conch.views.needs import NeedRow, needs_shown
+from conch.views import NeedRow, needs_shown
 from conch_schemas import Drives, NeedsChanged
 from conch_services.dashboard.asking import QueryResult, after, asked, kept
 from conch_services.dashboard.page import agent_of, page
-from conch_services.dashboard.stream_history import GoalHistory, StreamHistory, goals
+from conch_services.dashboard.stream.history import GoalHistory, StreamHistory, goals
 from conch_services.dashboard.world import DashboardContext
 
 LAST = 400
@@ -96,12 +96,12 @@ async def _goals(world: DashboardContext, agent: str) -> dict[str, GoalHistory]:
 
 
 def _needs(reader: ExperienceReader, world: DashboardContext, agent: str) -> NeedsFigures:
-    position, history = reader.position(), reader.needs_history(agent, LAST)
+    position, history = reader.position(), reader.charts.needs_history(agent, LAST)
     return NeedsFigures(
         rows=needs_shown(world.settings.needs, history[-1] if history else None).needs,
         history=tuple(history),
         moved=_moved(history),
-        checks=tuple(reader.goal_checks(agent, LAST)),
+        checks=tuple(reader.charts.goal_checks(agent, LAST)),
         position=position,
     )
 
@@ -130,7 +130,7 @@ async def active_goals(request: Request, agent: str) -> QueryResult[list[dict[st
     told = await asked(kept(request, "recalled", FRESH_SECONDS).get(("goals", agent), lambda: _goals(world, agent)))
     if told.found is None:
         return QueryResult(None, told.why)
-    checks = await asked(world.read(lambda reader: tuple(reader.goal_checks(agent, LAST))))
+    checks = await asked(world.read(lambda reader: tuple(reader.charts.goal_checks(agent, LAST))))
     return QueryResult([goal for goal in _listed(told, checks.found or ()) if goal["state"] == "active"])
 
 

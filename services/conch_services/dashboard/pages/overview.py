@@ -10,17 +10,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from conch.consumer.operations.alarms import watched
+from conch.consumer.operations import watched
 from conch.errors import BusError
 from conch.experience import ExperiencePoint, ExperienceReader
-from conch.rewards.watch.state import ActiveAlarm
+from conch.rewards.watch import ActiveAlarm
 from conch_schemas import ActionTaken, ExperienceRecorded
 from conch_services.dashboard.asking import QueryResult, asked
 from conch_services.dashboard.figures import actions, key_figures, row
 from conch_services.dashboard.page import agent_of, page
 from conch_services.dashboard.pages.needs import active_goals
 from conch_services.dashboard.pages.state import state_of
-from conch_services.dashboard.talk import Conversation, talk_of
+from conch_services.dashboard.stream.conversation import Conversation, talk_of
 from conch_services.dashboard.world import DashboardContext
 
 SHOWN = 400
@@ -88,11 +88,11 @@ async def _goals(request: Request, agent: str) -> dict[str, Any]:
 def look(reader: ExperienceReader, agent: str) -> OverviewHistory:
     """The last cycles of the agent, also those without all scores."""
     place = reader.position()  # first: what is stored meanwhile comes once more, and changes nothing
-    last = reader.last_cycle(agent) or 0
-    recorded = {one.cycle: one for one in reader.cycles(agent, ROWS)}
+    last = reader.cycles.last_cycle(agent) or 0
+    recorded = {one.cycle: one for one in reader.cycles.last(agent, ROWS)}
     numbers = range(last, max(last - ROWS, -1), -1)
-    found = (recorded.get(number) or reader.act(agent, number) for number in numbers)
-    return OverviewHistory(place, reader.points(agent, SHOWN), [one for one in found if one is not None])
+    found = (recorded.get(number) or reader.cycles.act(agent, number) for number in numbers)
+    return OverviewHistory(place, reader.charts.points(agent, SHOWN), [one for one in found if one is not None])
 
 
 async def _talk(world: DashboardContext, agent: str) -> Conversation:

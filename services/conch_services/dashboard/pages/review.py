@@ -9,12 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from conch.consumer.operations.alarms import watched
-from conch.experience import ExperienceReader
-from conch.needs.fold import HUMAN_SCORER
-from conch.requests.human_score import APPROVAL
+from conch.consumer.operations import watched
+from conch.experience import ChartReader, ExperienceReader
+from conch.needs import HUMAN_SCORER
+from conch.requests import APPROVAL
 from conch.rewards.watch import ActiveAlarm
-from conch.views.line import scored_of
+from conch.views import scored_of
 from conch_schemas import ExperienceRecorded, ScoredPart
 from conch_services.dashboard.asking import asked, kept
 from conch_services.dashboard.page import agent_of, page
@@ -51,7 +51,7 @@ async def review(request: Request) -> Response:
 
 async def _candidates(world: DashboardContext, agent: str) -> list[ReviewCandidate]:
     alarms = (await asked(_alarms(world, agent))).found or ()
-    return await world.read(lambda reader: _looked(reader, agent, alarms))
+    return await world.read(lambda reader: _looked(reader.charts, agent, alarms))
 
 
 async def _alarms(world: DashboardContext, agent: str) -> Sequence[ActiveAlarm]:
@@ -59,16 +59,16 @@ async def _alarms(world: DashboardContext, agent: str) -> Sequence[ActiveAlarm]:
     return states[agent].active if agent in states else ()
 
 
-def _looked(reader: ExperienceReader, agent: str, alarms: Sequence[ActiveAlarm]) -> list[ReviewCandidate]:
-    sets = reader.weight_sets(agent)
+def _looked(charts: ChartReader, agent: str, alarms: Sequence[ActiveAlarm]) -> list[ReviewCandidate]:
+    sets = charts.weight_sets(agent)
     limits = {part.component: part.range for part in (sets[-1].parts if sets else ())}
-    return candidates(reader.points(agent, LAST), alarms, limits)
+    return candidates(charts.points(agent, LAST), alarms, limits)
 
 
 def _card(reader: ExperienceReader, agent: str, cycle: int) -> tuple[ExperienceRecorded, int] | None:
     """(the experience, how many marks it has)."""
-    found = reader.cycle(agent, cycle)
-    return None if found is None else (found, len(reader.marks_of(agent, str(found.action_id))))
+    found = reader.cycles.get(agent, cycle)
+    return None if found is None else (found, len(reader.chain.marks_of(agent, str(found.action_id))))
 
 
 def _drawn(card: tuple[ExperienceRecorded, int] | None) -> dict[str, Any]:

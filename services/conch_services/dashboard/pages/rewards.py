@@ -13,12 +13,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from conch.consumer.group.lag import standings
-from conch.consumer.operations.alarms import watched
-from conch.experience import ExperiencePoint, ExperienceReader, ScoredSince
+from conch.consumer.group import standings
+from conch.consumer.operations import watched
+from conch.experience import BackfillReader, ExperiencePoint, ExperienceReader, ScoredSince
 from conch.rewards.watch import ActiveAlarm
-from conch.views.rewards import reward_rows
-from conch.views.words import role_words, share_words
+from conch.views import reward_rows, role_words, share_words
 from conch_schemas import WeightsSet
 from conch_services.dashboard.asking import after, asked, kept
 from conch_services.dashboard.components import Disagreement, ScorerValues, bites, disagreement, share_of, shares, strip
@@ -120,7 +119,7 @@ def _chosen(told: str | None) -> int:
 
 
 def _rewards(reader: ExperienceReader, agent: str, last: int, waiting: Mapping[str, int]) -> RewardFigures:
-    position, points = reader.position(), reader.points(agent, last)
+    position, points = reader.position(), reader.charts.points(agent, last)
     found, bit = shares(points), bites(points)
     values: dict[tuple[str, str], list[float]] = defaultdict(list)
     for point in points:
@@ -134,7 +133,7 @@ def _rewards(reader: ExperienceReader, agent: str, last: int, waiting: Mapping[s
             "bit": bit[row.component] if row.role not in ("beside", "dropped") else 0,
             "strip": strip(values[row.component, row.scorer], row.range),
         }
-        for row in reward_rows(reader, agent, last, waiting)
+        for row in reward_rows(reader.charts, agent, last, waiting)
     ]
     totals = [point.total for point in points]
     return RewardFigures(
@@ -145,19 +144,19 @@ def _rewards(reader: ExperienceReader, agent: str, last: int, waiting: Mapping[s
         coverage=fmean(point.coverage for point in points) if points else None,
         incomplete=sum(not point.complete for point in points),
         cycle_capped=bit["cycle"],
-        apart=tuple(_apart(reader, agent, points)),
-        sets=tuple(_sets(reader.weight_sets(agent))),
+        apart=tuple(_apart(reader.backfill, agent, points)),
+        sets=tuple(_sets(reader.charts.weight_sets(agent))),
         position=position,
     )
 
 
-def _apart(reader: ExperienceReader, agent: str, points: Sequence[ExperiencePoint]) -> list[Disagreement]:
+def _apart(scores: BackfillReader, agent: str, points: Sequence[ExperiencePoint]) -> list[Disagreement]:
     """Pairs of scorers that judged the same component in these cycles; the furthest apart first."""
     if not points:
         return []
     since = points[0].cycle
     spoken = defaultdict(list)
-    for one in reader.scorers(agent, since):
+    for one in scores.scorers(agent, since):
         spoken[one.component].append(one)
     several = {component: voices[-MOST_VOICES:] for component, voices in spoken.items() if len(voices) > 1}
     pairs = [(component, *pair) for component, voices in several.items() for pair in combinations(voices, 2)]
@@ -166,7 +165,7 @@ def _apart(reader: ExperienceReader, agent: str, points: Sequence[ExperiencePoin
         for one in pair:
             key = (component, one.scorer, one.version)
             if key not in heard:
-                said = reader.said(agent, component, one.scorer, one.version, ScoredSince(cycle=since))
+                said = scores.said(agent, component, one.scorer, one.version, ScoredSince(cycle=since))
                 by_act = {each.act: each.value for each in said if each.value is not None}
                 heard[key] = ScorerValues(one.scorer, one.version, by_act, one.range)
     compared = [

@@ -16,16 +16,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from conch.bus.server import find_binary, version_of
-from conch.config import Settings
-from conch.config.load import read
-from conch.config.mask import masked
-from conch.config.source import KeyPath, dotted, leaves
+from conch.bus import find_binary, version_of
+from conch.config import KeyPath, Settings, dotted, leaves, masked, read
 from conch.errors import ConchError
 from conch.run_info import RunInfo
-from conch.views.checks import DoctorFinding, everything, python
-from conch.views.config import Config, about, config_in_force
-from conch.views.goals import check_words
+from conch.views import Config, DoctorFinding, about, check_words, config_in_force, everything, python
 from conch_services.dashboard.asking import asked, kept
 from conch_services.dashboard.page import page
 from conch_services.dashboard.world import DashboardContext

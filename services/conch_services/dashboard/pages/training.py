@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from conch.bus import Bus
 from conch.experience import ExperienceReader
-from conch.minds.memory import LearningProgress, learnt
+from conch.minds import LearningProgress, learnt
 from conch_schemas import ContractViolationError, PolicySet, decode, subject_filter
 from conch_services.dashboard.asking import after, asked, kept
 from conch_services.dashboard.learning import Acted, by_policy, curves, slope
@@ -66,7 +66,7 @@ async def _acted(world: DashboardContext, agent: str) -> tuple[int, list[Acted]]
     """(the store's position, the last cycles with their policy and total)."""
 
     def read(reader: ExperienceReader) -> tuple[int, list[Acted]]:
-        return reader.position(), reader.policies(agent, LAST)
+        return reader.position(), reader.charts.policies(agent, LAST)
 
     return await world.read(read)
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from conch.experience import ExperienceReader
-from conch.views.verification import removed_marks_words
+from conch.views import removed_marks_words
 from conch_schemas import Mark
 from conch_services.dashboard.asking import after, asked
 from conch_services.dashboard.checking import ChainCheck
@@ -62,7 +62,7 @@ async def witness(request: Request) -> Response:
 async def verdict(request: Request) -> Response:
     """The result of the last verification: for a page that waits for it. A POST begins a new one."""
     agent = await agent_of(request)
-    found = await asked(request.app.state.world.read(lambda reader: reader.last_mark(agent)))
+    found = await asked(request.app.state.world.read(lambda reader: reader.chain.last_mark(agent)))
     check = request.app.state.checks.of(agent)
     if request.method == "POST" and found.found is not None:
         check = request.app.state.checks.begin(agent, found.found)
@@ -90,11 +90,11 @@ def _shown(check: ChainCheck | None, marks: MarksPage | None) -> dict[str, Any]:
 
 
 def _marks(reader: ExperienceReader, agent: str, before: int | None) -> MarksPage:
-    position, last = reader.position(), reader.last_mark(agent)
+    position, last = reader.position(), reader.chain.last_mark(agent)
     if last is None:
         return MarksPage((), None, position)
     end = last + 1 if before is None else min(before, last + 1)
-    read = reader.marks(agent, max(0, end - MARKS))
+    read = reader.chain.marks(agent, max(0, end - MARKS))
     rows = [one for one in islice(read, 2 * MARKS) if one.sequence < end]
     return MarksPage(tuple(reversed(rows)), last, position)
 
@@ -102,13 +102,15 @@ def _marks(reader: ExperienceReader, agent: str, before: int | None) -> MarksPag
 def _mark(reader: ExperienceReader, agent: str, sequence: int) -> dict[str, Any]:
     """The marks of this sequence (one, where all is well), and the sequences of those that they link to."""
     twins = []
-    for one in reader.marks(agent, sequence):
+    for one in reader.chain.marks(agent, sequence):
         if one.sequence != sequence:
             break
         twins.append(one)
-    near = {one.id: one.sequence for twin in twins if twin.action_id for one in reader.marks_of(agent, twin.action_id)}
-    cycle = reader.cycle_of(twins[0].action_id) if twins and twins[0].action_id else None
-    return {"twins": twins, "links": near, "cycle": cycle, "last": reader.last_mark(agent)}
+    near = {
+        one.id: one.sequence for twin in twins if twin.action_id for one in reader.chain.marks_of(agent, twin.action_id)
+    }
+    cycle = reader.cycles.cycle_of(twins[0].action_id) if twins and twins[0].action_id else None
+    return {"twins": twins, "links": near, "cycle": cycle, "last": reader.chain.last_mark(agent)}
 
 
 def _number(told: str | None) -> int | None:

@@ -10,7 +10,7 @@ import msgspec
 from pydantic import Field
 from starlette.responses import HTMLResponse, Response
 
-from conch.views.base import View
+from conch.views import View
 from conch_services.dashboard.page import TEMPLATES
 
 LOG_IN = "Open the link that conch run or conch ui has printed. It lets in once; conch ui --link prints another one."

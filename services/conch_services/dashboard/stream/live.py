@@ -9,8 +9,8 @@ from sse_starlette import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import Response
 
-from conch_services.dashboard.hub import LiveHub
 from conch_services.dashboard.security.refusals import TOO_MANY_PAGES, problem
+from conch_services.dashboard.stream.hub import LiveHub
 
 MOST_PAGES = 1000
 """Streams that are open at once; one more is asked to come again."""

@@ -8,10 +8,9 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from conch.bus import Bus
-from conch.bus.subscription import decoded
+from conch.bus import Bus, decoded
 from conch_schemas import ContractViolationError, MessageReceived, MessageSent, subject_filter
-from conch_services.dashboard.frames import told
+from conch_services.dashboard.stream.frames import told
 
 MOST_SAID = 20
 """Messages that a page shows."""

@@ -1,7 +1,7 @@
-"""Rules outside a run: turns a reply of a trainer or an evaluation into the act that a rule scores.
+"""Rules outside a run: turns replies of a trainer or an evaluation into the acts that rules score.
 
-Columns beside the reply that have the name of a field of `action.taken` (`outcome`, `tools`, `needs`, `goals`,
-`thought`, `memory`, `constrained`, `usage`, `episode`, `terminal` …) make the act richer; see `act_of`.
+Further columns with the name of a field of `action.taken` (`outcome`, `tools`, `needs`, `goals`, `thought`, `memory`,
+`constrained`, `usage`, `episode`, `terminal` …) set that field of the act; see `act_of`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from conch_schemas import ActionTaken, action_id, cycle_event_id, source_of
 R = TypeVar("R")
 
 AGENT: Final = "offline"
-"""The agent's name in these acts."""
+"""Agent name of these acts."""
 _SPACE: Final = UUID("8a5f4f0e-6a0b-4f43-9d0c-2b6a1d2f7c11")
 _TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
 
 
 def act_of(prompt: Any, completion: Any, columns: Mapping[str, Any] | None = None) -> ActionTaken:
-    """A reply as an act: parsed by the grammar of a run, with the outcome from the columns.
+    """The act for a reply: parsed by the grammar of a run, its outcome taken from the columns.
 
-    `prompt` and `completion` are texts or lists of messages; of these the last one of the assistant is the reply.
-    `tools`: the tools there were, each a built-in one's name or a function's JSON schema; without it the built-in ones.
+    `prompt` and `completion` are texts or lists of messages; the last message of the assistant is the reply. `tools`:
+    the available tools, each a built-in one's name or a function's JSON schema; without it the built-in ones.
     `outcome`: a status, or a table of the fields of `conch_schemas.Outcome`; without it `unknown` for a valid tool
-    call, as it was not run, and `none` for everything else. None in a column is as if it were not there. The same
-    prompt and completion have the same ids. Raises ContractError or ValueError for columns that cannot be.
+    call, as no tool was run, and `none` for everything else. None in a column counts as absent. The same prompt and
+    completion have the same ids. Raises ContractError or ValueError for invalid columns.
     """
     columns = {name: value for name, value in (columns or {}).items() if value is not None}
     text = reply_of(completion)
@@ -74,17 +74,16 @@ def trajectory_of(
 
 
 def reply_of(completion: Any) -> str:
-    """The text of a completion: itself, or of a list of messages the last one of the assistant ("" without one)."""
+    """The text of a completion: itself, or that of the last message of the assistant in a list ("" without one)."""
     said = [message.content for message in _messages(completion, "assistant") if message.role == "assistant"]
     return said[-1] if said else ""
 
 
 def asking(rule: Rule[Any], make: Callable[[R], Any]) -> Rule[R]:
-    """A rule over the values that `make` turns into an act, or into another subject of `rule`, within its declared
-    timeout.
+    """A rule over the inputs of `make`, which makes an act or other subject of `rule`, within its declared time limit.
 
-    A rule with a window is given that act alone, one with a state its first state: replies of a batch have no past. A
-    time that is up cancels what is awaited; a function that blocks is let end, and has then taken too long.
+    A rule with a window gets that act alone, one with a state its first state: replies of a batch have no past. At the
+    time limit awaited work is cancelled; a function that blocks runs to its end, and then counts as timed out.
     """
     declared = rule_of(rule)
     if declared is None:
@@ -122,7 +121,7 @@ def _messages(said: Any, role: str) -> tuple[Message, ...]:
 
 
 def _text(content: Any) -> str:
-    """The text of a message's content, or of its parts."""
+    """The text of a message's content: itself, or that of its parts."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list | tuple) else ()
@@ -144,7 +143,7 @@ def _registry(tools: Any) -> Registry:
 
 @cache
 def _builtin() -> Registry:
-    from conch.tools import BUILTIN_TOOLS  # late: callers that name their own tools do not need it
+    from conch.tools import BUILTIN_TOOLS  # imported late: a caller with its own tools does without
 
     return Registry(tool.spec for tool in BUILTIN_TOOLS)
 
@@ -159,7 +158,7 @@ def _spec(tool: Any) -> ToolSpec:
     arguments = (
         Argument(name, type=_type(about), required=name in required, choices=_choices(about))
         for name, about in (schema.get("properties") or {}).items()
-        if about is not None  # a data set fills up the tables of a column with None
+        if about is not None  # a data set fills the tables of a column up with None
     )
     return ToolSpec(function["name"].lower(), str(function.get("description") or ""), tuple(arguments))
 

@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from conch.errors import ContractError
 from conch.log import get_logger
-from conch.processes.messages import ConsumerReport, PluginMetricsReported
+from conch.processes import ConsumerReport, PluginMetricsReported
 from conch.text import safe_text
 
 log = get_logger(__name__)

@@ -9,7 +9,7 @@ import msgspec
 
 from conch.rewards.watch import MEANINGS, bounds
 from conch.text import safe_text
-from conch.views.line import action_words, needed, scored_of, total_ms
+from conch.views import action_words, needed, scored_of, total_ms
 from conch_schemas import (
     ActionTaken,
     AlarmRaised,

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from conch.bus import Bus
-from conch.views.goals import check_words
+from conch.views import check_words
 from conch_schemas import (
     ContractViolationError,
     Drives,

@@ -12,10 +12,9 @@ from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from conch.bus import SharedSubscription
-from conch.bus.subscription import decoded
+from conch.bus import SharedSubscription, decoded
 from conch_schemas import ContractViolationError, subject_filter
-from conch_services.dashboard.frames import SHOWN, frame
+from conch_services.dashboard.stream.frames import SHOWN, frame
 
 LIVE = "live"
 """The value of `state` while events come."""

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from conch.bus import Bus, SharedSubscription
-from conch.config import Settings
-from conch.consumer.runtime.output import ConsumerCounts
 from conch_schemas import Event
 
-if TYPE_CHECKING:  # a program that only declares rules needs no messages
-    from conch.processes.messages import ConsumerReport
+if TYPE_CHECKING:  # a program that only declares rules and consumers needs neither bus nor settings
+    from conch.bus import Bus, SharedSubscription
+    from conch.config import Settings
+    from conch.consumer.runtime.output import ConsumerCounts
+    from conch.processes import ConsumerReport
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,15 @@
+"""What a mind may say, and the one parser that reads it."""
+
+from .constraint import gbnf as gbnf
+from .constraint import json_schema as json_schema
+from .constraint import regex as regex
+from .effects import BUILTIN_EFFECTS as BUILTIN_EFFECTS
+from .effects import Effects as Effects
+from .effects import effect_of as effect_of
+from .grammar import MAX_REPLY_BYTES as MAX_REPLY_BYTES
+from .grammar import parse as parse
+from .grammar import render as render
+from .registry import Argument as Argument
+from .registry import ArgumentType as ArgumentType
+from .registry import Registry as Registry
+from .registry import ToolSpec as ToolSpec

@@ -1,0 +1,36 @@
+"""Configuration: the frozen model and its reader."""
+
+from .commented import commented as commented
+from .edit import write_weights as write_weights
+from .environment import OTLP_EXPORTER as OTLP_EXPORTER
+from .environment import is_installed as is_installed
+from .environment import read_environment as read_environment
+from .environment import to_install as to_install
+from .keys import arms as arms
+from .keys import inside as inside
+from .keys import is_model as is_model
+from .load import LoadedSettings as LoadedSettings
+from .load import chosen_file as chosen_file
+from .load import load as load
+from .load import read as read
+from .mask import masked as masked
+from .model import BUILTIN_COMPONENTS as BUILTIN_COMPONENTS
+from .model import BUILTIN_WEIGHTS as BUILTIN_WEIGHTS
+from .model import WATCHED_COMPONENTS as WATCHED_COMPONENTS
+from .model import BusSettings as BusSettings
+from .model import ConstitutionSettings as ConstitutionSettings
+from .model import CycleSettings as CycleSettings
+from .model import JudgeSettings as JudgeSettings
+from .model import MindSettings as MindSettings
+from .model import NeedSettings as NeedSettings
+from .model import NeedsSettings as NeedsSettings
+from .model import RewardSettings as RewardSettings
+from .model import Settings as Settings
+from .model import ToolSettings as ToolSettings
+from .model import UiSettings as UiSettings
+from .model import WatchSettings as WatchSettings
+from .named import read_named as read_named
+from .source import KeyPath as KeyPath
+from .source import dotted as dotted
+from .source import leaves as leaves
+from .yaml_file import YamlDocument as YamlDocument

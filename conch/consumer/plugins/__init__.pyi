@@ -1,0 +1,36 @@
+"""Plug-ins: how rules and consumers are found, the built-in ones too, and how they run beside Conch."""
+
+from .backfill import BackfillWorker as BackfillWorker
+from .backfill import JudgeBackfill as JudgeBackfill
+from .backfill import PureConsumerBackfill as PureConsumerBackfill
+from .backfill import RuleBackfill as RuleBackfill
+from .backfill import rescore as rescore
+from .builtin import PAGE as PAGE
+from .builtin import builtin_names as builtin_names
+from .builtin import builtin_plugins as builtin_plugins
+from .builtin import builtin_services as builtin_services
+from .builtin import reserved as reserved
+from .builtin import wanted_builtin as wanted_builtin
+from .discover import ConsumerInfo as ConsumerInfo
+from .discover import Discovery as Discovery
+from .discover import Plugin as Plugin
+from .discover import PluginRow as PluginRow
+from .discover import discover as discover
+from .discover import error_words as error_words
+from .discover import look as look
+from .discover import looked_at as looked_at
+from .discover import row_of as row_of
+from .discover import rules_of as rules_of
+from .discover import text_of as text_of
+from .discover import together as together
+from .namespace import why_none as why_none
+from .reload import weighed as weighed
+from .replay_file import recorded_acts as recorded_acts
+from .rule_process import ANSWERED as ANSWERED
+from .rule_process import RuleWorker as RuleWorker
+from .rule_process import own_words as own_words
+from .rule_state import OwnRuleState as OwnRuleState
+from .rule_state import RuleWindow as RuleWindow
+from .rule_state import after_act as after_act
+from .rule_state import at_first as at_first
+from .rule_worker import answer_of as answer_of

@@ -1,0 +1,36 @@
+"""Experiences: acts joined with everything that was said of them, kept as long as the disk holds."""
+
+from .assemble import precedence as precedence
+from .location import store_path as store_path
+from .models import ComponentStats as ComponentStats
+from .models import CycleCounts as CycleCounts
+from .models import CycleFilter as CycleFilter
+from .models import ExperiencePoint as ExperiencePoint
+from .models import ExperienceSummary as ExperienceSummary
+from .models import PendingActs as PendingActs
+from .models import PruneResult as PruneResult
+from .models import RecordedAct as RecordedAct
+from .models import RecordedScore as RecordedScore
+from .models import Removal as Removal
+from .models import RetentionLimits as RetentionLimits
+from .models import ScoredSince as ScoredSince
+from .models import ScorerVersion as ScorerVersion
+from .models import StreamLoss as StreamLoss
+from .models import UnscoredActs as UnscoredActs
+from .models import removal_of as removal_of
+from .models import removed_words as removed_words
+from .queries.bodies import ShownCheck as ShownCheck
+from .queries.bodies import ShownLine as ShownLine
+from .queries.bodies import ShownScore as ShownScore
+from .sqlite import MemoryStore as MemoryStore
+from .sqlite import SqliteReader as SqliteReader
+from .sqlite import SqliteStore as SqliteStore
+from .store import FACTS as FACTS
+from .store import BackfillReader as BackfillReader
+from .store import ChainReader as ChainReader
+from .store import ChartReader as ChartReader
+from .store import CycleReader as CycleReader
+from .store import ExperienceReader as ExperienceReader
+from .store import ExperienceStore as ExperienceStore
+from .store import ExperienceWriter as ExperienceWriter
+from .store import RetentionReader as RetentionReader

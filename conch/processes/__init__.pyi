@@ -1,0 +1,37 @@
+"""The process tree of a run: what the supervisor and its children tell each other."""
+
+from . import messages as messages
+from .child import BUS_SECONDS as BUS_SECONDS
+from .child import ChildProcessLink as ChildProcessLink
+from .child import innermost as innermost
+from .child import run_child as run_child
+from .child import run_loop as run_loop
+from .leftovers import end_stale_sandboxes as end_stale_sandboxes
+from .line import decode_line as decode_line
+from .messages import ConsumerBroke as ConsumerBroke
+from .messages import ConsumerDown as ConsumerDown
+from .messages import ConsumerNote as ConsumerNote
+from .messages import ConsumerReport as ConsumerReport
+from .messages import ConsumerWaits as ConsumerWaits
+from .messages import PageServed as PageServed
+from .messages import PluginMetricsReported as PluginMetricsReported
+from .rule_messages import RuleAnswer as RuleAnswer
+from .rule_messages import RuleAnswered as RuleAnswered
+from .rule_messages import RuleFailed as RuleFailed
+from .rule_messages import RuleInput as RuleInput
+from .rule_messages import RuleLoaded as RuleLoaded
+from .rule_messages import RuleStateUnreadable as RuleStateUnreadable
+from .rule_messages import RuleTask as RuleTask
+from .rule_messages import decode_answer as decode_answer
+from .supervisor import GRACE_SECONDS as GRACE_SECONDS
+from .supervisor import SERVER as SERVER
+from .supervisor import SILENT_SECONDS as SILENT_SECONDS
+from .supervisor import ChildProcess as ChildProcess
+from .supervisor import ChildRecord as ChildRecord
+from .supervisor import Responsiveness as Responsiveness
+from .supervisor import ended as ended
+from .supervisor import first_fatal as first_fatal
+from .supervisor import keep_asking as keep_asking
+from .supervisor import keep_server as keep_server
+from .supervisor import served as served
+from .supervisor import start_server as start_server

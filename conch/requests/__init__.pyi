@@ -1,0 +1,16 @@
+"""What people do to an agent from outside: tell it something, give it goals, score what it did, settle its letters."""
+
+from .ask import ask as ask
+from .ask import handed_over as handed_over
+from .ask import told_by_person as told_by_person
+from .dead_letters import retried as retried
+from .goals import active_goals as active_goals
+from .goals import check_of as check_of
+from .goals import goal_of as goal_of
+from .human_score import APPROVAL as APPROVAL
+from .human_score import LONGEST as LONGEST
+from .human_score import next_number as next_number
+from .human_score import publish_score as publish_score
+from .human_score import refuse_score as refuse_score
+from .human_score import said_score as said_score
+from .human_score import score_range as score_range

@@ -1,0 +1,34 @@
+"""Rules: how one is declared and described, how its answer is read, and how several make one reward."""
+
+from .advantages import SPREAD as SPREAD
+from .advantages import GroupAdvantages as GroupAdvantages
+from .advantages import compute_advantages as compute_advantages
+from .advantages import group_advantages as group_advantages
+from .advantages import positives_and_negatives as positives_and_negatives
+from .combine import Gate as Gate
+from .combine import Sequential as Sequential
+from .combine import WeightedSum as WeightedSum
+from .declare import NAME as NAME
+from .declare import refuse_version as refuse_version
+from .declare import rule as rule
+from .info import DeclaredRule as DeclaredRule
+from .info import RuleInfo as RuleInfo
+from .info import declaration_of as declaration_of
+from .info import declare_as as declare_as
+from .info import rule_of as rule_of
+from .trajectory import Message as Message
+from .trajectory import Trajectory as Trajectory
+from .trajectory import cache_key as cache_key
+from .trajectory import length_penalty as length_penalty
+from .verdict import LARGEST as LARGEST
+from .verdict import Rule as Rule
+from .verdict import Verdict as Verdict
+from .verdict import required as required
+from .verdict import verdict as verdict
+from .weighted import WEIGHT_TOLERANCE as WEIGHT_TOLERANCE
+from .weighted import Batch as Batch
+from .weighted import Weighted as Weighted
+from .weighted import WeightedRewardConfig as WeightedRewardConfig
+from .weighted import compute_weighted_reward as compute_weighted_reward
+from .weighted import score_batch as score_batch
+from .weighted import sums_to_one as sums_to_one

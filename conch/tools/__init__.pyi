@@ -1,0 +1,17 @@
+"""What the agent can do: tools, the sandbox that programs run in, and the checks of goals."""
+
+from .builtin import BUILTIN_TOOLS as BUILTIN_TOOLS
+from .checks import CheckResult as CheckResult
+from .checks import run_check as run_check
+from .declare import Tool as Tool
+from .declare import ToolContext as ToolContext
+from .declare import ToolResult as ToolResult
+from .declare import tool as tool
+from .device import ACTUATE as ACTUATE
+from .device import device_tools as device_tools
+from .device import payload_of as payload_of
+from .isolation.sandbox import ProcessResult as ProcessResult
+from .isolation.sandbox import Sandbox as Sandbox
+from .notes import Notes as Notes
+from .notes import NotesPool as NotesPool
+from .toolbox import Toolbox as Toolbox

@@ -1,0 +1,13 @@
+"""The tools that every agent has."""
+
+from conch.tools import filesystem, memory, programs
+from conch.tools.declare import Tool
+
+BUILTIN_TOOLS: tuple[Tool, ...] = (
+    programs.shell,
+    filesystem.filesystem,
+    programs.git,
+    memory.notes,
+    memory.reply,
+)
+"""The tools that every agent has."""

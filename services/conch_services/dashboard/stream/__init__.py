@@ -1,0 +1,1 @@
+"""What the dashboard takes from the bus: frames for open pages, latencies, conversations, goals of the past."""

@@ -22,7 +22,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Home:
-    """Paths of a home directory."""
+    """The paths of a home directory, and its lock."""
 
     path: Path
 
@@ -130,7 +130,7 @@ class Home:
             os.close(handle)
 
     def running(self) -> RunInfo | None:
-        """What the run in progress tells of itself; None where there is none, or its file cannot be read."""
+        """run.json of the run in progress; None where there is no run, or the file cannot be read."""
         try:
             handle = os.open(self.path / "lock", os.O_RDONLY)
         except OSError:
@@ -142,7 +142,7 @@ class Home:
                 found = RunInfo.decode(self.run_file.read_bytes())
             except (OSError, ValueError):
                 return None
-            # Another command may hold the lock while what a killed run said of itself still stands there.
+            # Another command may hold the lock while the file of a killed run is still there.
             return found if str(found.pid) == _owner(handle) else None
         else:
             return None

@@ -1,9 +1,9 @@
 """Retry with back-off: how long each loop of the product waits between two tries, and how often a process is restarted.
 
-stamina and tenacity were looked at. They own the loop, and the loops here decide what a library has no word for: what
-the endpoint asked for (Retry-After) goes first, a wait ends when the run is stopped, the sentence that is told depends
-on the try, an event that fails to the last becomes a dead letter. What is left is a table of waits. A successful call
-through them costs 27 µs and 31 µs, and each event is written through such loops; importing them takes 5 ms and 8 ms.
+stamina and tenacity were evaluated. They own the loop, and the loops here decide what a library cannot: a Retry-After
+of the endpoint goes first, a wait ends when the run is stopped, the message to the person depends on the try, an event
+that fails on all tries becomes a dead letter. What is left is a table of waits. A successful call through them costs 27
+µs and 31 µs, and each event is written through such loops; importing them takes 5 ms and 8 ms.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class Backoff:
     seconds: tuple[float, ...]
     """The waits after the first failure, the second and so on; the last one after each further failure."""
     spread: tuple[float, float] = (1.0, 1.0)
-    """Each wait is drawn evenly between these multiples of it, so that many that fail together come back apart."""
+    """Each wait is drawn evenly between these multiples of it, so that many that fail together do not retry
+    together."""
 
     @classmethod
     def doubling(cls, first: float, most: float, spread: tuple[float, float] = (1.0, 1.0)) -> Self:
@@ -36,28 +37,28 @@ class Backoff:
         return cls(tuple(seconds), spread)
 
     def after(self, failures: int, draw: random.Random = _jitter) -> float:
-        """Seconds to wait before the next try, after so many failures in a row (1 or more)."""
+        """Seconds to wait before the next try, after this many failures in a row (1 or more)."""
         least, most = self.spread
         return self.seconds[min(failures, len(self.seconds)) - 1] * draw.uniform(least, most)
 
 
 BUS_REQUEST = Backoff(tuple(0.05 * tries for tries in range(1, 21)))
-"""A request to the bus's server, or a write of the bucket, whose reply was lost or that was refused for the moment.
-Soon again at first: in a cluster the server that was to answer may have died."""
+"""A request to the bus's server, or a write of the bucket, with a lost reply or a temporary refusal. Soon again at
+first: in a cluster the server that was to answer may have died."""
 BUS_PUBLISH = Backoff((0.05, 0.1, 0.2, 0.5, 1.0))
 """A server that has no room for an event, or is not ready."""
 BUS_DURABLE = Backoff((0.02, 0.1, 0.5))
-"""A durable consumer that could not be created for a file that was just removed; after these waits it is given up."""
+"""A durable consumer that could not be created for a file that was just removed; an error after these waits."""
 MODEL_REQUEST = Backoff.doubling(0.5, 30.0, (0.5, 1.0))
 """A request to the mind's endpoint, while the fault may pass by itself."""
 MODEL = Backoff.doubling(2.0, 60.0, (0.75, 1.0))
-"""A mind that gave no reply, asked once more by its agent, which tells that it waits."""
+"""A mind that gave no reply, asked once more by its agent, which reports that it waits."""
 JUDGE_REQUEST = Backoff.doubling(0.5, 8.0, (0.5, 1.0))
 """A question to a judge's endpoint."""
 EVENT = Backoff((0.1, 0.5, 2.0, 8.0))
-"""An event whose consumer raised."""
+"""An event that a consumer failed on."""
 REBUILD = Backoff((0.1,))
-"""An event that is folded again behind a dead letter, while a person waits."""
+"""An event that is folded again after a dead letter, while a person waits."""
 CONSUMER = Backoff((0.1, 0.5, 2.0, 5.0))
 """A consumer that broke, started again in its process."""
 PROCESS = Backoff((0.1, 0.2, 0.5, 1.0, 2.0))
@@ -71,7 +72,7 @@ RESTART_SECONDS = 60.0
 
 
 class Restarts:
-    """Whether what died is started again, and when: not after MOST_RESTARTS deaths within RESTART_SECONDS."""
+    """Whether a process that died is started again, and when: not after MOST_RESTARTS deaths within RESTART_SECONDS."""
 
     def __init__(self, backoff: Backoff, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock`: seconds, monotonic."""
@@ -79,7 +80,7 @@ class Restarts:
         self._deaths: deque[float] = deque()
 
     def died(self) -> bool:
-        """Count a death now; whether there is another start."""
+        """Count a death now; returns whether to start it again."""
         now = self._clock()
         self._deaths.append(now)
         while self._deaths[0] < now - RESTART_SECONDS:

@@ -1,7 +1,7 @@
-"""run.json: what the run in progress tells the other commands of its home.
+"""run.json: the file by which a run in progress tells other commands of its home its bus, processes and addresses.
 
-The file keeps its keys: commands of a version before or after this one read it too. It stands below the bus and the
-processes, which read and write it: a command finds the bus of a run by it.
+The file's keys are stable: commands of earlier and later versions read it too. This module is a layer below the bus and
+the processes, which read and write it: a command finds the bus of a run by it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ class _RunInfoPart(BaseModel):
 
 
 class BusLocation(_RunInfoPart):
-    """Where the bus of the run is."""
+    """The address of the run's bus, and its credentials."""
 
     url: str = ""
     """Its addresses, without a user."""
     embedded: bool = False
     """Whether it is the run's own server."""
     user: str | None = None
-    """Of the run's own server, as is the token; of another no secret is told."""
+    """The user of the run's own server, as is the token; secrets of other servers are not written."""
     token: str | None = None
 
 
@@ -49,10 +49,10 @@ class SetAsidePlugin(_RunInfoPart):
 
 
 class RunInfo(_RunInfoPart):
-    """What a run tells of itself."""
+    """The contents of run.json."""
 
     pid: int
-    """Of the run's own process."""
+    """The run's own process id."""
     agents: tuple[str, ...] = ()
     """Names of those that act in it."""
     config: str | None = None
@@ -83,10 +83,10 @@ class RunInfo(_RunInfoPart):
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """What stands in the file. Raises ValueError for anything else."""
+        """The content of the file. Raises ValueError for anything else."""
         return cls.model_validate_json(_text(json.loads(data)))
 
 
 def _text(value: Any) -> str:
-    """As JSON; a path need not be UTF-8: what cannot be encoded of it is shown as `?`."""
+    """The value as JSON; a path need not be UTF-8: what cannot be encoded of it is shown as `?`."""
     return json.dumps(value, ensure_ascii=False).encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""`conch bus snapshot | restore`: stream and bucket in one file, and back."""
+"""`conch bus snapshot | restore`: write the stream and the bucket into one file, and read them back."""
 
 from __future__ import annotations
 
@@ -151,9 +151,9 @@ def _refuse_others(home: Home, manifest: ArchiveManifest, *, force: bool) -> Non
 async def _restore_embedded(
     home: Home, settings: Settings, file: Path, manifest: ArchiveManifest, *, force: bool
 ) -> None:
-    """Into a store beside the home's, which takes its place once it is whole."""
+    """Replay into a new store file beside the home's, which replaces the home's once it is complete."""
     kept = home.bus / "jetstream"
-    # Message by message on disk would take minutes: all of it is brought there at the end.
+    # Written to disk message by message it would take minutes: all of it is copied there at the end.
     hurried = settings.model_copy(update={"bus": settings.bus.model_copy(update={"durability": "fast"})})
     if not force and kept.exists():
         async with _server(home.bus, home, settings) as connection:
@@ -187,7 +187,7 @@ def _sync(directory: Path) -> None:
 
 
 async def _restore_own(home: Home, settings: Settings, file: Path, manifest: ArchiveManifest, *, force: bool) -> None:
-    """Into a server of one's own. With `force` what is there goes first: it may be gone though this fails."""
+    """Restore into the home's own server. With `force` the present data are removed first, even if this then fails."""
     from conch.bus import access_to
     from conch.bus.jetstream import Connection
 

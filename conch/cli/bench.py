@@ -1,4 +1,4 @@
-"""`conch bus bench`: how fast this very bus is."""
+"""`conch bus bench`: measure the speed of this home's bus."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conch.cli.options import COMMON
 from conch.errors import UsageError
 
 MOST_BYTES = 256 * 2**20
-"""Of all events together: the stream has the room, and the disk."""
+"""Largest size of all events together, for which the stream and the disk have room."""
 
 Events = Annotated[int, Parameter(validator=Number(gte=1, lte=1_000_000), help="How many events.")]
 Size = Annotated[int, Parameter(name="--bytes", validator=Number(gte=1, lte=1_000_000), help="Bytes of each.")]

@@ -1,4 +1,4 @@
-"""`conch bus`: the message bus."""
+"""`conch bus`: the commands of the message bus (info, bench, tail, snapshot, restore, permissions)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COMMANDS = {
     "restore": ("conch.cli.backup:restore", "Put the bus of a file back, where there is none."),
     "permissions": ("conch.cli.permissions:permissions", "Users for a NATS server of your own, one a consumer."),
 }
-"""Name -> where its function stands, and its line in the help (nothing is imported for that)."""
+"""Name -> import path of its function, and its line in the help (nothing is imported for that)."""
 
 app = App(name="bus", help="The message bus: what it holds, how fast it is, a copy of it, who may do what.")
 for _name, (_place, _line) in COMMANDS.items():

@@ -1,4 +1,4 @@
-"""What every command shares: its options, its output, how it reaches bus and store."""
+"""What all commands share: common options, output as text or JSON, connections to bus and store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MIN_WIDTH = 8
 QUOTED = "  | "
 """Begins each line of a text of minds and tools, so that none can pass for one of ours."""
 BUSY_SECONDS = 10.0
-"""A home that another command owns is waited for so long: most are done in less."""
+"""Longest wait for a home that another command owns: most commands are done in less."""
 BUSY_POLL_SECONDS = 0.05
 STREAM_HEADROOM = 4
 """The embedded stream may take this many times what is kept of read events; full, publishers wait."""
@@ -40,7 +40,7 @@ STREAM_HEADROOM = 4
 @Parameter(name="*")
 @dataclass(frozen=True)
 class CommonOptions:
-    """Options of every command."""
+    """The options that every command has."""
 
     home: Annotated[Path | None, Parameter(help="Home directory (CONCH_HOME; default ~/.local/share/conch).")] = None
     config: Annotated[Path | None, Parameter(help="Configuration file; default conch.yaml in the home.")] = None
@@ -71,10 +71,11 @@ class CommonOptions:
 
 @asynccontextmanager
 async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
-    """The bus of this home: the run's in progress, your own server's, else the embedded server, started for a while.
+    """The bus of this home: of the run in progress, of bus.url, else the embedded server, started for the time of the
+    block.
 
     A home that another command owns, or a run that begins, is waited for. Raises BusUnreachableError, and HomeBusyError
-    when it is owned by something that is no run for more than BUSY_SECONDS.
+    when a process that is no run owns it for more than BUSY_SECONDS.
     """
     from conch.bus import access_to
     from conch.bus.jetstream import JetStreamBus
@@ -88,7 +89,7 @@ async def open_bus(home: Home, settings: Settings) -> AsyncIterator[Bus]:
 
 @asynccontextmanager
 async def reach(home: Home, settings: Settings) -> AsyncIterator[Access]:
-    """How the bus of this home is reached, see `open_bus`, while it is there."""
+    """The address and credentials of the bus of this home, see `open_bus`; the bus is available inside the block."""
     from conch.bus import access_to
     from conch.processes import served
 
@@ -177,7 +178,7 @@ def say(text: str) -> None:
 
 
 def tell(text: str) -> None:
-    """Lines for a person, on stdout, made safe as `say` does; a terminal gets them `wrapped` at its width."""
+    """Print lines for a person on stdout, made safe as `say` does; a terminal gets them `wrapped` at its width."""
     if sys.stdout.isatty():
         from rich.console import Console
 
@@ -187,10 +188,10 @@ def tell(text: str) -> None:
 
 
 def wrapped(line: str, width: int) -> list[str]:
-    """`line` in lines of at most `width` cells, cut between words where it can be; a short one is left as it is.
+    """`line` in lines of at most `width` cells, cut between words where possible; a short one is left as it is.
 
-    Those behind the first begin where its text does: behind its last gap of two blanks, if that is in the left two
-    thirds; or behind `  | `, which they begin with too. A line that is all text has them two blanks further in.
+    Continuation lines are indented to the line's text: behind its last gap of two blanks, if that is in the left two
+    thirds; or behind `  | `, which they begin with too. A line without such a gap is continued two blanks further in.
     """
     from rich.cells import cell_len
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""`conch completion install | show`: completion of commands and options by the shell, as cyclopts writes it."""
+"""`conch completion install | show`: shell completion of commands and options, written by cyclopts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`conch config show | validate | schema`."""
+"""`conch config show | validate | schema`: the settings in force, their check, and their JSON schema."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def schema(*, common: CommonOptions = COMMON) -> None:
 
 
 def _with_empty_sections(node: Any) -> Any:
-    """The schema, with a section that holds nothing allowed: the file may have its name alone."""
+    """The schema, with empty sections allowed: the file may have a section's name alone."""
     if isinstance(node, list):
         return [_with_empty_sections(part) for part in node]
     if not isinstance(node, dict):

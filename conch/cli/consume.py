@@ -1,4 +1,4 @@
-"""`conch consume`: one consumer alone, on any machine that reaches the bus."""
+"""`conch consume`: run one consumer as a worker, on any machine that reaches the bus."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def consume(
     configure(settings.log, None, process=name)
     context, running = ServiceContext(settings, home.path, _report), home.running()
     if name not in plugins:
-        builtin_services([name])[name](context)  # what its settings lack is told before the bus is looked for
+        builtin_services([name])[name](context)  # reports missing settings before connecting to the bus
     one = known[name]
     if isinstance(one, ConsumerInfo) and one.is_service:
         if running is not None and name in running.consumers and one.keeps_position:
@@ -96,7 +96,7 @@ def _names(one: Plugin) -> tuple[str, ...]:
 
 
 def _report(report: messages.ConsumerReport) -> None:
-    """What it waits for outside, or stumbled over; where it shows itself."""
+    """Print what the consumer waits for outside, its errors, and its address."""
     match report:
         case messages.PageServed():
             say(f"page {report.url} (conch ui --link prints a way in)")
@@ -118,9 +118,9 @@ async def _alone(
     worker: str | None,
     address: tuple[str, int] | None,
 ) -> None:
-    """`worker`: the name under which it takes its share; `address`: where its health is told.
+    """`worker`: the id under which it owns partitions; `address`: where its health check is served.
 
-    Raises ConchError where it did not end in order, or where there is somebody at the address.
+    Raises ConchError where it did not end in order, or where the address is in use.
     """
     stop, own = asyncio.Event(), asyncio.current_task()
     assert own is not None

@@ -1,4 +1,4 @@
-"""`conch consumer list | lag | reset | forget`."""
+"""`conch consumer list | lag | reset | forget`: the positions of consumers, their lag, and changing them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 app = App(name="consumer", help="Who reads the facts, and how far each has come.")
 
 STORE = "store"
-"""Keeps its place beside its rows; what stands on the bus is its word to others."""
+"""The store keeps its position beside its rows; its key on the bus only reports that position to others."""
 SIGN_SECONDS = 2.5
 """A worker that lives gives a sign every second."""
 
@@ -125,7 +125,7 @@ async def standings(common: CommonOptions) -> tuple[int, list[ConsumerRow]]:
 
 
 async def _refuse_unknown(bus: Bus, name: str) -> None:
-    """Raises ConchError for a name that has no place on the bus, and never had."""
+    """Raises ConchError for a name that has no position on the bus, and never had one."""
     from conch.bus import position_consumer
 
     positions = (position_consumer(key) for key in await bus.keys())
@@ -143,7 +143,7 @@ async def _refuse_unknown_agent(bus: Bus, key: str) -> None:
 
 
 async def _refuse_at_work(bus: Bus, name: str) -> None:
-    """Raises ConchError for a consumer that a worker says it takes part in, or an agent that answers."""
+    """Raises ConchError for a consumer that a live worker takes part in, or an agent that answers."""
     from conch.bus import memory_agent
     from conch.consumer.group import signs
     from conch_schemas import control_subject
@@ -163,7 +163,7 @@ async def _refuse_at_work(bus: Bus, name: str) -> None:
 
 
 def _confirm(question: str, *, yes: bool) -> None:
-    """Go on only where a person says so. Raises UsageError where nobody can be asked, ConchError for a no."""
+    """Ask the person to confirm. Raises UsageError without a terminal to ask on, ConchError for a no."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -188,7 +188,7 @@ async def _give_up_unread(bus: Bus, key: str) -> None:
 
 
 def _reset_store(home: Home, settings: Settings) -> None:
-    """The store's own place; what it has joined stays."""
+    """Reset the store's own position; what it has joined stays."""
     from conch.experience import SqliteStore, store_path
 
     path = store_path(settings.store.url, home.path)

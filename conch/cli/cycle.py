@@ -1,4 +1,4 @@
-"""`conch cycle list | show`."""
+"""`conch cycle list | show`: the recorded cycles of an agent."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def _cells(experience: ExperienceRecorded) -> tuple[object, ...]:
 
 
 def story(experience: ExperienceRecorded, marks: Sequence[Mark], act: ActionTaken | None) -> Iterator[str]:
-    """The cycle for a person, line by line; `act` where it is known. Text is as it came: print it with `tell`."""
+    """The cycle for a person, line by line; `act` where it is known. Text is not made safe here: print it with
+    `tell`."""
     state = "complete" if experience.complete else scored_words(experience)
     yield f"cycle {experience.cycle} of {experience.agent}, revision {experience.revision}, {state}"
     yield f"  {experience.acted_at:%Y-%m-%d %H:%M:%S %Z}  action {experience.action_id}"

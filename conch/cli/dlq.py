@@ -1,4 +1,4 @@
-"""`conch dlq list | show | retry | drop`: what could not be handled."""
+"""`conch dlq list | show | retry | drop`: the dead letters, that is, events that a consumer could not handle."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 app = App(name="dlq", help="Dead letters: events that a consumer could not handle.")
 
 Retry = Callable[[int], Awaitable[None]]
-"""Handles the event at this place of the stream once more."""
+"""Handles the event at this stream sequence once more."""
 
 Every = Annotated[bool, Parameter(name="--all", negative="", help="All letters that there are.")]
 OfConsumer = Annotated[str | None, Parameter(name="--consumer", help="With --all: of this consumer alone.")]
@@ -124,7 +124,7 @@ async def drop(*letters: Id, every: Every = False, consumer: OfConsumer = None, 
 
 
 def _refuse_unclear(letters: tuple[str, ...], consumer: str | None, *, every: bool) -> None:
-    """Raises UsageError where it is not said which letters are meant, or twice."""
+    """Raises UsageError where no dead letters are chosen, or in two ways at once."""
     if every and letters:
         raise UsageError("--all takes no ids beside it")
     if consumer is not None and not every:
@@ -134,7 +134,8 @@ def _refuse_unclear(letters: tuple[str, ...], consumer: str | None, *, every: bo
 
 
 async def _chosen(bus: Bus, ids: tuple[str, ...], consumer: str | None) -> AsyncIterator[ConsumerFailed]:
-    """The letters of these ids, each looked for when its turn comes; without ids all there are, of one consumer."""
+    """The dead letters with these ids, each looked up when its turn comes; without ids all open ones, of one consumer
+    if named."""
     from conch.consumer.runtime import dead_letter_named, open_dead_letters
 
     for id in ids:
@@ -159,14 +160,14 @@ async def _handled_here(
     hosted: dict[str, Retry],
     stack: AsyncExitStack,
 ) -> None:
-    """By its consumer, which is made at its first letter and kept in `hosted`."""
+    """Retry the dead letter in its consumer, which is made at its first one and kept in `hosted`."""
     if letter.consumer not in hosted:
         hosted[letter.consumer] = _hosted(shared_events, common, letter.consumer, rules, stack)
     try:
         await hosted[letter.consumer](letter.letter_seq)
     except BusError:
         raise
-    except (Exception, SystemExit) as error:  # a handler may raise anything; the letter stays
+    except (Exception, SystemExit) as error:  # a handler may raise anything; the dead letter stays
         raise ConchError(f"{letter.id[:8]} failed again: {type(error).__name__}: {error}") from None
 
 
@@ -177,7 +178,7 @@ def _hosted(
     rules: Sequence[Path],
     stack: AsyncExitStack,
 ) -> Retry:
-    """The consumer, not reading, only here to be asked. Raises ConchError where there is none that takes letters."""
+    """The consumer, made for the retry without reading. Raises ConchError where none with that name can retry."""
     from conch.consumer import ConsumerRuntime, RetryingService, ServiceContext, builtin, plugin
     from conch.consumer.group import Membership, SharedConsumer
     from conch.consumer.plugins import builtin_names, discover, reserved

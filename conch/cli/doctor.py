@@ -1,4 +1,4 @@
-"""`conch doctor`: whether this machine, home and configuration are fit for a run."""
+"""`conch doctor`: check whether this machine, the home and the configuration are fit for a run."""
 
 from __future__ import annotations
 

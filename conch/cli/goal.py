@@ -1,4 +1,4 @@
-"""`conch goal list | add | drop`."""
+"""`conch goal list | add | drop`: the goals of an agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`conch init`: a home with its settings, and a workspace with something worth doing."""
+"""`conch init`: make a home with its settings, and a workspace with a notebook to work on."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def init(
 def make_home(home: Home, workspace: Path | None, *, several: bool = False) -> None:
     """Make the home, with conch.yaml and a filled workspace (`workspace`, else the home's own). Twice is once.
 
-    A workspace with anything in it is somebody's own: it stays as it is, and no goals are set on it. `several`: the
+    A workspace with anything in it belongs to a person: it stays as it is, and no goals are set on it. `several`: the
     agents will each fill a directory of their own in it, so it stays as it is, and there are goals. conch.yaml comes
     last and whole, so a home without one is not made yet; where there is one, it and the workspace are left alone.
     Raises HomeError.

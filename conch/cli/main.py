@@ -1,4 +1,4 @@
-"""The command `conch`. Each noun is a file beside this one, imported when it is asked for."""
+"""The entry point of the command `conch`. Each noun is a file beside this one, imported when it is used."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COMMANDS = {
     "config": ("conch.cli.config:app", "Settings: show, validate, schema."),
     "completion": ("conch.cli.completion:app", "Completion by the shell: install, show."),
 }
-"""Name -> where its function or group stands, and its line in the help (nothing is imported for that)."""
+"""Name -> import path of its function or group, and its line in the help (nothing is imported for that)."""
 
 
 LIMITS = {
@@ -52,7 +52,7 @@ LIMITS = {
     errno.ENOSPC: ("there is no room left on the device", "make room"),
     errno.EFBIG: ("a file would be larger than the limit", "raise it (ulimit -f)"),
 }
-"""What a limit of the system is called, and what to do."""
+"""The name of each limit of the system, and what to do."""
 
 
 def make_app() -> App:
@@ -80,7 +80,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # Whoever read us went (`conch watch | head`): that is no failure, and Python must not complain at exit.
+        # The reader of stdout closed it (`conch watch | head`): no failure, and Python must not complain at exit.
         _lead_nowhere(sys.stdout.fileno())
         sys.exit(0)
     except (MemoryError, OSError, RuntimeError) as error:
@@ -98,7 +98,7 @@ def main() -> None:
 
 
 def _limit(error: Exception) -> int | None:
-    """Which of LIMITS an error tells of."""
+    """The key of LIMITS that an error is about."""
     if isinstance(error, MemoryError):
         return errno.ENOMEM
     if isinstance(error, OSError):
@@ -107,8 +107,8 @@ def _limit(error: Exception) -> int | None:
 
 
 def _open_streams() -> None:
-    """Have stdin, stdout and stderr that were closed (`conch run >&-`) lead nowhere, here and in children: else the
-    next file or socket that is opened gets the number of one, and what is said goes there."""
+    """Open stdin, stdout and stderr that were closed (`conch run >&-`) on /dev/null, here and in children: else the
+    next file or socket that is opened gets the number of one, and output goes there."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)

@@ -1,4 +1,4 @@
-"""`conch mark list | show | verify`."""
+"""`conch mark list | show | verify`: the hash chain of an agent's marks, and its verification."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _words(value: Any) -> str:
 
 @dataclass(frozen=True)
 class StoredMarks:
-    """What the store held, read so that whatever it takes later stands on the stream behind `position`."""
+    """The marks of the store, read so that every mark it takes later is on the stream behind `position`."""
 
     position: int
     epoch: str | None

@@ -1,4 +1,5 @@
-"""`conch metrics rules | dashboards | serve`: what Prometheus and Grafana are given, and the exporter alone."""
+"""`conch metrics rules | dashboards | serve`: files for Prometheus and Grafana, and the exporter as a process of its
+own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`conch need list | history`."""
+"""`conch need list | history`: the needs of an agent and their changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and which agent is meant by them."""
+"""Options that several commands share, and finding the agent that a command is about."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def reading_all(common: CommonOptions, agent: str | None) -> Iterator[tuple[Expe
 
 @contextmanager
 def _opened(common: CommonOptions) -> Iterator[tuple[ExperienceReader, tuple[str, ...], Sequence[str]]]:
-    """The store, who has acted by it, and who runs or is to."""
+    """The store, the agents that have acted according to it, and the agents that run or are configured."""
     home, settings = common.existing(), common.settings()
     store = open_store(home, settings)
     try:
@@ -59,7 +59,7 @@ def _opened(common: CommonOptions) -> Iterator[tuple[ExperienceReader, tuple[str
 def meant(named: str | None, there: tuple[str, ...], usual: Sequence[str]) -> str | None:
     """The agent that is named, or the only one; None: there are several. Raises UsageError for one that is not there.
 
-    `there`: who has acted; `usual`: who runs, or is to.
+    `there`: the agents that have acted; `usual`: those that run or are configured.
     """
     if named is None:
         if len(there) == 1:

@@ -1,4 +1,4 @@
-"""Facts of people: handed to the agent that runs, else put on the stream for when it does; and reading the stream."""
+"""Facts of people: sent to the running agent, else published for its next run; and reading the stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Event)
 
 POLL_SECONDS = 0.5
-"""How often is looked whether a run that is followed is still in progress."""
+"""Seconds between two checks whether a run that is followed is still in progress."""
 
 SHOWN = 5
 """Names of agents that a sentence shows."""
@@ -71,7 +71,7 @@ def agent_named(home: Home, settings: Settings, named: str | None) -> str:
 
 
 def several(names: Sequence[str]) -> UsageError:
-    """What is said where one agent is meant and none is named."""
+    """The error where a command is about one agent and none is named."""
     shown = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
     return UsageError(f"there are {len(names)} agents ({shown}): name one with --agent")
 
@@ -79,7 +79,7 @@ def several(names: Sequence[str]) -> UsageError:
 async def following(
     bus: Bus, filters: Sequence[str], *, after: int, home: Home | None
 ) -> AsyncGenerator[Sequence[Delivery], None]:
-    """Events as they come, those behind `after` first; until the home's run ends, without a home for ever."""
+    """Events as they come, those behind `after` first; until the home's run ends, without a home endlessly."""
     async with bus.follow(filters, after=after) as reader:
         getting: asyncio.Future[Sequence[Delivery]] = asyncio.ensure_future(reader.get())
         try:

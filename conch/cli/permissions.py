@@ -1,4 +1,4 @@
-"""`conch bus permissions`: the users of a NATS server of one's own, as its configuration."""
+"""`conch bus permissions`: the configuration of users for a NATS server that the person runs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def permissions(
 
 
 def said_by(names: Sequence[str], settings: Settings) -> dict[str, PublishedKinds]:
-    """What each of these built-in consumers says."""
+    """The subjects that each of these built-in consumers publishes and serves."""
     from conch.consumer.plugins import builtin_plugins
 
     known = builtin_plugins(settings)
@@ -74,7 +74,8 @@ def said_by(names: Sequence[str], settings: Settings) -> dict[str, PublishedKind
 
 
 def _plugins(rules: Sequence[str], settings: Settings) -> dict[str, PublishedKinds]:
-    """What each plug-in says; one that does not tell is warned of: it may say nothing."""
+    """The subjects that each plug-in publishes; a warning for a plug-in without that information, which may publish
+    none."""
     from conch.consumer.plugins import discover, reserved
 
     found = discover(rules, reserved(settings), settings)

@@ -1,4 +1,4 @@
-"""How far long work is: a bar on stderr with its rate and the time that it still takes. On a terminal alone."""
+"""Progress bars on stderr with rate and remaining time, on a terminal only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def counting() -> Iterator[Progress]:
     from rich.text import Text
 
     class Rate(ProgressColumn):
-        """How many a second."""
+        """The column that shows the rate, in units per second."""
 
         def render(self, task: Task) -> Text:
             speed = task.finished_speed or task.speed
@@ -40,7 +40,7 @@ def counting() -> Iterator[Progress]:
 
 @contextmanager
 def moving() -> Iterator[Told]:
-    """`told("packing CONCH", done, whole)`: a bar for each of what is said, in bytes."""
+    """Gives `told("packing CONCH", done, whole)`, in bytes, which draws a bar for each text that it is given."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
     from rich.progress import TimeRemainingColumn as Remaining

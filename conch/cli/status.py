@@ -1,4 +1,4 @@
-"""`conch status`: how it goes, on one screen."""
+"""`conch status`: the state of the run, its agents, processes, bus and store, on one screen."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WIDTH = 64
 LABEL = 13
 """Characters that the labels take."""
 LEAST_COLUMNS, LEAST_ROWS = 40, 10
-"""Of a terminal that is taken for as large as it says."""
+"""The least size of a terminal that is believed."""
 _MORE = re.compile(r"and (\d+) more(: .*)?")
 
 
@@ -73,7 +73,7 @@ def _who(home: Home, settings: Settings, named: str | None) -> list[str]:
 
 
 def screen(found: Mapping[str, Any]) -> Iterator[str]:
-    """The status for a person, a line for each thing. Free text is cut; print it with `say`, `fitted` on a terminal."""
+    """The status for a person, one line per subject. Free text is cut; print it with `say`, `fitted` on a terminal."""
     run = f"run in progress since {found['started']} (process {found['pid']})"
     yield f"home         {found['home']}: {run if found['running'] else 'no run in progress'}"
     agent = found["agent"] or {}
@@ -190,8 +190,8 @@ def _kept(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def fitted(lines: Sequence[str], columns: int, rows: int) -> list[str]:
-    """These lines, wrapped at `columns`, in at most `rows`: what there is much of is told in part, with how many more
-    there are; then what is long is cut. The last row is left to the prompt."""
+    """These lines, wrapped at `columns`, in at most `rows`: long lists are shown in part, with the number of the rest;
+    then long lines are cut. The last row is left to the prompt."""
     columns, rows = max(columns, LEAST_COLUMNS), max(rows, LEAST_ROWS) - 1
     groups = [_StatusSection([_wrapped(line, columns) for line in group], columns) for group in _groups(lines)]
     while sum(map(len, groups)) > rows and (longest := max(groups, key=_StatusSection.spare)).spare():
@@ -200,7 +200,7 @@ def fitted(lines: Sequence[str], columns: int, rows: int) -> list[str]:
 
 
 def _wrapped(line: str, columns: int) -> list[str]:
-    """What does not fit goes on under its text, cut between words where it can be."""
+    """The line wrapped between words where possible, with continuation lines under its text."""
     from rich.console import Console
     from rich.text import Text
 
@@ -217,7 +217,7 @@ def _cut(line: str, columns: int) -> str:
 
 
 def _groups(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Those of one label together; one without belongs to what stands above it."""
+    """Lines grouped by label; a line without one belongs to the group above it."""
     label = ""
 
     def labelled(line: str) -> str:
@@ -229,7 +229,7 @@ def _groups(lines: Sequence[str]) -> Iterator[list[str]]:
 
 
 class _StatusSection:
-    """Things of one kind, each in one or several lines."""
+    """A section of the screen: entries of one kind, each in one or several lines."""
 
     def __init__(self, things: list[list[str]], columns: int) -> None:
         self._things, self._columns, self._left_out, self._where = things, columns, 0, ""
@@ -245,7 +245,7 @@ class _StatusSection:
         return len(self) - 1
 
     def shorten(self) -> None:
-        """By its last thing; or where that is the only one, by that one's last line."""
+        """Remove the last entry; or where that is the only one, its last line."""
         if len(self._things) > 1:
             self._things.pop()
             self._left_out += 1

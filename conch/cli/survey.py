@@ -1,4 +1,4 @@
-"""`conch bus info`: what the bus holds, where, and how everybody is with it."""
+"""`conch bus info`: the server, stream and bucket of the bus, and the position of every consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`conch bus tail`: the facts as they come."""
+"""`conch bus tail`: print the events of the stream as they come."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 _TOKEN = re.compile(r"[^\s.*>\x00-\x1f\x7f]+")
 WIDTH = 90
-"""Characters of what a fact says, in a line."""
+"""Characters of an event's summary in a line."""
 
 Kinds = Annotated[list[str] | None, Parameter(name="--kind", help="Facts of this kind, e.g. action.taken; repeatable.")]
 Of = Annotated[str | None, Parameter(name="--agent", help="Facts of this agent alone.")]
@@ -108,7 +108,7 @@ async def _read(
 
 
 def row(delivery: Delivery) -> StoredEvent | StoredBytes:
-    """A fact as a line of JSON: place, time, subject and the event as it stands there; of what is none, its bytes."""
+    """A message as a line of JSON: sequence, time, subject and the event as stored; of what is no event, its bytes."""
     from conch.bus import decoded
     from conch.views import StoredBytes, StoredEvent
 
@@ -135,7 +135,7 @@ def line(delivery: Delivery) -> str:
 
 
 def words(event: Event) -> str:
-    """What a fact says, in a few words; empty where its kind says all."""
+    """A summary of an event in a few words; empty where its type says all."""
     said = _WORDS.get(type(event))
     return said(event) if said is not None else ""
 

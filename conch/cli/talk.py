@@ -1,4 +1,4 @@
-"""`conch tell | pause | resume | stop`: what a person says to the agent."""
+"""`conch tell | pause | resume | stop`: send a message or a command to the running agent."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ async def tell(text: str, /, *, wait: float = 0.0, agent: AgentName = None, comm
 
 
 async def _end(common: CommonOptions) -> int:
-    """Where the stream ends now."""
+    """The stream's last sequence."""
     async with open_bus(common.existing(), common.settings()) as bus:
         return (await bus.state()).last
 
 
 async def _answer(common: CommonOptions, message: str, behind: int, seconds: float) -> str | None:
-    """What the agent says to `message`, or None when it says nothing in time."""
+    """The agent's answer to `message`, or None when there is none in time."""
     async with open_bus(common.existing(), common.settings()) as bus:
         try:
             async with asyncio.timeout(seconds), bus.follow([subject_filter(MessageSent)], after=behind) as reader:
@@ -101,7 +101,7 @@ async def stop(*, agent: AgentName = None, common: CommonOptions = COMMON) -> No
 
 
 def _ended(home: Home) -> bool:
-    """Whether the run's end came in time. Nobody tells of it but the home's lock."""
+    """Whether the run ended in time. The only sign is the home's lock."""
     until = time.monotonic() + STOP_SECONDS
     while home.running() is not None and time.monotonic() < until:
         time.sleep(POLL_SECONDS)

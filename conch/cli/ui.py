@@ -1,4 +1,4 @@
-"""`conch ui`: the dashboard of a home, beside its run or without one."""
+"""`conch ui`: serve the dashboard of a home, beside its run or without one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from conch.home import Home
 from conch.processes import run_loop
 
 LOOK_SECONDS = 0.25
-"""From one look at which bus there is to the next."""
+"""Seconds between two checks for another bus."""
 
 
 def ui(
@@ -52,7 +52,7 @@ def ui(
 
 
 def _running(home: Home) -> str:
-    """Where the page of this home is. Raises BusUnreachableError where there is none."""
+    """The address of this home's page. Raises BusUnreachableError where there is none."""
     run = home.running()
     address = (run.ui if run is not None else None) or LoginTokens(home).shown()
     if address is None:
@@ -95,7 +95,7 @@ async def _serve(common: CommonOptions, settings: Settings, home: Home) -> None:
 
 
 async def _follow(display: DisplayService, settings: Settings, home: Home) -> None:
-    """Show whatever bus there is: the run's in progress, the next run's once that is over, bus.url's; for ever."""
+    """Attach to the bus of the run in progress, then to the next run's, or to bus.url's; never returns."""
     while True:
         access = access_to(home, settings)
         if access is not None:
@@ -108,13 +108,13 @@ async def _follow(display: DisplayService, settings: Settings, home: Home) -> No
 
 
 async def _attached(display: DisplayService, settings: Settings, home: Home, access: Access) -> None:
-    """Show this bus until another one is there, or none."""
+    """Show this bus until the bus changes or goes away."""
     from conch.bus.jetstream import JetStreamBus
 
     over = asyncio.Event()
 
     async def look() -> None:
-        while access_to(home, settings) == access:  # noqa: ASYNC110 - nobody tells
+        while access_to(home, settings) == access:  # noqa: ASYNC110 - there is no notification
             await asyncio.sleep(LOOK_SECONDS)
         over.set()
 

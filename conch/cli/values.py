@@ -1,4 +1,4 @@
-"""`conch values show | new | sign`."""
+"""`conch values show | new | sign`: the constitution and guardrails of a home."""
 
 from __future__ import annotations
 
@@ -90,5 +90,5 @@ def sign(
 
 
 def _secret() -> Path:
-    """Where a person's own secret key is, by the XDG base directories."""
+    """The path of a person's own secret key, by the XDG base directories."""
     return keys_directory() / "values.key"

@@ -1,4 +1,4 @@
-"""`conch consume --workers`: several processes of one consumer, kept alive."""
+"""`conch consume --workers`: runs several worker processes of one consumer and restarts them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run_workers(name: str, workers: int, common: CommonOptions, rules: Sequence[
 
 async def _keep(name: str, workers: int, command: Sequence[str], common: CommonOptions) -> None:
     async with open_bus(common.where(), common.settings()):
-        pass  # what is in their way is said once
+        pass  # the error was reported already
     stop, hurry = asyncio.Event(), asyncio.Event()
     failed: list[ConchError] = []
     for one in (signal.SIGINT, signal.SIGTERM):

@@ -1,5 +1,5 @@
-"""`@consumer` and `@service`: how a plug-in, or a built-in consumer, says what it is. The function stays a plain
-function."""
+"""The decorators `@consumer` and `@service`, by which plug-ins and built-in consumers declare themselves. The decorated
+function stays a plain function."""
 
 from __future__ import annotations
 
@@ -127,9 +127,9 @@ def service(
 ) -> Callable[[S], S]:
     """Declare a service: a class or function `(ServiceContext) -> Service`, for what is no function of one event.
 
-    A service reads the feed itself, keeps its position itself if it has one, and schedules its own work in `run`; see
-    `conch.consumer.Service`. It is made anew each time it starts. The built-in ones are the store, the metrics, the
-    dashboard, OpenTelemetry and MQTT.
+    A service reads the shared subscription itself, stores its own position if it has one, and schedules its own work in
+    `run`; see `conch.consumer.Service`. It is made anew each time it starts. The built-in ones are the store, the
+    metrics, the dashboard, OpenTelemetry and MQTT.
 
     * `emits`: the events it publishes; `serves`: the subjects on which it answers requests. On a bus with users it may
       publish and answer nothing else.
@@ -243,16 +243,16 @@ def _keys(who: str, keys: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def setting(settings: Settings, key: str) -> Any:
-    """What stands under a dotted key of conch.yaml. Raises AttributeError where there is no such key."""
+    """The value of a dotted key of conch.yaml. Raises AttributeError where there is no such key."""
     return attrgetter(key)(settings)
 
 
 Declared = DeclaredRule | ConsumerDeclaration | ServiceDeclaration
-"""What a decorator says of a function."""
+"""The declaration that a decorator attaches to a function."""
 
 
 def spec_of(thing: object) -> Declared | None:
-    """What `thing` was declared as, or None."""
+    """The declaration that `thing` carries, or None."""
     found = declaration_of(thing)
     return found if isinstance(found, DeclaredRule | ConsumerDeclaration | ServiceDeclaration) else None
 

@@ -1,4 +1,4 @@
-"""Which facts a consumer publishes, as far as it says so."""
+"""The event types that a consumer publishes, read from its declaration or its return annotation."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from conch_schemas import Event
 
 
 def emitted(spec: ConsumerSpec | ConsumerDeclaration) -> tuple[type[Event], ...]:
-    """As declared, else as its function's return annotation says. Empty: it does not say."""
+    """The event types as declared, else as in the function's return annotation. Empty: not known."""
     function = spec.handle if isinstance(spec, ConsumerSpec) else spec.function
     try:
         hints = {} if spec.emits else get_type_hints(function)
-    except Exception:  # whatever names stand in somebody's annotations
+    except Exception:  # the annotations of a plug-in may name anything
         return ()
     return spec.emits or tuple(dict.fromkeys(_events(hints.get("return"))))
 

@@ -1,4 +1,4 @@
-"""How a consumer states the fact that follows from a fact."""
+"""`follow`: make an event that is caused by another event, with an id derived from it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def follow(cause: Event, kind: type[E], *, consumer: str, version: str, index: i
 
 
 def envelope_after(cause: Event, identity: str) -> dict[str, Any]:
-    """What an event that follows from `cause` has in common with it, or says of it."""
+    """The envelope fields of an event that follows from `cause`: those that are equal, and those that refer to it."""
     return {
         "id": identity,
         "source": cause.source,

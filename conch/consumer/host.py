@@ -1,4 +1,4 @@
-"""Consumers side by side in one process: each started again when it breaks, none harming another."""
+"""Runs several consumers in one process: each is restarted when it fails, and none stops another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = get_logger(__name__)
 
 @dataclass
 class HostedConsumer:
-    """One consumer of this process."""
+    """One consumer of this process, and whether it is running."""
 
     name: str
     make: Callable[[], Service]
@@ -30,11 +30,11 @@ class HostedConsumer:
     down: str = ""
     """Why it was left down."""
     worker: RuleWorker | None = None
-    """Of a rule: the process that it scores in."""
+    """For a rule: the process that it scores in."""
 
 
 Beside = Callable[[asyncio.TaskGroup], Coroutine[Any, Any, None]]
-"""What is done beside the consumers, in their group."""
+"""A coroutine that runs beside the consumers, in their task group."""
 
 
 async def host(
@@ -46,8 +46,8 @@ async def host(
 ) -> None:
     """Run consumers side by side until `stop`. One that breaks is started again with back-off and harms no other.
 
-    One that breaks five times in a minute, was taken over, whose state cannot be read, or that cannot be made of its
-    settings, is left down and reported. A ConchError of another kind (the store's file is damaged) is fatal: raised.
+    One that breaks five times in a minute, is fenced, has an unreadable state, or cannot be made from its settings, is
+    left down and reported. A ConchError of another kind (the store's file is damaged) is fatal: raised.
     """
     try:
         async with asyncio.TaskGroup() as group:

@@ -1,4 +1,4 @@
-"""Which parts an experience waits for: the built-in ones, the rules that were found, judges, and what others score."""
+"""The reward parts that an experience waits for: built-in rules, discovered rules, judges, and external scorers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def expected_parts(settings: Settings, plugins: Discovery) -> tuple[Part, ...]:
 
 
 def asked_weights(settings: Settings, plugins: Discovery) -> dict[str, float]:
-    """What each part that is not built in asks for."""
+    """The weight that each part that is not built in asks for."""
     return {rule.name: rule.weight for rule in added_rules(settings, plugins)}
 
 
 def judge_scorer(name: str) -> str:
-    """Under which name the judge of a component says its scores."""
+    """The scorer's name in the scores of a component's judge."""
     return f"judge-{name}"
 
 
@@ -64,15 +64,15 @@ def added_rules(settings: Settings, plugins: Discovery) -> Iterator[RuleInfo]:
 
 
 async def weights_in_force(bus: Bus, agents: Sequence[str]) -> list[tuple[int, WeightsSet | None]]:
-    """(place in the stream, weight set) of each agent, in their order; None where nobody set any yet."""
+    """(sequence on the stream, weight set) of each agent, in their order; None where none was set yet."""
     found = await newest(bus, [subject_filter(WeightsSet, agent) for agent in agents])
     return [(seq, event if isinstance(event, WeightsSet) else None) for seq, event in found]
 
 
 async def report_weights(bus: Bus, agents: Mapping[str, str], parts: Sequence[Part], why: str) -> tuple[str, ...]:
-    """Set the weights of these agents (name -> UUID), where that is news; the names of those for whom it is.
+    """Publish the weights of these agents (name -> UUID) where they changed; returns the names of those agents.
 
-    The id follows from the set and the place of the one before it, so said twice at once is said once.
+    The id is derived from the set and the sequence of the set before, so two publications at once are one event.
     """
     version = weights_version(parts)
     news: dict[str, OutgoingMessage] = {}

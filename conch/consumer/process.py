@@ -1,4 +1,5 @@
-"""The consumers' process: `python -m conch.consumer.process`, started by the supervisor; and what runs in it."""
+"""The consumers' process (`python -m conch.consumer.process`), started by the supervisor: runs the consumers it is
+given."""
 
 from __future__ import annotations
 
@@ -34,18 +35,18 @@ SWITCH_SECONDS = 0.0005
 """Time that a thread may keep the interpreter: with Python's 5 ms the store's waits longer for it than for the disk."""
 POLL_SECONDS = 0.02
 FEW = 16
-"""Agents that are named to the server; of more, everybody's events count."""
+"""Up to this many agents are named to the server; with more, the events of all agents count."""
 
 
 async def quiet(bus: Bus, running: Sequence[HostedConsumer], agents: Sequence[str] = ()) -> None:
-    """Until everything on the stream is handled by all of these, and nothing waits for a deadline.
+    """Return when all of these have handled everything on the stream, and nothing waits for a deadline.
 
-    `agents`: whose events alone count, where others go on with theirs; none: everybody's.
+    `agents`: the agents whose events count, where others are still active; none: all agents.
     """
     theirs = [agent_filter(agent) for agent in agents] if 0 < len(agents) <= FEW else STREAM_SUBJECTS
     while True:
         last = (await bus.state()).last
-        while not all(one.down or _is_done(one, last) for one in running):  # noqa: ASYNC110 - nobody tells
+        while not all(one.down or _is_done(one, last) for one in running):  # noqa: ASYNC110 - there is no notification
             await asyncio.sleep(POLL_SECONDS)
         if not await _is_behind(bus, theirs, last):
             return
@@ -97,7 +98,7 @@ def plugin(
 
 
 async def live(child: ChildProcessLink[messages.ConsumersStart[PluginRow]]) -> None:
-    """The consumers that the spec names, until told to stop; `finish` stops them once everything is handled."""
+    """Run the consumers that the spec names, until told to stop; `finish` stops them once everything is handled."""
     sys.setswitchinterval(SWITCH_SECONDS)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
@@ -158,7 +159,7 @@ async def live(child: ChildProcessLink[messages.ConsumersStart[PluginRow]]) -> N
 
 
 def _names(child: ChildProcessLink[messages.ConsumersStart[PluginRow]]) -> list[str]:
-    """What runs here, as the others know it."""
+    """Names of the consumers that run here."""
     return [*child.spec.builtin, *(described.consumer for described in child.spec.plugins)]
 
 
@@ -177,7 +178,7 @@ async def _finish(
 
 
 async def introduce(running: Sequence[HostedConsumer], report: Callable[[messages.ConsumerReport], None]) -> None:
-    """Let an exporter show what the consumers beside it count, and say where it listens."""
+    """Give exporters the counts of the consumers beside them, and report their addresses."""
     met: dict[str, object] = {}
     while True:
         for one in running:

@@ -1,4 +1,4 @@
-"""What runs beside the cycle: a consumer, or a service with a position of its own (the store, the metrics)."""
+"""The interface of services: consumers that read the stream themselves and keep their own position (store, metrics)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # a program that only declares rules and consumers needs neit
 
 @dataclass(frozen=True)
 class ServiceContext:
-    """What a service is given."""
+    """What a service is given at its start: bus, home, settings and where to begin."""
 
     settings: Settings
     home: Path
@@ -28,22 +28,23 @@ class ServiceContext:
     report: Callable[[ConsumerReport], None] = lambda _: None
     """Tells the run: `ConsumerWaits` what a service waits for outside, `ConsumerNote` what a person should know."""
     begin: int = 0
-    """Where the weight set in force stands in the stream: who scores for the first time begins behind it."""
+    """Sequence of the weight set in force: a new scorer begins behind it."""
     since: int | None = None
-    """Where the stream ended when the run began: who keeps no place and is to miss nothing of the run begins behind it.
-    None: it is not the run's first start of these consumers, or there is no run; at the end of the stream then."""
+    """The end of the stream when the run began: a service without a position that must see the whole run begins behind
+    it. None: not the first start of these consumers in the run, or no run; the service then begins at the end of the
+    stream."""
     instance: str = ""
-    """Which one this is, of a consumer declared with `instances`; "" of any other."""
+    """The key of this instance, for a consumer declared with `instances`; else ""."""
 
 
 class Service(Protocol):
-    """Something that reads facts and keeps its own position."""
+    """Anything that reads events and keeps its own position."""
 
     name: str
 
     @property
     def tally(self) -> ConsumerCounts:
-        """What it has counted since it started."""
+        """Its counts since it started."""
         ...
 
     async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
@@ -55,7 +56,8 @@ class Service(Protocol):
 
     @property
     def handled(self) -> int | None:
-        """Everything up to this sequence is handled and said; None: nobody need wait for this service."""
+        """Every event up to this sequence is handled, and what follows is published; None: this service need not be
+        waited for."""
         ...
 
     @property
@@ -66,7 +68,7 @@ class Service(Protocol):
 
 @dataclass(frozen=True)
 class ServiceDeclaration:
-    """A service as `@service` declares it."""
+    """A service as declared by `@service`."""
 
     name: str
     """One token."""
@@ -86,23 +88,23 @@ class ServiceDeclaration:
 
 @runtime_checkable
 class RetryingService(Protocol):
-    """A service that takes the event of a dead letter once more."""
+    """A service that can handle the event of a dead letter once more."""
 
     async def retry_alone(self, bus: Bus, seq: int) -> None:
-        """Handle the event at this place, while the service does not run. Raises what is wrong with it."""
+        """Handle the event at this sequence, while the service does not run. Raises what is wrong with it."""
         ...
 
 
 @runtime_checkable
 class ExporterService(Protocol):
-    """A service that shows figures to the outside."""
+    """A service that exports figures to an outside system."""
 
     tallies: Callable[[], Mapping[str, ConsumerCounts]]
-    """What the consumers beside it have counted; the host sets it."""
+    """The counts of the consumers in the same process; set by the host."""
 
     @property
     def address(self) -> str | None:
-        """Where it listens, once it does."""
+        """The address at which it listens, once it does."""
         ...
 
 
@@ -119,7 +121,7 @@ class DisplayService(Protocol):
         ...
 
     async def show(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
-        """Have what is shown follow this bus until `stop` is set. Raises BusError when it refuses the reading."""
+        """Show this bus until `stop` is set. Raises BusError when it refuses the reading."""
         ...
 
     def say(self, state: str) -> None:

@@ -1,4 +1,4 @@
-"""What a consumer is, as a value: which facts in, which function, which state."""
+"""`ConsumerSpec`: a consumer as a value, with the event types it reads, its function and its state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from conch.consumer.services import ServiceContext
 
 Facts = Event | Sequence[Event] | None
-"""What a consumer returns: the facts that follow."""
+"""The return value of a consumer: the facts that follow."""
 
 Handle = Callable[..., Any]
 """`(event) -> Facts`, sync or async; of a fold `(state, event) -> (state, Facts)`, pure (async: a rule's process
@@ -43,24 +43,24 @@ class ConsumerSpec:
     initial: Callable[[], BaseModel] | None = None
     """The state of an agent not met before."""
     emits: tuple[type[Event], ...] = ()
-    """The events it publishes; empty: not known. After a crash only these are looked through for its own."""
+    """The events it publishes; empty: not known. After a crash only these are searched for its own."""
     scorer: str | None = None
     """Under which name it scores, and under no other; None: its own."""
     begin: int = 0
-    """Sequence behind which it begins when it has no place yet: 0, the start of the stream."""
+    """Sequence behind which it begins when it has no position yet: 0, the start of the stream."""
     linger: float = 0.0
-    """Seconds that it lets others go first once something has come: for work that nobody waits for."""
+    """Seconds that it waits after an event has come, so that other consumers go first: for work that is not urgent."""
     batch: int | None = None
     """Events that `handle` is given at once, at most: `(events) -> facts`, of all agents; None: one by one."""
     at_once: int | None = None
-    """Events in hand side by side, at most, also of one agent: begun in their order, and what follows from each is
+    """Most events that are handled side by side, also of one agent: begun in their order, and what follows from each is
     published when it is there; for a stateless consumer that waits for others. None: an agent's one after another."""
     tries: int = 5
     """How often a failing event is handled in all before it becomes a dead letter."""
     again: Callable[[Any, Any, Event], Awaitable[Any]] | None = None
-    """Of a fold whose function may answer otherwise the next time: `(state, event, published) -> state`, the state
-    after an event of which the stream holds another fact than the function gave now. Raises where the state cannot be
-    brought to follow that fact: the event is tried again, then set aside with the state before it."""
+    """For a fold whose function may answer otherwise the next time: `(state, event, published) -> state`, the state
+    after an event for which another fact is on the stream than the function returned now. Raises where the state cannot
+    be brought to follow that fact: the event is tried again, then becomes a dead letter with the state before it."""
     close: Callable[[], Awaitable[None]] | None = None
     """Lets go of what `handle` holds open, when the consumer ends; asked again it opens that again."""
 
@@ -75,7 +75,7 @@ class ConsumerSpec:
 
 @dataclass(frozen=True)
 class ConsumerDeclaration:
-    """A consumer as `@consumer` declares it. `bind` makes the ConsumerSpec that runs from it and from the settings."""
+    """A consumer as declared by `@consumer`. `bind` makes the ConsumerSpec that runs, from it and from the settings."""
 
     name: str
     """Durable name, one token; of a consumer with `instances`, what their names begin with."""

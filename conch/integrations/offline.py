@@ -107,7 +107,7 @@ def asking(rule: Rule[Any], make: Callable[[R], Any]) -> Rule[R]:
 
 
 def name_of(rule: Rule[Any]) -> str:
-    """What a rule is called: as it is declared, else by its function or class."""
+    """The name of a rule: as it is declared, else of its function or class."""
     declared = rule_of(rule)
     return declared.name if declared is not None else str(getattr(rule, "__name__", type(rule).__name__))
 

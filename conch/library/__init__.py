@@ -1,6 +1,6 @@
-"""What a script or notebook uses: open a home, reach a bus, subscribe to events, run consumers and an agent.
+"""Conch for scripts and notebooks: open a home, connect to a bus, subscribe to events, run consumers and an agent.
 
-The public names stand in `conch`, which imports each of them from here when it is first used.
+The public names are in `conch`, which imports each of them from here when it is first used.
 """
 
 import lazy_loader

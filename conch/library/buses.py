@@ -1,4 +1,4 @@
-"""Reach a bus: the one of a server, of a run, or an embedded server's for as long as a program needs it."""
+"""Connect to a bus: of a server, of a run, or of an embedded server that runs as long as the program needs it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class LocalBus(JetStreamBus):
     url: str
     """The server's address, for other programs of this machine."""
     token: str
-    """What they sign in with."""
+    """The token for connections to it."""
 
 
 @asynccontextmanager

@@ -1,4 +1,5 @@
-"""What comes before an agent's first cycle in this process: the checks and facts with which `conch run` begins, too."""
+"""Preparation before an agent's first cycle in this process: the checks and facts with which `conch run` begins,
+too."""
 
 from __future__ import annotations
 
@@ -26,20 +27,20 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is known before the first cycle."""
+    """The result of the preparation: the agent, plug-ins, values, and the stream's end before and after it."""
 
     member: AgentIdentity
     found: Discovery
     values: Values
     born: int
-    """Where the stream ended before anything of this run was published."""
+    """The end of the stream before anything of this run was published."""
     began: int
-    """Where it ended when the agent could begin."""
+    """The end of the stream when the agent could begin."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What an agent is made of in this process; see `conch.cycle.hosting.factory.AgentsOrder`."""
+    """What an agent is made from in this process; see `conch.cycle.hosting.factory.AgentsOrder`."""
 
     spec: messages.AgentsSpec
     settings: Settings

@@ -58,7 +58,7 @@ def score_rows(experience: ExperienceRecorded) -> Iterator[Row]:
 
 
 def goal_rows(experience: ExperienceRecorded) -> Iterator[Row]:
-    """What the check of each active goal measured after the act; `HomeReader.goals` documents the columns."""
+    """The measurement of each active goal's check after the act; `HomeReader.goals` documents the columns."""
     for check in experience.goals:
         yield _key(experience) | {
             "goal": check.goal,

@@ -1,4 +1,5 @@
-"""Run consumers, or a whole agent, in this process, on a bus that is there: what `conch run` does in several."""
+"""Run consumers, or a whole agent, in this process, on a bus that exists already (`conch run` uses several
+processes)."""
 
 from __future__ import annotations
 
@@ -51,8 +52,8 @@ async def consuming(bus: Bus, *consumers: Consumer) -> AsyncIterator[Run]:
     """Run consumers on `bus` while entered, as `conch consume` does: durable, retried, with dead letters.
 
     `consumers`: functions that `@consumer` declares. Each reads the stream from where it stopped, or from its start.
-    Left, they finish what is in hand and write their positions down. Cancelled, or left with an error, they let go at
-    once: the next run does again what was not written down, with the same ids.
+    Left, they finish what is in hand and store their positions. Cancelled, or left with an error, they end at once: the
+    next run repeats what was not stored, with the same ids.
 
     Raises ContractError for a function that is no consumer, the error of a consumer that stays down (it broke five
     times in a minute, its state cannot be read), BusError when the bus refuses for good; the block is cancelled then.
@@ -116,10 +117,10 @@ async def running(
     the defaults with `cycle.interval` 0. The dashboard, `/metrics`, MQTT and traces are left to `conch run`.
 
     Left, the agent finishes its cycle, then the consumers what is in hand; `await run.finished()` before that waits for
-    the end. Cancelled, or left with an error, they let go at once, and the next run of that home finishes the cycle.
+    the end. Cancelled, or left with an error, they end at once, and the next run of that home finishes the cycle.
 
-    Raises HomeBusyError for a home that another process uses, ConfigError for settings, ContractError for a consumer
-    or a rule that cannot be loaded, BusError where the stream is another home's; and whatever error ends the agent, a
+    Raises HomeBusyError for a home that another process uses, ConfigError for settings, ContractError for a consumer or
+    a rule that cannot be loaded, BusError where the stream is another home's; and any error that ends the agent, a
     consumer or the store: the block is cancelled then.
 
     ```python
@@ -214,7 +215,7 @@ def _worker() -> str:
 
 
 def _refuse_down(report: ConsumerReport) -> None:
-    """A consumer that stays down ends the run: a program has no `conch status` that would tell of it."""
+    """A consumer that stays down ends the run: a program has no `conch status` that would report it."""
     if isinstance(report, ConsumerDown):
         raise ConchError(f"consumer {report.consumer} stays down: {report.why}")
     logged(report)

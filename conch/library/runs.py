@@ -1,4 +1,4 @@
-"""What `running` and `consuming` give: the events of a run, and waiting for its end."""
+"""`Run` and `AgentRun`, which `consuming` and `running` yield: the events of a run, and waiting for its end."""
 
 from __future__ import annotations
 

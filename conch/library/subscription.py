@@ -1,4 +1,4 @@
-"""Publish events, and subscribe to them with their types."""
+"""`publish` and `subscribe`: write events to a bus, and read them with their types."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Metrics beside Conch's own: what a plug-in publishes (`counter`, `gauge`, `histogram`), and what is made of the names
-for others: rules for Prometheus, dashboards for Grafana."""
+"""Metrics: what a plug-in publishes (`counter`, `gauge`, `histogram`), and files generated from the metrics' names:
+rules for Prometheus, dashboards for Grafana."""
 
 import lazy_loader
 

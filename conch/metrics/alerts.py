@@ -1,4 +1,4 @@
-"""Alerts, made of the parts that there are: each says what is wrong, where, and what to do."""
+"""Alerting rules for Prometheus, generated for the reward parts in force: what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ ALARMS: Final[Mapping[AlarmKind, tuple[str, str]]] = {
         "train on nothing since then, and compare conch reward show of the component that pays most with the cycles",
     ),
 }
-"""What each alarm of the watchers means, and what to do. Dominance is not among them: `ConchComponentDominates`, which
-names the component."""
+"""The meaning of each alarm of the watchers, and what to do. Dominance is not among them: `ConchComponentDominates`,
+which names the component."""
 
 
 def alert_rules(
     settings: Settings, parts: Sequence[Part], needs: Mapping[str, NeedSettings]
 ) -> Iterator[dict[str, Any]]:
-    """As Prometheus reads them. `parts`: the weight set; `needs`: by name."""
+    """The rules in Prometheus's format. `parts`: the weight set; `needs`: by name."""
     yield _alert(
         "ConchNotScraped",
         "absent(conch_build_info)",
@@ -192,7 +192,7 @@ def _consumers() -> Iterator[dict[str, Any]]:
 def _alert(
     name: str, expression: str, holds: str, severity: Severity, summary: str, own: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """`holds`: how long it must before the alert; `own`: labels that tell it from others of its name."""
+    """`holds`: how long the condition must last before the alert; `own`: labels that make it unique among its name."""
     labels = {"severity": severity, **{label: _template(value) for label, value in (own or {}).items()}}
     return {"alert": name, "expr": expression, "for": holds, "labels": labels, "annotations": {"summary": summary}}
 
@@ -204,12 +204,12 @@ def _width(parts: Sequence[Part]) -> float:
 
 
 def _label(name: str) -> str:
-    """As the metrics have it."""
+    """`name` as the value of a metric's label."""
     return safe_text(name[:LONGEST_LABEL], one_line=True)
 
 
 def _template(text: str) -> str:
-    """What Prometheus makes this text of: labels of a rule are templates."""
+    """The text with its braces escaped: labels of a rule are templates."""
     return text.replace("{{", '{{ "{{" }}')
 
 

@@ -1,4 +1,4 @@
-"""The text of a scrape, as OpenMetrics or in Prometheus's own format."""
+"""Renders a registry as the text of a scrape, in OpenMetrics or Prometheus format."""
 
 from __future__ import annotations
 

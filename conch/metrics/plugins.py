@@ -32,12 +32,12 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 LABEL = re.compile(r"[a-z][a-z0-9_]{0,31}")
 BUCKET_LABEL = "le"
 SUFFIXES = ("_total", "_created", "_bucket", "_sum", "_count", "_info")
-"""What the formats add to names."""
+"""Suffixes that the formats add to names."""
 MOST_METRICS = 30
 """In one process; further ones are counted and not shown."""
 MOST_LABELS = 5
 MOST_LINES = 300
-"""Of one metric in a scrape; further label values count together as `other`."""
+"""Samples of one metric in a scrape; further label values count together as `other`."""
 MOST_BUCKETS = 30
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds where a histogram names none: of seconds."""
@@ -45,7 +45,7 @@ LONGEST_VALUE, LONGEST_HELP = 64, 200
 """Characters."""
 OTHER = "other"
 REPORT_SECONDS = 2.0
-"""Between two reports of a process: what is scraped is so old at most."""
+"""Seconds between two reports of a process: the greatest age of what is scraped."""
 
 M = TypeVar("M", Counter, Gauge, Histogram)
 
@@ -85,7 +85,7 @@ _SAMPLES: Final = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucke
 
 
 class Reported(BaseModel):
-    """One metric as a process of plug-ins reports it."""
+    """One metric in the report of a plug-in process."""
 
     name: Annotated[str, Field(pattern=_NAME)]
     words: Annotated[str, Field(max_length=LONGEST_HELP)]
@@ -94,7 +94,7 @@ class Reported(BaseModel):
     """(name, labels, value) each."""
 
     def as_metric(self) -> Metric:
-        """The metric, without samples that are not its own or whose labels could not be read."""
+        """The metric, without samples that are not its own or that have unreadable labels."""
         metric = Metric(self.name, self.words, self.kind)
         names = {self.name + suffix for suffix in _SAMPLES[self.kind]}
         for name, labels, value in self.samples:
@@ -122,8 +122,8 @@ class PluginMetrics(Collector):
     ) -> Labelled[M]:
         """The metric of this declaration; declared again, the same. Raises ContractError for one that cannot be.
 
-        One whose name another declaration has, or one too many, works and is not shown: two plug-ins that do not know
-        each other must not end each other's process.
+        A metric with a name that another declaration has, or beyond the limit, works and is not shown: two plug-ins
+        that do not know each other must not end each other's process.
         """
         _refuse(kind, name, labels, buckets)
         declaration = (kind, words, tuple(labels), buckets)
@@ -154,11 +154,11 @@ class PluginMetrics(Collector):
                 if metric.name not in met:
                     met.add(metric.name)
                     shown = Metric(metric.name, metric.documentation, metric.type)
-                    shown.samples = list(metric.samples)  # who shows it may leave some out
+                    shown.samples = list(metric.samples)  # the reader may drop samples
                     yield shown
 
     def report(self) -> list[dict[str, Any]]:
-        """This process's own metrics as JSON has them, for `take` of another process."""
+        """This process's own metrics as JSON values, for `take` of another process."""
         return [
             {
                 "name": metric.name,
@@ -174,7 +174,7 @@ class PluginMetrics(Collector):
         ]
 
     def take(self, process: str, reported: object) -> None:
-        """Show what a process reported, in place of its report before. What is no report is logged and not shown."""
+        """Replace the process's last report by this one. An invalid report is logged and not shown."""
         try:
             self._reported[process] = [one.as_metric() for one in _REPORTS.validate_python(reported)]
         except ValidationError as error:
@@ -188,13 +188,13 @@ class PluginMetrics(Collector):
 
 
 PLUGIN_METRICS: Final = PluginMetrics()
-"""Of this process: a plug-in declares when it is imported, before anything could be handed to it."""
+"""The metrics of this process: a plug-in declares when it is imported, before it could be given an object."""
 
 
 def counter(name: str, words: str, *labels: str) -> Labelled[Counter]:
     """Declare a counter `conch_plugin_NAME_total`: `counter("jumps", "Jumps.", "kind")("high").inc()`.
 
-    `words` say what it counts. Name and labels are small letters, digits and `_`. Call it when the plug-in is imported;
+    `words` is the help text. Name and labels are small letters, digits and `_`. Call it when the plug-in is imported;
     called again with the same arguments it is the same counter. Raises ContractError for a declaration that cannot be.
     """
     return PLUGIN_METRICS.declare(Counter, name.removesuffix("_total"), words, labels)
@@ -218,7 +218,7 @@ def histogram(name: str, words: str, *labels: str, buckets: Sequence[float] = BU
 
 
 async def keep_reporting(report: Callable[[ConsumerReport], None]) -> None:
-    """Report this process's metrics, for ever: by `report`. Unchanged ones too: the process that shows
+    """Report this process's metrics at intervals by `report`; never returns. Unchanged ones too: the process that shows
     them may have been started again."""
     while True:
         if metrics := PLUGIN_METRICS.report():
@@ -245,10 +245,10 @@ def _refuse(kind: type[Any], name: str, labels: Sequence[str], buckets: tuple[fl
 
 
 def _shown(sample: Sample, kind: str) -> Sample | None:
-    """The sample as it can be written, without an exemplar that could not be read; None where its value is no number,
-    or NaN and no gauge's, which OpenMetrics forbids.
+    """The sample as it can be written, without an unreadable exemplar; None where its value is no number, or NaN and no
+    gauge's, which OpenMetrics forbids.
 
-    prometheus-client takes what a plug-in adds as it is, and would fail when it is scraped.
+    prometheus-client accepts any value from a plug-in, and would fail when it is scraped.
     """
     try:
         value = float(sample.value)

@@ -1,4 +1,4 @@
-"""Recording rules: figures that are kept for long, and what alerts compare with. Named level:metric:operation."""
+"""Recording rules for Prometheus: long-term figures, and baselines of alerts. Named level:metric:operation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ the embedded mind and some thirty of a slow one."""
 
 
 def recording_rules() -> Iterator[dict[str, Any]]:
-    """As Prometheus reads them. All keep job and instance, so that agents of one name in two homes stay apart."""
+    """The rules in Prometheus's format. All keep job and instance, so that agents of one name in two homes stay
+    apart."""
     yield _record("agent:conch_cycles:rate5m", "sum without (kind, outcome) (rate(conch_cycles_total[5m]))")
     yield _record("agent:conch_reward_coverage:mean15m", "avg_over_time(conch_reward_coverage_ratio[15m])")
     yield _record("instance:conch_act_to_reward_seconds:p95_30m", _p95("conch_act_to_reward_seconds"))

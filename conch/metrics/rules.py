@@ -1,4 +1,4 @@
-"""The file of rules for Prometheus."""
+"""Writes the rules file for Prometheus: recording rules and alerts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process tree of a run: what the supervisor and its children tell each other.
+"""The process tree of a run: the supervisor, its child processes, and the messages between them.
 
 `messages`: start specs, commands and reports; `rule_messages`: the lines between a rule's consumer and its process;
 `line`: how a line is written and read.

@@ -1,4 +1,4 @@
-"""The child's side of a supervised process: told by lines on stdin, telling on stdout, gone with its parent."""
+"""The child's side of a supervised process: commands on stdin, reports on stdout; it ends when its parent does."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from conch.telemetry import configure
 log = get_logger(__name__)
 
 FATAL_REPORTED = 70
-"""Exit status of a child that has said why it cannot go on."""
+"""Exit status of a child that has reported why it cannot go on."""
 HEARTBEAT_SECONDS = 2.0
-"""Between two lines by which the supervisor knows that the event loop of a child runs."""
+"""Seconds between two heartbeats, by which the supervisor knows that the event loop of a child runs."""
 BUS_SECONDS = 600.0
-"""Time that a child waits for the bus as it starts. The supervisor has been there before: it says that the bus is away,
-and ends the run where its own server does not come back."""
+"""Time that a child waits for the bus as it starts. The supervisor checks the bus itself: it reports that the bus is
+away, and ends the run where its own server does not come back."""
 ORDER_LIMIT = 64 * 1024 * 1024
 """Bytes of an order: rules come with the text of their files."""
 
@@ -35,14 +35,14 @@ CommandT = TypeVar("CommandT", bound=PipeMessage)
 
 
 class ChildProcessLink(Generic[StartT]):
-    """What a child process is given, and its line to the supervisor."""
+    """The connection of a child process to its supervisor: the start spec, commands in, reports out."""
 
     def __init__(self, spec: StartT, early: bytes = b"") -> None:
         """`early`: what came behind the spec already."""
         self.spec = spec
         self.settings, self.home, self.access = spec.settings, spec.home, spec.access
         self._handlers: dict[str, Callable[[bytes], None]] = {}
-        """What to do with the line of a command, by its kind."""
+        """Handlers of commands, by the command's kind."""
         self._unread = early
         self._early: dict[str, bytes] = {}
         """Lines of commands that came before there was a handler, the newest of each kind."""
@@ -69,14 +69,15 @@ class ChildProcessLink(Generic[StartT]):
         write_report(report)
 
     async def beat(self) -> None:
-        """Report that the event loop runs, for ever. A supervisor that does not read is not waited for."""
+        """Report that the event loop runs; never returns. A supervisor that does not read is not waited for."""
         while True:
             if select.select([], [sys.stdout], [], 0)[1]:
                 self.report(messages.Heartbeat())
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
     async def obey(self) -> None:
-        """Take orders until the supervisor is gone; then this process ends at once: it was killed, so are we."""
+        """Execute commands until the supervisor's pipe closes; then this process ends at once, as the supervisor was
+        killed."""
         reader = asyncio.StreamReader(limit=ORDER_LIMIT)
         reader.feed_data(self._unread)
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -128,7 +129,8 @@ def run_child(name: str, start: type[StartT], live: Callable[[ChildProcessLink[S
 
 
 def _collect_seldom() -> None:
-    """What becomes of an event lives short and holds no circle: to look for circles took a quarter of the time."""
+    """Make the cyclic garbage collector rare: events are short-lived without cycles, and it took a quarter of the
+    time."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
 
@@ -143,7 +145,7 @@ def run_loop(main: Coroutine[Any, Any, None]) -> None:
 
 
 def innermost(error: BaseException) -> BaseException:
-    """What a TaskGroup failed of."""
+    """The exception that made a TaskGroup fail."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,4 +1,4 @@
-"""What a killed agent may leave of a sandbox: looked for without the sandbox's own libraries, at every start."""
+"""Ends sandbox processes that a killed agent left behind. Runs at every start, without the sandbox's libraries."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ RULE = "conch.consumer.plugins.rule_worker"
 
 
 def end_stale_sandboxes(workspaces: Iterable[Path]) -> int:
-    """End sandboxes of these workspaces, and namespaces of rules, that nobody waits for; how many there were.
+    """End sandboxes of these workspaces, and namespaces of rules, that no process waits for; returns their number.
 
-    Bubblewrap ties its inner process to its outer one a moment after it made it. An agent that is killed in that
-    moment takes the outer one along, and the inner one waits for its orders for ever. It has run nothing yet.
+    Bubblewrap ties its inner process to its outer one a moment after it made it. An agent that is killed in that moment
+    takes the outer one along, and the inner one waits for ever. It has run nothing yet.
     """
     ended, places = 0, {*(str(workspace.resolve()) for workspace in workspaces), RULE}
     for process in psutil.process_iter(["name", "cmdline"]):

@@ -1,4 +1,4 @@
-"""A line on a pipe between two processes of one run: a JSON object that names its kind."""
+"""The framing of messages on a pipe between two processes of a run: a line is a JSON object that names its kind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _path(value: Any) -> Any:
 LocalPath = Annotated[
     Path, PlainSerializer(lambda path: os.fsencode(path).decode("latin-1"), return_type=str), BeforeValidator(_path)
 ]
-"""A path byte for byte: a name need not be UTF-8. It is made of a Path; a text is what stands in a line."""
+"""A path byte for byte: a name need not be UTF-8. In Python a Path; on the line a text."""
 
 
 class PipeMessage(BaseModel):
@@ -57,7 +57,7 @@ def decode_line(kind: type[LineT], line: bytes, what: str) -> LineT:
 
 
 def decode(adapter: TypeAdapter[LineT], line: bytes, what: str) -> LineT:
-    """What a line says. Raises ContractError, in one sentence, for a line that says something else."""
+    """The message on a line. Raises ContractError, in one sentence, for a line that holds no such message."""
     try:
         return adapter.validate_json(line)
     except ValidationError as error:

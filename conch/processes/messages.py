@@ -1,11 +1,10 @@
-"""What the supervisor and its children tell each other over pipes: one JSON object a line, told apart by its `kind`.
+"""Messages between the supervisor and its children over pipes: one JSON object a line, told apart by its `kind`.
 
 The supervisor writes to a child's stdin: first its start spec (`ChildStart`), then commands (`Command`). The child
-writes reports (`Report`) to its stdout.
-Both ends are of one version, so the lines may change with it. What a run tells the other commands is `conch.run_info`,
-which stands lower: the home reads it.
+writes reports (`Report`) to its stdout. Both ends are of one version, so the messages may change with it. `run.json`,
+which other commands read, is in `conch.run_info`, a lower layer, as the home reads it.
 
-A plug-in is described by a type of the packages above: `PluginT`.
+A plug-in is described by a type of a higher layer: `PluginT`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 class ChildStart(PipeMessage):
-    """What every child is told first."""
+    """The first message to every child."""
 
     settings: Settings
     """With their secrets: the pipe is read by the child alone."""
@@ -41,7 +40,7 @@ class ChildStart(PipeMessage):
 
 
 class AgentBegun(PipeMessage):
-    """Where an agent stood when it began in this run: a process that is started again goes on to the same end."""
+    """An agent's position when it began in this run: a process that is started again goes on to the same end."""
 
     kind: Literal["agent_begun"] = "agent_begun"
     agent: str
@@ -57,23 +56,23 @@ class AgentStart(PipeMessage):
     name: str
     agentuid: str
     beyond: int = 0
-    """What the store has joined of it lies below this cycle."""
+    """All cycles that the store has joined are below this one."""
     born: int | None = None
     """No event up to this sequence is its own; None: that is not known."""
     begun: AgentBegun | None = None
-    """Of an earlier start in this run; None: this is the first."""
+    """The agent's earlier start in this run; None: this is the first."""
 
 
 class AgentsSpec(PipeMessage):
-    """Which agents a process makes, and what they share."""
+    """The agents that a process makes, and what they share."""
 
     cycles: int | None
-    """How many more each agent is to do; None: until it is told to stop."""
+    """How many more cycles each agent does; None: until it is stopped."""
     agents: tuple[AgentStart, ...]
     resting: dict[str, str]
     """UUID by name of the home's agents that do not act in this run."""
     workspace: LocalPath
-    """Of the only agent; of several, the directory that holds theirs."""
+    """The directory of the only agent; with several, the directory that holds theirs."""
     alone: bool
     """Whether the run has one agent."""
     values: Values
@@ -98,7 +97,7 @@ class ConsumersStart(ChildStart, Generic[PluginT]):
     reloads: bool = False
     """Whether its rules may change while it runs: `ChangeRules`."""
     since: int | None = None
-    """Where the stream ended when the run began; None: a later start, which goes on from the end."""
+    """The end of the stream when the run began; None: a later start, which goes on from the end."""
 
 
 class StopCommand(PipeMessage):
@@ -114,14 +113,14 @@ class FinishCommand(PipeMessage):
 
 
 class ChangeRules(PipeMessage, Generic[PluginT]):
-    """Have these plug-in rules from now on, and no others."""
+    """Run these plug-in rules from now on, and no others."""
 
     kind: Literal["change_rules"] = "change_rules"
     rules: tuple[PluginT, ...]
 
 
 class ShowPluginMetrics(PipeMessage):
-    """Show these metrics on `/metrics`, in place of the process's report before."""
+    """Show these metrics on `/metrics`, replacing the process's earlier report."""
 
     kind: Literal["show_plugin_metrics"] = "show_plugin_metrics"
     process: str
@@ -131,7 +130,7 @@ class ShowPluginMetrics(PipeMessage):
 
 
 Command = StopCommand | FinishCommand | ShowPluginMetrics | ChangeRules[Any]
-"""What the supervisor writes to a child's stdin after its start spec."""
+"""The messages that the supervisor writes to a child's stdin after its start spec."""
 
 
 class Heartbeat(PipeMessage):
@@ -166,7 +165,7 @@ class AgentFailed(PipeMessage):
 
 
 class AgentWaits(PipeMessage):
-    """What state an agent is in, where that has a reason that a person should know."""
+    """The state of an agent, where it has a reason that a person should know."""
 
     kind: Literal["agent_waits"] = "agent_waits"
     agent: str
@@ -175,11 +174,11 @@ class AgentWaits(PipeMessage):
 
 
 class MetricsServed(PipeMessage):
-    """An exporter listens."""
+    """The address at which an exporter listens."""
 
     kind: Literal["metrics_served"] = "metrics_served"
     url: str
-    """Of `/metrics`."""
+    """The URL of `/metrics`."""
 
 
 class PluginMetricsReported(PipeMessage):
@@ -191,14 +190,14 @@ class PluginMetricsReported(PipeMessage):
 
 
 class PageServed(PipeMessage):
-    """The dashboard listens."""
+    """The address at which the dashboard listens."""
 
     kind: Literal["page_served"] = "page_served"
     url: str
 
 
 class ConsumerWaits(PipeMessage):
-    """A consumer waits for something outside."""
+    """A consumer waits for something outside of Conch."""
 
     kind: Literal["consumer_waits"] = "consumer_waits"
     consumer: str
@@ -207,7 +206,7 @@ class ConsumerWaits(PipeMessage):
 
 
 class ConsumerNote(PipeMessage):
-    """What a person should know of a consumer."""
+    """A note about a consumer for a person to read."""
 
     kind: Literal["consumer_note"] = "consumer_note"
     consumer: str
@@ -215,7 +214,7 @@ class ConsumerNote(PipeMessage):
 
 
 class ConsumerBroke(PipeMessage):
-    """A consumer broke; it is started again."""
+    """A consumer failed; it is started again."""
 
     kind: Literal["consumer_broke"] = "consumer_broke"
     consumer: str
@@ -223,7 +222,7 @@ class ConsumerBroke(PipeMessage):
 
 
 class ConsumerDown(PipeMessage):
-    """A consumer is left down."""
+    """A consumer stays stopped."""
 
     kind: Literal["consumer_down"] = "consumer_down"
     consumer: str
@@ -233,9 +232,9 @@ class ConsumerDown(PipeMessage):
 ConsumerReport = (
     MetricsServed | PluginMetricsReported | PageServed | ConsumerWaits | ConsumerNote | ConsumerBroke | ConsumerDown
 )
-"""What the consumers of a process report, by `ServiceContext.report`."""
+"""The reports of a process's consumers, by `ServiceContext.report`."""
 Report = Heartbeat | WorkDone | ChildFailed | AgentBegun | AgentFailed | AgentWaits | ConsumerReport
-"""What a child writes to its stdout."""
+"""The messages that a child writes to its stdout."""
 _REPORTS: TypeAdapter[Report] = TypeAdapter(
     Annotated[Report, Field(discriminator="kind")], config=ConfigDict(defer_build=True)
 )

@@ -1,7 +1,7 @@
-"""What the consumer of a plug-in rule and the rule's process tell each other: one JSON object a line.
+"""Messages between the consumer of a plug-in rule and the rule's process: one JSON object a line.
 
-On the process's stdin comes a `RuleTask`, answered by `RuleLoaded` or `RuleFailed`; then acts, two lines each: what the
-rule carries (`RuleInput`) and the act as its event. Each act is answered by one line, in their order.
+The process's stdin gets a `RuleTask`, answered by `RuleLoaded` or `RuleFailed`; then acts, two lines each: the rule's
+state (`RuleInput`) and the act as its event. Each act is answered by one line, in order.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ class RuleTask(PipeMessage):
     """A file's path, or `group:entry point`."""
     name: str
     text: str | None
-    """Of a file: its text as it was read; None: what is there when it is loaded."""
+    """Of a file: its text at discovery; None: the file is read when it is loaded."""
     memory_mib: int
-    """Address space that the process may have, in MiB."""
+    """Limit of the process's address space, in MiB."""
 
 
 class RuleInput(PipeMessage):
-    """What a rule carries from the acts before; the act follows on the next line."""
+    """The rule's state after the acts before; the act follows on the next line."""
 
     kind: Literal["input"] = "input"
     state: str | None = None
-    """Of a rule with a state of its own: as JSON; None before the first act of an agent."""
+    """For a rule with a state of its own: as JSON; None before the first act of an agent."""
     acts: tuple[str, ...] = ()
-    """Of a rule with a window: earlier acts as JSON, oldest first."""
+    """For a rule with a window: earlier acts as JSON, oldest first."""
 
 
 class RuleLoaded(PipeMessage):
@@ -43,15 +43,15 @@ class RuleLoaded(PipeMessage):
 
 
 class RuleAnswered(PipeMessage):
-    """What the rule returned for an act."""
+    """The rule's result for an act."""
 
     kind: Literal["answered"] = "answered"
     id: str
-    """Of the act."""
+    """The act's id."""
     value: float | str | None
-    """None: not applicable. A text: what it returned is no finite number, in words."""
+    """None: not applicable. A text: the description of a result that is no finite number."""
     state: str | None = None
-    """Of a rule with a state of its own: its state after the act, as JSON."""
+    """For a rule with a state of its own: its state after the act, as JSON."""
 
 
 class RuleFailed(PipeMessage):
@@ -59,7 +59,7 @@ class RuleFailed(PipeMessage):
 
     kind: Literal["failed"] = "failed"
     id: str = ""
-    """Of the act; empty while it is loaded."""
+    """The act's id; empty while the rule is loaded."""
     error: str
     restart: bool = False
     """Whether the process should be started again: it has left too much running."""
@@ -74,7 +74,7 @@ class RuleStateUnreadable(PipeMessage):
 
 
 RuleAnswer = RuleLoaded | RuleAnswered | RuleFailed | RuleStateUnreadable
-"""What the process writes."""
+"""The messages that the process writes."""
 _ANSWERS: TypeAdapter[RuleAnswer] = TypeAdapter(
     Annotated[RuleAnswer, Field(discriminator="kind")], config=ConfigDict(defer_build=True)
 )

@@ -1,28 +1,28 @@
-"""How long a process has not responded, and when that is to be told."""
+"""How long a process has not responded, and when to report it."""
 
 from __future__ import annotations
 
 import psutil
 
 LOOK_SECONDS = 1.0
-"""Between two looks."""
+"""Seconds between two checks."""
 
 
 class Unresponsiveness:
-    """The time since something was last heard of, counted in looks.
+    """The time since the last response, added up over regular checks.
 
-    Told at the limit, and again whenever it has doubled.
+    Reported at the limit, and again whenever it has doubled.
     """
 
     def __init__(self, limit: float) -> None:
-        """`limit`: seconds of silence that are not told."""
+        """`limit`: seconds of silence that are not reported."""
         self.seconds = 0.0
         self._next = limit
 
     def look(self, elapsed: float) -> bool:
-        """Count on by the seconds since the last look. Whether the silence is to be told now.
+        """Add the seconds since the last check. Returns whether the silence is to be reported now.
 
-        A look that comes late counts little: then the process that looks was stopped, or has no processor either.
+        A check that comes late counts little: the checking process was then stopped, or had no processor either.
         """
         self.seconds += min(elapsed, 2 * LOOK_SECONDS)
         if self.seconds < self._next:

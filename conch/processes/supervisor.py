@@ -1,8 +1,8 @@
-"""The process tree of a run: nats-server, agent, consumers, plug-in consumers; started side by side, watched, restarted
-with back-off, ended in order.
+"""The supervisor: starts nats-server, agent, consumers and plug-in consumers side by side, restarts each with back-off
+when it dies, and ends them in order.
 
-The agent and the consumers never wait for each other: whichever dies is started again, and what it had not finished
-stands on the stream.
+The agent and the consumers never wait for each other: a process that dies is started again, and what it had not
+finished is on the stream.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ SERVER = "nats-server"
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """The bandit's matrices are small: a second thread of numpy's would only spin, and take a core from the rest."""
 UNDONE = 1
-"""For a child that ended with status 0 again and again, and never said that its work is done."""
+"""Exit status for a child that ended with status 0 again and again, and never reported that its work is done."""
 GRACE_SECONDS = 15.0
 """Time that a process has to end in order; then it is killed."""
 SILENT_SECONDS = 10.0
-"""Without a heartbeat, after which a stopped process is told; twice that, where it is not known to be stopped."""
+"""Seconds without a heartbeat after which a stopped process is reported; twice that where it is not known to be
+stopped."""
 BEGIN_SECONDS = 60.0
 """The same before its first heartbeat: it imports."""
 LINE_BYTES = 4 * 1024 * 1024
@@ -49,7 +50,7 @@ MOST_UNREADABLE = 20
 
 @dataclass
 class ChildRecord:
-    """A child and what became of it."""
+    """A child process: its name, state, pid and restarts."""
 
     name: str
     state: str = "starting"
@@ -66,7 +67,7 @@ class ChildRecord:
         return again
 
     def ended(self, why: str | None) -> None:
-        """It ended by itself, or said why it cannot go on."""
+        """Record that it ended by itself, or reported why it cannot go on."""
         self.state, self.why, self.pid = ("ended", self.why, None) if why is None else ("down", why, None)
 
     def backoff(self) -> float:
@@ -75,22 +76,23 @@ class ChildRecord:
 
 
 class Responsiveness:
-    """Whether a process responds: says when it does not, again whenever that time has doubled, and when it does again.
+    """Whether a process responds: reports when it does not, again whenever that time has doubled, and when it does
+    again.
 
-    It is not ended for that: it may be under a debugger. One that is stopped is told at the limit; one that is not has
+    It is not ended for that: it may be under a debugger. A stopped process is reported at the limit; any other has
     twice as long, since a machine may be too busy for it.
     """
 
     def __init__(
         self, watched: ChildRecord, limit: float, changed: Callable[[], None], tell: Callable[[str], None]
     ) -> None:
-        """`limit`: seconds without a word that are not told. `tell` takes a sentence for a person."""
+        """`limit`: seconds of silence that are not reported. `tell` takes a sentence for a person."""
         self._watched, self._changed, self._tell = watched, changed, tell
         self._limit, self._silence = limit, Unresponsiveness(limit)
         self._is_told, self._why_before = False, ""
 
     def heard(self, limit: float) -> None:
-        """It responds; from now on `limit` seconds without a word are not told."""
+        """It responds; from now on `limit` seconds of silence are not reported."""
         seconds, self._limit, self._silence = self._silence.seconds, limit, Unresponsiveness(limit)
         if not self._is_told:
             return
@@ -102,7 +104,7 @@ class Responsiveness:
             self._changed()
 
     def look(self, elapsed: float) -> None:
-        """It has not been heard of for so many more seconds."""
+        """Add seconds in which nothing was heard of it."""
         if not self._silence.look(elapsed):
             return
         name, pid, seconds = self._watched.name, self._watched.pid, self._silence.seconds
@@ -126,7 +128,7 @@ class Responsiveness:
             self._changed()
 
     async def keep_looking(self) -> None:
-        """Count the time, for ever."""
+        """Count the time; never returns."""
         last = time.monotonic()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
@@ -136,7 +138,7 @@ class Responsiveness:
 
 
 class ChildProcess:
-    """One Python child: started, told its spec, heard, restarted when it dies."""
+    """One Python child process: started, given its spec, listened to, restarted when it dies."""
 
     def __init__(
         self,
@@ -150,10 +152,10 @@ class ChildProcess:
         nice: int = 0,
         secrets: bool = True,
     ) -> None:
-        """`lasts`: whether it ends only when it is asked to; then it is started again also after an end in order, as by
-        SIGTERM. `nice`: by how much it gives way to the others where the processor is scarce (nice(2), 0..19).
-        `secrets`: whether it has variables that look like secrets; none has those of the settings, which it is told.
-        `tell` takes a sentence for a person: that it does not respond, and that it does again."""
+        """`lasts`: whether it ends only when it is asked to; then it is started again also after a normal exit, as by
+        SIGTERM. `nice`: its niceness where the processor is scarce (nice(2), 0..19). `secrets`: whether it has
+        variables that look like secrets; no child has those of the settings, which its spec contains. `tell` takes a
+        sentence for a person: that it does not respond, and that it does again."""
         self.watched = watched
         self._tell = tell
         self._lasts, self._nice, self._secrets = lasts, nice, secrets
@@ -177,8 +179,8 @@ class ChildProcess:
         self.watched.pid, self._has_spec, self._is_done = self._process.pid, False, False
 
     async def live(self, spec: Callable[[], Awaitable[messages.ChildStart]]) -> int:
-        """Give it its spec and keep it alive until it ends by itself or can no more. 0 where its work is done: it must
-        have said so, for code that it imports may end it with status 0 too.
+        """Give it its spec and keep it alive until it ends by itself or cannot go on. Returns 0 where its work is done:
+        it must have reported so, as code that it imports may end it with status 0 too.
 
         Cancelled, it is killed.
         """
@@ -251,7 +253,7 @@ class ChildProcess:
                 self._hear(self.watched, report)
 
     def _write(self, line: messages.ChildStart | messages.Command) -> None:
-        """Write a line to it, the start spec before all others; one that is gone reads nothing."""
+        """Write a line to it, the start spec before all others; a line to an ended process is dropped."""
         if self._has_spec and self._process is not None and self._process.stdin is not None:
             with contextlib.suppress(OSError, RuntimeError):
                 self._process.stdin.write(line.encode())
@@ -284,14 +286,14 @@ class ChildProcess:
 
 
 def _as_child(nice: int) -> None:
-    """Between fork and exec. Ctrl-C reaches the whole group: it is the supervisor's to pass on, in order."""
+    """Runs between fork and exec. Ctrl-C reaches the whole group: the supervisor passes it on, in order."""
     os.nice(nice)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent(signal.SIGKILL)
 
 
 async def keep_asking(bus: Bus, response: Responsiveness) -> None:
-    """Ask the bus for its state now and then, for ever: it responds where it answers, be it with an error."""
+    """Ask the bus for its state at intervals; never returns. An error is a response, too."""
     while True:
         with contextlib.suppress(BusError):
             await bus.state()
@@ -304,7 +306,7 @@ async def start_server(server: EmbeddedServer, watched: ChildRecord, changed: Ca
     """Start the server, again with back-off while it dies as it starts.
 
     Raises BusUnreachableError when it has died MOST_RESTARTS times, in a minute or in this start, however long that
-    took; and at once when it says why it cannot start.
+    took; and at once when it reports why it cannot start.
     """
     tries = 0
     while True:
@@ -320,7 +322,7 @@ async def start_server(server: EmbeddedServer, watched: ChildRecord, changed: Ca
 
 
 async def keep_server(server: EmbeddedServer, watched: ChildRecord, changed: Callable[[], None]) -> None:
-    """Start the server again whenever it dies. Raises BusUnreachableError when it keeps dying, or says why it cannot
+    """Start the server again whenever it dies. Raises BusUnreachableError when it keeps dying, or reports why it cannot
     start."""
     while True:
         await server.wait()

@@ -1,4 +1,4 @@
-"""What people do to an agent from outside: tell it something, give it goals, score what it did, settle its letters."""
+"""Requests of people to an agent: messages, goals, human scores, and retries of dead letters."""
 
 import lazy_loader
 

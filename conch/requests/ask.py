@@ -1,4 +1,4 @@
-"""Requests to an agent that runs; facts of people for one that does not."""
+"""Send a request to a running agent; publish facts of people for an agent that is not running."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ E = TypeVar("E", bound=Event)
 
 
 async def ask(bus: Bus, subject: str, body: Mapping[str, Any], *, timeout: float = 5.0) -> dict[str, Any]:
-    """A request to the run in progress; its reply. Raises BusError when nobody answers, ConchError with a refusal."""
+    """A request to the run in progress; its reply. Raises BusError when there is no answer, ConchError with a
+    refusal."""
     reply: dict[str, Any] = json.loads(await bus.request(subject, json.dumps(body).encode(), timeout=timeout))
     if "error" in reply:
         raise ConchError(str(reply["error"]))
@@ -60,7 +61,8 @@ def _rests(running: RunInfo | None, agent: str) -> bool:
 
 
 def told_by_person(home: Home, agent: str, kind: type[E], key: str, **data: Any) -> E:
-    """A fact of no cycle; `key` tells it from others of its kind. As the running agent makes it: the same id."""
+    """An event outside of any cycle; `key` makes its id unique among its type. The running agent derives the same
+    id."""
     agentuid = home.agentuid(agent)
     identity = str(uuid5(UUID(agentuid), f"{kind.TYPE}/{key}"))
     return kind.model_validate({"id": identity, "source": source_of(agent, agentuid), "agent": agent, **data})

@@ -1,4 +1,4 @@
-"""A dead letter handled once more by who runs."""
+"""Retry of a dead letter by the consumer that runs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from conch.requests.ask import ask
 from conch_schemas import ConsumerFailed, agent_of
 
 RETRY_SECONDS = 60.0
-"""Time for one retry: a fold is built again from the state before the letter."""
+"""Timeout of one retry, in seconds: a fold is rebuilt from the state before the dead letter."""
 
 
 async def retried(bus: Bus, letter: ConsumerFailed) -> None:
-    """By whoever handles that agent's events now. Raises BusUnreachableError where nobody does, ConchError where it
-    failed again; whoever had it retried settles it."""
-    # A service that shares its agents with nobody, the store, answers whoever is named.
+    """Retry by the owner of that agent's partition. Raises BusUnreachableError where it has no owner, ConchError where
+    the retry failed; the caller settles the dead letter."""
+    # A service that does not share its agents, such as the store, answers under any name.
     holder = await holder_of(bus, letter.consumer, agent_of(letter.letter_subject) or "") or "anybody"
     try:
         await ask(bus, control_of(letter.consumer, holder), {"seq": letter.letter_seq}, timeout=RETRY_SECONDS)

@@ -1,4 +1,4 @@
-"""Goals as people give them, and those that an agent has."""
+"""Goals: those that people set, and those that an agent has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person's own score of an act, whenever it comes."""
+"""A person's own score of an act, published at any time after it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from conch.rules import NAME
 from conch_schemas import ActionTaken, RewardAssigned, Score, decode, encode, subject_of
 
 RANGE: Final = (-1.0, 1.0)
-"""Of a person's component for which `rewards.parts` names no other: blame to praise."""
+"""The range of a person's component where `rewards.parts` names no other: blame to praise."""
 LONGEST: Final = 1000
-"""Characters of the words that come with a score."""
+"""Longest comment on a score, in characters."""
 APPROVAL: Final = "approval"
 """The component of a person's approval or rejection of a whole act: 1 or -1."""
 
@@ -46,7 +46,7 @@ def refuse_score(name: str, value: float, why: str, limits: tuple[float, float])
 
 
 def next_number(versions: Iterable[str]) -> int:
-    """The number of a person's next score of an act, whose earlier ones have these versions."""
+    """The number of a person's next score of an act, given the versions of the earlier ones."""
     return 1 + max((int(version) for version in versions if version.isascii() and version.isdigit()), default=0)
 
 
@@ -76,9 +76,10 @@ def said_score(
 async def publish_score(
     bus: Bus, act: ActionTaken, name: str, value: float, why: str, limits: tuple[float, float], number: int
 ) -> RewardAssigned:
-    """A person's score on the stream; where the same one stands there under its number, that one: twice is once.
+    """Publish a person's score; where the same one is on the stream under its number, that one is returned: twice is
+    once.
 
-    A number that another score has taken, which the store has not joined yet, is passed over. Raises BusError.
+    A number that another score has, which the store has not joined yet, is skipped. Raises BusError.
     """
     while True:
         said = said_score(act, name, value, why, limits, number)
@@ -89,7 +90,7 @@ async def publish_score(
 
 
 async def _same(bus: Bus, seq: int, said: RewardAssigned) -> bool:
-    """Whether what stands there is the same score. One that was trimmed since is not known to be."""
+    """Whether the event at that sequence is the same score. A trimmed one counts as different."""
     there = await bus.at(seq)
     if there is None:
         return False

@@ -1,6 +1,6 @@
-"""Rules: how one is declared and described, how its answer is read, and how several make one reward.
+"""Reward rules: how one is declared and described, how its answer becomes a verdict, and how several make one reward.
 
-Pure: nothing here reads a bus, a store or a network, and nothing is kept between two calls. Composition is public as
+Pure: nothing here reads a bus, a store or a network, and no state is kept between two calls. Composition is public as
 `conch.rewards.compose`.
 """
 

@@ -1,4 +1,4 @@
-"""`@rule`: how a function says that it is a rule. The function stays a plain function."""
+"""The decorator `@rule`, by which a function is declared as a reward rule. The function stays a plain function."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def rule(
     agent at most, the one to be scored as the last. In the earlier ones a text of more than 1,000 characters keeps its
     head and tail, and less where an act would take more than 8 KiB.
 
-    `version` is part of a score's key, and scores of one key are kept once: raise it whenever the function means
-    something else, so that what was scored before can be told apart, and be scored anew.
+    `version` is part of a score's key, and scores of one key are kept once: raise it whenever the function changes its
+    meaning, so that earlier scores can be told apart, and acts be scored anew.
 
     Raises ContractError for a declaration that cannot be, and for `@rule` without its parentheses.
     """
@@ -115,4 +115,4 @@ def _refuse_arguments(name: str, function: Callable[..., Any], arguments: str) -
     except TypeError:
         raise ContractError(f"rule {name}: write def {name}({arguments})") from None
     except ValueError:
-        return  # a function in C does not tell
+        return  # a function in C has no signature

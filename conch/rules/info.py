@@ -1,4 +1,4 @@
-"""What a rule is, and the attribute by which a function carries what it was declared as."""
+"""`RuleInfo`, the description of a rule, and the attribute of a function that holds its declaration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ATTRIBUTE: Final = "__conch__"
 
 @dataclass(frozen=True)
 class RuleInfo:
-    """What is known of a rule without its code: plain values, so that other processes and files can hold it.
+    """The description of a rule without its code: plain values, so that other processes and files can hold it.
 
     The same for a rule that `@rule` declares, a judge, and a component that is scored outside of Conch.
     """
@@ -43,9 +43,9 @@ class RuleInfo:
     deadline: float | None = None
     """Seconds from the act after which its score is recorded as timeout; None: `rewards.deadline`."""
     origin: str = ""
-    """Where it comes from: a file's path, `group:entry point` of a package, or a key of the settings."""
+    """Its source: a file's path, `group:entry point` of a package, or a key of the settings."""
     text: str | None = None
-    """Of a file: its text when it was looked at, which is what runs. None: what is there when it is loaded."""
+    """Of a file: its text at discovery, which is what runs. None: the file is read when it is loaded."""
 
     @property
     def range(self) -> tuple[float, float]:
@@ -81,7 +81,7 @@ def declare_as(thing: object, declaration: object) -> None:
 
 
 def declaration_of(thing: object) -> object | None:
-    """What `thing` is declared as; None where it is not declared as anything."""
+    """The declaration of `thing`; None where it is not declared as anything."""
     return getattr(thing, _ATTRIBUTE, None)
 
 

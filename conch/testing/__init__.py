@@ -1,4 +1,4 @@
-"""Test rules and consumers of your own: a memory bus, a fake clock, events, and what the product does with them.
+"""Tools for tests of rules and consumers: a memory bus, a fake clock, event factories, `score` and `consume`.
 
 Needs no pytest and works within it. `score` and `consume` go through the code that a run goes through, so what passes
 here is what happens there.

@@ -1,4 +1,4 @@
-"""A clock that a test moves."""
+"""`FakeClock`: a clock that a test sets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 class FakeClock:
-    """A clock that stands still until it is moved. Called, it gives seconds, as `time.monotonic` and `time.time` do.
+    """A clock that only moves when a test moves it. Called, it gives seconds, as `time.monotonic` and `time.time` do.
 
     Pass it wherever a `Callable[[], float]` is taken for a clock, in Conch (the schedule of cycles, sensors, a judge's
     cache) or in a consumer of your own; `now` is the same moment as a datetime.

@@ -1,4 +1,4 @@
-"""Feed events to a consumer on a memory bus, and collect what it published."""
+"""`consume`: run a consumer over events on a memory bus, and collect what it published."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AT_ONCE = Backoff((0.0,))
 
 @dataclass(frozen=True)
 class Consumed:
-    """What a consumer did with the events that it was fed.
+    """The result of `consume`: the events that a consumer published, and its dead letters.
 
     ```python
     from conch.testing import Consumed
@@ -36,7 +36,7 @@ class Consumed:
     """
 
     events: tuple[Event, ...]
-    """What it published, in stream order; each event once, also where it was published twice."""
+    """Events that it published, in stream order; each event once, also where it was published twice."""
     failures: tuple[ConsumerFailed, ...]
     """Its dead letters: events that it could not handle, each with the reason."""
 
@@ -108,7 +108,7 @@ async def _handled(bus: MemoryBus, spec: ConsumerSpec) -> None:
         async with shared_subscription(bus) as shared_events, asyncio.TaskGroup() as group:
             runtime = ConsumerRuntime(shared_events, spec, backoff=AT_ONCE)
             running = group.create_task(runtime.run(stop), name=f"conch.{spec.name}")
-            while not running.done() and runtime.handled < (await bus.state()).last:  # noqa: ASYNC110 - it does not tell
+            while not running.done() and runtime.handled < (await bus.state()).last:  # noqa: ASYNC110 - there is no notification
                 await asyncio.sleep(0)
             stop.set()
     except BaseExceptionGroup as failed:

@@ -1,4 +1,4 @@
-"""Valid events made from a few words: every other field has a plain value, and ids follow from what an event is."""
+"""Factories of valid events: every field that is not given has a plain value, and ids are derived from the content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bus in this process."""
+"""The memory bus, for tests."""
 
 from __future__ import annotations
 

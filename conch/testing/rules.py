@@ -1,4 +1,4 @@
-"""Score an act with a rule, as the rule's process does, in this process."""
+"""`score`: score an act with a rule in this process, with the results that the rule's process gives in a run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LIMITS = Settings().rewards
 
 
 def score(rule: Callable[..., Any], action: ActionTaken, history: Sequence[ActionTaken] = ()) -> Score:
-    """The score that `rule` gives `action` in a run, whatever the rule does: raising, hanging, returning nonsense.
+    """The score that `rule` gives `action` in a run, also when the rule raises, hangs or returns nonsense.
 
     `rule`: a function that `@rule` declares. `history`: the agent's acts before, oldest first: a rule with a state has
     seen them, a rule with a window is given the last of them, shortened as in a run. Longer than the rule's `timeout`
@@ -71,7 +71,7 @@ def score(rule: Callable[..., Any], action: ActionTaken, history: Sequence[Actio
 
 
 def _answer(rule: DeclaredRule, carried: BaseModel | None, action: ActionTaken, seconds: float) -> RuleAnswer | None:
-    """What the rule answers, in a thread with an event loop of its own; None: not in time."""
+    """The rule's answer, computed in a thread with an event loop of its own; None: not in time."""
     given = RuleInput(
         state=carried.text if isinstance(carried, OwnRuleState) else None,
         acts=carried.acts if isinstance(carried, RuleWindow) else (),
@@ -97,7 +97,7 @@ def _answer(rule: DeclaredRule, carried: BaseModel | None, action: ActionTaken, 
 def _after(
     rule: RuleInfo, carried: BaseModel | None, action: ActionTaken, answer: RuleAnswer | None, found: Score
 ) -> BaseModel | None:
-    """What the rule carries after an act: its state where it answered, the acts of its window however they scored."""
+    """The rule's state after an act: its own where it answered, the acts of its window however they scored."""
     if isinstance(carried, RuleWindow) and rule.window is not None:
         return after_act(carried.acts, action, rule.window)
     if found.status in ANSWERED and isinstance(answer, RuleAnswered) and answer.state is not None:

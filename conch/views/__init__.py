@@ -1,4 +1,5 @@
-"""What is shown of a run, as words and JSON values: the same for the commands, the HTTP API and the pages."""
+"""Views: the documents that commands print as JSON, the HTTP API answers with and the pages draw, as pydantic
+models."""
 
 import lazy_loader
 

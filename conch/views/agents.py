@@ -1,4 +1,4 @@
-"""The agents of a home, as the HTTP API lists them."""
+"""The view of a home's agents, for the HTTP API."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class AgentRow(View):
     last_cycle: int | None
     """Number of its last cycle; None: it has none."""
     mean: float | None
-    """Of the totals of its last 100 cycles; None without any."""
+    """Mean of the totals of its last 100 cycles; None without any."""
 
 
 class Agents(View):

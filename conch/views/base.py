@@ -1,4 +1,4 @@
-"""What all documents have in common: frozen models whose JSON has the fields in the order in which they stand."""
+"""`View`, the base of all views: frozen models whose JSON has the fields in the order of their declaration."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ class View(BaseModel):
     )
 
     def document(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """The document as plain JSON values."""
         return self.model_dump(mode="json")

@@ -1,4 +1,4 @@
-"""What the bus holds, where, and how everybody is with it, as `conch bus info --json` and the pages show it."""
+"""The view of the bus: server, stream, bucket and positions, for `conch bus info --json` and the pages."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from conch.consumer.operations import look
 from conch.views.base import View
 
 FULL = 0.8
-"""Share of the room that the stream may take before that is said."""
+"""Share of the stream's size limit above which a warning is shown."""
 
 
 class ServerFigures(View):
-    """A nats-server."""
+    """Name, version and JetStream API level of a nats-server."""
 
     name: str
     version: str
     level: int
-    """Of its JetStream API."""
+    """Level of its JetStream API."""
 
 
 class StreamStatus(View):
-    """The stream of events."""
+    """Size, limits and sequences of the stream of events."""
 
     first: int
     """Sequence of the first event that is kept."""
@@ -51,14 +51,14 @@ class StreamStatus(View):
 
 
 class BucketFigures(View):
-    """The key-value bucket."""
+    """Size of the key-value bucket."""
 
     keys: int
     bytes: int
 
 
 class PositionRow(View):
-    """How far a consumer is."""
+    """The position of a consumer, and its lag."""
 
     name: str
     seq: int
@@ -79,7 +79,7 @@ class Replica(View):
 
 
 class BusInfo(View):
-    """`conch bus info --json`."""
+    """The bus as `conch bus info --json` prints it."""
 
     schema_: Literal["conch.v1.bus"] = Field(default="conch.v1.bus", alias="schema")
     url: str
@@ -136,7 +136,7 @@ def _stream(info: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _peers(cluster: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Who keeps a copy of the stream; nobody to speak of where there is one alone."""
+    """The servers that keep a copy of the stream; none where there is a single server."""
     replicas = cluster.get("replicas") or ()
     if replicas:
         yield {"name": cluster.get("leader", ""), "role": "leader", "current": True, "lag": 0}

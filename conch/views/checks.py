@@ -1,4 +1,4 @@
-"""What `conch doctor` looks at: each check gives findings and raises nothing."""
+"""The checks of `conch doctor`: each returns findings and raises nothing."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ OLDEST_SERVER = (2, 15)
 UNSEEN = (
     "strict durability needs `jetstream { sync_interval: always }` on your nats-server: it cannot be seen from here"
 )
-"""Of a server that we did not start, which syncs every two minutes where nobody has told it otherwise."""
+"""The hint for a server that this run did not start: without configuration it syncs to disk every two minutes."""
 
 
 @dataclass(frozen=True)
 class DoctorFinding:
-    """One line of the report."""
+    """The result of one check: a line of the report."""
 
     name: str
     status: Literal["ok", "warning", "problem"]
@@ -56,7 +56,7 @@ class DoctorFinding:
 
 
 class Doctor(View):
-    """`conch doctor --json`."""
+    """The whole report, as `conch doctor --json` prints it."""
 
     schema_: Literal["conch.v1.doctor"] = Field(default="conch.v1.doctor", alias="schema")
     checks: tuple[DoctorFinding, ...]
@@ -71,7 +71,7 @@ def python() -> DoctorFinding:
 
 
 def home(home: Home, settings: Settings) -> list[DoctorFinding]:
-    """Whether the home can be written, has room, is of a format we know, and who has it."""
+    """Whether the home can be written, has room, has a known format, and which process owns it."""
     place = home.path
     while not os.path.lexists(place):
         place = place.parent
@@ -98,7 +98,8 @@ def _format(home: Home, says: str) -> DoctorFinding:
 
 
 def history(home: Home, settings: Settings) -> list[DoctorFinding]:
-    """Whether agents that have acted before are still known of; nothing where they are, or a server of yours knows."""
+    """Whether the history of earlier agents is still there; no finding where it is, or where an external server has
+    it."""
     kept = (home.bus / "jetstream", store_path(settings.store.url, home.path))
     if settings.bus.url is not None or any(one.exists() for one in kept):
         return []
@@ -227,7 +228,7 @@ def rules() -> DoctorFinding:
 
 
 async def mind(settings: MindSettings) -> DoctorFinding:
-    """Whether there is somebody to ask."""
+    """Whether the model's endpoint answers."""
     if settings.kind == "openai":
         return await _endpoint(settings)
     if settings.kind == "reflex":
@@ -255,7 +256,7 @@ async def _endpoint(settings: MindSettings) -> DoctorFinding:
         async with httpx2.AsyncClient(timeout=REACH_SECONDS, mounts=direct(url)) as client:
             response = await client.get(url, headers=headers)
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-        # An error's words may hold the request, and that the key.
+        # An error's text may hold the request, and that the key.
         why = f"{shown} cannot be reached ({type(error).__name__})"
         return DoctorFinding("mind", "problem", why, "start the endpoint, or correct mind.base_url")
     return _answered(settings, response.status_code, f"{shown}/models answered {response.status_code}", response)
@@ -288,7 +289,7 @@ def _some(names: list[str]) -> str:
 
 
 def judges(home: Home, settings: Settings) -> list[DoctorFinding]:
-    """Whether each judge can be made of its settings; nobody is asked, as that may cost."""
+    """Whether each judge can be made from its settings; no endpoint is asked, as that may cost money."""
     return [_judge(home, settings, name) for name in settings.rewards.judges]
 
 
@@ -309,7 +310,7 @@ def _judge(home: Home, settings: Settings, name: str) -> DoctorFinding:
 
 
 def values(settings: ValuesSettings) -> DoctorFinding:
-    """Whether the values hold: their file is there, says them, and is what was signed."""
+    """Whether the values can be used: their file is there, is readable, and is what was signed."""
     from conch.values import in_force
 
     try:
@@ -321,8 +322,8 @@ def values(settings: ValuesSettings) -> DoctorFinding:
 
 
 def metrics_port(home: Home, settings: MetricsSettings) -> DoctorFinding:
-    """Where the run in progress has /metrics; without one, whether the port is free, had as the run would have it. One
-    that was not named is replaced by a free one."""
+    """The address of /metrics of the run in progress; without one, whether the port is free, opened as the run would. A
+    port that was not named is replaced by a free one."""
     if (run := home.running()) is not None:
         where = f"the run in progress has /metrics at {run.metrics}" if run.metrics else ""
         return DoctorFinding("port", "ok", where or "the run in progress has no /metrics")

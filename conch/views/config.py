@@ -1,4 +1,4 @@
-"""The settings in force, as `conch config show --json` and the pages show them."""
+"""The view of the settings in force, for `conch config show --json` and the pages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from conch.config import KeyPath, LoadedSettings, Settings, arms, dotted, inside
 from conch.views.base import View
 
 BEGUN = "the start of the run"
-"""Where a value came from that is read otherwise now."""
+"""The origin of a value that would be read otherwise now."""
 
 
 class Config(View):
-    """`conch config show --json`."""
+    """The settings in force, as `conch config show --json` prints them."""
 
     schema_: Literal["conch.v1.config"] = Field(default="conch.v1.config", alias="schema")
     file: str | None
@@ -22,11 +22,11 @@ class Config(View):
     settings: dict[str, Any]
     """As in conch.yaml; secrets are masked."""
     origins: dict[str, str]
-    """Where each setting came from, by its dotted key."""
+    """The origin of each setting, by its dotted key."""
 
 
 class ConfigValidated(View):
-    """`conch config validate --json`."""
+    """The result of `conch config validate --json`."""
 
     schema_: Literal["conch.v1.config_validated"] = Field(default="conch.v1.config_validated", alias="schema")
     file: str | None
@@ -44,8 +44,8 @@ def config_shown(loaded: LoadedSettings) -> Config:
 
 
 def config_in_force(settings: Settings, loaded: LoadedSettings) -> Config:
-    """The same of settings that a process began with, beside what would be read now: where the two differ, the value
-    came from its command line, or what stands in the file was changed since."""
+    """The settings that a process began with, beside what would be read now: where the two differ, the value came from
+    its command line, or the file was changed since."""
     shown = config_shown(loaded)
     now, begun = dict(leaves(shown.settings)), masked(settings.model_dump(mode="json"))
     changed = {dotted(path): BEGUN for path, value in leaves(begun) if path not in now or now[path] != value}

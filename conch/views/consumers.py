@@ -1,4 +1,4 @@
-"""How far each consumer is, as `conch consumer … --json` and the pages show it."""
+"""The views of consumers: positions and lags, for `conch consumer … --json` and the pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conch.views.base import View
 
 
 class ConsumerRow(View):
-    """How far a consumer is."""
+    """The position of a consumer, and its open dead letters."""
 
     name: str
     acknowledged: int
@@ -23,11 +23,11 @@ class ConsumerRow(View):
     lag: int
     """Events that concern it behind that, counted by the server."""
     letters: int
-    """Its dead letters that are open."""
+    """Number of its open dead letters."""
 
 
 class Consumers(View):
-    """`conch consumer list --json`."""
+    """All consumers, as `conch consumer list --json` prints them."""
 
     schema_: Literal["conch.v1.consumers"] = Field(default="conch.v1.consumers", alias="schema")
     last: int
@@ -36,14 +36,14 @@ class Consumers(View):
 
 
 class Lag(View):
-    """How many events wait for a consumer."""
+    """The number of events that wait for a consumer."""
 
     name: str
     lag: int
 
 
 class Lags(View):
-    """`conch consumer lag --json`."""
+    """The lags of all consumers, as `conch consumer lag --json` prints them."""
 
     schema_: Literal["conch.v1.lag"] = Field(default="conch.v1.lag", alias="schema")
     last: int
@@ -53,21 +53,21 @@ class Lags(View):
 
 
 class ConsumerReset(View):
-    """`conch consumer reset --json`."""
+    """The result of `conch consumer reset --json`."""
 
     schema_: Literal["conch.v1.reset"] = Field(default="conch.v1.reset", alias="schema")
     consumer: str
 
 
 class ConsumerForgotten(View):
-    """`conch consumer forget --json`."""
+    """The result of `conch consumer forget --json`."""
 
     schema_: Literal["conch.v1.forgotten"] = Field(default="conch.v1.forgotten", alias="schema")
     consumer: str
 
 
 async def standings(bus: Bus) -> tuple[int, list[ConsumerRow]]:
-    """(the stream's last sequence, every consumer that has a place on this bus, whether it runs or not)."""
+    """(the stream's last sequence, every consumer with a stored position on this bus, running or not)."""
     found, last = await reader_lag.standings(bus), (await bus.state()).last
     letters = Counter([letter.consumer async for letter in open_dead_letters(bus)])
     rows = [ConsumerRow(name=one.name, acknowledged=one.seq, lag=one.lag, letters=letters[one.name]) for one in found]

@@ -1,4 +1,4 @@
-"""Cycles, as `conch cycle list | show --json`, the lines of `conch run --json` and the pages show them."""
+"""The views of cycles, for `conch cycle list | show --json`, the lines of `conch run --json` and the pages."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class CycleRow(View):
     """The mind's reply, from which the action was parsed."""
     action: Action
     output: str
-    """What the tool put out, at most 64 KiB of it."""
+    """The tool's output, at most 64 KiB of it."""
     outcome: OutcomeStatus
     scores: tuple[ScoredPart, ...]
-    """Every component with its status; of the five built-in ones each, also where nobody scored it."""
+    """Every component with its status; each of the five built-in ones, also without a score."""
     total: float
     coverage: float
     """Scored parts among those that apply, 0..1."""
@@ -68,7 +68,7 @@ class CycleRow(View):
 
 
 class WholeCycle(CycleRow):
-    """A cycle with everything that is known of it."""
+    """A cycle with everything that is known of it: thought, reply, outcome, scores, marks."""
 
     claims: tuple[Claim, ...]
     memory: tuple[str, ...]
@@ -88,7 +88,7 @@ class WholeCycle(CycleRow):
 
 
 class Cycles(View):
-    """`conch cycle list --json`."""
+    """Some cycles, as `conch cycle list --json` prints them."""
 
     schema_: Literal["conch.v1.cycles"] = Field(default="conch.v1.cycles", alias="schema")
     cycles: tuple[CycleRow, ...]
@@ -96,15 +96,15 @@ class Cycles(View):
 
 
 class Cycle(View):
-    """`conch cycle show --json`."""
+    """One cycle in full, as `conch cycle show --json` prints it."""
 
     schema_: Literal["conch.v1.cycle"] = Field(default="conch.v1.cycle", alias="schema")
     cycle: WholeCycle
 
 
 def cycle_row(experience: ExperienceRecorded) -> CycleRow:
-    """The row of an experience. A built-in component that the weight set leaves out and nobody scored is
-    `not_applicable` with weight 0."""
+    """The row of an experience. A built-in component that is neither in the weight set nor scored is `not_applicable`
+    with weight 0."""
     return CycleRow(**_fields(experience))
 
 

@@ -1,4 +1,4 @@
-"""Dead letters, as `conch dlq … --json` and the pages show them."""
+"""The views of dead letters, for `conch dlq … --json` and the pages."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from conch_schemas import ConsumerFailed
 
 
 class LetterRow(View):
-    """A dead letter, without what it holds."""
+    """A dead letter without its content."""
 
     id: str
     subject: str
-    """Of the event that could not be handled."""
+    """The subject of the event that could not be handled."""
     seq: int
     """Its stream sequence."""
     consumer: str
@@ -29,14 +29,14 @@ class LetterRow(View):
 
 
 class WholeLetter(LetterRow):
-    """A dead letter with what it holds."""
+    """A dead letter with its content."""
 
     content: str
     """The event's bytes as text; what is no UTF-8 is replaced."""
 
 
 class Letters(View):
-    """`conch dlq list --json`."""
+    """Some dead letters, as `conch dlq list --json` prints them."""
 
     schema_: Literal["conch.v1.letters"] = Field(default="conch.v1.letters", alias="schema")
     letters: tuple[LetterRow, ...]
@@ -44,14 +44,14 @@ class Letters(View):
 
 
 class LetterShown(View):
-    """`conch dlq show --json`."""
+    """One dead letter, as `conch dlq show --json` prints it."""
 
     schema_: Literal["conch.v1.letter"] = Field(default="conch.v1.letter", alias="schema")
     letter: WholeLetter
 
 
 class LetterSettled(View):
-    """`conch dlq retry --json`, `conch dlq drop --json`: what became of a dead letter."""
+    """The result of `conch dlq retry --json` or `conch dlq drop --json` for one dead letter."""
 
     schema_: Literal["conch.v1.letter_settled"] = Field(default="conch.v1.letter_settled", alias="schema")
     id: str
@@ -59,17 +59,17 @@ class LetterSettled(View):
 
 
 def dead_letters_shown(letters: Sequence[ConsumerFailed]) -> Letters:
-    """A row for each letter."""
+    """A row for each dead letter."""
     return Letters(letters=tuple(map(dead_letter_row, letters)))
 
 
 def dead_letter_row(letter: ConsumerFailed) -> LetterRow:
-    """A letter without what it holds."""
+    """A dead letter without its content."""
     return LetterRow(**_fields(letter))
 
 
 def whole_letter(letter: ConsumerFailed, content: str) -> WholeLetter:
-    """A letter with what it holds."""
+    """A dead letter with its content."""
     return WholeLetter(**_fields(letter), content=content)
 
 

@@ -1,4 +1,4 @@
-"""Goals, as `conch goal list --json` and the pages show them."""
+"""The views of goals, for `conch goal list --json` and the pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class GoalRow(Goal):
-    """An active goal."""
+    """An active goal of an agent."""
 
     best: float | None
     """The best that its check has measured, 0..1; None: it was not measured yet."""
@@ -24,7 +24,7 @@ class GoalRow(Goal):
 
 
 class Goals(View):
-    """`conch goal list --json`."""
+    """All active goals, as `conch goal list --json` prints them."""
 
     schema_: Literal["conch.v1.goals"] = Field(default="conch.v1.goals", alias="schema")
     goals: tuple[GoalRow, ...]
@@ -37,7 +37,7 @@ def goals_shown(goals: Sequence[ActiveGoal]) -> Goals:
 
 
 def check_words(check: Check) -> str:
-    """A check in a few words."""
+    """A check as a short text."""
     match check:
         case CommandCheck():
             return f"{check.command} exits with {check.exit_status}"

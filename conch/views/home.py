@@ -1,4 +1,4 @@
-"""A home and its page, as `conch init --json` and `conch ui --json` show them."""
+"""The views of a new home and of its page's address, for `conch init --json` and `conch ui --json`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conch.views.base import View
 
 
 class HomeMade(View):
-    """`conch init --json`."""
+    """The home that `conch init --json` made."""
 
     schema_: Literal["conch.v1.home"] = Field(default="conch.v1.home", alias="schema")
     home: str
@@ -19,9 +19,9 @@ class HomeMade(View):
 
 
 class PageAt(View):
-    """`conch ui --json`."""
+    """The address of the dashboard, as `conch ui --json` prints it."""
 
     schema_: Literal["conch.v1.ui"] = Field(default="conch.v1.ui", alias="schema")
     address: str
     link: str
-    """A fresh way in, with a token that counts once."""
+    """A fresh login link, with a token that is valid once."""

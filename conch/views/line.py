@@ -1,4 +1,4 @@
-"""An experience in one line. Hostile text in it is made safe."""
+"""Prints an experience in one line, with hostile text made safe."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def needed(needs: Mapping[str, float]) -> str:
 
 
 def action_words(action: Action, width: int = ACTION_WIDTH) -> str:
-    """What is done, in at most `width` characters: `filesystem.write journal.md …`, `do nothing: resting`."""
+    """The action in at most `width` characters: `filesystem.write journal.md …`, `do nothing: resting`."""
     if action.kind == "TOOL" and action.valid:
         said = [str(value) for name, value in action.args.items() if name != "operation"]
         words = " ".join([action.skill, *said])
@@ -52,22 +52,22 @@ def action_words(action: Action, width: int = ACTION_WIDTH) -> str:
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """With its sign and so many digits: `+0.450`; what rounds to nothing is `+0.000` from either side."""
+    """`value` with its sign and `digits` decimals: `+0.450`; what rounds to zero is `+0.000` from either side."""
     text = fixed(value, digits)
     return text if text.startswith("-") else f"+{text}"
 
 
 def fixed(value: float, digits: int) -> str:
-    """With so many digits, a half away from nothing, by the shortest decimal text of the value: 0.5625 is `0.563`.
+    """`value` with `digits` decimals, a half away from zero, by its shortest decimal text: 0.5625 is `0.563`.
 
-    A page's scripts follow the same rule (`fixed` in words.js); what rounds to nothing has no sign.
+    A page's scripts follow the same rule (`fixed` in words.js); what rounds to zero has no sign.
     """
     rounded = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), context=_HALVES_UP)
     return f"{rounded or abs(rounded):f}"
 
 
 def total_ms(experience: ExperienceRecorded) -> float:
-    """Milliseconds from the thought to the end of the act: what comes after, the reflection, joins it later."""
+    """Milliseconds from the thought to the end of the act; the reflection after it is not included."""
     return sum(ms for phase, ms in experience.ms.items() if phase != "reflect")
 
 

@@ -1,4 +1,4 @@
-"""Marks, as `conch mark list | show --json` and the pages show them."""
+"""The views of marks, for `conch mark list | show --json` and the pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conch_schemas import Mark
 
 
 class Marks(View):
-    """`conch mark list --json`."""
+    """Some marks, as `conch mark list --json` prints them."""
 
     schema_: Literal["conch.v1.marks"] = Field(default="conch.v1.marks", alias="schema")
     marks: tuple[Mark, ...]
@@ -21,7 +21,7 @@ class Marks(View):
 
 
 class MarkShown(View):
-    """`conch mark show --json`."""
+    """One mark, as `conch mark show --json` prints it."""
 
     schema_: Literal["conch.v1.mark"] = Field(default="conch.v1.mark", alias="schema")
     mark: Mark

@@ -1,4 +1,5 @@
-"""Where metrics are and what was written for Prometheus and Grafana, as `conch metrics … --json` and the API say it."""
+"""The views of the metrics' address and of files for Prometheus and Grafana, for `conch metrics … --json` and the
+API."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from conch.views.base import View
 
 
 class MetricsAt(View):
-    """Where the figures of the run are scraped."""
+    """The address at which the metrics of the run are scraped."""
 
     schema_: Literal["conch.v1.metrics"] = Field(default="conch.v1.metrics", alias="schema")
     url: str | None
@@ -18,7 +19,7 @@ class MetricsAt(View):
 
 
 class MetricsRules(View):
-    """`conch metrics rules --json`."""
+    """The rules for Prometheus, as `conch metrics rules --json` prints them."""
 
     schema_: Literal["conch.v1.metrics_rules"] = Field(default="conch.v1.metrics_rules", alias="schema")
     groups: list[dict[str, Any]]
@@ -26,7 +27,7 @@ class MetricsRules(View):
 
 
 class MetricsDashboards(View):
-    """`conch metrics dashboards --json`."""
+    """The dashboards for Grafana, as `conch metrics dashboards --json` prints them."""
 
     schema_: Literal["conch.v1.metrics_dashboards"] = Field(default="conch.v1.metrics_dashboards", alias="schema")
     dashboards: dict[str, str]
@@ -34,7 +35,7 @@ class MetricsDashboards(View):
 
 
 class MetricsWritten(View):
-    """`conch metrics rules --out --json`, `conch metrics dashboards --out --json`."""
+    """The files written by `conch metrics rules --out --json` or `conch metrics dashboards --out --json`."""
 
     schema_: Literal["conch.v1.metrics_written"] = Field(default="conch.v1.metrics_written", alias="schema")
     files: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Needs and how they changed, as `conch need list | history --json` and the pages show them."""
+"""The views of needs and their changes, for `conch need list | history --json` and the pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conch_schemas import NeedChange, NeedsChanged
 
 
 class NeedRow(View):
-    """A need."""
+    """A need with its satisfaction and priority."""
 
     need: str
     satisfaction: float
@@ -28,7 +28,7 @@ class NeedRow(View):
 
 
 class Needs(View):
-    """`conch need list --json`."""
+    """The needs of an agent, as `conch need list --json` prints them."""
 
     schema_: Literal["conch.v1.needs"] = Field(default="conch.v1.needs", alias="schema")
     needs: tuple[NeedRow, ...]
@@ -45,14 +45,14 @@ class NeedChangeRow(View):
     before: dict[str, float]
     after: dict[str, float]
     drift: dict[str, float]
-    """What time alone changed, by need."""
+    """The change by time alone, by need."""
     changes: tuple[NeedChange, ...]
-    """What each cause asked for, before levels are held to 0..1."""
+    """The change that each cause asked for, before levels are clipped to 0..1."""
     most_pressing: str
 
 
 class NeedChanges(View):
-    """`conch need history --json`."""
+    """Some changes of needs, as `conch need history --json` prints them."""
 
     schema_: Literal["conch.v1.need_changes"] = Field(default="conch.v1.need_changes", alias="schema")
     changes: tuple[NeedChangeRow, ...]

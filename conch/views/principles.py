@@ -1,4 +1,4 @@
-"""How an act fared by the principles of the constitution, as `conch cycle show` and the page tell it."""
+"""How an act was judged by the principles of the constitution, in words for `conch cycle show` and the page."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from conch_schemas import ActionTaken, Mark
 
 
 def principles(act: ActionTaken | None, marks: Sequence[Mark]) -> dict[str, float | None]:
-    """Those of the latest of its marks that has any, by name, each in 0..1; None where nothing was there to judge by.
+    """The principles' scores in the latest of its marks that has any, by name, each in 0..1; None without evidence to
+    judge by.
 
-    A mark carries no evidence, so that is taken from the act again; where its rules now say another score than the
-    mark, the mark's stands, and so do all scores where the act is not known.
+    A mark carries no evidence, so that is taken from the act again; where today's rules give another score than the
+    mark, the mark's counts, and so do all scores where the act is not known.
     """
     sealed = next((mark.principles for mark in reversed(marks) if mark.principles), {})
     if not sealed or act is None:

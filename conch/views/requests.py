@@ -1,4 +1,4 @@
-"""What became of a person's request, as `conch tell | pause | goal add | reward score --json` and the API say it."""
+"""The results of a person's requests, for `conch tell | pause | goal add | reward score --json` and the API."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from conch_schemas import RewardAssigned, Score
 
 
 class State(View):
-    """`conch pause --json`, `conch resume --json`, `conch stop --json`."""
+    """The agent's state after `conch pause --json`, `conch resume --json` or `conch stop --json`."""
 
     schema_: Literal["conch.v1.state"] = Field(default="conch.v1.state", alias="schema")
     state: Literal["paused", "running", "stopping", "stopped"]
 
 
 class MessageTold(View):
-    """`conch tell --json`."""
+    """The result of `conch tell --json`."""
 
     schema_: Literal["conch.v1.told"] = Field(default="conch.v1.told", alias="schema")
     id: str
-    """Of the message."""
+    """The message's id."""
     running: bool
     """Whether the agent reads it at once; else when it runs."""
     answer: str | None
-    """What the agent answered in the time of --wait; None: nothing."""
+    """The agent's answer within the time of --wait; None: none."""
 
 
 class GoalDone(View):
-    """`conch goal add --json`, `conch goal drop --json`."""
+    """The result of `conch goal add --json` or `conch goal drop --json`."""
 
     schema_: Literal["conch.v1.goal"] = Field(default="conch.v1.goal", alias="schema")
     goal: str
@@ -38,19 +38,19 @@ class GoalDone(View):
 
 
 class Scored(View):
-    """`conch reward score --json`."""
+    """The result of `conch reward score --json`."""
 
     schema_: Literal["conch.v1.scored"] = Field(default="conch.v1.scored", alias="schema")
     id: str
-    """Of the event that holds the score."""
+    """The id of the event that holds the score."""
     agent: str
     cycle: int
     score: Score
     total: float | None
-    """Of the cycle, once the score is joined; None: it is not yet."""
+    """The cycle's total, once the score is joined; None: it is not yet."""
     total_before: float | None
     revision: int | None
-    """Of the experience, once the score is joined."""
+    """The experience's revision, once the score is joined."""
 
 
 def scored_shown(

@@ -1,4 +1,4 @@
-"""The components of the reward, as `conch reward list | show --json` and the pages show them."""
+"""The views of the reward's components, for `conch reward list | show --json` and the pages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RewardRow(View):
     coverage: float | None
     """Scored among those that it applies to, 0..1; None where it applied to none."""
     mean: float | None
-    """Of the scored values, like p50 and p95; None without any."""
+    """Mean of the scored values, like p50 and p95; None without any."""
     p50: float | None
     p95: float | None
     errors: int
@@ -51,7 +51,7 @@ class RewardRow(View):
 
 
 class Rewards(View):
-    """`conch reward list --json`."""
+    """The components of the reward, as `conch reward list --json` prints them."""
 
     schema_: Literal["conch.v1.rewards"] = Field(default="conch.v1.rewards", alias="schema")
     rewards: tuple[RewardRow, ...]
@@ -64,7 +64,7 @@ class PastWeight(View):
 
     since: str
     version: str
-    """Of the weight set."""
+    """The weight set's version."""
     why: str
     weight: float | None
     """None: the set has no such part."""
@@ -83,12 +83,12 @@ class ComponentScore(View):
 
 
 class ComponentDetail(RewardRow):
-    """A component with where it comes from, its weights, versions and last scores."""
+    """A component with its origin, weights, versions and last scores."""
 
     origin: str | None
     """A file, an entry point, a key of the settings; None: not known here."""
     doc: str | None
-    """What it says of itself."""
+    """Its own description."""
     history: tuple[PastWeight, ...]
     """The newest set first."""
     versions: tuple[ScorerVersion, ...]
@@ -97,7 +97,7 @@ class ComponentDetail(RewardRow):
 
 
 class RewardShown(View):
-    """`conch reward show --json`."""
+    """One component in full, as `conch reward show --json` prints it."""
 
     schema_: Literal["conch.v1.reward"] = Field(default="conch.v1.reward", alias="schema")
     reward: ComponentDetail

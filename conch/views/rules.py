@@ -1,4 +1,4 @@
-"""What a rule made of recorded acts, as `conch reward new | test | backfill | compare --json` show it."""
+"""The views of rules tried on recorded acts, for `conch reward new | test | backfill | compare --json`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conch_schemas.reward import ScoreStatus
 
 
 class RuleWritten(View):
-    """`conch reward new --json`."""
+    """The package that `conch reward new --json` wrote."""
 
     schema_: Literal["conch.v1.rule_written"] = Field(default="conch.v1.rule_written", alias="schema")
     name: str
@@ -19,7 +19,7 @@ class RuleWritten(View):
 
 
 class TestedAct(View):
-    """What a rule made of one act."""
+    """A rule's score of one act."""
 
     agent: str
     cycle: int | None
@@ -33,7 +33,7 @@ class TestedAct(View):
 
 
 class TestedRule(View):
-    """What a rule made of recorded acts."""
+    """A rule's scores of recorded acts, with a summary."""
 
     name: str
     version: str
@@ -47,7 +47,7 @@ class TestedRule(View):
     coverage: float
     """Scored among those that it applies to, 0..1; 1 where it applied to none."""
     mean: float | None
-    """Of the values, like least and greatest; None without any."""
+    """Mean of the values, like least and greatest; None without any."""
     least: float | None
     greatest: float | None
     us: float
@@ -56,28 +56,28 @@ class TestedRule(View):
 
 
 class RuleTested(View):
-    """`conch reward test --json`."""
+    """The result of `conch reward test --json`."""
 
     schema_: Literal["conch.v1.rule_tested"] = Field(default="conch.v1.rule_tested", alias="schema")
     rules: tuple[TestedRule, ...]
 
 
 class Backfill(View):
-    """`conch reward backfill --json`. Counts are of acts."""
+    """The result of `conch reward backfill --json`. Counts are of acts."""
 
     schema_: Literal["conch.v1.backfill"] = Field(default="conch.v1.backfill", alias="schema")
     scorer: str
     version: str
     acts: int
     before: int
-    """That had a score of this version before."""
+    """Acts that had a score of this version before."""
     published: int
     left: int
-    """That have no score yet."""
+    """Acts without a score yet."""
     removed: int
-    """That store.keep removed: they are not scored."""
+    """Acts that store.keep removed: they are not scored."""
     statuses: dict[str, int]
-    """Status -> how many of what was published have it."""
+    """Status -> number of published scores with it."""
     seconds: float
     per_second: float
     joined: bool
@@ -85,7 +85,7 @@ class Backfill(View):
 
 
 class ComparedSide(View):
-    """One of two that are compared."""
+    """One of the two rules or versions that are compared."""
 
     component: str
     scorer: str
@@ -93,13 +93,13 @@ class ComparedSide(View):
     """None: of each act the version that counts."""
     range: tuple[float, float]
     said: int
-    """Acts that it scored or should have."""
+    """Acts that it scored or should have scored."""
     coverage: float | None
     """Scored among those that it applies to, 0..1; None where it applied to none."""
 
 
 class ComparedScore(View):
-    """What one side made of an act."""
+    """The score that one side gave an act."""
 
     value: float
     version: str
@@ -107,7 +107,7 @@ class ComparedScore(View):
 
 
 class ComparedAct(View):
-    """An act that the two differ in."""
+    """An act that the two sides score differently."""
 
     agent: str
     cycle: int
@@ -116,7 +116,7 @@ class ComparedAct(View):
 
 
 class Comparison(View):
-    """`conch reward compare --json`, over the acts that both scored."""
+    """The result of `conch reward compare --json`, over the acts that both sides scored."""
 
     schema_: Literal["conch.v1.comparison"] = Field(default="conch.v1.comparison", alias="schema")
     a: ComparedSide
@@ -128,7 +128,7 @@ class Comparison(View):
     same_sign: float | None
     """Share of scores of the same sign, 0..1; None without any."""
     mean_difference: float | None
-    """Of b less a, in the scores' own unit; None without any, and where it is infinite."""
+    """Mean of b less a, in the scores' own unit; None without any, and where it is infinite."""
     rank_correlation: float | None
     """Spearman's, -1..1; None where there is none."""
     why_none: str

@@ -1,4 +1,5 @@
-"""How it goes, as `conch status --json` and the pages show it."""
+"""The view of a home's state: processes, agents, rules, alarms, bus and store, for `conch status --json` and the
+pages."""
 
 from __future__ import annotations
 
@@ -34,9 +35,9 @@ LAST = 100
 BUS_SECONDS = 4.0
 """Time for the bus to answer all that is asked here."""
 SHOWN_AGENTS = 10
-"""Of several; those that wait for something before the others."""
+"""Agents that are shown of several; those that wait for something before the others."""
 WATCHED_AGENTS = 200
-"""Whose alarms are asked for."""
+"""Agents that alarms are asked for, at most."""
 
 
 class ProcessRow(View):
@@ -80,7 +81,7 @@ class RuleRow(View):
 
 
 class StatusGoal(View):
-    """An active goal of an agent that runs."""
+    """An active goal of a running agent."""
 
     id: str
     statement: str
@@ -89,13 +90,14 @@ class StatusGoal(View):
 
 
 class AgentStatus(View):
-    """An agent. Of one that does not run, and of one among several, fields are left out of the JSON."""
+    """The state of an agent. For an agent that is not running, and for one among several, fields are left out of the
+    JSON."""
 
     model_config = ConfigDict(extra="ignore")  # replied by the agent's process, which may know more
 
     agent: str
     state: str
-    """`not running`, `not answering`, or what the agent says."""
+    """`not running`, `not answering`, or what the agent reports."""
     why: str
     cycle: int | None = None
     """Number of its last cycle; left out where it does not run."""
@@ -110,7 +112,7 @@ class AgentStatus(View):
     policy: str | None = None
     """Digest of the acting policy."""
     last_cycle: int | None = None
-    """Of the store, like `mean`; left out without one."""
+    """From the store, like `mean`; left out without one."""
     mean: float | None = None
     """Mean total of its last 100 cycles."""
 
@@ -174,7 +176,7 @@ class StoreFigures(View):
 
 
 class Status(View):
-    """`conch status --json`."""
+    """The state of the home, as `conch status --json` prints it."""
 
     schema_: Literal["conch.v1.status"] = Field(default="conch.v1.status", alias="schema")
     home: str
@@ -225,8 +227,8 @@ async def gather(
     bus: Callable[[], AbstractAsyncContextManager[Bus]],
     read: Callable[[Callable[[ExperienceReader], dict[str, Any]]], Awaitable[dict[str, Any]]],
 ) -> Status:
-    """Everything that is shown of these agents. What cannot be asked is None and `bus_error` says
-    why. `bus` reaches the bus of the run in progress, `read` looks into the store where there is one."""
+    """The status of these agents. What cannot be read is None, and `bus_error` is the reason. `bus` connects to the bus
+    of the run in progress, `read` reads the store where there is one."""
     run = home.running()
     silent = "not answering" if run else "not running"
     found: dict[str, Any] = {
@@ -323,7 +325,7 @@ def _alarm(agent: str, active: ActiveAlarm) -> dict[str, Any]:
 
 
 def _of_store(store: ExperienceReader, names: Sequence[str], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Of one agent, else of all together, with each row's own figures added to it."""
+    """The store's figures of one agent, else of all together, with each row's own figures added to it."""
     agent = names[0] if len(names) == 1 else None
     needs = store.charts.needs_history(agent, 1) if agent is not None else ()
     for row in rows:

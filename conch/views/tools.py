@@ -1,4 +1,4 @@
-"""What the tools of the bus found or made: `conch bus bench | snapshot | restore | permissions | tail --json`."""
+"""The views of the bus's tools, for `conch bus bench | snapshot | restore | permissions | tail --json`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conch.views.base import View
 
 
 class BenchRow(View):
-    """How fast one way of using the bus was."""
+    """The speed of one way to use the bus."""
 
     what: str
     events: int
@@ -20,11 +20,11 @@ class BenchRow(View):
 
 
 class Bench(View):
-    """`conch bus bench --json`."""
+    """The result of `conch bus bench --json`."""
 
     schema_: Literal["conch.v1.bench"] = Field(default="conch.v1.bench", alias="schema")
     bytes: int
-    """Of each event."""
+    """Size of each event."""
     durability: str
     fsync_ms: float | None
     """Milliseconds of one fsync of the home's disk; None: the server is elsewhere."""
@@ -32,7 +32,7 @@ class Bench(View):
 
 
 class SnapshotMade(View):
-    """`conch bus snapshot --json`."""
+    """The result of `conch bus snapshot --json`."""
 
     schema_: Literal["conch.v1.snapshot"] = Field(default="conch.v1.snapshot", alias="schema")
     file: str
@@ -41,11 +41,11 @@ class SnapshotMade(View):
     last: int
     events: int
     bytes: int
-    """Of the file."""
+    """Size of the file."""
 
 
 class SnapshotRestored(View):
-    """`conch bus restore --json`."""
+    """The result of `conch bus restore --json`."""
 
     schema_: Literal["conch.v1.restored"] = Field(default="conch.v1.restored", alias="schema")
     file: str
@@ -56,7 +56,7 @@ class SnapshotRestored(View):
 
 
 class UserRow(View):
-    """A user of a NATS server of one's own."""
+    """A user of a NATS server that the person runs."""
 
     name: str
     for_: str = Field(alias="for")
@@ -71,14 +71,14 @@ class UserRow(View):
 
 
 class Permissions(View):
-    """`conch bus permissions --json`."""
+    """The users of a NATS server, as `conch bus permissions --json` prints them."""
 
     schema_: Literal["conch.v1.permissions"] = Field(default="conch.v1.permissions", alias="schema")
     users: tuple[UserRow, ...]
 
 
 class StoredEvent(View):
-    """A line of `conch bus tail --json`."""
+    """An event, as a line of `conch bus tail --json`."""
 
     seq: int
     """Stream sequence."""
@@ -86,11 +86,11 @@ class StoredEvent(View):
     """When it was stored."""
     subject: str
     event: dict[str, Any]
-    """The CloudEvent as it stands on the stream."""
+    """The CloudEvent as stored on the stream."""
 
 
 class StoredBytes(View):
-    """A line of `conch bus tail --json`, of what is no event."""
+    """A message that is no event, as a line of `conch bus tail --json`."""
 
     seq: int
     time: str

@@ -1,4 +1,4 @@
-"""Values and guardrails, as `conch values … --json` shows them."""
+"""The views of values and guardrails, for `conch values … --json`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from conch.views.base import View
 
 
 class ValuesShown(View):
-    """`conch values show --json`."""
+    """The values and guardrails in force, as `conch values show --json` prints them."""
 
     schema_: Literal["conch.v1.values"] = Field(default="conch.v1.values", alias="schema")
     file: str | None
-    """None: those that Conch brings."""
+    """None: the values that come with Conch."""
     key: str | None
     """Public key that the file is signed with."""
     values: dict[str, str]
@@ -26,14 +26,14 @@ class ValuesShown(View):
 
 
 class ValuesWritten(View):
-    """`conch values new --json`."""
+    """The result of `conch values new --json`."""
 
     schema_: Literal["conch.v1.values-new"] = Field(default="conch.v1.values-new", alias="schema")
     file: str
 
 
 class ValuesSigned(View):
-    """`conch values sign --json`."""
+    """The result of `conch values sign --json`."""
 
     schema_: Literal["conch.v1.values-signed"] = Field(default="conch.v1.values-signed", alias="schema")
     file: str

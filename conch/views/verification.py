@@ -1,4 +1,4 @@
-"""Whether an agent's marks hold, as `conch mark verify --json` and the pages say it."""
+"""The verification of an agent's marks: the check and its view, for `conch mark verify --json` and the pages."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class RemovedMarks(View):
     marks: int
     """How many there were."""
     hash: str
-    """Of the last one: the chain goes on from it."""
+    """The last removed mark's hash: the chain goes on from it."""
     removals: tuple[MarkRemoval, ...]
 
 
 class Verified(View):
-    """`conch mark verify --json`, as the HTTP API answers it."""
+    """The result of a verification, as the HTTP API answers it."""
 
     schema_: Literal["conch.v1.verification"] = Field(default="conch.v1.verification", alias="schema")
     agent: str
@@ -60,20 +60,20 @@ class Verified(View):
     acts: int
     marks: int
     waiting: int
-    """Acts whose mark has yet to come."""
+    """Acts that have no mark yet."""
     removed: RemovedMarks | None
     problems: tuple[MarkProblem, ...]
 
 
 class VerifiedLocally(Verified):
-    """`conch mark verify --json`."""
+    """The result of a verification, as `conch mark verify --json` prints it."""
 
     lost: tuple[StreamLoss, ...]
     """Streams before this one that were lost."""
 
 
 def chain_start(removals: Iterable[Removal]) -> ChainStart | None:
-    """Where the chain goes on behind the marks that were removed; None where none was."""
+    """The start of the chain behind the removed marks; None where none was removed."""
     ends = [
         (one.last_mark, one.first_mark, one.hash)
         for one in removals
@@ -86,7 +86,7 @@ def chain_start(removals: Iterable[Removal]) -> ChainStart | None:
 
 
 def removed_marks_words(removals: Sequence[Removal]) -> str:
-    """Which marks were removed, and where the chain goes on; empty where none was."""
+    """The removed marks in words, and where the chain goes on; empty where none was removed."""
     start = chain_start(removals)
     if start is None:
         return ""
@@ -106,7 +106,7 @@ def verification(
     waiting: int,
     removals: Sequence[Removal] = (),
 ) -> Verified:
-    """What was found wrong with the marks of so many acts, `waiting` of which have a mark yet to come."""
+    """The findings about the marks of a number of acts, `waiting` of which have no mark yet."""
     return Verified(
         agent=agent,
         ok=not problems,
@@ -152,7 +152,8 @@ async def unmarked_yet(bus: Bus, agent: str, position: int, epoch: str | None) -
 
 
 async def _actions(bus: Bus, filters: Sequence[str], after: int) -> set[str]:
-    """That the facts behind `after` are about; what is no event is passed over: its readers make dead letters of it."""
+    """The actions that the events behind `after` are about. What is no event is skipped: consumers write dead letters
+    of it."""
     found: set[str | None] = set()
     async for delivery in bus.read(filters, after=after):
         try:

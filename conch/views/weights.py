@@ -1,4 +1,4 @@
-"""Weight sets, as `conch reward weights --json` shows them."""
+"""The views of weight sets, for `conch reward weights --json`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conch_schemas import Part
 
 
 class WeightSetRow(View):
-    """A weight set and the agents that it is in force for."""
+    """A weight set and the agents for which it is in force."""
 
     agents: tuple[str, ...]
     in_force: bool
@@ -24,14 +24,14 @@ class WeightSetRow(View):
 
 
 class Weights(View):
-    """`conch reward weights --json`."""
+    """The weight sets in force, as `conch reward weights --json` prints them."""
 
     schema_: Literal["conch.v1.weights"] = Field(default="conch.v1.weights", alias="schema")
     sets: tuple[WeightSetRow, ...]
 
 
 class WeightsChanged(View):
-    """`conch reward weights --set --json`, `conch reward weights --reset --json`."""
+    """The result of `conch reward weights --set --json` or `conch reward weights --reset --json`."""
 
     schema_: Literal["conch.v1.weights_set"] = Field(default="conch.v1.weights_set", alias="schema")
     version: str
@@ -39,5 +39,5 @@ class WeightsChanged(View):
     agents: tuple[str, ...]
     """For which it is in force now."""
     file: str | None
-    """The file that was changed; None: no file was, and the next start goes by the settings."""
+    """The file that was changed; None: no file was, and the next start uses the settings."""
     parts: tuple[Part, ...]

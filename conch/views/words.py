@@ -1,15 +1,15 @@
-"""How a part of the weight set is told."""
+"""The role and the weight of a part of the weight set, in words."""
 
 from __future__ import annotations
 
 from conch_schemas import Part
 
 _LARGE, _ASTRONOMIC = 1e4, 1e12
-"""Between them a limit of a range is written out, in groups of three digits."""
+"""Between these a limit of a range is written out, in groups of three digits."""
 
 
 def role_words(part: Part) -> str:
-    """What a part's score does to the total, in a word: paid, watched, held out, boost, penalty, gate."""
+    """The effect of a part's score on the total, in a word: paid, watched, held out, boost, penalty, gate."""
     if part.role == "paid":
         return "paid" if part.weight else "watched"
     return part.role.replace("_", " ")

@@ -1,4 +1,4 @@
-"""Fill an empty directory with something worth doing."""
+"""Fills an empty directory with the notebook that a new home's agent works on."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ UNCOMMITTED = "data/october.csv"
 
 _GIT_SECONDS = 5.0
 _AUTHOR = "[user]\n\tname = echo\n\temail = echo@conch.invalid\n"
-"""In the repository's own configuration: whoever commits there later has a name without a home directory."""
+"""In the repository's own configuration: later commits have a name even without a home directory."""
 
 
 def fill(directory: Path) -> None:
     """Copy the notebook into `directory` and make a git repository of it, with a history of three commits.
 
-    A directory with anything in it is somebody's own and is left as it is; one that is not there is made. Without a
-    git that works the files are there all the same. Raises OSError where the files cannot be written. Takes about
-    50 ms.
+    A directory with anything in it belongs to a person and is left as it is; a missing one is made. Without a working
+    git the files are copied all the same. Raises OSError where the files cannot be written. Takes about 50 ms.
     """
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.iterdir()):
@@ -70,7 +69,8 @@ def _git(directory: Path, *args: str) -> None:
 
 @dataclass(frozen=True)
 class WorkspaceTemplate:
-    """What `fill` makes, held in memory (0.1 MB): a thousand agents get a workspace each in a few milliseconds."""
+    """The files that `fill` writes, held in memory (0.1 MB): a thousand agents get a workspace each in a few
+    milliseconds."""
 
     directories: tuple[str, ...]
     """Relative, each behind the one that it is in."""

@@ -1,4 +1,4 @@
-"""What there is to do in the notebook."""
+"""The default goals of a new home, which are about the notebook."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CREATURES = ("Limpets", "Hermit crabs", "Anemones", "Barnacles", "Kelp", "Tides"
 
 
 def default_goals() -> tuple[Goal, ...]:
-    """Five goals, the nearest first. The last wants somebody who can program; the glossary is long work."""
+    """Five goals, the nearest first. The last needs a mind that can program; the glossary is long work."""
     return (
         Goal(
             id="commit-october",

@@ -1,1 +1,1 @@
-"""Who listens: one folder per deployable consumer. None imports another."""
+"""The built-in consumers and services: one folder per deployable consumer. None imports another."""

@@ -1,4 +1,5 @@
-"""`conch reward …`: what the agent's acts are worth, and who says so; one file a command, imported when called."""
+"""`conch reward …`: the components of the reward, their scorers and weights; one file a command, imported when
+called."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ COMMANDS = {
     "compare": ("compare:compare", "Where two scorers, or two versions of one, agree and differ."),
     "score": ("score:score", "Say yourself what a cycle was worth."),
 }
-"""Name -> where its function stands, and its line in the help (nothing is imported for that)."""
+"""Name -> import path of its function, and its line in the help (nothing is imported for that)."""
 
 app = App(name="reward", help="What the agent's acts are worth, and who says so.")
 for _name, (_place, _line) in COMMANDS.items():

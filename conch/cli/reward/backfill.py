@@ -1,4 +1,4 @@
-"""`conch reward backfill`: recorded history through a rule."""
+"""`conch reward backfill`: score recorded acts with a rule, and publish the scores."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ Version = Annotated[
 
 @dataclass(frozen=True)
 class BackfillScorer:
-    """Who scores the past."""
+    """The scorer of a backfill: a rule, a consumer or a judge."""
 
     scorer: str
     version: str
     workers: Callable[[int, CycleReader], Sequence[BackfillWorker]]
-    """So many of them, side by side."""
+    """Makes this many workers, which run side by side."""
 
 
 async def backfill(
@@ -112,11 +112,11 @@ async def backfill(
 
 
 class BackfillShutdown:
-    """Ctrl-C, and what comes of it: what is being published is waited for, all else is dropped."""
+    """Ctrl-C during a backfill: what is being published is waited for, all else is dropped."""
 
     def __init__(self) -> None:
         self.stop = asyncio.Event()
-        """Told to score no more."""
+        """Set to score no more."""
         self.scoring = False
 
     @contextmanager
@@ -138,11 +138,11 @@ class BackfillShutdown:
         self.stop.set()
 
 
-# -- who scores ------------------------------------------------------------------------------------------------------
+# -- the scorer -------------------------------------------------------------------------------------------------------
 
 
 def find_source(name: str, files: Sequence[str], version: str | None, home: Home, settings: Settings) -> BackfillScorer:
-    """Who is meant by `name`. Raises UsageError, with the nearest name that there is, or why it cannot be."""
+    """The scorer called `name`. Raises UsageError, with the nearest name that there is, or the reason why not."""
     rules = _rules(files, home, settings)
     judges = {f"judge-{one}": one for one in settings.rewards.judges}
     if name in rules:
@@ -227,7 +227,7 @@ async def _run(
 
 
 async def _join(found: RecordedHistory, ran: BackfillResult, bar: Progress) -> None:
-    """Have the store join what was published. Fills in `ran`."""
+    """Wait until the store has joined what was published. Fills in `ran`."""
     joining = bar.add_task("joined by the store", total=ran.published)
 
     def told(share: float) -> None:

@@ -1,4 +1,4 @@
-"""How a backfill went, and how that is told."""
+"""The result of a backfill, and its output as text and JSON."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ SHORTEST = 0.001
 
 @dataclass
 class BackfillResult:
-    """How it went."""
+    """The counts of one backfill."""
 
     scorer: str
     version: str
     acts: int
-    """That were meant."""
+    """Acts that were to be scored."""
     missing: int
-    """Of those, not scored before, as far as the store knew."""
+    """Acts of those without a score before, as far as the store knew."""
     stood: Counter[tuple[str, str]]
     """(version, status) -> acts that this scorer had scored so before."""
     statuses: Counter[str] = field(default_factory=Counter)
-    """Of what was published."""
+    """Statuses of the published scores."""
     published: int = 0
     known: int = 0
     """On the stream already, from a time before."""
@@ -35,7 +35,7 @@ class BackfillResult:
     removed: int = 0
     """Acts that store.keep removed: nothing scores them."""
     upto: int = 0
-    """The place in the stream of the last one."""
+    """The stream sequence of the last one."""
     seconds: float = 0.0
     joined: bool = True
     """Whether the store has them."""
@@ -52,7 +52,7 @@ class BackfillResult:
 
     @property
     def highest(self) -> str:
-        """Of this version and those that stood before the one that counts."""
+        """The highest version among this one and those that counted before."""
         return max((self.version, *(version for version, _ in self.stood)), key=precedence)
 
     @property
@@ -62,7 +62,7 @@ class BackfillResult:
 
 
 def above(version: str) -> str:
-    """A version that counts more than this one, whatever its build.
+    """A version that counts more than this one; its build part is ignored.
 
     >>> above("1.9+07c2")
     '1.10'
@@ -113,7 +113,7 @@ def tell(common: CommonOptions, ran: BackfillResult) -> None:
 
 
 def _report_failed(ran: BackfillResult) -> None:
-    """Which of the acts that had a score have none in truth, and how they get one."""
+    """Report the acts with a failed score, and how they get one."""
     errors, late = (ran.stood[ran.version, status] for status in ("error", "timeout"))
     told = [f"{number:,} of them {what}" for number, what in ((errors, "are errors"), (late, "timed out")) if number]
     if told:

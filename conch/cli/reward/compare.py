@@ -25,20 +25,20 @@ Most = Annotated[int, Parameter(validator=Number(gte=0), help="Cycles to show, t
 
 @dataclass(frozen=True)
 class ComparedRule:
-    """One of the two."""
+    """One side of the comparison: a rule in one version."""
 
     component: str
     scorer: str
     version: str | None
-    """With all of its builds, where it names no one of them; None: of each act the one that counts."""
+    """The version with all its builds, unless it names one; None: for each act the one that counts."""
     range: tuple[float, float]
-    """From the least to the greatest of the ranges that its versions have."""
+    """The union of the ranges of its versions."""
     said: Mapping[int, RecordedScore]
-    """By act."""
+    """Scores by act."""
 
     @property
     def name(self) -> str:
-        """As it is named on the command line."""
+        """The name as on the command line."""
         who = self.component if self.component == self.scorer else f"{self.scorer}/{self.component}"
         return who if self.version is None else f"{who}@{self.version}"
 
@@ -84,7 +84,7 @@ def compare(
 def _side(
     scores: BackfillReader, known: Sequence[ScorerVersion], text: str, agent: str | None, began: ScoredSince
 ) -> ComparedRule:
-    """What is meant by `NAME`, `NAME@VERSION`, `SCORER/NAME`. Raises UsageError, with what there is."""
+    """The rule meant by `NAME`, `NAME@VERSION`, `SCORER/NAME`. Raises UsageError, with the names that there are."""
     name, at, version = text.partition("@")
     meant = (  # a rule's own name goes before a component that others score too, and that before a scorer's
         [one for one in known if f"{one.scorer}/{one.component}" in (name, f"{name}/{name}")]
@@ -106,7 +106,7 @@ def _side(
     limits = [one.range for one in meant if one.version in named]
     said = scores.said(agent, component, scorer, named[0] if len(named) == 1 else None, began)
     newest_of: dict[int, RecordedScore] = {}
-    for one in sorted(said, key=lambda one: precedence(one.version)):  # of builds the last said counts
+    for one in sorted(said, key=lambda one: precedence(one.version)):  # of builds the last published counts
         if one.version in named:
             newest_of[one.act] = one
     ends = min(low for low, _ in limits), max(high for _, high in limits)
@@ -119,7 +119,7 @@ def _named(version: str, there: Sequence[str]) -> list[str]:
 
 
 def _both(a: ComparedRule, b: ComparedRule) -> list[tuple[RecordedScore, RecordedScore]]:
-    """What they said of the acts that both scored, by agent and cycle."""
+    """The scores of the acts that both sides scored, by agent and cycle."""
     pairs = [(one, b.said[act]) for act, one in a.said.items() if act in b.said]
     scored = [pair for pair in pairs if pair[0].value is not None and pair[1].value is not None]
     return sorted(scored, key=lambda pair: (pair[0].agent, pair[0].cycle, pair[0].act))

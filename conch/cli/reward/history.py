@@ -1,4 +1,4 @@
-"""What was recorded, and the way of late scores into it: shared by the commands that score the past."""
+"""Recorded history for the commands that score the past: reading it, and joining late scores to it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from conch.home import Home
 
 TAKERS = ("store", "witness")
-"""Who takes scores in, without a run: the experiences and their marks."""
+"""The consumers that take scores in without a run: for the experiences and for their marks."""
 POLL_SECONDS = 0.05
 BREAKS = 3
-"""Times that one of them is begun again before it is given up."""
+"""Restarts of a consumer before the command gives up."""
 PATIENCE = 30.0
-"""Seconds that a run's store may stand still before it is no more waited for."""
+"""Seconds without progress of a run's store after which it is not waited for any longer."""
 
 _DURATION = re.compile(r"(\d{1,6})([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -41,7 +41,7 @@ When = Annotated[
 
 
 def since(when: str | None) -> ScoredSince:
-    """What --since says; a time without a zone is UTC, as Conch shows times. Raises UsageError."""
+    """The value of --since; a time without a zone is UTC, as Conch shows times. Raises UsageError."""
     if when is None:
         return ScoredSince()
     text = when.strip()
@@ -63,20 +63,20 @@ def since(when: str | None) -> ScoredSince:
 
 @dataclass
 class RecordedHistory:
-    """The bus of a home, and whoever joins its scores to its acts."""
+    """The bus of a home, and the consumers that join scores to acts."""
 
     home: Home
     settings: Settings
     bus: Bus
     reader: ExperienceReader
     alone: bool
-    """No run is in progress, and the stream is this home's: nobody but us takes in what is published."""
+    """No run is in progress, and the stream is this home's: only this process takes in what is published."""
 
     async def take_in(self, upto: int, told: Callable[[float], None] = lambda _: None) -> bool:
-        """Until the facts up to this place of the stream are joined; False where whoever joins them does not run, or
-        stands still. `told`: how much of it is, 0..1.
+        """Return when the facts up to this stream sequence are joined; False where the consumers that join them do not
+        run, or make no progress. `told`: called with the share that is done, 0..1.
 
-        Raises StoreError, BusError. Cancelled, it lets go in order.
+        Raises StoreError, BusError. Cancelled, it ends the consumers in order.
         """
         watching = asyncio.create_task(self._watch(upto, told), name="conch.history")
         try:
@@ -102,12 +102,12 @@ class RecordedHistory:
         return self.reader.position() if self.reader.epoch() == epoch else 0
 
     def _is_joined(self) -> bool:
-        """Whether somebody joins what is published: a run whose store this is, or we."""
+        """Whether published scores are joined: by a run with this store, or by this process."""
         running = self.home.running()
         return self.alone or (running is not None and "store" in running.consumers)
 
     async def _host(self) -> bool:
-        """Run who takes scores in until they have all that there is; False where one of them cannot."""
+        """Run the consumers that take scores in until they have all that there is; False where one of them cannot."""
         from conch.bus import shared_subscription
         from conch.consumer import ServiceContext, builtin, host
         from conch.consumer.group import joined
@@ -138,10 +138,10 @@ class RecordedHistory:
 
 
 async def _level(bus: Bus, running: Sequence[HostedConsumer], cannot: Callable[[HostedConsumer], bool]) -> None:
-    """Until all of these that can have handled all there is, what they say themselves as well."""
+    """Return when all consumers that can have handled everything, including what they publish themselves."""
     last = -1
     while last != (last := (await bus.state()).last):
-        while not all(cannot(one) or _has_handled(one, last) for one in running):  # noqa: ASYNC110 - nobody tells
+        while not all(cannot(one) or _has_handled(one, last) for one in running):  # noqa: ASYNC110 - there is no notification
             await asyncio.sleep(POLL_SECONDS)
 
 
@@ -151,7 +151,7 @@ def _has_handled(one: HostedConsumer, last: int) -> bool:
 
 @asynccontextmanager
 async def history(common: CommonOptions) -> AsyncIterator[RecordedHistory]:
-    """The home's bus and its store, all that stands on the stream joined where there is no run to do it.
+    """The home's bus and its store, with the whole stream joined where there is no run to do it.
 
     Raises StoreError where there are no experiences yet.
     """

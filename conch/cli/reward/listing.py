@@ -1,4 +1,4 @@
-"""`conch reward list | show`: what there is to be earned, how it goes, and where it comes from."""
+"""`conch reward list | show`: the components of the reward, their recent values, and their history."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LAST = 1000
 SETS = 10
 """Weight sets that `show` lists."""
 WIDER = 8
-"""Times as many cycles are looked through where too few of them have a score."""
+"""Factor by which more cycles are read where too few of them have a score."""
 
 OUTSIDE_THE_SET = {
     "dropped": "dropped: in an earlier weight set, not in the one in force",
@@ -61,7 +61,7 @@ BUILT_IN = {
     "repetition": "What the total loses where the same was done with the same result in the last 20 cycles.",
     "ethical": "The principle of that name; below its floor the cycle's total is at most 0.",
 }
-"""What each component that comes with Conch pays."""
+"""The meaning of each built-in component."""
 
 
 async def list_(*, limit: Limit = LAST, agent: AgentName = None, common: CommonOptions = COMMON) -> None:
@@ -123,7 +123,7 @@ async def show(
 
 
 async def lags(common: CommonOptions) -> dict[str, int]:
-    """Events that wait for each consumer; nothing without a bus, or where it does not answer, which is said."""
+    """Events that wait for each consumer; empty without a bus, or where it does not answer, which is reported."""
     from conch.consumer.group import standings
 
     home, settings = common.where(), common.settings()
@@ -157,7 +157,7 @@ def _said_range(scorers: Sequence[ScorerVersion], component: str, scorer: str) -
 
 
 def _whence(common: CommonOptions, component: str, scorer: str) -> dict[str, str | None]:
-    """Where what this scorer says of a component comes from, and what it says of itself."""
+    """The origin of this scorer's scores of a component, and the scorer's own description."""
     from conch.consumer.plugins import discover, reserved, rules_of
 
     if component in BUILTIN_COMPONENTS:

@@ -1,4 +1,4 @@
-"""`conch reward new`: a small package with a rule in it, to be changed."""
+"""`conch reward new`: write a small package with an example rule, to be changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`conch reward score`: a person's own score of an act, whenever it comes."""
+"""`conch reward score`: publish a person's own score of an act, at any time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`conch reward test`: a rule over recorded acts, without a bus."""
+"""`conch reward test`: run a rule over recorded acts, without a bus."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ Last = Annotated[int, Parameter(validator=Number(gte=1), help="The last N acts o
 
 @dataclass
 class RuleTrialTally:
-    """One rule over the acts so far."""
+    """The scores of one rule over the acts so far."""
 
     rule: RuleInfo
     scores: list[tuple[ActionTaken, Score, float]] = field(default_factory=list)
     """Act, score, microseconds from asking the rule's process to its answer: at first with the process's start."""
 
     def document(self) -> TestedRule:
-        """As it is printed."""
+        """The result as the view that is printed."""
         values = [score.value for _, score, _ in self.scores if score.value is not None]
         count = {status: sum(score.status == status for _, score, _ in self.scores) for status in _STATUSES}
         applicable = len(self.scores) - count["not_applicable"]
@@ -196,8 +196,8 @@ def _last_acts(store: ExperienceReader, agent: str, limit: int | None, rules: Se
 
 
 def _line(act: ActionTaken, score: Score, words: str) -> str:
-    """`    12  filesystem.read notes.md      +0.500  why`, cut to the terminal's width; no `why` that is the rule's own
-    words, which stand above."""
+    """`    12  filesystem.read notes.md      +0.500  why`, cut to the terminal's width; `why` is left out where it
+    equals the rule's description, which is printed above."""
     told = signed(score.value) if score.value is not None else score.status.replace("_", " ")
     why = "" if score.explanation == words else safe_text(score.explanation, one_line=True)
     line = f"{act.cycle or 0:>6}  {action_words(act.action):<{ACTION_WIDTH}}  {told:>14}  {why}".rstrip()

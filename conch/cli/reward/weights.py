@@ -1,4 +1,4 @@
-"""`conch reward weights`: what each part counts, and changing it."""
+"""`conch reward weights`: show and change the weight of each part of the reward."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 BEARING = {"diversity": "boost", "repetition": "penalty", "ethical": "gate"}
 """Component -> what it is to the total, which no weight changes."""
 DIGITS = 9
-"""Of a weight, behind the point: enough for a sum within 1e-6."""
+"""Decimals of a weight: enough for a sum within 1e-6."""
 
 Given = Annotated[
     list[str] | None,
@@ -104,7 +104,7 @@ def _found(run: RunInfo | None, rules: Sequence[Path] | None, settings: Settings
 
 
 def _file(common: CommonOptions, run: RunInfo | None) -> Path:
-    """The file to write. Raises ConfigError where what it says would not be what a run reads."""
+    """The file to write. Raises ConfigError where its contents would not be what a run reads."""
     from conch.config import chosen_file, read_environment
 
     home = common.where()
@@ -210,7 +210,7 @@ async def _sets(bus: Bus, agents: Sequence[str]) -> list[tuple[str, WeightsSet |
 
 
 def _show(common: CommonOptions, sets: Sequence[tuple[str, WeightsSet | None]], coming: Sequence[Part]) -> None:
-    """Each set once, with whose it is; of agents that had none yet the `coming` one, of their first run."""
+    """Each set once, with the agents that have it; for agents without a set the `coming` one, of their first run."""
     groups: dict[str, list[str]] = {}
     by_version = {event.version: event for _, event in sets if event is not None}
     for agent, event in sets:
@@ -258,7 +258,7 @@ def tabled(parts: Sequence[Part]) -> None:
 
 
 def _lasting(file: Path | None, settings: Settings, *, reset: bool) -> str:
-    """What has become of the file, in words."""
+    """What happened to the file, in words."""
     if file is None:
         return "until the next start: conch.yaml is for all agents"
     if not reset:

@@ -1,4 +1,4 @@
-"""`conch run`: the whole agent, its bus and its consumers, in one supervised tree."""
+"""`conch run`: the agent, its bus and its consumers, as one supervised process tree."""
 
 from conch.cli.run.command import run
 

@@ -1,4 +1,4 @@
-"""Who acts in a run: the one agent of the settings, or several named after it."""
+"""The agents of a run: the one agent of the settings, or several named after it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class AgentIdentity:
     fresh: bool
     """Whether it was made just now: nothing on any stream is its own."""
     beyond: int = 0
-    """What the store has joined of it lies below this cycle."""
+    """All cycles that the store has joined are below this one."""
 
 
 def names_of(agent: str, number: int | None) -> list[str]:
-    """`agent` alone, or so many named after it. Raises UsageError for a number that cannot be."""
+    """`agent` alone, or `number` names made from it. Raises UsageError for an impossible number."""
     if number is None or number == 1:
         return [agent]
     if not 1 <= number <= MOST_AGENTS:
@@ -59,5 +59,5 @@ def members(home: Home, names: Sequence[str]) -> tuple[list[AgentIdentity], dict
 
 
 def workspace_of(base: Path, name: str, *, alone: bool) -> Path:
-    """Where an agent works: in `base`, or beneath it where there are several."""
+    """The directory that an agent works in: `base`, or one beneath it where there are several agents."""
     return base if alone else base / name

@@ -1,4 +1,4 @@
-"""The command and its options."""
+"""The command `conch run` and its options."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = get_logger(__name__)
 OPEN_FILES = 48
 """Files that each process of a run has to be able to open: with 32 the sandbox cannot be made."""
 MANY_FILES = 1024
-"""Where it may be raised, the limit of open files is raised to this."""
+"""The limit of open files is raised to this, where that is allowed."""
 
 
 def run(

@@ -1,4 +1,4 @@
-"""What a run says of itself: to who started it, to its children, and to the other commands."""
+"""What a run reports about itself: to the person, to its children, and to other commands (`run.json`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def introduce(
     *,
     embedded: bool,
 ) -> None:
-    """Who runs, where, and where it can be listened to. `embedded`: whether the bus is the run's own."""
+    """Print agents, home, and the addresses that the run serves. `embedded`: whether the bus is the run's own."""
     who = f"agent {agents[0]}" if len(agents) == 1 else f"{len(agents)} agents, {agents[0]} to {agents[-1]}"
     run_output.tell(f"{who} · mind {settings.mind.kind} · home {home.path} · workspace {workspace}")
     if not embedded and settings.bus.durability == "strict":
@@ -44,7 +44,7 @@ def _weighs(settings: Settings, name: str, asked: float) -> str:
 
 
 def report_judges(run_output: RunOutput, settings: Settings, skipped: Container[str]) -> None:
-    """The judges of this run with what they ask for, and whom they ask."""
+    """Report the judges of this run, each with its weight, model and endpoint."""
     for name, judge in settings.rewards.judges.items():
         if f"judge-{name}" not in skipped:
             url, model = judge.asks(settings.mind)
@@ -60,7 +60,8 @@ def report_plugins(run_output: RunOutput, settings: Settings, found: Discovery) 
 
 
 def address(access: Access, *, embedded: bool) -> BusLocation:
-    """Where the bus is; the embedded server's token was made for this run, of another's no secret is said."""
+    """The address of the bus, with the embedded server's token, which was made for this run; never another server's
+    secret."""
     if not embedded:
         return BusLocation(url=access.address)
     return BusLocation(url=access.address, embedded=True, user=access.user, token=access.token or access.password)

@@ -1,4 +1,4 @@
-"""Whether the history of an agent that has acted before is gone, and with which number it goes on then."""
+"""Detects that the history of an agent was lost, and chooses the cycle number with which the agent goes on."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from conch_schemas import ThoughtFormed, subject_filter
 log = get_logger(__name__)
 
 UNCOUNTED = 1_000_000
-"""Where an agent goes on whose cycles were not counted yet: few have begun more."""
+"""The next cycle number for an agent without a known count: few agents have begun more cycles."""
 
 
 class _Numbered(BaseModel):
-    """What is read of an agent's memory here: one that a newer version wrote still has it."""
+    """The fields of an agent's memory that are read here; newer versions have them too."""
 
     next_cycle: int
 
@@ -31,7 +31,8 @@ class _Numbered(BaseModel):
 async def with_numbers(
     bus: Bus, home: Home, identities: Sequence[AgentIdentity], warn: Callable[[str], None]
 ) -> list[AgentIdentity]:
-    """The agents, none of which begins a number again, whatever stream and store have lost; what is lost is said.
+    """The agents, each with a next cycle number that it has not used, even after a loss of stream or store; a loss is
+    reported.
 
     `identities`: with what the store knows of them.
     """
@@ -43,7 +44,7 @@ async def with_numbers(
 
 
 def _begun(home: Home, agent: str) -> int:
-    """Cycles that the agent may have begun, by its own files."""
+    """Cycles that the agent may have begun, according to its own files."""
     own = home.agent_dir(agent)
     counted = cycles_begun(own)
     return counted if counted is not None else UNCOUNTED if (own / "reflex.npz").exists() else 0
@@ -77,5 +78,5 @@ async def _known(bus: Bus, agent: str) -> int:
         try:
             written = MemoryRecord[_Numbered].decode(entry.value).memory.next_cycle
         except ContractError:
-            log.warning("agent.memory_unreadable", agent=agent)  # the agent says what to do
+            log.warning("agent.memory_unreadable", agent=agent)  # the agent reports what to do
     return max(written, 0 if thought is None or thought.cycle is None else thought.cycle + 1)

@@ -1,4 +1,4 @@
-"""What a run says: lines about itself, a line for every cycle, and one for every alarm."""
+"""The output of a run: lines about itself, a line for every cycle, and one for every alarm."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 MOMENT = 0.3
-"""Seconds in which agents that say the same are gathered."""
+"""Seconds in which agents with the same message are gathered."""
 
 
 class RunOutput:
-    """Says things of these agents on stdout and stderr. `stop` is set when whoever read stdout has gone."""
+    """Writes the lines of these agents to stdout and stderr. `stop` is set when the reader of stdout has closed it."""
 
     def __init__(self, stop: asyncio.Event, agents: Sequence[str], *, as_json: bool) -> None:
         self._stop, self._json, self._agents = stop, as_json, frozenset(agents)
         self._width = max(map(len, agents)) if len(agents) > 1 else 0
         self._states: dict[tuple[str, str], list[str]] = {}
-        """(state, why) -> the agents that said so in this moment."""
+        """(state, why) -> the agents that reported it in this moment."""
         self._recorded: dict[str, int] = {}
         """The last cycle of each agent that was recorded in this run."""
         self._at = 0
-        """Place up to which experiences and alarms were told."""
+        """Stream sequence up to which experiences and alarms were printed."""
         self._news = asyncio.Event()
         self._lost = False
         """Whether a line of stdout could not be written."""
@@ -50,7 +50,7 @@ class RunOutput:
         self._write(warn, text)
 
     def state(self, agent: str, state: str, why: str) -> None:
-        """What an agent waits for; what many say in one moment is one line."""
+        """Print what an agent waits for; the same message of many agents in one moment is one line."""
         if self._width and not self._states:
             asyncio.get_running_loop().call_later(MOMENT, self.report_states)
         self._states.setdefault((state, why), []).append(agent)
@@ -65,7 +65,7 @@ class RunOutput:
             self.warn(f"{agents[0]}{others}: {state}: {why}")
 
     async def cycles(self, bus: Bus, after: int) -> None:
-        """A line for every experience when it is first recorded and for every alarm, for ever."""
+        """Print a line for every experience when it is first recorded and for every alarm; never returns."""
         from conch_schemas import AlarmRaised, ExperienceRecorded, decode, subject_filter
 
         one = "*" if self._width else next(iter(self._agents))
@@ -94,14 +94,14 @@ class RunOutput:
         self._recorded[event.agent] = max(event.cycle or 0, self._recorded.get(event.agent, 0))
 
     async def told(self, cycles: Mapping[str, int], upto: int) -> None:
-        """Until these cycles, by agent, were recorded and told, and all that stands up to this place."""
+        """Return when these cycles, by agent, are recorded and printed, and all events up to this sequence."""
         while self._at < upto or any(self._recorded.get(agent, -1) < cycle for agent, cycle in cycles.items()):
             self._news.clear()
             await self._news.wait()
 
     def _write(self, write: Callable[[Any], None], what: Any) -> None:
-        """Whoever read us may have gone (`conch run | head`): then the run ends in order. What a full disk does not
-        take is lost, which is told once."""
+        """Write; when the reader of stdout has closed it (`conch run | head`), the run ends in order. What a full disk
+        does not take is lost, which is reported once."""
         try:
             write(what)
         except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""What a run says of its page."""
+"""The lines of a run about its dashboard, and the check of the dashboard's port."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from conch.home import Home
 
 
 def refuse_taken(settings: UiSettings, skipped: Container[str]) -> None:
-    """Raises ConchError where the port that is named for the page cannot be had: whoever names one relies on it."""
+    """Raises ConchError where a port that the settings name for the page is in use: a named port is never replaced."""
     if settings.port and settings.enabled and PAGE not in skipped:
         listen(settings.host, settings.port, "the page needs it: name another (--ui-port), or none").close()
 
 
 def report_page(run_output: RunOutput, settings: UiSettings, home: Home, address: str) -> None:
-    """Where the page that listens at `address` is, with a link that lets in once, on a line by itself."""
+    """Print the address of the page, with a login link that works once, on a line by itself."""
     if settings.port is None and urlsplit(address).port != UI_PORT:
         run_output.tell(f"port {UI_PORT} is taken, so the page is at another one (--ui-port names one)")
     try:

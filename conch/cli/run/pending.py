@@ -1,6 +1,6 @@
-"""What a run says while nothing is recorded though acts go on: for which scores they wait.
+"""Reports the scores that acts wait for, while acts go on and no cycle is recorded.
 
-The store is looked at, and only in a silence: a run whose acts are scored at once never does.
+The store is read only when no cycle was recorded for a while: a run with prompt scores never reads it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from conch.experience import PendingActs
 
 QUIET_SECONDS = 3.0
-"""Time without a cycle's line, and of an act without its scores, that nobody wonders about."""
+"""Seconds without a cycle's line, and of an act without its scores, that count as normal."""
 LOOK_SECONDS = 1.0
-"""Between two looks at the store in a silence."""
+"""Seconds between two reads of the store while no cycle is recorded."""
 AGAIN_SECONDS = 30.0
-"""After which the same is said again."""
+"""Seconds after which the same report is repeated."""
 NAMED = 5
 """Components that one line names."""
 
 
 class PendingScores:
-    """Says what is waited for; once for the same things, and again after a while."""
+    """Reports what is waited for; once for the same things, and again after a while."""
 
     def __init__(self, run_output: RunOutput, store: Path) -> None:
         self._run_output, self._store = run_output, store
@@ -38,7 +38,7 @@ class PendingScores:
         self._said_at = 0.0
 
     def anew(self) -> None:
-        """Say it also where it was said just now: the last act is done."""
+        """Allow the same report again at once: the last act is done."""
         self._said = None
 
     async def keep_saying(self) -> None:

@@ -1,4 +1,4 @@
-"""What comes before the first cycle: the home made, the plug-ins found, the stream looked at, the weight set said."""
+"""Preparation before the first cycle: make the home, find plug-ins, check the stream, publish the weight set."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def ready(home: Home, settings: Settings, common: CommonOptions, *, several: boo
 
 
 def found(rules: Sequence[str], skipped: frozenset[str], settings: Settings) -> dict[str, Discovery]:
-    """What each file and package brings. Raises UsageError where a consumer that is not to run is not known."""
+    """The declarations of each file and package. Raises UsageError where a consumer that is to be skipped is not
+    known."""
     builtin = builtin_names(settings)
     looked = looked_at(rules)
     plugins = together(looked, reserved(settings), settings).plugins
@@ -69,8 +70,8 @@ def refuse_judges(settings: Settings, home: Home, skipped: frozenset[str]) -> No
 async def without_strangers(
     bus: Bus, identities: Sequence[AgentIdentity]
 ) -> tuple[list[AgentIdentity], dict[str, ConchError]]:
-    """Before anything is said on a stream or read from it in an agent's name: those whose name is not another's there,
-    and why the others are left out."""
+    """Before anything is published or read in an agent's name: the agents with a name that no other home's agent has on
+    the stream, and the reasons why the others are left out."""
     from conch.cycle.state.recover import refuse_stranger
     from conch_schemas import PolicySet, subject_filter
 
@@ -89,10 +90,10 @@ async def without_strangers(
 
 
 async def claim(bus: Bus, own: str, consumers: Sequence[str], url: str) -> None:
-    """One home's store joins a stream, of all agents on it: a second one would say each experience again. Whoever runs
-    no store may share the stream. Raises BusError.
+    """Claim a stream for one home's store, for all its agents: a second store would publish each experience again.
+    Homes without a store may share the stream. Raises BusError.
 
-    `own`: the UUID of the home's agent; `url`: where the bus is, to be told.
+    `own`: the UUID of the home's agent; `url`: the address of the bus, for messages.
     """
     if "store" not in consumers:
         return
@@ -109,7 +110,7 @@ async def claim(bus: Bus, own: str, consumers: Sequence[str], url: str) -> None:
 async def reconciled(
     bus: Bus, store: Path, identities: Sequence[AgentIdentity], warn: Callable[[str], None]
 ) -> list[AgentIdentity]:
-    """The agents with the number that the next cycle of each has at least; and what the stream lost, said."""
+    """The agents, each with the least number of its next cycle; reports what the stream has lost."""
     from conch.bus import reconcile
 
     opened = await asyncio.to_thread(_opened, store)
@@ -133,9 +134,9 @@ async def reconciled(
 
 
 async def _regain_chain(bus: Bus, store: ExperienceReader, agent: str) -> None:
-    """On a stream that was made anew the agent's chain of marks goes on behind the last one that the store holds.
+    """On a new stream, continue the agent's chain of marks behind the last mark in the store.
 
-    A state that leads the store is left as it is: the marks between are missing, and verifying says so.
+    A state that is ahead of the store is left as it is: the marks between are missing, and a verification reports it.
     """
     from conch.witness import CONSUMER, ChainState, regained
 
@@ -145,7 +146,7 @@ async def _regain_chain(bus: Bus, store: ExperienceReader, agent: str) -> None:
         known = StateRecord.decode(entry.value).state if entry is not None and entry.value else {}
         leads = last is None or ChainState.model_validate(known).sequence > last
     except (ContractError, ValueError, LookupError, TypeError):
-        leads = True  # the witness itself says that it cannot read it
+        leads = True  # the witness itself reports that it cannot read it
     if leads:
         return
 

@@ -1,7 +1,7 @@
-"""`conch run --reload`: rule files that are edited take effect while the run goes on.
+"""`conch run --reload`: edited rule files take effect while the run goes on.
 
-Files are looked at, not watched: an editor that writes a new file and renames it, a mounted directory, a container's
-volume are all the same to a look, there are few files, and a look costs microseconds.
+Files are polled, not watched: polling also sees an editor that writes a new file and renames it, a mounted directory
+and a container's volume; there are few files, and a poll costs microseconds.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from conch.errors import ConchError, ContractError
 from conch.rules import RuleInfo
 
 POLL_SECONDS = 0.25
-"""Between two looks. A file that changed is read once it was the same at two of them: half written, it is not."""
+"""Seconds between two polls. A changed file is read once it was the same at two of them, so not while half written."""
 Sign = tuple[int, ...] | None
 
 
 async def keep_reloading(looked: Mapping[str, Discovery], renew: Callable[[str, Discovery], Awaitable[None]]) -> None:
-    """Tell `renew` what a file brings whenever its text is another one, for ever.
+    """Call `renew` with what a file declares whenever its text changes; never returns.
 
-    `looked`: what each file and package brought at first. A file that is gone or cannot be read is told once, as
+    `looked`: what each file and package declared at first. A file that is gone or cannot be read is reported once, as
     broken.
     """
     origins = [origin for origin in looked if PurePath(origin).is_absolute()]
     texts = {origin: _text(looked[origin]) for origin in origins}
     signs: dict[str, Sign] = {}
     moving = set(origins)
-    """Changed at the last look. All of them at first: they may have changed since they were looked at."""
+    """Files that changed at the last poll. All of them at first: they may have changed since discovery."""
     while True:
         await asyncio.sleep(POLL_SECONDS)
         for origin in origins:
@@ -62,8 +62,8 @@ async def taken_up(
     found: Discovery,
     run_output: RunOutput,
 ) -> tuple[Mapping[str, Discovery], Discovery] | None:
-    """(what each file and package brings when `found` is what this one does, all of it), the weight set said where it
-    is another one; None where it cannot be. Either is told.
+    """(what each file and package declares when `found` is what this one does, all of it), with the weight set
+    published where it changed; None where it cannot be used. Both outcomes are reported.
 
     Weights are conch.yaml's of this moment: `conch reward weights` may have written others since the start.
     """
@@ -85,9 +85,9 @@ async def taken_up(
 
 
 def _merged(looked: Mapping[str, Discovery], file: str, found: Discovery) -> tuple[dict[str, Discovery], str]:
-    """What each file and package brings then, and what changes, in words.
+    """What each file and package declares then, and what changes, in words.
 
-    Consumers stay as they were: each has a process of its own, and a place that its code has brought it to.
+    Consumers stay as they were: each has a process of its own, and a position that its code has reached.
     """
     before = {rule.name: rule for rule in looked[file].rules}
     rules, consumers = found.rules, looked[file].consumers
@@ -110,12 +110,13 @@ def _declared(consumers: Sequence[ConsumerInfo]) -> set[tuple[str, str]]:
 
 
 def _text(found: Discovery) -> str | None:
-    """What a file said when it was looked at; None where that is not known."""
+    """The text of a file at discovery; None where that is not known."""
     return next(iter([one.text for one in found.plugins] + [one.text for one in found.broken]), None)
 
 
 def _sign(file: str) -> Sign:
-    """Another one whenever the file was written, or a link on its way leads elsewhere; None while there is none."""
+    """A value that changes whenever the file is written, or a link on its path leads elsewhere; None while there is no
+    file."""
     with contextlib.suppress(OSError):
         stat = Path(file).stat()
         return stat.st_mtime_ns, stat.st_size, stat.st_ino, stat.st_dev

@@ -1,4 +1,4 @@
-"""The end of a run: the agent first, then whoever has handled what it did."""
+"""Shutdown of a run: the agent ends first, then each consumer once it has handled all events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FINISH_MARGIN = 60.0
 
 @dataclass(frozen=True)
 class WatchedTask:
-    """A child and the task that keeps it alive."""
+    """A child process and the task that restarts it."""
 
     child: ChildProcess
     living: asyncio.Task[int]
@@ -29,7 +29,7 @@ class WatchedTask:
 
 @dataclass(frozen=True)
 class RunningChildren:
-    """The children of a run."""
+    """The child processes of a run, and their shutdown."""
 
     agent: WatchedTask
     consumers: WatchedTask
@@ -38,7 +38,7 @@ class RunningChildren:
     page: Sequence[WatchedTask] = ()
     """The dashboard, where there is one."""
     page_is_needed: bool = False
-    """Whether nothing goes on without it: somebody named its port."""
+    """Whether the run ends without the page: the settings name its port."""
 
     @property
     def scoring(self) -> tuple[WatchedTask, ...]:
@@ -54,7 +54,7 @@ class RunningChildren:
 async def shut_down(
     tree: RunningChildren, settings: Settings, stop: asyncio.Event, logs: Path, *, counted: bool
 ) -> None:
-    """End the children in order: plug-in consumers before the rest, so that what they say is still joined.
+    """End the children in order: plug-in consumers before the rest, so that what they publish is still joined.
 
     `counted`: the run had a set number of cycles, all to be recorded. Raises for what went wrong.
     """
@@ -83,7 +83,7 @@ async def shut_down(
 
 
 async def _finished(several: Sequence[WatchedTask], stop: asyncio.Event, *, interruptible: bool) -> None:
-    """Until these have handled what there is, or somebody asks to stop."""
+    """Return when these have handled all events, or when a stop is requested."""
     for kept in several:
         kept.child.finish()
     stopping = asyncio.create_task(stop.wait(), name="conch.stop")

@@ -1,4 +1,4 @@
-"""The last word of a run that had a set number of cycles: that they are recorded, by whoever stores them."""
+"""The last lines of a run with a set number of cycles: waits until its cycles are recorded, and reports them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from conch.errors import ConchError
 from conch_schemas import ActionTaken, AlarmRaised, subject_filter
 
 LOOK_SECONDS = 2.5
-"""Between two looks whether a store is at work: a worker that lives gives a sign every second."""
+"""Seconds between two checks whether a store is at work: a live worker's heartbeat comes every second."""
 MOMENT = 20.0
-"""Seconds for what is recorded to be told: in a cluster, a server has died just now."""
+"""Seconds to wait until recorded cycles are printed: in a cluster, a server may just have died."""
 
 
 async def all_told(
@@ -27,10 +27,10 @@ async def all_told(
     seconds: float,
     here: bool,
 ) -> None:
-    """Until the last act of each agent behind sequence `after` is recorded and told, with the alarms that there are, or
-    somebody asks to stop.
+    """Return when the last act of each agent behind sequence `after` is recorded and printed, with the alarms that
+    there are, or when a stop is requested.
 
-    `here`: this run's own store has recorded them, and only their telling is waited for, a moment. Else they are
+    `here`: this run's own store has recorded them, and only their lines are waited for, for a moment. Else they are
     waited for as long as there is a store at work; raises ConchError when it does not get there within `seconds`.
     """
     acts = zip(agents, await newest(bus, [subject_filter(ActionTaken, agent) for agent in agents]), strict=True)

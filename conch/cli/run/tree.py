@@ -1,4 +1,4 @@
-"""One run of one home: nats-server, agent, consumers, plug-in consumers, from the first process to the last."""
+"""The process tree of one run: starts and ends nats-server, agent, consumers and plug-in consumers."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from conch.retry import MOST_RESTARTS
 from conch.values import in_force
 
 PAGE_NICE = 5
-"""By how much the dashboard gives way to whoever acts and scores: a third of the processor where all want it."""
+"""The dashboard's niceness against agents and consumers: a third of the processor where all want it."""
 
 
 class ProcessTree:
-    """One run of one home."""
+    """The processes of one run of one home, from the first start to the last end."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class ProcessTree:
         return identities
 
     async def _until_over(self, tree: RunningChildren, tasks: Sequence[asyncio.Task[Any]]) -> None:
-        """Until the agent has ended, somebody asked to stop, or something cannot go on."""
+        """Return when the agent has ended, a stop was requested, or a child cannot go on."""
         stopping = asyncio.create_task(self._stop.wait(), name="conch.stop")
         acting, living = tree.agent.living, {kept.living for kept in (tree.agent, *tree.scoring)}
         watching: set[asyncio.Task[Any]] = {*tasks, stopping}

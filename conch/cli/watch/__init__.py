@@ -1,4 +1,4 @@
-"""`conch watch`: a screen on a terminal, JSON Lines in a pipe."""
+"""`conch watch`: follow a run live, as a screen on a terminal and as JSON Lines in a pipe."""
 
 from conch.cli.watch.command import watch
 

@@ -1,4 +1,4 @@
-"""`conch watch`: which of the two it is."""
+"""The command `conch watch`, which chooses between the screen and lines."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ async def watch(*, agent: AgentName = None, common: CommonOptions = COMMON) -> N
 
 
 def _on_terminal() -> bool:
-    """Whether somebody looks and can press keys."""
+    """Whether stdin and stdout are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") not in (None, "", "dumb")

@@ -1,4 +1,4 @@
-"""Parts of the picture as text of a width. Always `Text`: no word of a mind or a tool is ever read as markup."""
+"""Draws parts of the picture as `Text` of a given width, so that no text of a mind or a tool is read as markup."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME = 14
 COLUMNS = ("cycle", "need", "action", "outcome", "total", "ms", "")
 FEWER_COLUMNS = ("cycle", "action", "outcome", "total", "")
 FEWEST_COLUMNS = ("cycle", "total", " action")
-"""Of the table of cycles; a note has no heading. The fewest stand without a space between them."""
+"""Columns of the table of cycles; a note has no heading. The smallest table has no space between them."""
 _OTHERS = {COLUMNS: 70, FEWER_COLUMNS: 50, FEWEST_COLUMNS: 15}
 """Cells that the other columns take, beside the action."""
 
@@ -30,18 +30,18 @@ def sparkline(values: Sequence[float], width: int, low: float, high: float) -> s
 
 
 def bar(share: float, width: int) -> str:
-    """A bar of this share, 0..1, of so many cells."""
+    """A bar for this share, 0..1, `width` cells wide."""
     full = round(min(1.0, max(0.0, share)) * width)
     return "█" * full + "░" * (width - full)
 
 
 def colour(value: float | None) -> str:
-    """Of a reward: gained, lost, or neither."""
+    """The colour of a reward: gained, lost, or neither."""
     return "" if not value else "green" if value > 0 else "red"
 
 
 def headline(picture: WatchPicture, life: AgentPicture, width: int) -> Text:
-    """Who, in which state, and what is wrong with the bus."""
+    """The agent's name and state, and what is wrong with the bus."""
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(f" {life.name} ", "bold")
     state = life.state or "not heard of yet"
@@ -122,7 +122,7 @@ def _named(name: str, width: int) -> str:
 
 
 def below(picture: WatchPicture, width: int) -> Text:
-    """How far the consumers are, what the watchers say, and what the last key brought."""
+    """The consumers' lags, the watchers' alarms, and the result of the last key."""
     text = Text(no_wrap=True, overflow="ellipsis")
     behind = [(name, lag) for name, lag in picture.lags if lag]
     text.append(" lag    ", "bold")

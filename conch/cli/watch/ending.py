@@ -1,4 +1,4 @@
-"""The end of the screen's process, which a terminal that is gone or takes nothing more must not hold up."""
+"""Ends the screen's process, also when the terminal is gone or accepts no more output."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ GRACE_SECONDS = 2.0
 def end_with_terminal(leave: Callable[[], object]) -> None:
     """Have SIGTERM, SIGHUP and the loss of the terminal call `leave` in the running loop, and end the process.
 
-    One that is still there GRACE_SECONDS later ends as it stands, with exit status 0: the loop itself may wait for a
-    terminal that takes nothing more, and hears of no signal then. Called once, in the main thread.
+    A process that is still there GRACE_SECONDS later exits with status 0: the loop itself may be blocked by a terminal
+    that takes no more output, and then handles no signal. Called once, in the main thread.
     """
     told, tells = os.pipe()
     Thread(
@@ -31,7 +31,8 @@ def end_with_terminal(leave: Callable[[], object]) -> None:
 
 
 def _wait_and_end(told: int, loop: asyncio.AbstractEventLoop, leave: Callable[[], object]) -> None:
-    """Wait until something is `told` or the terminal hangs up; then `leave`, and after the grace no more waiting."""
+    """Wait for a byte on the descriptor `told` or for the terminal's hang-up; then call `leave`, and exit after the
+    grace period."""
     poll = select.poll()
     poll.register(told, select.POLLIN)
     for terminal in (sys.stdin, sys.stdout):

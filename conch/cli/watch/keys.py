@@ -1,4 +1,4 @@
-"""The last line of a screen: its keys."""
+"""The last line of a screen, which shows its keys."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from textual.widgets import Footer
 from textual.widgets._footer import FooterKey
 
 CLOSE = 60
-"""Columns below which they stand close together."""
+"""Columns below which keys have no space between them."""
 
 
 class KeyBar(Footer):
-    """Each of them whole; where there is not room for all, the help and the first that fit beside it."""
+    """A footer that shows keys whole; where there is not room for all, the help and the first that fit beside it."""
 
     def compose(self) -> ComposeResult:
-        """As many as fit."""
+        """Show as many keys as fit."""
         self.compact = self.app.size.width < CLOSE
         keys = [key for key in super().compose() if isinstance(key, FooterKey)]
-        while sum(map(self._cells, keys)) > self.app.size.width + self.compact:  # nothing stands behind the last
+        while sum(map(self._cells, keys)) > self.app.size.width + self.compact:  # no gap behind the last
             del keys[-2 if keys[-1].key == "question_mark" else -1]
         yield from keys
 

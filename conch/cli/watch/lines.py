@@ -1,4 +1,4 @@
-"""A line for every cycle as it is recorded."""
+"""`conch watch` in a pipe: a line for every cycle as it is recorded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def print_lines(home: Home, settings: Settings, names: Sequence[str], *, as_json: bool) -> None:
-    """Until the run ends; where there was none, for ever."""
+    """Print lines until the run ends; without a run, endlessly."""
     from conch.views import cycle_row
 
     width = max(map(len, names)) if len(names) > 1 else 0
@@ -33,7 +33,8 @@ async def print_lines(home: Home, settings: Settings, names: Sequence[str], *, a
 
 
 async def recorded(bus: Bus, agents: Sequence[str], home: Home | None) -> AsyncIterator[ExperienceRecorded]:
-    """Experiences of these agents from now on, later revisions too; until the home's run ends, without one for ever."""
+    """Experiences of these agents from now on, later revisions too; until the home's run ends, without one
+    endlessly."""
     after = (await bus.state()).last
     one, wanted = agents[0] if len(agents) == 1 else "*", frozenset(agents)
     async with aclosing(following(bus, [subject_filter(ExperienceRecorded, one)], after=after, home=home)) as found:

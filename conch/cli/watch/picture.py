@@ -1,4 +1,4 @@
-"""What the screen shows, as plain values: facts in, a picture out. Nothing here waits or draws."""
+"""The model behind the screen of `conch watch`: events in, plain values out. Nothing here waits or draws."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conch.views import action_words, needed, scored_words, total_ms, urgent_nee
 from conch_schemas import ActionTaken, Event, ExperienceRecorded, NeedsChanged
 
 KINDS: tuple[type[Event], ...] = (ActionTaken, ExperienceRecorded, NeedsChanged)
-"""What is heard of the stream."""
+"""Event types that are read from the stream."""
 ROWS = 200
 """Cycles of one agent that are kept, the newest."""
 SMOOTH = 20
@@ -27,7 +27,7 @@ SCORING = "scoring"
 
 @dataclass(frozen=True)
 class CycleRowModel:
-    """One cycle in the table. Its texts are safe."""
+    """One cycle in the table; its texts are made safe for a terminal."""
 
     cycle: int
     need: str
@@ -40,26 +40,26 @@ class CycleRowModel:
     """`n of m scored` where a part has not come or could not be scored; else nothing."""
     revision: int = 0
     seq: int = 0
-    """Place of its newest revision in the stream; 0: not known."""
+    """Stream sequence of its newest revision; 0: not known."""
     parts: Mapping[str, float | None] = field(default_factory=dict)
     """Value of each paid component; None: it has none."""
 
 
 @dataclass
 class AgentPicture:
-    """One agent, as far as it was heard."""
+    """What is known of one agent from its events."""
 
     name: str
     state: str = ""
     why: str = ""
     rows: dict[int, CycleRowModel] = field(default_factory=dict)
-    """By cycle, the oldest first."""
+    """Rows by cycle, the oldest first."""
     needs: dict[str, float] = field(default_factory=dict)
     needs_cycle: int = -1
 
     @property
     def totals(self) -> list[float]:
-        """Of the cycles that have one, the oldest first."""
+        """The totals of the cycles that have one, the oldest first."""
         return [row.total for row in self.rows.values() if row.total is not None]
 
     @property
@@ -78,7 +78,7 @@ class AgentPicture:
         return found
 
     def put(self, row: CycleRowModel) -> bool:
-        """Whether that is news: a later revision takes the place of an earlier one, never the other way."""
+        """Whether that is news: a later revision replaces an earlier one, never the other way."""
         known = self.rows.get(row.cycle)
         if known is not None and known.revision >= row.revision:
             if known.revision == row.revision and row.seq and not known.seq:
@@ -97,13 +97,13 @@ class AgentPicture:
 
 
 def means(totals: Sequence[float], over: int = SMOOTH) -> list[float]:
-    """At each place the mean of the last so many up to there."""
+    """At each index the mean of the last `over` totals up to there."""
     return [sum(part) / len(part) for end in range(1, len(totals) + 1) if (part := totals[max(0, end - over) : end])]
 
 
 @dataclass
 class WatchPicture:
-    """All of it. `version` moves on with every change: who draws compares it with the one drawn last."""
+    """The whole picture. `version` grows with every change: the screen compares it with the one drawn last."""
 
     names: Sequence[str]
     version: int = 0
@@ -115,7 +115,7 @@ class WatchPicture:
     """Events that came faster than they could be read."""
     lives: dict[str, AgentPicture] = field(default_factory=dict)
     states: Mapping[str, int] = field(default_factory=dict)
-    """Of all agents of the run: how many are in each state."""
+    """Number of agents of the run in each state."""
     lags: Sequence[tuple[str, int]] = ()
     alarms: Sequence[str] = ()
 
@@ -130,7 +130,7 @@ class WatchPicture:
             self.version += 1
 
     def take(self, event: Event, seq: int = 0) -> None:
-        """A fact of one of these agents, at this place in the stream; what it says already is no news."""
+        """Take an event of one of these agents, at this stream sequence; a known one changes nothing."""
         life = self.lives.get(event.agent)
         if life is None or event.cycle is None:
             return
@@ -153,7 +153,7 @@ class WatchPicture:
         return life.needs != before
 
     def tell(self, agent: str, state: str, why: str) -> None:
-        """What an agent says of itself."""
+        """Set the state that an agent reports."""
         life = self.lives.get(agent)
         if life is not None and (life.state, life.why) != (state, why):
             life.state, life.why = safe_text(state, one_line=True), safe_text(why, one_line=True)

@@ -1,4 +1,4 @@
-"""The screen of `conch watch`. It draws from the picture, at most four times a second, and only what has changed."""
+"""The screen of `conch watch`: draws the picture at most four times a second, and only what has changed."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from conch.home import Home
 T = TypeVar("T")
 
 DRAW_SECONDS = 0.25
-"""Between two drawings."""
+"""Seconds between two drawings."""
 WIDE, NARROW, SLIM = 100, 60, 44
-"""Columns from which on the panels stand side by side, and the table has all its columns; from which on components and
-needs stand side by side, with names that can be read; and from which on the table has more than the totals."""
+"""Columns from which on the panels are side by side, and the table has all its columns; from which on components and
+needs are side by side, with readable names; and from which on the table has more than the totals."""
 PANELS = {"-wide": 16, "-narrow": 22, "-slim": 30, "-tiny": 30}
-"""Lines that a screen of a width needs to have room for the cycles beneath its panels; with fewer it has no panels."""
+"""Least lines of a screen of each width that has panels: with fewer there is no room for the cycles beneath them."""
 BELOW = 12
 """Lines from which on there is room for lag and alarms, and for the names of the columns."""
 TABLE_ROWS = 100
@@ -41,7 +41,8 @@ FEW = 20
 
 
 async def show(home: Home, settings: Settings, names: Sequence[str]) -> None:
-    """Until a key, a signal or the end of the terminal ends it; a terminal that is still there is then as it was."""
+    """Run the screen until a key, a signal or the end of the terminal ends it; the terminal is restored if it is still
+    there."""
     source = PictureSource(home, settings, WatchPicture(names))
     app = WatchApp(source)
     end_with_terminal(app.exit)
@@ -54,7 +55,7 @@ async def show(home: Home, settings: Settings, names: Sequence[str]) -> None:
 
 
 class _KeyedTable(DataTable[Text]):
-    """Rows by key, brought up to date by what has changed alone."""
+    """A table with rows by key, of which only changed ones are updated."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "open")]
 
@@ -73,7 +74,8 @@ class _KeyedTable(DataTable[Text]):
             self.add_column(Text(name, justify="right" if name in ("cycle", "total", "ms") else "left"), key=str(place))
 
     def bring(self, rows: Mapping[str, T], cells: Callable[[T], list[Text]]) -> None:
-        """To these rows, in this order; `cells` draws one. The cursor stays on its row, or goes on with the last."""
+        """Update the table to these rows, in this order; `cells` draws one. The cursor stays on its row, or on the
+        last."""
         at_end = self._follows and self.cursor_row >= self.row_count - 1
         gone = [key for key in self.drawn if key not in rows]
         if len(gone) <= FEW:
@@ -95,7 +97,7 @@ class _KeyedTable(DataTable[Text]):
 
 
 class WatchApp(App[None]):
-    """`conch watch` on a terminal."""
+    """The terminal application of `conch watch`."""
 
     TITLE = "conch watch"
     ENABLE_COMMAND_PALETTE = False
@@ -157,7 +159,7 @@ class WatchApp(App[None]):
         yield KeyBar()
 
     def _arrange(self) -> None:
-        """What there is room for: the cycles and their total first."""
+        """Show the panels that there is room for: the cycles and their total first."""
         width, height = self.size
         kind = next(name for least, name in reversed(self.HORIZONTAL_BREAKPOINTS) if width >= least)
         panels = height >= PANELS[kind]
@@ -190,7 +192,7 @@ class WatchApp(App[None]):
             self._remember(agent)
 
     def _draw(self) -> None:
-        """What has changed since the last time, if anything has."""
+        """Draw what has changed since the last time, if anything has."""
         now = (self.picture.version, self.chosen, *self.size)
         if now == self._drawn or not self.is_running:
             return

@@ -1,4 +1,4 @@
-"""Where the picture comes from: the bus while it is there, the store for what was before, and the agent, asked."""
+"""Fills the picture of `conch watch`: from the bus live, from the store for the past, and by requests to the agent."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ Whole = tuple[ExperienceRecorded, list[Mark], ActionTaken | None]
 BATCH = 64
 """Events taken at a time: a key waits for no more than these."""
 REST_SECONDS = 0.005
-"""Between two batches: keys and drawing come in between."""
+"""Seconds between two batches, for keys and drawing."""
 BEHIND = 20_000
 """Events that are waited for; of more, the newest are shown."""
 NEWEST = 1000
-"""How many of those; and how far before the store's place reading begins, for the acts that wait for scores there."""
+"""How many of those; also how far before the store's position reading begins, for acts that wait for scores there."""
 LOOK_SECONDS = 0.5
-"""Between two looks at whether bus and run are still there, and before they are tried again."""
+"""Seconds between two checks whether bus and run are still there, and before they are tried again."""
 ASK_SECONDS = 2.0
-"""Between two questions about states, lags and alarms."""
+"""Seconds between two requests for states, lags and alarms."""
 WATCHED_AGENTS = 50
-"""Whose alarms are asked for."""
+"""Agents that alarms are asked for."""
 
 
 class PictureSource:
-    """Fills the picture, and does what a key asks for. One bus after the other: a run that begins again has its own."""
+    """Fills the picture, and executes the keys' commands. It follows one bus at a time: a new run has its own."""
 
     def __init__(self, home: Home, settings: Settings, picture: WatchPicture) -> None:
         self._home, self._settings, self.picture = home, settings, picture
@@ -50,11 +50,12 @@ class PictureSource:
         self._stood: tuple[str, int] | None = None
         """(the stream, the last event of it that was seen)."""
         self._remembered: set[str] = set()
-        """Whose cycles are shown whole."""
+        """Agents whose whole cycles were read from the store."""
         self._ask = asyncio.Event()
 
     async def follow(self) -> None:
-        """For ever; what ends one connection is said, and the next one tried."""
+        """Follow one bus after the other; never returns. An error of a connection is reported, and the next one
+        tried."""
         quiet()
         while True:
             access = self._access()
@@ -71,7 +72,7 @@ class PictureSource:
         return access_to(self._home, self._settings)
 
     async def _follow(self, access: Access) -> None:
-        """Until the bus is another one, or is no more. Raises BusError."""
+        """Follow until the bus changes or goes away. Raises BusError."""
         strict = self._settings.bus.durability == "strict"
         async with (
             JetStreamBus(access, name="conch-watch", strict=strict) as bus,
@@ -106,10 +107,11 @@ class PictureSource:
             await self._recall()
 
     async def _begin(self, shared_events: SharedSubscription) -> int:
-        """Where to read on: behind what was seen of this stream, unless that is long ago; else where the store is.
+        """The sequence to read on from: behind what was seen of this stream, unless that is long ago; else the store's
+        position.
 
-        The store is read after its place was: what it has learned meanwhile comes twice and is no news, and nothing
-        falls between the two. Of a store that cannot be read here the newest events take the place.
+        The store is read after its position: what it learns in between arrives twice and changes nothing, and nothing
+        is missed. When the store cannot be read here, the newest events are used instead.
         """
         epoch = (await shared_events.bus.state()).epoch
         if self._stood is not None and self._stood[0] == epoch and shared_events.seq - self._stood[1] <= BEHIND:
@@ -121,12 +123,12 @@ class PictureSource:
         return after
 
     async def _take(self, shared_events: SharedSubscription, subscription: StreamSubscription) -> int:
-        """Until too much waits: then the place to go on from."""
+        """Read until too much waits; returns the sequence to go on from."""
         assert self._stood is not None
         epoch = self._stood[0]
         while True:
             for arrived in await subscription.get(BATCH):
-                with contextlib.suppress(ContractViolationError):  # its consumers make the dead letters
+                with contextlib.suppress(ContractViolationError):  # its consumers write the dead letters
                     self.picture.take(arrived.event, arrived.seq)
             self._stood = (epoch, subscription.given)
             if (behind := shared_events.seq - subscription.given) > BEHIND and not subscription.level:
@@ -167,7 +169,7 @@ class PictureSource:
         self.picture.change(states=dict(answer.get("states", {})))
 
     async def pause(self, agent: str) -> None:
-        """Pause the agent, or let it go on where it is paused; what came of it is said. Never raises."""
+        """Pause the agent, or resume it where it is paused; the result is reported. Never raises."""
         verb = "resume" if self.picture.lives[agent].state == "paused" else "pause"
         if (bus := self._bus) is None:
             self.picture.change(said=f"{agent} cannot be asked: {self.picture.trouble}")
@@ -184,7 +186,7 @@ class PictureSource:
     # -- what was before --------------------------------------------------------------------------------------------
 
     async def remember(self, agent: str) -> None:
-        """Show the last cycles that the store has of this agent. Where it cannot be read, that is said."""
+        """Show the last cycles of this agent in the store. Where it cannot be read, that is reported."""
         self._remembered.add(agent)
         await self._take_stored(agent, ROWS)
 
@@ -204,7 +206,7 @@ class PictureSource:
             self.picture.change(said=safe_text(str(error), one_line=True))
 
     def _store(self) -> AbstractContextManager[ExperienceReader | None]:
-        """For reading; None: there is no cycle yet, or they are kept on another machine."""
+        """The store for reading; None: there is no cycle yet, or the store is on another machine."""
         try:
             return closing(open_store(self._home, self._settings))
         except StoreError:

@@ -1,4 +1,4 @@
-"""A cycle, whole, over the screen; and the keys."""
+"""Screens on top of `conch watch`: a cycle in full, and the help on keys."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from conch.errors import ConchError
 from conch.text import safe_text
 
 MOST_CHARACTERS = 2000
-"""Of one line of the story; a longer one is cut, with where to find it whole."""
+"""Longest line of the story; a longer one is cut, with where to find it whole."""
 AGAIN_SECONDS = 1.0
-"""Between two looks whether a cycle has a later revision."""
+"""Seconds between two checks whether a cycle has a later revision."""
 
 HELP = """\
 enter      the cycle under the cursor, whole; of several agents: the one to be shown
@@ -40,7 +40,7 @@ lag        events that a consumer has still to read"""
 
 
 class CycleScreen(Screen[None]):
-    """One cycle from thought to reward, and its neighbours."""
+    """A screen with one cycle from thought to reward, and keys to its neighbours."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "app.pop_screen", "back", key_display="esc"),
@@ -62,7 +62,7 @@ class CycleScreen(Screen[None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Read it, again and again: a late score makes it another."""
+        """Read the cycle, at intervals: a late score changes it."""
         self.query_one(VerticalScroll).focus()
         self._read()
 
@@ -88,7 +88,7 @@ class CycleScreen(Screen[None]):
         self.query_one("#story", Static).update(Text(text))
 
     def action_go(self, step: int) -> None:
-        """To a neighbour, where there is one."""
+        """Show the neighbouring cycle, where there is one."""
         rows = self._source.picture.lives[self._agent].rows
         if (there := self.cycle + step) >= 0 and there <= max(rows, default=self.cycle):
             self.cycle = there
@@ -117,7 +117,7 @@ def _cut(line: str, agent: str, cycle: int) -> str:
 
 
 class HelpScreen(ModalScreen[None]):
-    """What the keys do; any of them closes it."""
+    """A screen that explains the keys; any key closes it."""
 
     CSS = """
     HelpScreen { align: center middle; }

@@ -1,4 +1,4 @@
-"""How the workers of one consumer share its agents: positions, membership, lag."""
+"""Consumer groups: how the workers of one consumer share its agents, by positions, membership and lag."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""How far everybody is who reads the stream, as their places in the bucket say."""
+"""The lag of every reader of the stream, computed from the positions that are stored in the checkpoint bucket."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from conch_schemas import STREAM_SUBJECTS, Event, type_filter
 
 @dataclass(frozen=True)
 class ReaderLag:
-    """How far one reader is."""
+    """The position and the lag of one reader."""
 
     name: str
     seq: int
-    """Everything up to this place in the stream is done."""
+    """Every event up to this stream sequence is handled."""
     lag: int
     """Events that wait for it; of a consumer that workers share an estimate, and 0 only where none waits."""
 
 
 async def standings(bus: Bus) -> list[ReaderLag]:
-    """Every consumer that has a place on the bus, and every durable reader, by name.
+    """Every consumer that has a stored position, and every durable reader, by name.
 
-    Lags are counted by the server. A place that cannot be read, or is of a stream before this one, is its start.
+    Lags are counted by the server. A position that cannot be read, or that belongs to an earlier stream, counts as 0.
     """
     stream = await bus.state()
     names = [name for key in await bus.keys() if (name := position_consumer(key)) is not None]
@@ -44,13 +44,14 @@ async def _standing(bus: Bus, stream: StreamState, name: str, value: bytes) -> R
     least, mean, filters = _consumer_position(value, stream)
     lag = await bus.count(filters, after=least) if least < stream.last else 0
     if lag and mean > least:
-        # Whose of these events which are is not counted: taking all shares for equally busy, it is the mean place.
+        # The lag is counted from the mean position of the partitions, as if all partitions had the same traffic.
         lag = max(1, await bus.count(filters, after=mean))
     return ReaderLag(name, least, lag)
 
 
 def _consumer_position(value: bytes, stream: StreamState) -> tuple[int, int, Sequence[str]]:
-    """The least and the mean of a place's partitions, and the filters of what concerns the consumer."""
+    """The least and the mean sequence of a position's partitions, and the subject filters of what the consumer
+    reads."""
     try:
         found = PositionRecord.decode(value)
     except ContractError:
@@ -62,20 +63,20 @@ def _consumer_position(value: bytes, stream: StreamState) -> tuple[int, int, Seq
 
 
 async def report_position(bus: Bus, name: str, kinds: Sequence[type[Event]], seq: int) -> None:
-    """Let others see how far `name` is, which keeps its place elsewhere. Who writes last is right."""
+    """Publish the position of `name`, a reader that stores its position outside the bucket. The last write wins."""
     key, epoch = position_key(name), (await bus.state()).epoch
     entry = await bus.get(key)
     record = PositionRecord(seq=seq, epoch=epoch, kinds=tuple(kind.TYPE for kind in kinds))
     try:
         await bus.put(key, record.encode(), revision=entry.revision if entry is not None else 0)
     except FencedError:
-        return  # another copy said it in this moment
+        return  # another copy has just written it
 
 
 async def forget(bus: Bus, name: str) -> bool:
-    """Take away everything that the bus keeps of `name`; whether there was anything. Not while it runs.
+    """Remove everything that the bus stores for `name`; returns whether there was anything. Not while it runs.
 
-    It holds up no trimming any more; should it come back, it begins at the start of what there is then.
+    It no longer delays the trimming; should the consumer come back, it begins at the start of the stream.
     """
     known = any(one.name == name for one in await bus.readers())
     await bus.forget(name)

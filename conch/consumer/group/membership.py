@@ -1,4 +1,4 @@
-"""Who else works: the processes whose consumers share the agents, each known by a sign of life in the bucket."""
+"""Membership of a consumer group: which worker processes are alive, by heartbeats in the checkpoint bucket."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from conch.log import get_logger
 log = get_logger(__name__)
 
 BEAT_SECONDS = 1.0
-"""Between two signs of life."""
+"""Seconds between two heartbeats."""
 LEASE_SECONDS = 5.0
-"""A worker that gave none for so long is taken for dead, and its agents go to the others. Nobody's wall clock matters:
-each watches the others' signs by its own."""
+"""A worker without a heartbeat for this long is taken for dead, and its agents go to the other workers. Clocks need not
+agree: each worker times the others' heartbeats by its own clock."""
 SELDOM = 5
 """Beats between two looks at workers that had left: one that bears such a name again is heard of that late."""
 
 
 @dataclass
 class _OtherWorker:
-    """A worker as it was last heard of."""
+    """Another worker, and when its last heartbeat was seen."""
 
     entry: KeyValue
     heard: float
-    """By our own monotonic clock."""
+    """Time of that heartbeat's arrival, by our own monotonic clock."""
     consumers: frozenset[str]
 
 
 class Membership:
-    """The workers on a bus, this one among them. Made by `joined`."""
+    """The workers that are alive on a bus, including this one. Made by `joined`."""
 
     def __init__(self, bus: Bus, name: str) -> None:
         self.name = name
         """This worker's own."""
         self.consumers: set[str] = set()
-        """What this worker takes part in; shown to the others with the next sign of life."""
+        """Consumers that this worker takes part in; the other workers learn them with the next heartbeat."""
         self.changed = asyncio.Event()
         """Set whenever workers came, went, or were heard of for the first time."""
         self._bus = bus
@@ -62,11 +62,11 @@ class Membership:
         return {number for number, name in dealt(consumer, [*alive, self.name]).items() if name == self.name}
 
     def is_gone(self, name: str) -> bool:
-        """Whether a worker that holds something is no more; this one is."""
+        """Whether the worker `name` is dead; False for this one."""
         return name not in self._others and name != self.name
 
     async def beat(self) -> None:
-        """Give a sign of life, and look at the others'."""
+        """Write a heartbeat, and read those of the other workers."""
         async with self._beating:
             await self._beat()
 
@@ -78,12 +78,12 @@ class Membership:
         await self._look()
 
     async def show(self) -> None:
-        """Tell the others at once what this worker takes part in, where they do not know yet."""
+        """Write a heartbeat at once where the other workers do not know this worker's consumers yet."""
         if self._shown != self.consumers:
             await self.beat()
 
     async def leave(self) -> None:
-        """Be gone for the others at once."""
+        """Remove this worker's heartbeat, so that the others take it for gone at once."""
         await self._write(CLEARED)
 
     async def _write(self, value: bytes) -> None:
@@ -100,7 +100,7 @@ class Membership:
         self._looks += 1
         workers = (worker_name(key) for key in await self._bus.keys())
         keys = {worker for worker in workers if worker is not None and worker != self.name}
-        # Who left is looked for seldom: names of workers that are no more stay in the bucket.
+        # Workers that left are checked rarely: their keys stay in the bucket.
         names = sorted(keys if self._looks % SELDOM == 0 else keys - self._left)
         entries = await asyncio.gather(*(self._bus.get(worker_key(name)) for name in names))
         for name, entry in zip(names, entries, strict=True):
@@ -127,10 +127,10 @@ class Membership:
 
 
 def dealt(consumer: str, names: Collection[str]) -> dict[int, str]:
-    """Whose each of the consumer's partitions is: the same answer wherever the same workers are alive.
+    """The worker that owns each of the consumer's partitions: the same answer wherever the same workers are alive.
 
-    Rendezvous hashing with even shares: nobody's differs from another's by more than one, as long as there are
-    partitions for all, and few change hands when somebody comes or goes.
+    Rendezvous hashing with even shares: the numbers of partitions of two workers differ by at most one, as long as
+    there are partitions for all, and few partitions change their owner when a worker comes or goes.
     """
     floor, extra = divmod(len(EVERYTHING), len(names))
     room = dict.fromkeys(names, floor)
@@ -146,7 +146,8 @@ def dealt(consumer: str, names: Collection[str]) -> dict[int, str]:
 
 
 async def signs(bus: Bus, consumer: str) -> dict[str, int]:
-    """The workers that take part in a consumer, each with the revision of its last sign: another one, and it lives."""
+    """The workers that take part in a consumer, each with the revision of its last heartbeat: it grows while the worker
+    lives."""
     found = {}
     for key in await bus.keys():
         if (name := worker_name(key)) is None:
@@ -158,7 +159,7 @@ async def signs(bus: Bus, consumer: str) -> dict[str, int]:
 
 
 def own_name() -> str:
-    """Of this process, by its host and number."""
+    """The id of this process as a worker, from its host and pid."""
     return f"{socket.gethostname()}-{os.getpid()}".replace(".", "-")
 
 
@@ -166,7 +167,7 @@ def _consumers(value: bytes) -> frozenset[str]:
     try:
         return frozenset(WorkerRecord.decode(value).consumers)
     except ContractError:
-        return frozenset()  # somebody else's writing: it takes part in nothing
+        return frozenset()  # not a heartbeat of Conch's: that key has no consumers
 
 
 @asynccontextmanager

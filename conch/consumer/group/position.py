@@ -1,7 +1,8 @@
-"""Where a consumer is: a sequence for each partition of the agents, and whose it is to handle; one key of the bucket.
+"""The position of a consumer: one sequence for each partition, and the partition's owner, in one key of the bucket.
 
-A partition is somebody's once it bears his name there; whoever finds another name on what he took is fenced. Workers of
-one consumer write to the same key: one that finds it changed looks whether his own is still his, and writes again.
+A worker owns a partition while its id is stored with that partition. A worker that reads another id there has lost the
+partition and raises `FencedError`. All workers of one consumer write to the same key, by compare-and-set: a worker
+whose write fails reads the key again, checks that it still owns its partitions, and repeats the write.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from conch.errors import ContractError, FencedError
 
 EVERYTHING = frozenset(range(PARTITIONS))
 RECENT = 512
-"""Ids of handled events that a worker remembers, to tell a repetition that the server has forgotten."""
+"""Ids of handled events that a worker remembers, to detect a duplicate that the server no longer detects."""
 
 
 def partition_of(agent: str) -> int:
@@ -27,34 +28,35 @@ def partition_of(agent: str) -> int:
 
 @dataclass
 class _LoadedPosition:
-    """What is written of the consumer, taken back where it leads the stream."""
+    """The stored record of a consumer. Sequences beyond the end of the stream are set back to its end."""
 
     partitions: dict[int, PartitionRecord]
     recent: dict[str, Sequence[str]]
-    """Ids handled of late, by who handled them."""
+    """Ids handled recently, by the worker that handled them."""
     epoch: str
     revision: int
 
 
 @dataclass
 class ConsumerPosition:
-    """What of a consumer is ours: everything up to `seq` is handled, and what followed from it is published."""
+    """The position in the partitions that this worker owns: every event up to `seq` is handled, and what follows from
+    it is published."""
 
     bus: Bus
     spec: ConsumerSpec
     holder: str
-    """The name that our partitions bear; another one each time."""
+    """The owner id stored with our partitions; a new one each time."""
     floors: dict[int, int]
     """Up to where each of our partitions was handled when we took it."""
     seq: int
     record: _LoadedPosition
-    """What is written, as far as we know."""
+    """The stored record, as far as we know."""
     recent: dict[str, None] = field(default_factory=dict)
     """Ids handled of late, oldest first."""
 
     @property
     def epoch(self) -> str:
-        """Of the stream that it is a place in."""
+        """The epoch of the stream that the position belongs to."""
         return self.record.epoch
 
     def holds(self, agent: str) -> bool:
@@ -72,12 +74,14 @@ class ConsumerPosition:
             del self.recent[next(iter(self.recent))]
 
     async def save(self, seq: int, recent: Sequence[str] = ()) -> None:
-        """Write that everything up to `seq` is handled. Raises FencedError when somebody has taken any of it."""
+        """Store that everything up to `seq` is handled. Raises FencedError when another worker has taken a
+        partition."""
         await self._write(seq, recent, self.holder)
         self.seq = seq
 
     async def let_go(self) -> None:
-        """Be nobody's: others may take it at once. Raises FencedError when somebody has."""
+        """Release the partitions: others may take them at once. Raises FencedError when another worker has one
+        already."""
         await self._write(self.seq, list(self.recent), "")
 
     async def is_held(self) -> bool:
@@ -108,11 +112,11 @@ async def take_position(
     worker: str = "alone",
     is_gone: Callable[[str], bool] = lambda _: True,
 ) -> ConsumerPosition:
-    """Put our name on those of the partitions `mine` that are nobody's, or whose worker `is_gone` (by default: all).
+    """Take those of the partitions `mine` that have no owner, or whose owner `is_gone` (by default: all of them).
 
-    What else a process before this one held under the worker's name is let go of: as long as the worker lives, no other
-    would take it. Whoever held one is fenced from here on, at the next write. Raises ContractError for a place that
-    cannot be read.
+    Other partitions that an earlier process held under this worker's id are released: no other worker would take them
+    while this id is alive. The earlier owner of a partition is fenced at its next write. Raises ContractError for a
+    position that cannot be read.
     """
     holder = f"{worker}.{uuid.uuid4().hex[:8]}"
     while True:
@@ -153,7 +157,7 @@ async def free(
 
 
 async def holder_of(bus: Bus, consumer: str, agent: str) -> str | None:
-    """Who handles that agent's events for a consumer now; None when nobody does."""
+    """The worker that owns the agent's partition of a consumer now; None when it has no owner."""
     entry = await bus.get(checkpoints.position_key(consumer))
     try:
         record = PositionRecord.decode(entry.value) if entry is not None else None
@@ -163,7 +167,7 @@ async def holder_of(bus: Bus, consumer: str, agent: str) -> str | None:
 
 
 async def _load(bus: Bus, spec: ConsumerSpec) -> _LoadedPosition:
-    """What is written, taken back where it leads the stream (which was restored, or made anew)."""
+    """The stored record, set back where it is ahead of the stream (which was restored, or made anew)."""
     state, entry = await bus.state(), await bus.get(checkpoints.position_key(spec.name))
     if entry is None or not entry.value:
         begin = min(spec.begin, state.last) if entry is None else 0  # reset: from the start
@@ -182,7 +186,7 @@ async def _load(bus: Bus, spec: ConsumerSpec) -> _LoadedPosition:
 
 
 async def _stored(bus: Bus, spec: ConsumerSpec, record: _LoadedPosition) -> bool:
-    """Whether it could be written: nobody else wrote since."""
+    """Whether the write succeeded, that is, the key was unchanged since it was read."""
     owners = {partition.owner for partition in record.partitions.values()}
     left = [id for who, ids in record.recent.items() if who not in owners for id in ids]
     recent = {who: tuple(ids) for who, ids in record.recent.items() if who in owners} | {"": tuple(left[-RECENT:])}

@@ -1,8 +1,9 @@
-"""A consumer whose agents are shared among workers: each partition of them at one worker at a time.
+"""A consumer whose agents are shared among workers: each partition is handled by one worker at a time.
 
-An agent belongs to a partition for ever; a partition goes to one of the workers that are alive, by their names alone.
-Who hands it on finishes what is in hand and writes its place down first, so that the order of an agent's events holds;
-who takes over from a dead worker waits until it is taken for dead, and fences it, should it live after all.
+An agent always belongs to the same partition. A partition is assigned to one of the workers that are alive, by their
+names alone. A worker that gives a partition up first finishes its events in hand and stores its position, so that the
+order of an agent's events holds. A worker that takes over from a dead one waits until the heartbeat has run out, and
+fences the old owner in case it is still alive.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from conch.log import get_logger
 log = get_logger(__name__)
 
 HANDOVER_SECONDS = 0.1
-"""Between two looks whether a partition's former worker has let go of it."""
+"""Seconds between two checks whether a partition's former owner has released it."""
 
 
 class SharedConsumer:
@@ -32,15 +33,15 @@ class SharedConsumer:
         self.spec, self.name = spec, spec.name
         self._members = members
         self._ended = ConsumerCounts()
-        """Of runtimes that are no more."""
+        """The counts of runtimes that have ended."""
         self.runtime: ConsumerRuntime | None = None
-        """Of the partitions that this worker holds; None while it holds none."""
+        """The runtime of the partitions that this worker owns; None while it owns none."""
         self._settled = False
         """Whether it holds all that falls to it."""
 
     @property
     def tally(self) -> ConsumerCounts:
-        """Of all that it handled."""
+        """The counts of all that it handled."""
         return _sum(self._ended, self.runtime.tally) if self.runtime is not None else self._ended
 
     @property
@@ -56,16 +57,17 @@ class SharedConsumer:
         return False
 
     async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
-        """Until `stop`: then what is in hand is finished, written down and let go of.
+        """Handle events until `stop`; then events in hand are finished, the position is stored, the partitions are
+        released.
 
-        Raises ContractError for a place or state that cannot be read, BusError when the bus refuses for good.
+        Raises ContractError for a position or state that cannot be read, BusError when the bus refuses for good.
         """
         self._shared_events = shared_events
         self._members.consumers.add(self.name)
         await self._members.show()
         try:
             while not stop.is_set():
-                # In a task of its own: a task group that fails as it is cancelled tells of the failure alone.
+                # In a task of its own: a task group that fails as it is cancelled raises the failure alone.
                 holding = asyncio.create_task(self._hold(stop), name=f"conch.{self.name}.hold")
                 try:
                     await asyncio.wait([holding])
@@ -136,7 +138,7 @@ def _sum(one: ConsumerCounts, other: ConsumerCounts) -> ConsumerCounts:
 
 
 async def _first(*events: asyncio.Event, seconds: float | None) -> None:
-    """Until one of them is set, or that time is over."""
+    """Wait until one of them is set, or the time is over."""
     waiting = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

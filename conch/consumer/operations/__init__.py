@@ -1,4 +1,4 @@
-"""What operators use: stream retention, bus permissions, exporters, alarms."""
+"""Operation of a bus and its consumers: stream retention, bus permissions, exporters, alarms."""
 
 import lazy_loader
 

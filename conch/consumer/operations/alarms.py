@@ -1,4 +1,4 @@
-"""What the watchers know of agents, read from the states that they keep on the bus."""
+"""The active alarms of agents, read from the watchers' states in the checkpoint bucket."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ AT_ONCE = 64
 
 
 async def watched(bus: Bus, agents: Sequence[str]) -> dict[str, WatchState]:
-    """The watchers' state of each of these agents, as of some second ago; its `active` are the alarms that go on.
+    """The watchers' state of each of these agents, about a second old at most; its `active` are the alarms that go on.
 
-    Agents that were never watched are left out, and those whose state another version wrote. Raises BusError.
+    Agents that were never watched, and those with a state of another version, are left out. Raises BusError.
     """
     found: dict[str, WatchState] = {}
     for start in range(0, len(agents), AT_ONCE):
@@ -28,7 +28,7 @@ async def watched(bus: Bus, agents: Sequence[str]) -> dict[str, WatchState]:
 
 
 async def watched_agents(bus: Bus) -> list[str]:
-    """The agents that the watchers have a state of."""
+    """The agents with a stored state of the watchers."""
     found = (state_agent(key, CONSUMER) for key in await bus.keys())
     return [agent for agent in found if agent is not None]
 

@@ -1,4 +1,4 @@
-"""How a service reads that shows facts to the outside: each once, and after the consumers beside it."""
+"""Reading for exporters (metrics, traces, MQTT): each event once, and after the other consumers of the process."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from conch.consumer.runtime.output import ConsumerCounts
 from conch_schemas import ContractViolationError, Event
 
 RECENT = 4096
-"""Events remembered, to tell a repetition."""
+"""Event ids that are remembered, to detect duplicates."""
 BATCH = 64
 """Events taken at a time."""
 REST_SECONDS = 0.05
-"""Between two batches: what is shown is that much late, and acts are scored the sooner for it."""
+"""Seconds between two batches: exported figures are this much late, and acts are scored sooner for it."""
 
 
 class FirstSightFilter:
-    """Tells an event that is met for the first time from one that was met lately; counts what it tells."""
+    """Passes each event the first time it arrives, drops repetitions, and counts both."""
 
     def __init__(self, tally: ConsumerCounts) -> None:
         self._tally = tally
         self._recent: dict[int, None] = {}
 
     def take(self, arrived: ReceivedEvent) -> Event | None:
-        """The event, the first time. None for a repetition, and for what is none or stands on another's subject: of
-        that the consumers make dead letters."""
+        """The event, the first time it arrives. None for a repetition, and for a message that is no event or has
+        another event's subject: consumers write dead letters of those."""
         try:
             event = arrived.event
         except ContractViolationError:
@@ -43,8 +43,8 @@ class FirstSightFilter:
 
 
 async def keep_taking(subscription: StreamSubscription, take: Callable[[ReceivedEvent], None]) -> None:
-    """Hand on what comes, for ever. The consumers beside it have the loop first, unless there is more than it can hold
-    back."""
+    """Pass on what comes; never returns. Other consumers get the event loop first, unless more arrives than the
+    subscription can hold back."""
     while True:
         arrived = await subscription.get(BATCH)
         for one in arrived:

@@ -1,7 +1,7 @@
-"""A small HTTP server for programs that ask one thing: GET and HEAD, one request a connection, no body.
+"""A small HTTP server for scrapes and health checks: GET and HEAD, one request a connection, no body.
 
-Everything that a client could stretch is bounded: the head of a request, the time of an exchange, the connections.
-On loopback it answers only requests that name this machine in Host.
+Everything that a client could make large or slow is bounded: the head of a request, the time of an exchange, the
+connections. On loopback it answers only requests that name this machine in Host.
 
 uvicorn, which serves the dashboard, and the WSGI server of prometheus-client were looked at. Neither limits the time of
 an exchange nor makes room for a new connection when old ones say nothing; uvicorn adds 30 ms to the start of each
@@ -44,7 +44,7 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]+))(?::\d{1,5})?")
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """What was asked for."""
+    """A parsed request: method, path and the headers that are used."""
 
     method: str
     path: str
@@ -56,7 +56,7 @@ class HttpRequest:
 
 @dataclass(frozen=True)
 class HttpResponse:
-    """What is answered."""
+    """The response to one request."""
 
     body: bytes
     status: int = 200
@@ -64,7 +64,7 @@ class HttpResponse:
 
 
 def parse(head: bytes) -> HttpRequest | None:
-    """The request whose head this is, or None where it is no HTTP/1 request, or one to two hosts."""
+    """The parsed request, or None where `head` is no HTTP/1 request or has two Host headers."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
@@ -78,7 +78,7 @@ def parse(head: bytes) -> HttpRequest | None:
 
 
 def names_loopback(host: str) -> bool:
-    """Whether this header Host, a name or an address and perhaps a port, is of this machine and cannot be another's."""
+    """Whether this header Host, a name or an address and perhaps a port, means this machine and cannot mean another."""
     found = _HOST.fullmatch(host)
     return found is not None and is_loopback(found[1] or found[2])
 
@@ -96,7 +96,7 @@ def listen(host: str, port: int, advice: str) -> socket.socket:
 
 
 def health_of(path: str, ready: bool) -> HttpResponse | None:
-    """What /healthz and /readyz answer, which say nothing but that; None for another path."""
+    """The response to /healthz and /readyz, without any other information; None for another path."""
     match path:
         case "/healthz":
             return HttpResponse(b"ok\n")
@@ -106,7 +106,8 @@ def health_of(path: str, ready: bool) -> HttpResponse | None:
 
 
 class HttpServer:
-    """The server. Entered, it answers with `answer`; left, every connection and `listening` are closed."""
+    """An HTTP server on one port. Entered, it answers with `answer`; left, every connection and `listening` are
+    closed."""
 
     def __init__(
         self, listening: socket.socket, answer: Callable[[HttpRequest], Awaitable[HttpResponse]], *, named: str
@@ -179,8 +180,8 @@ class HttpServer:
     def _is_meant(self, host: str | None) -> bool:
         """Whether a request with this Host is meant for us.
 
-        On loopback it has to name this machine: a page of somebody else's whose name suddenly leads here (DNS
-        rebinding) names itself. Open to other machines, all that reach it may ask, by whatever name they know.
+        On loopback, Host has to name this machine: with DNS rebinding, a foreign page sends its own name. Open to other
+        machines, a request with any Host is answered.
         """
         if host is None or self._is_open:
             return True
@@ -192,7 +193,7 @@ class ThreadedEndpoint:
     answer holds up the caller's loop. Its `answer` runs in that thread.
 
     Entered, it answers; left, every connection and the port are closed and the thread has ended. Cancelled while it is
-    left, it ends as soon, and nobody waits for it.
+    left, it returns at once, without waiting for the thread.
     """
 
     def __init__(self, endpoint: HttpServer) -> None:

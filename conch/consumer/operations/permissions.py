@@ -1,7 +1,7 @@
-"""Who may do what on a bus that is shared: one user for each consumer, for the agents, for the command line.
+"""NATS permissions for a shared bus: one user for each consumer, one for the agents, one for the command line.
 
-A NATS server grants by subject. So a user may publish its own kinds of facts, write its own keys of the bucket and
-answer its own requests; what it reads it cannot be confined to, as whoever may read the stream may read all of it.
+A NATS server grants by subject. So a user may publish its own types of events, write its own keys of the bucket and
+answer its own requests. Reading cannot be restricted: a user that may read the stream may read all of it.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ OF_AGENTS = (
     GoalDropped,
     TaskProgressed,
 )
-"""What `conch run` says where all consumers run elsewhere: of its agents, and what people have them told."""
+"""The events that `conch run` publishes where all consumers run elsewhere: those of its agents, and people's messages
+to them."""
 OF_PEOPLE = (MessageReceived, GoalSet, GoalDropped, WeightsSet, RewardAssigned)
-"""What the command line says itself: other weights, scores of people and of the past, and what people have agents told
-while none runs."""
+"""The events that the command line publishes: weights, scores by people and of the past, and messages to agents while
+no run is in progress."""
 _READ = (
     "INFO",
     f"STREAM.INFO.{STREAM}",
@@ -75,24 +76,24 @@ _KEEP = tuple(
 
 @dataclass(frozen=True)
 class PublishedKinds:
-    """What a consumer says."""
+    """The subjects that a consumer publishes and answers on."""
 
     emits: tuple[str, ...] = ()
-    """Ends of the subjects of its facts, `reward.assigned`; its dead letters are its own in any case."""
+    """Last tokens of the subjects of its events, `reward.assigned`; its dead letters are always included."""
     serves: tuple[str, ...] = ()
     """Subjects on which it answers, beside the retry of its dead letters."""
 
 
 @dataclass(frozen=True)
 class BusUser:
-    """What one user may do."""
+    """One NATS user and its permissions."""
 
     name: str
     command: str
-    """What it is meant for."""
+    """The command that the user is for."""
     publish: tuple[str, ...]
     subscribe: tuple[str, ...]
-    """Beside the inbox under its own name."""
+    """Subjects, beside the inbox under its own name."""
 
 
 def users(
@@ -117,12 +118,12 @@ def _consumer(name: str, said: PublishedKinds, agents: Sequence[str]) -> BusUser
     patterns = patterns_of(name) + ([STORE_OWNER] if name == "store" else [])
     keys = [key_subject(pattern) for pattern in patterns]
     calls = _calls(_READ + (_LIST if name == "metrics" else ()))
-    told = _commands(agents).publish if name == PAGE else ()  # who sees the dashboard tells the agent from there
+    told = _commands(agents).publish if name == PAGE else ()  # messages to agents are sent from the dashboard, too
     return BusUser(name, f"conch consume {name}", _once(_facts(said, agents), keys, calls, told), _answered(name, said))
 
 
 def _outside(name: str, agents: Sequence[str]) -> BusUser:
-    """A program that keeps its place by a durable of its own name, as the server's own clients make one."""
+    """A program that keeps its position in a durable consumer of its own name, made by a client of the server."""
     own = f"{STREAM}.{name}"
     durable = (f"CONSUMER.{call}.{own}" for call in ("DURABLE.CREATE", "INFO", "MSG.NEXT"))
     calls = ("INFO", f"STREAM.INFO.{STREAM}", f"CONSUMER.CREATE.{own}.>", *durable)
@@ -143,7 +144,7 @@ def _answered(name: str, said: PublishedKinds) -> tuple[str, ...]:
 
 
 def _agent(agents: Sequence[str], without: str) -> BusUser:
-    # It owns the home: after a restored backup it takes everybody's place back, and it lets go of what all have read.
+    # It owns the home: after a restored backup it resets all positions, and it trims what all consumers have read.
     kept = (key_subject(">"), "$JS.SNAPSHOT.>", *_calls((*_READ, *_LIST, *_KEEP)))
     asked = tuple(control_subject(agent, "*") for agent in agents)
     return BusUser(

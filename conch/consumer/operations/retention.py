@@ -1,4 +1,4 @@
-"""Trimming the stream: what is due goes as far as everybody has read it; and who holds that up is said in time."""
+"""Retention: trims the stream as far as all consumers have read it, and names those that delay the trimming."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ log = get_logger(__name__)
 KEEP_SECONDS = 60.0
 """Time between two trimmings."""
 WARN_SHARE, WARN_DAYS = 0.5, 2.0
-"""Share of what is kept, and days: who has left so much unread, or for so long, is named before it is in the way."""
+"""A share of the retention limit, and days: a consumer that has left this much unread, or for this long, is
+reported."""
 OUTWARD = frozenset({"mqtt"})
-"""Consumers that wait for somebody outside, who may be away for good: what they have not read is kept however old it
-is, but not beyond the room that there is for what is read. They go on behind it, and say what they missed."""
+"""Consumers that wait for an outside system, which may be away for good. What they have not read is kept however old it
+is, but not beyond the space limit of the stream. They continue behind what was trimmed and report what they missed."""
 
 
 @dataclass(frozen=True)
 class RetentionBlocker:
-    """Somebody who holds up the trimming, or will if it goes on like that."""
+    """A consumer that delays the trimming, or soon will."""
 
     name: str
     """A consumer, or `agent/NAME`."""
     seq: int
-    """What it has read, of `last`."""
+    """Sequence up to which it has read, of `last`."""
     last: int
     blocked: int
     """Events that are due to go and stay for it, at most; 0: none yet."""
 
     @property
     def sentence(self) -> str:
-        """What it holds up, and what to do."""
+        """A sentence about what it delays, and what to do."""
         held = f"{self.blocked} events that bus.keep would drop stay for it" if self.blocked else "nothing waits yet"
         until = "trimmed beyond bus.keep.gib alone" if self.name in OUTWARD else "never trimmed"
         return (
@@ -49,12 +50,12 @@ class RetentionBlocker:
 
 @dataclass(frozen=True)
 class RetentionStatus:
-    """How it stands with the trimming."""
+    """The result of one trimming: how far it went, and what delays it."""
 
     before: int
-    """Events before this one may go, and everybody has read them."""
+    """Events before this sequence are read by all consumers and may be removed."""
     held: tuple[RetentionBlocker, ...]
-    """Who is in the way, or soon will be; who holds up most comes first."""
+    """The consumers that delay the trimming or soon will, the one that delays it most first."""
 
 
 async def keep_trimmed(bus: Bus, settings: StreamRetentionSettings, store: Path) -> None:
@@ -76,7 +77,8 @@ async def keep_trimmed(bus: Bus, settings: StreamRetentionSettings, store: Path)
 async def trim(
     bus: Bus, settings: StreamRetentionSettings, store: Path | None, *, now: float | None = None
 ) -> RetentionStatus:
-    """Trim once; how it stood. `store`: the file whose place counts beside the one that the store says on the bus."""
+    """Trim once and return the status. `store`: the file whose position counts beside the one that the store
+    reports."""
     stream = await bus.state()
     found = await look(bus, settings, store, now=now)
     if found.before > stream.first:
@@ -89,8 +91,8 @@ async def trim(
 async def look(
     bus: Bus, settings: StreamRetentionSettings, store: Path | None = None, *, now: float | None = None
 ) -> RetentionStatus:
-    """How it stands with the trimming, nothing being done. `now`: seconds since the epoch."""
-    stream = await bus.state()  # before the readers: what comes between is nobody's to count as read
+    """The status of the trimming, without a trim. `now`: seconds since the epoch."""
+    stream = await bus.state()  # before the positions: later events are unread
     days, gib = min(WARN_DAYS, settings.days * WARN_SHARE), settings.gib * WARN_SHARE
     near = max(await older_than(bus, stream, days=days, now=now), beyond(stream, gib=gib))
     if not stream.messages or near <= stream.first:
@@ -111,7 +113,7 @@ def _held(name: str, seq: int, stream: StreamState, old: int, large: int) -> Ret
 
 
 async def _read(bus: Bus, stream: StreamState, store: Path | None) -> dict[str, int]:
-    """Who has read how much. Whoever nothing waits for has read everything, wherever its last event stood."""
+    """The sequence up to which each consumer has read. A consumer with nothing left to read counts as at the end."""
     read = {one.name: one.seq if one.lag else stream.last for one in await standings(bus)}
     for key in await bus.keys():
         agent = memory_agent(key)
@@ -121,11 +123,11 @@ async def _read(bus: Bus, stream: StreamState, store: Path | None) -> dict[str, 
     joined = await asyncio.to_thread(_joined, store, stream.epoch) if store is not None else None
     if joined is not None:
         read["store"] = min(read.get("store", stream.last), joined)
-    return {"store": 0} | read  # what nobody has joined may not go
+    return {"store": 0} | read  # acts that are not joined yet are not removed
 
 
 async def _remembered(bus: Bus, stream: StreamState, agent: str, value: bytes) -> int:
-    """What an agent's written memory holds; nothing, where it cannot be read: the agent itself says so."""
+    """The sequence up to which an agent's checkpoint holds all its events; 0 where it cannot be read."""
     try:
         seq = Checkpoint.decode(value).position(stream)
     except ContractError:
@@ -135,7 +137,8 @@ async def _remembered(bus: Bus, stream: StreamState, agent: str, value: bytes) -
 
 
 def _joined(store: Path, epoch: str) -> int | None:
-    """The place in this stream of the store at that path; None without one, 0 for one that cannot be read."""
+    """The position of the store file at that path in this stream; None without a file, 0 for one that cannot be
+    read."""
     from conch.experience import SqliteReader
 
     if not store.exists():

@@ -1,4 +1,4 @@
-"""Plug-ins: how rules and consumers are found, the built-in ones too, and how they run beside Conch."""
+"""Plug-ins: discovery of rules and consumers (also the built-in ones), and the processes that they run in."""
 
 import lazy_loader
 

@@ -1,8 +1,8 @@
-"""Scoring the past: recorded acts through the function that scores live ones, and what it says onto the stream.
+"""Backfill: scores recorded acts with the function that scores live ones, and publishes the scores.
 
-What was published is the only mark of how far it came: the store's rows, and what the stream holds behind them. So it
-may be killed anywhere and begun again; no act is left out, and none is said twice. What is scored is published within
-a second, however long the rest of its page takes.
+Progress is known only from published scores: rows of the store, and the part of the stream behind them. So a backfill
+may be killed anywhere and started again; no act is left out, and none is scored twice. A score is published within a
+second, however long the rest of its page takes.
 """
 
 from __future__ import annotations
@@ -37,31 +37,32 @@ from conch_schemas import (
 )
 
 AT_ONCE = 3
-"""Pages of a lane that are in hand: one is read, one scored, one published."""
+"""Pages in progress per worker: one is read, one scored, one published."""
 PAGE = 256
-"""Acts of a page of rules: each may have as many bytes as an event."""
+"""Acts in a page of rules: each may be as large as an event."""
 ROUNDS = 4
 """Acts of a page of a judge, for each question that may be asked at once."""
 PUBLISH_SECONDS = 0.5
-"""Whatever of a page is scored by then is published; what a rule is faster with goes as a whole page."""
+"""Interval at which the scores of a page are published; a page that is scored faster is published whole."""
 SLOW_SECONDS = 5.0
 """A page that is not published by then waits for something: for room, or for the bus."""
 
 Done = Callable[[Sequence[RewardAssigned], int, int], None]
-"""Is told what the stream has now, how many more of the scores it had before, and up to which place."""
+"""Called with the events that are on the stream now, how many more of the scores it had before, and the stream sequence
+so far."""
 Say = Callable[[RewardAssigned], object]
 """Takes one score."""
 
 
 class BackfillWorker(Protocol):
-    """Scores pages of acts. Of a scorer that goes by what came before, each agent's in order, from its first act."""
+    """Scores pages of acts. A stateful scorer gets each agent's acts in order, from the first."""
 
     in_order: bool
     most: int
     """Acts of a page."""
 
     async def score(self, page: Sequence[RecordedAct], say: Say) -> None:
-        """What it says of those that are wanted, each as soon as it is known."""
+        """Score the acts that are wanted, and call `say` with each score as soon as it is known."""
         ...
 
     async def close(self) -> None:
@@ -70,7 +71,7 @@ class BackfillWorker(Protocol):
 
 
 class RuleBackfill:
-    """A plug-in rule in a process of its own."""
+    """Backfill with a plug-in rule, in a process of its own."""
 
     most = PAGE
 
@@ -81,7 +82,7 @@ class RuleBackfill:
         self._carried: dict[str, BaseModel | None] = {}
 
     async def score(self, page: Sequence[RecordedAct], say: Say) -> None:
-        """Whatever the rule does, each act has its score."""
+        """Score each act of the page; an error of the rule becomes a Score, too."""
         if not self.in_order:
             await self._worker.score_all([one.act for one in page], lambda act, score: say(assigned(act, score)))
             return
@@ -97,7 +98,7 @@ class RuleBackfill:
 
 
 class PureConsumerBackfill:
-    """A consumer that comes with Conch and has no state; `version`: what its scores are to name, None: its own."""
+    """Backfill with a stateless built-in consumer; `version`: the version its scores name, None: its own."""
 
     in_order, most = False, PAGE
 
@@ -125,10 +126,10 @@ class PureConsumerBackfill:
 
 
 class JudgeBackfill:
-    """A model that judges; `version`: what its scores are to name, None: its own.
+    """Backfill with a model as judge; `version`: the version its scores name, None: its own.
 
-    Whatever it answered is kept, so that an act is paid for once. Without an answer an act stays unscored: it is asked
-    about again when the past is scored again.
+    All answers are cached, so that an act is paid for once. Without an answer an act stays unscored: it is asked about
+    again when the past is scored again.
     """
 
     in_order = False
@@ -140,7 +141,7 @@ class JudgeBackfill:
         """Acts without an answer."""
 
     async def score(self, page: Sequence[RecordedAct], say: Say) -> None:
-        """Raises ConchError where no act of the page has an answer: nobody is there, or the budget is used."""
+        """Raises ConchError where no act of the page has an answer: the endpoint is away, or the budget is used."""
         async with asyncio.TaskGroup() as group:
             asked = [group.create_task(self._judge_one(one.act, say)) for one in page]
         silent = [score for task in asked if (score := task.result()).status == "error"]
@@ -166,7 +167,7 @@ class JudgeBackfill:
 
 
 class ActPages:
-    """The acts of some agents, page by page, read in a thread; several may take from it."""
+    """The acts of some agents, page by page, read in a thread; several workers may take from it."""
 
     def __init__(self, reader: BackfillReader, wanted: Sequence[UnscoredActs], worker: BackfillWorker) -> None:
         self._pages = (page for one in wanted for page in reader.past(one, worker.most, whole=worker.in_order))
@@ -187,11 +188,12 @@ async def rescore(
     done: Done,
     waits: Callable[[], None] = lambda: None,
 ) -> None:
-    """Score what is wanted and publish it, until all is done or `stop` is set: what is scored by then is published,
-    what is being scored is dropped. `done` is told, and `waits` when the stream takes nothing for a while.
+    """Score what is wanted and publish it, until all is done or `stop` is set: scores that are ready then are
+    published, acts in progress are dropped. `done` is called after each publication, `waits` when the stream accepts
+    nothing for a while.
 
-    The lanes are all of one scorer. A stream that is full is waited for. Raises a group of ConchErrors. Cancelled, it
-    lets go at once.
+    All workers belong to one scorer. A full stream is waited for. Raises a group of ConchErrors. Cancelled, it ends at
+    once.
     """
     way = _ScorePublisher(bus, await _on_stream(bus, reader, wanted), stop, done, waits)
     asked = [one for one in wanted if one.missing]
@@ -204,7 +206,7 @@ async def rescore(
 
 
 class _ScorePublisher:
-    """The way of scores onto the stream."""
+    """Publishes scores to the stream, with retries while it is full."""
 
     def __init__(self, bus: Bus, known: set[str], stop: asyncio.Event, done: Done, waits: Callable[[], None]) -> None:
         self._bus, self._known, self._stop, self._done, self._waits = bus, known, stop, done, waits
@@ -220,7 +222,7 @@ class _ScorePublisher:
     async def _work_page(
         self, worker: BackfillWorker, page: Sequence[RecordedAct], stopping: asyncio.Task[Any]
     ) -> None:
-        """Publish what there is of it from time to time, and once it ends: all, until told to stop, or up to what
+        """Publish available scores at intervals. At the end: all of them, unless stopped, or those before the act that
         raised."""
         said: list[RewardAssigned] = []
         scoring = asyncio.create_task(worker.score(page, said.append), name="conch.rescore.score")
@@ -267,5 +269,5 @@ async def _on_stream(bus: Bus, reader: ExperienceReader, wanted: Sequence[Unscor
             if event["data"]["scorer"] in scorers:
                 found.add(str(event["id"]))
         except (ValueError, LookupError, TypeError, RecursionError):
-            continue  # no event: its readers make a dead letter of it
+            continue  # no event: consumers write a dead letter of it
     return found

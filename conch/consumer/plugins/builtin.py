@@ -1,4 +1,4 @@
-"""The consumers and services that come with Conch: declared and loaded as plug-ins are, but in this process."""
+"""The built-in consumers and services: declared and loaded like plug-ins, but run in this process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NEEDS = {
     "devices": ("aiomqtt", "edge", "edge.bridge"),
     "otel": (OTLP_EXPORTER, "otel", "otel.endpoint"),
 }
-"""Of those that not every installation can run: the package, the extra that brings it, the setting that asks for it."""
+"""Consumers that need an optional package: the package, the extra that installs it, the setting that enables it."""
 
 Bound = Callable[[ServiceContext], ConsumerSpec | Service]
 """Makes a consumer, or a service, of the settings."""
@@ -87,8 +87,8 @@ def page_installed() -> bool:
 
 @cache
 def _declared() -> tuple[tuple[ConsumerInfo, ConsumerDeclaration | ServiceDeclaration], ...]:
-    """What the entry points `conch.builtin` declare. What they import that is slow, they import when they are bound.
-    Those with instances are the last."""
+    """The declarations of the entry points `conch.builtin`. Slow imports happen when they are bound. Those with
+    instances are the last."""
     found = load_group(BUILTIN_GROUP)
     known = [(consumer_info(one, origin), one) for origin, one in found if not isinstance(one, DeclaredRule)]
     return tuple(sorted(known, key=lambda one: one[0].instances is not None))

@@ -1,7 +1,7 @@
-"""Where rules and consumers come from: entry points and named files.
+"""Discovery of plug-in rules and consumers: from entry points of packages and from files named in the configuration.
 
-Plug-ins are looked at in a process of their own, so that one that hangs, exits or raises when it is imported is named
-and set aside, and the rest runs.
+Plug-ins are imported in a process of their own. One that hangs, exits or raises on import is reported and set aside,
+and the others run.
 """
 
 from __future__ import annotations
@@ -41,37 +41,37 @@ BUILTIN_GROUP = "conch.builtin"
 PLUGIN_GROUPS = ("conch.rules", "conch.consumers")
 """Entry points of plug-ins: a decorated function, or a module of them."""
 MOST_BYTES = 4 * 2**20
-"""Of a file of plug-ins."""
+"""Largest file of plug-ins, in bytes."""
 LOOK_SECONDS = 20.0
 LOOKERS = 4
-"""Plug-ins that are looked at side by side: one that hangs keeps no other waiting."""
+"""Plug-ins that are loaded side by side: one that hangs delays no other."""
 
 
 @dataclass(frozen=True)
 class ConsumerInfo:
-    """What is known of a plug-in consumer without its code."""
+    """What discovery knows of a plug-in consumer without its code."""
 
     name: str
     """Under which name it reads the stream."""
     version: str = "1"
     emits: Sequence[str] = ()
-    """The events that it publishes, `reward.assigned`; empty: it does not say."""
+    """The events that it publishes, `reward.assigned`; empty: not known."""
     origin: str = ""
     """A file's path, or `group:entry point`."""
     text: str | None = None
-    """Of a file: its text when it was looked at, which is what runs. None: what is there when it is loaded."""
+    """Of a file: its text at discovery, which is what runs. None: the file is read when it is loaded."""
     serves: Sequence[str] = field(default_factory=list)
-    """Of a service: the subjects on which it answers."""
+    """For a service: the subjects on which it answers."""
     is_service: bool = False
     """Whether it is declared with `@service`, so that its agents are not shared among workers."""
     keeps_position: bool = True
-    """Of a service: whether one copy of it may run at a time."""
+    """For a service: whether one copy of it may run at a time."""
     enabled_by: Sequence[str] = field(default_factory=list)
     """Keys of conch.yaml; it runs where one of them is set. None: it runs always."""
     instances: str | None = None
     """The key of conch.yaml that names its instances."""
     instance: str = ""
-    """Of one of its instances: which."""
+    """The instance's key, for one of several instances."""
 
     @property
     def consumer(self) -> str:
@@ -91,7 +91,7 @@ P = TypeVar("P", RuleInfo, ConsumerInfo)
 
 
 def row_of(plugin: Plugin) -> dict[str, Any]:
-    """The plug-in as values of JSON, for another process or a file; `plugin_of` reads it."""
+    """The plug-in as JSON values, for another process or a file; `plugin_of` reads it."""
     return {"kind": "rule" if isinstance(plugin, RuleInfo) else "consumer", **asdict(plugin)}
 
 
@@ -119,17 +119,17 @@ PluginRow = Annotated[
 
 @dataclass(frozen=True)
 class BrokenPlugin:
-    """A plug-in that was set aside."""
+    """A plug-in that was set aside, and why."""
 
     origin: str
     why: str
     text: str | None = None
-    """Of a file: what it said, where that could be read."""
+    """Of a file: its text, where that could be read."""
 
 
 @dataclass(frozen=True)
 class Discovery:
-    """What discovery brought."""
+    """The result of a discovery: the plug-ins found, and those set aside."""
 
     plugins: tuple[Plugin, ...] = ()
     broken: tuple[BrokenPlugin, ...] = ()
@@ -148,19 +148,19 @@ class Discovery:
 def load_group(group: str) -> list[tuple[str, Declared]]:
     """(origin, declaration) of all that the installed packages declare in this group of entry points.
 
-    Raises whatever importing it raises.
+    Exceptions of the import are not caught.
     """
     return [(f"{group}:{point.name}", one) for point in _points(group) for one in _declarations(point.load())]
 
 
 def _points(*groups: str) -> list[EntryPoint]:
-    """What the installed packages declare in these groups."""
+    """The entry points of the installed packages in these groups."""
     return _declared(groups)[0]
 
 
 def _declared(groups: Sequence[str]) -> tuple[list[EntryPoint], list[BrokenPlugin]]:
     """(what the installed packages declare in these groups, the packages of which that cannot be read)."""
-    with contextlib.suppress(Exception):  # a malformed file of one package, which is not told
+    with contextlib.suppress(Exception):  # the metadata of one package may be malformed
         every = entry_points()
         return [point for group in groups for point in every.select(group=group)], []
     found: dict[str, list[EntryPoint]] = {}
@@ -189,10 +189,10 @@ def discover(files: Sequence[str], taken: Iterable[str] = (), settings: Settings
 
 
 def looked_at(files: Sequence[str]) -> dict[str, Discovery]:
-    """What each file and each entry point brings, by origin; all are looked at side by side.
+    """The declarations of each file and each entry point, by origin; all are loaded side by side.
 
-    A file's origin is its path as it was given, so that a link which is set anew is followed anew. One file is one
-    origin, by whatever names it is given. Raises UsageError for a file that is not there.
+    A file's origin is its path as it was given, so that a symlink that is set anew is followed anew. One file is one
+    origin, even when it is given under several names. Raises UsageError for a file that is not there.
     """
     for file in files:
         if not Path(file).is_file():
@@ -207,8 +207,8 @@ def looked_at(files: Sequence[str]) -> dict[str, Discovery]:
 
 
 def together(looked: Mapping[str, Discovery], taken: Iterable[str] = (), settings: Settings | None = None) -> Discovery:
-    """All of it, less the plug-ins whose name is in `taken` or was there before: those are among the broken ones. With
-    `settings` those that they enable, and a plug-in with instances once for each.
+    """All of it, without plug-ins that have a name in `taken` or of an earlier one: those are among the broken ones.
+    With `settings` those that they enable, and a plug-in with instances once for each.
 
     A rule takes the name of its consumer too.
     """
@@ -233,7 +233,7 @@ def _of_settings(plugins: Iterable[Plugin], settings: Settings) -> Iterator[Plug
 
 
 def for_settings(plugin: ConsumerInfo, settings: Settings) -> tuple[ConsumerInfo, ...]:
-    """What runs of a consumer with these settings: nothing, itself, or each of its instances."""
+    """The consumers that run with these settings: none, the plug-in itself, or each of its instances."""
     if plugin.enabled_by and not any(setting(settings, key) for key in plugin.enabled_by):
         return ()
     return instances(plugin, settings)
@@ -248,7 +248,7 @@ def instances(plugin: ConsumerInfo, settings: Settings) -> tuple[ConsumerInfo, .
 
 
 def look(origin: str) -> Discovery:
-    """What one file or entry point brings, loaded in a process of its own."""
+    """The declarations of one file or entry point, loaded in a process of its own."""
     try:
         process = subprocess.Popen(
             [*(own_namespace() or ()), *python_command("conch.consumer.plugins.discover", origin)],
@@ -286,9 +286,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def load(origin: str, text: str | None = None) -> list[Declared]:
-    """What `origin` declares, in the order of the file; `text`: what the file says, where that is known already.
+    """The declarations of `origin`, in the order of the file; `text`: the file's text, where that is known already.
 
-    Raises whatever importing it raises.
+    Exceptions of the import are not caught.
     """
     group, _, name = origin.partition(":")
     if group in (*PLUGIN_GROUPS, BUILTIN_GROUP):
@@ -302,7 +302,7 @@ def load(origin: str, text: str | None = None) -> list[Declared]:
 
 
 def _declarations(thing: object) -> list[Declared]:
-    """What a module or a function declares."""
+    """The declarations in a module, or of a function."""
     things = vars(thing).values() if isinstance(thing, ModuleType) else [thing]
     specs = {id(spec): spec for value in things if (spec := spec_of(value)) is not None}  # an alias is no second one
     if not specs:
@@ -311,15 +311,15 @@ def _declarations(thing: object) -> list[Declared]:
 
 
 def text_of(file: str) -> str:
-    """What a plug-in file says. Raises OSError, and ContractError for what is no Python file."""
+    """The text of a plug-in file. Raises OSError, and ContractError for what is no Python file."""
     if not file.endswith(".py"):
         raise ContractError("it is no Python file (its name must end in .py)")
     return importlib.util.decode_source(read_plain(Path(file), MOST_BYTES))
 
 
 def _module_of(path: Path, text: str) -> ModuleType:
-    """The file as a module, imported once. Never from compiled code that lies beside it: that is told from the text by
-    the second of its writing."""
+    """The file as a module, imported once. Compiled code beside it is not used: its freshness is judged by seconds
+    only."""
     name = f"conch_rules_{hashlib.sha256(f'{path}:{text}'.encode()).hexdigest()[:12]}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
@@ -335,7 +335,7 @@ def _module_of(path: Path, text: str) -> ModuleType:
 
 
 def load_one(origin: str, name: str, text: str | None = None) -> Declared:
-    """The one of that name. Raises ContractError when the file has changed and it is gone."""
+    """The declaration of that name. Raises ContractError when the file has changed and no longer has it."""
     for spec in load(origin, text):
         if spec.name == name:
             return spec
@@ -345,7 +345,8 @@ def load_one(origin: str, name: str, text: str | None = None) -> Declared:
 def bound(
     declared: ConsumerDeclaration | ServiceDeclaration, instance: str, context: ServiceContext
 ) -> ConsumerSpec | Service:
-    """What runs of a declaration: that instance of it, with these settings. Raises what making it raises."""
+    """The consumer or service of a declaration: that instance of it, with these settings. Raises what making it
+    raises."""
     return declared.bind(replace(context, instance=instance))
 
 
@@ -363,7 +364,7 @@ def error_words(error: BaseException, file: str | None) -> str:
 
 
 def described(declared: Declared, origin: str, text: str | None) -> Plugin:
-    """What is told of a declaration to other processes."""
+    """The description of a declaration that other processes are given."""
     if isinstance(declared, DeclaredRule):
         return replace(declared.info, origin=origin, text=text)
     return consumer_info(declared, origin, text)
@@ -410,7 +411,7 @@ def _main() -> None:
         answer["why"] = error_words(error, origin)
     answers.write(json.dumps(answer))
     answers.flush()
-    os._exit(0)  # whatever threads and exit handlers it brought
+    os._exit(0)  # without waiting for threads and exit handlers of the plug-in
 
 
 if __name__ == "__main__":

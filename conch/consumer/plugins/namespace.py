@@ -1,5 +1,5 @@
-"""A process of a plug-in's in a namespace of processes of its own: it sees and signals only what it started itself, and
-all of that ends with it. Its files, its network and its devices are the machine's, as without.
+"""A PID namespace for a plug-in's process: it sees and signals only processes that it started itself, and all of them
+end with it. Files, network and devices are those of the machine.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ def own_namespace() -> tuple[str, ...] | None:
 
 
 def why_none() -> str | None:
-    """Why there can be no namespace here, in words; None where there can."""
+    """The reason why there can be no namespace on this machine; None where there can."""
     return _found()[1]
 
 
 def exit_status(status: int) -> int:
-    """As `subprocess` tells it, -9 for SIGKILL, where bubblewrap told it as 128 and the signal's number."""
+    """The exit status in the form of `subprocess`: -9 for SIGKILL, where bubblewrap gives 128 plus the signal's
+    number."""
     by_signal = own_namespace() is not None and status - 128 in set(signal.Signals)
     return 128 - status if by_signal else status
 
 
 @functools.cache
 def _found() -> tuple[tuple[str, ...] | None, str | None]:
-    """Tried once by running it, for some milliseconds: in no other way can it be told that namespaces are allowed."""
+    """Found by one trial run of some milliseconds: no other check shows whether namespaces are allowed."""
     if (binary := shutil.which("bwrap")) is None:
         return None, "there is no bwrap"
     why = ""

@@ -1,4 +1,4 @@
-"""Many acts at once for a rule's process: the next ones are on their way while it works on one."""
+"""Pipelined scoring by a rule's process: the next acts are sent while it works on one."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from conch.processes import RuleFailed
 from conch_schemas import ActionTaken, Score
 
 AHEAD, AHEAD_BYTES = 64, 2**20
-"""Acts, and bytes of them, that are on their way to the process beside the one it works on."""
+"""Acts, and their bytes, that are sent ahead of the one that the process works on."""
 Told = Callable[[ActionTaken, Score], object]
 """Is given each act with its score."""
 
 
 class PipelinedRuleWorker(RuleWorker):
-    """Of a rule that carries nothing from one act to the next."""
+    """A rule worker for stateless rules: it sends acts ahead of the answers."""
 
     async def score_all(self, actions: Sequence[ActionTaken], told: Told) -> None:
-        """`told` the `score` of each as soon as it is there, in their order.
+        """Call `told` with the `score` of each act as soon as it is there, in order.
 
         An act's time counts from the answer before it. One that the process ended over is asked once more by itself:
         it may have ended between two acts. Cancelled, the process is ended.
@@ -35,7 +35,7 @@ class PipelinedRuleWorker(RuleWorker):
                 done += 1
 
     async def _score_ahead(self, actions: Sequence[ActionTaken], told: Told) -> int:
-        """As many of these as go, and how many: all, or those up to one that ended the process or its time."""
+        """Score acts until one ends the process or runs out of time; returns how many were scored."""
         waiting, sent, room, done = iter(actions), deque[int](), AHEAD_BYTES, 0
         try:
             if self._process is None:
@@ -64,10 +64,10 @@ class PipelinedRuleWorker(RuleWorker):
         return done
 
     def _send(self, action: ActionTaken) -> int:
-        """Have the act on its way; its bytes."""
+        """Send the act; returns its size in bytes."""
         assert self._process is not None
         assert self._process.stdin is not None
         lines = self._question(None, action)
-        with contextlib.suppress(OSError):  # it is gone: reading says how
+        with contextlib.suppress(OSError):  # it has ended: reading from it raises the reason
             self._process.stdin.write(lines)
         return len(lines)

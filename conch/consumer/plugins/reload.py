@@ -1,4 +1,4 @@
-"""The plug-in rules of a process that runs, changed to others: `conch run --reload`."""
+"""`conch run --reload`: replaces the plug-in rules of a running process when their files change."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from conch_schemas import WeightsSet, subject_filter
 log = get_logger(__name__)
 
 LOOK_SECONDS = 0.1
-"""Between two looks whether a rule that is gone has scored what was still promised of it."""
+"""Seconds between two checks whether a removed rule has scored all that it has to."""
 
 
 async def weighed(bus: Bus, agent: str) -> int:
-    """Where the weight set in force stands in the stream, 0 where there is none: a new rule scores from there on."""
+    """The stream sequence of the weight set in force, 0 where there is none: a new rule scores from there on."""
     found = await bus.last(subject_filter(WeightsSet, agent))
     return found.seq if found is not None else 0
 
 
 class RuleReload:
-    """The rules of this process, as they are now wanted."""
+    """The plug-in rules that a process runs, and the change to another set."""
 
     def __init__(
         self,
@@ -39,18 +39,19 @@ class RuleReload:
         stop: asyncio.Event,
         report: Callable[[ConsumerReport], None],
     ) -> None:
-        """`running`: all that this process hosts; what comes is put there, what goes is taken out. `make`: a rule that
-        begins behind that place, unless it has one. `patience`: seconds that an experience waits for a score."""
+        """`running`: all consumers of this process; new rules are added there, old ones removed. `make`: makes a rule
+        that begins behind the given sequence, unless it has a position. `patience`: seconds that an experience waits
+        for a score."""
         self._shared_events, self._running, self._make, self._agent = shared_events, running, make, agent
         self._patience, self._stop, self._report = patience, stop, report
         self._keeping: dict[str, asyncio.Task[None]] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
         self._wanted: Sequence[RuleInfo] | None = None
-        """What is wanted and not yet brought about."""
+        """The rules that are wanted and not applied yet."""
         self._news = asyncio.Event()
 
     def want(self, rules: Sequence[RuleInfo]) -> None:
-        """Have these rules from now on, and no others."""
+        """Set the rules to run from now on; all others are removed."""
         self._wanted = rules
         self._news.set()
 
@@ -98,7 +99,8 @@ class RuleReload:
         self._keeping[one.name] = group.create_task(keeping, name=f"conch.{one.name}")
 
     async def _leave(self, one: HostedConsumer, upto: int) -> None:
-        """Let it go once it has scored what was done while it was in force, or nobody waits for that any more."""
+        """Stop the rule once it has scored the acts from its time in force, or no experience waits for them any
+        more."""
         try:
             async with asyncio.timeout(self._patience):
                 while not self._stop.is_set() and not one.down and (one.now is None or (one.now.handled or 0) < upto):  # noqa: ASYNC110

@@ -1,4 +1,4 @@
-"""Recorded acts, read from a file of JSON Lines."""
+"""Reads recorded acts from a file of JSON Lines, for replay through a rule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conch.files import open_plain
 from conch_schemas import MAX_EVENT_BYTES, ActionTaken, ContractViolationError, decode, encode
 
 LINE_BYTES = 4 * MAX_EVENT_BYTES
-"""Of a line at most: a character of two bytes may stand there as an escape of six, and blanks between all of them."""
+"""Longest line, in bytes: a character of two bytes may be an escape of six, with blanks between all of them."""
 
 
 def recorded_acts(file: Path) -> list[ActionTaken]:

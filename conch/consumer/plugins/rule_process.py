@@ -1,10 +1,10 @@
-"""A plug-in rule as a consumer: scored in a process of its own, so that one which blocks, grows or exits harms only
-itself.
+"""Runs a plug-in rule as a consumer, with the scoring in a process of its own: a rule that blocks, grows or exits harms
+only itself.
 
-An act comes to the consumer `rule-NAME`; the rule's process is given it, with what the rule carries from the acts
-before; its answer becomes a score, and the score a `reward.assigned` that follows from the act. Of a rule that carries
-something the runtime keeps that like any fold's state, one for each agent, with its place in the stream: it is given to
-the process with every act, so that the process may die at any time and nothing is lost.
+The consumer `rule-NAME` receives an act and sends it to the rule's process, with the rule's state from the acts before.
+The answer becomes a score, and the score a `reward.assigned` that follows from the act. The runtime stores the state of
+a stateful rule like that of any fold, one per agent, with its position in the stream. It is sent to the process with
+every act, so that the process may die at any time and nothing is lost.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ START_SECONDS = 20.0
 LINE_LIMIT = 1024 * 1024
 """Bytes of an answer: a state of 256 KiB with its quotes escaped has room."""
 DRAIN_BYTES, DRAIN_SECONDS = 64 * 1024, 0.05
-"""What a rule prints is taken so much at a time, so often: one that prints more waits, nobody else."""
+"""Bytes of a rule's output read at a time, and seconds between two reads: a rule that prints more waits, and only
+it."""
 WORDS = 500
 """Characters of an explanation that are kept."""
 HEARD = 50
@@ -61,18 +62,18 @@ ANSWERED = ("scored", "not_applicable")
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """numpy reserves memory for a thread per processor: on a large machine more than the rule's limit."""
 ROUNDS = 3
-"""A process that forks while it is looked for leaves a child for the next round."""
+"""Rounds of ending processes: one that forks during a round leaves a child for the next."""
 _MARK = "RULE_PROCESS_OF_CONCH"
 """Variable by which what a rule's process started is known, wherever it went; `CONCH_…` would be a setting."""
 
 
 def own_words(rule: RuleInfo) -> str:
-    """What explains a rule's values: the first line of its docstring."""
+    """The explanation of a rule's values: the first line of its docstring."""
     return safe_text(rule.doc.strip().partition("\n")[0], one_line=True)[:WORDS]
 
 
 class RuleWorker:
-    """The process that one rule runs in. It is started when first needed and again after it died."""
+    """The process of one rule. It is started when first needed, and again after it died."""
 
     def __init__(self, rule: RuleInfo, *, timeout: float, memory_mib: int) -> None:
         self._rule = self._next = rule
@@ -81,7 +82,7 @@ class RuleWorker:
         self._hearing: asyncio.Task[None] | None = None
         self._mark = ""
         self._walls: tuple[str, ...] | None = None
-        """What makes the process's own namespace; None: there is none."""
+        """The command that makes the process's own namespace; None: there is none."""
         self._lock = asyncio.Lock()
 
     @property
@@ -90,7 +91,7 @@ class RuleWorker:
         return self._next
 
     def become(self, rule: RuleInfo) -> None:
-        """Score by another rule of this name from the next act on; the one in hand is finished first."""
+        """Score with this rule, of the same name, from the next act on; the act in progress is finished first."""
         self._next = rule
 
     async def score(self, action: ActionTaken) -> Score:
@@ -102,10 +103,9 @@ class RuleWorker:
     ) -> tuple[BaseModel | None, Score]:
         """(what the rule carries after this act, its score of it), given what it carried, from `at_first` on.
 
-        Whatever the rule does, a Score comes back. What is neither scored nor not applicable leaves a state as it was;
-        a trajectory is one of acts, however they are scored. `afresh`: by a new process, in AFRESH times the time.
-        Cancelled, the process is ended. Raises
-        UnreadableStateError where the rule cannot read its state.
+        An error of the rule is a Score, too. An act that is neither scored nor not applicable leaves a state as it was;
+        a trajectory takes every act, however it is scored. `afresh`: by a new process, in AFRESH times the time.
+        Cancelled, the process is ended. Raises UnreadableStateError where the rule cannot read its state.
         """
         answer: RuleAnswer | None = None
         async with self._lock:
@@ -145,7 +145,7 @@ class RuleWorker:
         return self._rule.timeout or self._timeout
 
     def judge(self, answer: RuleAnswer) -> Score:
-        """The score that an answer of the rule's process is, whatever stands in it."""
+        """The score in an answer of the rule's process; the answer may be anything."""
         if isinstance(answer, RuleFailed):
             return self._score("error", why=answer.error)
         value = answer.value if isinstance(answer, RuleAnswered) else None
@@ -223,7 +223,7 @@ class RuleWorker:
     async def _tell(self, lines: bytes) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
-        with contextlib.suppress(OSError):  # it is gone: reading says how
+        with contextlib.suppress(OSError):  # it has ended: reading from it raises the reason
             self._process.stdin.write(lines)
             await self._process.stdin.drain()
 
@@ -250,7 +250,7 @@ class RuleWorker:
             await asyncio.sleep(DRAIN_SECONDS)
 
     async def close(self) -> None:
-        """End the process and whatever it started. Twice is once."""
+        """End the process and all that it started. A second call does nothing."""
         process, self._process = self._process, None
         hearing, self._hearing = self._hearing, None
         if hearing is not None:
@@ -263,15 +263,15 @@ class RuleWorker:
             await asyncio.to_thread(_end_marked, self._mark)
         for number in range(3):
             if (pipe := process._transport.get_pipe_transport(number)) is not None:  # type: ignore[attr-defined]
-                pipe.close()  # should anybody else still hold it, the end would not be seen
+                pipe.close()  # where another process still has it open, no EOF comes
         await process.wait()
 
 
 def _end_marked(mark: str) -> None:
-    """End what the rule's process started, in whatever session, and what that has left behind, where it has no
-    namespace of its own. What has emptied its environment is not found."""
+    """End the processes that the rule's process started, in any session, and those left behind, where it has no
+    namespace of its own. A process that has emptied its environment is not found."""
     for _ in range(ROUNDS):
-        processes = psutil.process_iter(["environ"])  # None: it is gone, or not ours
+        processes = psutil.process_iter(["environ"])  # None: it has ended, or is not ours
         found = [one for one in processes if (one.info["environ"] or {}).get(_MARK) == mark]
         for one in found:
             with contextlib.suppress(psutil.Error):
@@ -281,19 +281,19 @@ def _end_marked(mark: str) -> None:
 
 
 class NotAsPublishedError(Exception):
-    """A rule's answer stands on the stream, and the rule does not answer any more: its state would lack the act."""
+    """A rule's answer is on the stream, and the rule no longer gives that answer: its state would lack the act."""
 
 
 class WorkerGoneError(Exception):
-    """The rule's process is of no use any more; the message says why."""
+    """The rule's process cannot be used any more; the message says why."""
 
 
 def rule_consumer(
     rule: RuleInfo, *, timeout: float, memory_mib: int, begin: int = 0
 ) -> tuple[ConsumerSpec, RuleWorker]:
-    """The consumer `rule-<name>` that has a plug-in rule score every act, and the process it does it in.
+    """The consumer `rule-<name>`, with which a plug-in rule scores every act, and the worker with its process.
 
-    A rule that is new begins behind `begin`: where it was first given a weight. Scoring the past is another matter.
+    A new rule begins behind `begin`: where it was first given a weight. Earlier acts are scored by a backfill.
     """
     worker = RuleWorker(rule, timeout=timeout, memory_mib=memory_mib)
     name, carried = rule.consumer, carried_by(rule)
@@ -333,7 +333,7 @@ def rule_consumer(
 
 
 def assigned(action: ActionTaken, score: Score) -> RewardAssigned:
-    """What a rule's score of an act is said with."""
+    """The event with a rule's score of an act."""
     return follow(
         action,
         RewardAssigned,

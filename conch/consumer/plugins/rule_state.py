@@ -1,4 +1,4 @@
-"""What a rule carries from act to act: its own state, or the acts of its window."""
+"""The state that a rule carries from act to act: its own model, or the window of earlier acts."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from conch.rules import RuleInfo
 from conch_schemas import ActionTaken, encode
 
 TEXT_LENGTHS = (1000, 300, 100)
-"""Characters that a text of an earlier act keeps at most: the first that brings the act under ACT_BYTES."""
+"""Longest text of an earlier act, in characters: the first of these that brings the act under ACT_BYTES."""
 ACT_BYTES = 8 * 1024
-"""Most that an earlier act takes as JSON: fifty, with their quotes escaped once more, stay under the bus's 1 MiB."""
+"""Longest earlier act, in bytes of JSON: fifty, with their quotes escaped once more, stay under the bus's 1 MiB."""
 STATE_BYTES = 256 * 1024
-"""Most that a rule's own state takes as JSON: likewise."""
+"""Longest state of a rule, in bytes of JSON, for the same reason."""
 
 
 class OwnRuleState(BaseModel):
-    """A rule's own state, as JSON that its process alone understands."""
+    """A rule's own state, as JSON that only the rule's process can read."""
 
     text: str | None
     """None: there was no act yet."""
@@ -33,17 +33,17 @@ class RuleWindow(BaseModel):
 
 
 def carried_by(rule: RuleInfo) -> type[BaseModel] | None:
-    """What this rule carries; None: nothing."""
+    """The model of what this rule carries; None: nothing."""
     return OwnRuleState if rule.stateful else RuleWindow if rule.window is not None else None
 
 
 def at_first(rule: RuleInfo) -> BaseModel | None:
-    """What it carries before an agent's first act."""
+    """The rule's state before an agent's first act."""
     return OwnRuleState(text=None) if rule.stateful else RuleWindow(acts=()) if rule.window is not None else None
 
 
 def after_act(before: Sequence[str], action: ActionTaken, window: int) -> RuleWindow:
-    """The trajectory for the act that follows `action`, for a window of so many acts."""
+    """The window for the act that follows `action`, of `window` acts."""
     return RuleWindow(acts=(*before, shortened(action))[-(window - 1) :])
 
 

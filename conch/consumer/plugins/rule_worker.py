@@ -33,17 +33,17 @@ from conch.rules import DeclaredRule
 from conch_schemas import ActionTaken, decode
 
 MOST_LEFT = 64
-"""Threads and child processes that a rule may have running after an act; with more its process is begun anew."""
+"""Threads and child processes that a rule may leave running after an act; with more its process is restarted."""
 
 _TASKS = "/proc/self/task"
 
 
 class _UnreadableRuleStateError(Exception):
-    """The state is not of the rule's model."""
+    """The stored state does not fit the rule's state model."""
 
 
 def _value(result: object) -> float | str | None:
-    """What goes on the line: numbers, None, and the words of anything else."""
+    """The result as a value of the message: numbers, None, and the text of anything else."""
     if result is None or isinstance(result, bool):
         return result if result is None else str(result)
     if isinstance(result, int | float):
@@ -55,9 +55,9 @@ def _value(result: object) -> float | str | None:
 def answer_of(
     rule: DeclaredRule, loop: asyncio.AbstractEventLoop, carried: RuleInput, action: ActionTaken
 ) -> RuleAnswered:
-    """What the rule answers to an act, given what it carries: of a window earlier acts, else its state, as JSON.
+    """The rule's answer to an act, given what it carries: of a window earlier acts, else its state, as JSON.
 
-    Raises whatever the rule raises.
+    Exceptions of the rule are not caught.
     """
     if rule.info.window is not None:
         given: tuple[Any, ...] = ((*(decode(act.encode()) for act in carried.acts), action),)
@@ -108,7 +108,7 @@ async def _awaited(result: Any) -> Any:
 
 
 def _left_running() -> int:
-    """Threads beside the main one, and child processes where the system tells (Linux)."""
+    """Threads beside the main one, and child processes where the system reports them (Linux)."""
     children = 0
     for task in (
         os.listdir(_TASKS) if os.path.isdir(_TASKS) else ()
@@ -148,13 +148,13 @@ def _serve(rule: DeclaredRule, acts: IO[bytes], answers: IO[bytes]) -> None:
 
 
 def _file(rule: DeclaredRule) -> str | None:
-    """The file that the rule's function stands in, as its tracebacks name it."""
+    """The file that defines the rule's function, as its tracebacks name it."""
     code = getattr(inspect.unwrap(rule.function), "__code__", None)
     return None if code is None else str(code.co_filename)
 
 
 def main() -> None:
-    """Load the rule, say so, then score."""
+    """Load the rule, report it, then score."""
     acts, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)

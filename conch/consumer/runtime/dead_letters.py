@@ -1,4 +1,4 @@
-"""Dead letters: what could not be handled, as a fact on the bus."""
+"""Dead letters: events that a consumer could not handle, published as an event on the bus."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from conch_schemas.envelope import AGENT_PATTERN
 
 DEAD_LETTER_BYTES = 64 * 1024
 NOBODY = "unknown"
-"""The agent of a letter whose subject names none."""
+"""The agent of a dead letter whose subject names none."""
 
 
 def dead_letter(spec: ConsumerSpec, delivery: Delivery, reason: str, tries: int) -> ConsumerFailed:
-    """The fact that `delivery` could not be handled. The same letter twice has the same id."""
+    """The event that `delivery` could not be handled. The same dead letter made twice has the same id."""
     agent = agent_of(delivery.subject) or NOBODY
     if not re.match(AGENT_PATTERN, agent):
         agent = NOBODY
@@ -57,7 +57,7 @@ async def publish_dead_letter(bus: Bus, letter: ConsumerFailed) -> None:
 
 
 async def open_dead_letters(bus: Bus, *, settled: bool = False) -> AsyncIterator[ConsumerFailed]:
-    """The dead letters that nobody has retried with success or dropped yet, oldest first; with `settled`, all."""
+    """The dead letters that are neither retried with success nor dropped yet, oldest first; with `settled`, all."""
     done = set(await bus.keys())
     async for delivery in bus.read([subject_filter(ConsumerFailed)]):
         try:
@@ -69,13 +69,13 @@ async def open_dead_letters(bus: Bus, *, settled: bool = False) -> AsyncIterator
 
 
 async def settle(bus: Bus, letter: ConsumerFailed, how: Literal["retried", "dropped"]) -> None:
-    """Write down that a letter was `retried` or `dropped`. The second time changes nothing."""
+    """Record that a dead letter was `retried` or `dropped`. A second call changes nothing."""
     with contextlib.suppress(FencedError):
         await bus.put(letter_key(letter.id), LetterRecord(how).encode(), revision=0)
 
 
 async def dead_letter_named(bus: Bus, name: str) -> ConsumerFailed:
-    """The open letter whose id begins with `name`. Raises ConchError when there is none, or more than one."""
+    """The open dead letter whose id begins with `name`. Raises ConchError when there is none, or more than one."""
     found = [letter async for letter in open_dead_letters(bus) if letter.id.startswith(name)]
     if len(found) != 1:
         raise ConchError(f"{len(found)} dead letters begin with {name!r}: conch dlq list shows them")

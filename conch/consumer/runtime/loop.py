@@ -1,7 +1,12 @@
-"""The loop of one consumer's runtime: reads events, hands them to a strategy, and stops in order.
+"""The runtime of one consumer: decode, handle, publish, store the position; in that order, so that a crash repeats work
+and never loses it.
 
-Position and states are stored once a second and at the end: what a crash makes it read again gives the same ids, and
-what it finds on the stream already it does not publish again.
+Events are handled as they come, a batch at a time, and what follows from a batch is published in one piece while the
+next is handled. An agent's events keep their order: behind one that fails, or takes its time, the other events of that
+agent wait in its queue; other agents do not wait. Where a consumer handles events concurrently, what follows from each
+is published as soon as it is there, and the position stays before the first that is still in hand. Position and states
+are stored once a second and at the end: events read again after a crash give the same ids, and what is on the stream
+already is not published again.
 """
 
 from __future__ import annotations
@@ -83,11 +88,11 @@ class ConsumerRuntime:
         self._log = log.bind(consumer=spec.name)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop` is set: then what is in hand is finished and written down.
+        """Handle events until `stop` is set; then events in hand are finished and the position is stored.
 
-        Raises FencedError when another copy took over, or wrote a state after this one had read it and the place was
-        given: it is to be taken anew. Raises ContractError for a position or state that cannot be read, BusError when
-        the bus refuses for good. Cancelled, it lets go at once; the next run does again what was not written down.
+        Raises FencedError when another copy took over, or wrote a state after this one had read it and the position was
+        given: it has to be loaded anew. Raises ContractError for a position or state that cannot be read, BusError when
+        the bus refuses for good. Cancelled, it ends at once; the next run repeats what was not stored.
         """
         while True:
             try:
@@ -179,12 +184,12 @@ class ConsumerRuntime:
     async def retry(self, seq: int) -> None:
         """Handle a dead letter once more; raises what the handler raises.
 
-        A fold is rebuilt from the state before the letter: what came after it is folded again, and what was published
-        then is not published twice.
+        A fold is rebuilt from the state before the dead letter: later events are folded again, and what they published
+        is not published twice.
         """
         await self._replay.retry(seq)
 
 
 def control_of(consumer: str, holder: str) -> str:
-    """The subject on which whoever holds a partition of a consumer is asked to handle a dead letter once more."""
+    """The subject on which the owner of a partition of a consumer is asked to handle a dead letter once more."""
     return f"conch.ctl._consumer.{consumer}.{holder}.retry"

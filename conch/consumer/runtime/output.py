@@ -1,4 +1,4 @@
-"""What a consumer says: the facts that follow, each once, and its dead letters."""
+"""The output of a consumer: the events that follow, each published once, and its dead letters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = get_logger(__name__)
 
 @dataclass
 class ConsumerCounts:
-    """What a consumer has counted since it started."""
+    """Counters of a consumer since it started."""
 
     handled: int = 0
     duplicates: int = 0
@@ -47,21 +47,22 @@ class StateBeforeEvent:
     state: Any
     seq: int
     epoch: str
-    """Of the stream that `seq` is a place in."""
+    """The epoch of the stream that `seq` belongs to."""
 
 
 class ConsumerOutput:
-    """One consumer's way out."""
+    """Publishes the events and dead letters of one consumer, each once."""
 
     def __init__(self, shared_events: SharedSubscription, spec: ConsumerSpec, tally: ConsumerCounts) -> None:
         self._shared_events, self._bus, self._spec, self._tally = shared_events, shared_events.bus, spec, tally
         self._own = spec.scorer or spec.name
-        """Under which name it scores: nobody says another's scores."""
+        """The name under which it scores: a consumer publishes scores under its own name only."""
         self.known: dict[str, int] = {}
-        """Ids of its own that stand on the stream behind its place, and where: a run before this one published them."""
+        """Ids of its own events that are on the stream behind its position, and where: an earlier run published
+        them."""
 
     def messages(self, facts: Facts, known: Container[str] | None = None) -> list[OutgoingMessage]:
-        """What is to be published of `facts`. Raises ContractError for what is no event, or too large a one."""
+        """The messages to publish for `facts`. Raises ContractError for what is no event, or too large a one."""
         if facts is None:
             return []
         known = self.known if known is None else known
@@ -91,7 +92,7 @@ class ConsumerOutput:
     async def conclude(
         self, before: Any, event: Event, result: tuple[Any, Facts], known: Mapping[str, int] | None = None
     ) -> Any:
-        """Publish what a fold said of an event; the state after it.
+        """Publish the facts that a fold returned for an event; returns the state after it.
 
         Where the stream has another fact under the same id (from before a crash, or of another copy), the state follows
         that one: what was published counts. Raises what the fold's `again` raises.
@@ -108,7 +109,7 @@ class ConsumerOutput:
         return state
 
     async def _other(self, fact: Event, seq: int | None) -> Event | None:
-        """The fact at that place, where it is not this one said at another time."""
+        """The event at that sequence, where it differs from this one in more than its time."""
         delivery = await self._bus.at(seq) if seq is not None else None
         if delivery is None:
             return None
@@ -118,7 +119,7 @@ class ConsumerOutput:
     async def give_up(
         self, delivery: Delivery, reason: str, tries: int, before: StateBeforeEvent | None = None
     ) -> None:
-        """The dead letter; a fold's state before it is kept, for the retry."""
+        """Publish the dead letter; a fold's state before the event is kept, for the retry."""
         self._tally.letters += 1
         letter = dead_letter(self._spec, delivery, reason, tries)
         log.error(
@@ -129,7 +130,7 @@ class ConsumerOutput:
             reason=letter.reason,
         )
         if delivery.subject.endswith(ConsumerFailed.TYPE):
-            return  # a letter about a letter would be read, and fail, without end; the log has it
+            return  # a dead letter about a dead letter would fail without end; the log has it
         if before is not None:
             await self.keep(delivery.seq, before)
         await self.publish(self.messages(letter))
@@ -142,14 +143,14 @@ class ConsumerOutput:
         await self._bus.put(key, value, revision=entry.revision if entry is not None else 0)
 
     async def look(self, after: int) -> None:
-        """Find out what a run before this one may have published already: behind the first event still to handle."""
+        """Find what an earlier run may have published already: behind the first event still to handle."""
         self.known = {}
         async for delivery in self._bus.read([subject_filter(kind) for kind in self._spec.kinds], after=after):
             self.known = await self.published_since(delivery.seq)
             return
 
     async def published_since(self, seq: int) -> dict[str, int]:
-        """Ids of what may be its own behind `seq`, and where each stands first."""
+        """Ids of possibly own events behind `seq`, and the first sequence of each."""
         emits = [subject_filter(kind) for kind in self._spec.emits]
         filters = [*emits, subject_filter(ConsumerFailed)] if emits else STREAM_SUBJECTS
         found: dict[str, int] = {}
@@ -157,12 +158,12 @@ class ConsumerOutput:
             try:
                 found.setdefault(str(json.loads(delivery.data)["id"]), delivery.seq)
             except (ValueError, LookupError, TypeError, RecursionError):
-                continue  # not an event: nobody published it here
+                continue  # not an event: no consumer published it
         return found
 
 
 def _scorers(fact: Event) -> Iterator[str]:
-    """In whose name a fact scores."""
+    """The scorers that a fact names."""
     if isinstance(fact, RewardAssigned):
         yield fact.scorer
         yield from (score.scorer for score in fact.scores)

@@ -1,4 +1,4 @@
-"""Per-agent queues: behind an event that fails or takes its time only the later events of that agent wait."""
+"""The queue of one agent in a consumer, which keeps its events in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters handled once more; a fold's state is built anew, from before the letter to where it was."""
+"""Retry of a fold's dead letter: the state is rebuilt, from before the dead letter to the current position."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from conch.errors import BusError, ContractError
 from conch.retry import REBUILD
 from conch_schemas import ContractViolationError, Event, subject_filter
 
+"""Waits between two tries of an event that is folded again."""
+
 
 async def dead(bus: Bus, seq: int) -> Event:
-    """The event of a dead letter. Raises ContractError when it is no longer there, ContractViolationError for none."""
+    """The event of a dead letter. Raises ContractError when it was trimmed, ContractViolationError for no event."""
     delivery = await bus.at(seq)
     if delivery is None:
         raise ContractError(f"event {seq} is no longer on the stream")
@@ -53,17 +55,17 @@ class DeadLetterReplay:
 
 
 class StateRebuild:
-    """Of one agent's state of one fold."""
+    """Rebuilds the state of one agent in one fold."""
 
     def __init__(self, bus: Bus, spec: ConsumerSpec, output: ConsumerOutput, agent: str, epoch: str) -> None:
         self._bus, self._spec, self._output, self._agent, self._epoch = bus, spec, output, agent, epoch
 
     async def run(self, seq: int, *, upto: int) -> tuple[Any, int]:
-        """(the state, `upto`) after everything from the letter at `seq` up to `upto`, folded anew.
+        """(the state, `upto`) after everything from the dead letter at `seq` up to `upto`, folded anew.
 
-        What follows is published where it is not on the stream, and the states before other letters are brought up to
-        date; other open letters stay out of it. Raises what the handler raises for the letter itself, and for whatever
-        else it fails on to the last: the state is to stay as it was then.
+        What follows is published where it is not on the stream, and the states before other dead letters are brought up
+        to date; other open dead letters are left out. Raises what the handler raises for the dead letter itself, and
+        for any other event that fails on all tries: the state has to stay as it was.
         """
         state = await self._before(seq)
         known = self._output.known | await self._output.published_since(seq)
@@ -76,7 +78,7 @@ class StateRebuild:
             try:
                 event = decoded(delivery.subject, delivery.data)
             except ContractViolationError:
-                continue  # has a letter of its own
+                continue  # has a dead letter of its own
             if event.id in folded:
                 continue
             folded.add(event.id)
@@ -105,7 +107,7 @@ class StateRebuild:
         return await self._output.conclude(state, event, folded, known)
 
     async def _is_open(self, delivery: Delivery) -> bool:
-        """Whether this event has a letter that nobody has retried with success."""
+        """Whether this event has a dead letter that was not retried with success."""
         letter = dead_letter(self._spec, delivery, "", 0)
         entry = await self._bus.get(before_key(self._spec.name, self._agent, delivery.seq))
         return entry is not None and bool(entry.value) and await self._bus.get(letter_key(letter.id)) is None
@@ -119,6 +121,6 @@ class StateRebuild:
         return self._spec.state.model_validate(found.state)
 
     async def _letters(self) -> set[int]:
-        """Where this agent's other letters stand."""
+        """The sequences of this agent's other dead letters."""
         found = (before_seq(key, self._spec.name, self._agent) for key in await self._bus.keys())
         return {seq for seq in found if seq is not None}

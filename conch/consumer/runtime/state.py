@@ -13,7 +13,7 @@ from conch.errors import ContractError
 
 
 class UnreadableStateError(ContractError):
-    """A state that this version of a fold cannot read: no event is to blame, and the fold cannot go on."""
+    """A stored state that this version of a fold cannot read: no event is to blame, and the fold cannot go on."""
 
     def __init__(self, consumer: str, version: str, agent: str, why: str) -> None:
         super().__init__(
@@ -24,7 +24,7 @@ class UnreadableStateError(ContractError):
 
 @dataclass
 class FoldState:
-    """A fold's state for one agent, with the place of the last event in it."""
+    """A fold's state for one agent, with the sequence of the last event in it."""
 
     state: Any
     seq: int
@@ -34,7 +34,7 @@ class FoldState:
 
 
 async def load_state(bus: Bus, spec: ConsumerSpec, agent: str, stream: StreamState) -> FoldState:
-    """The state last written for `agent`, or the initial one; its place taken back where it leads the stream.
+    """The state last stored for `agent`, or the initial one. A sequence beyond the end of the stream is set back.
 
     Raises UnreadableStateError when it cannot be read by this version.
     """
@@ -59,7 +59,7 @@ async def load_state(bus: Bus, spec: ConsumerSpec, agent: str, stream: StreamSta
 async def save_state(
     bus: Bus, spec: ConsumerSpec, agent: str, held: FoldState, state: BaseModel, seq: int, epoch: str
 ) -> None:
-    """Write `state` as of `seq`, unless it is written. Raises FencedError when another copy wrote since."""
+    """Store `state` as of `seq`, unless it is stored. Raises FencedError when another copy wrote since."""
     if seq == held.saved:
         return
     value = encode_state(state, seq, epoch)

@@ -1,4 +1,4 @@
-"""`action.taken`, `goal.set` and `message.received` in, `novelty.measured` out."""
+"""The curiosity consumer: reads `action.taken`, `goal.set` and `message.received`, publishes `novelty.measured`."""
 
 from __future__ import annotations
 

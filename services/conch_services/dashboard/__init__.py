@@ -1,4 +1,4 @@
-"""The dashboard: what the agent does, what it earns and why, live on a page."""
+"""The dashboard service: web pages, a live stream and an HTTP API that show the agent, its rewards and its bus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The application: its pages, its files, its live stream."""
+"""The dashboard as a Starlette application: pages, static files, live stream, API, guard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages ask of the history and the bus: the answer, or in a sentence why there is none; kept for a moment."""
+"""Queries of the pages to store and bus: an answer, or the reason why there is none; cached for a moment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_KEPT = 64
 
 
 class QueryResult(NamedTuple, Generic[T]):
-    """An answer, or why there is none: no run, no store yet, a store that is locked."""
+    """The answer to a query, or why there is none: no run, no store yet, a store that is locked."""
 
     found: T | None
     why: str = ""
@@ -38,9 +38,9 @@ async def asked(answer: Awaitable[T]) -> QueryResult[T]:
 
 
 class AnswerCache(Generic[T]):
-    """Answers by their key, each made once for everybody who asks within `seconds` of when it was begun.
+    """Answers by their key, each computed once for all requests within `seconds` of when it was begun.
 
-    What raised is not kept. Whoever goes away while an answer is made leaves it to the others.
+    Failures are not cached. A request that is cancelled while the answer is computed leaves it to the others.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -72,7 +72,7 @@ def _failed(task: asyncio.Task[Any]) -> bool:
 
 
 def after(request: Request, position: int) -> int:
-    """The place in the stream that a page drawn from a store at `position` goes on from, live.
+    """The stream sequence from which a page drawn from a store at `position` continues live.
 
     Not beyond what the hub has seen: a store may know a stream that was replaced since.
     """

@@ -1,4 +1,4 @@
-"""Whether agents' chains of marks hold, looked at beside the pages: piece by piece, and one chain at a time."""
+"""Verification of agents' chains of marks in the background: in pieces, and one chain at a time."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from conch_services.dashboard.world import DashboardContext
 PIECE = 500
 """Marks that are read and hashed at a time: some 40 ms in which a page may wait for a thread."""
 LONGEST = 120.0
-"""Seconds after which a verification is given up: 100,000 marks take a fifth of that."""
+"""Timeout of a verification, in seconds: 100,000 marks take a fifth of that."""
 MOST_AGENTS = 64
-"""Agents whose last verification is remembered."""
+"""Agents with a remembered last verification."""
 
 
 @dataclass
 class ChainCheck:
-    """One verification of one agent's chain, under way or over."""
+    """One verification of one agent's chain, running or finished."""
 
     agent: str
     last: int
-    """Sequence of the last mark that it takes in."""
+    """Sequence of the last mark that it includes."""
     marks: int = 0
     """Read so far."""
     acts: int = 0
     waiting: int = 0
-    """Acts whose mark is still to come."""
+    """Acts that have no mark yet."""
     unknown: int = 0
     """Acts without a mark of which is not known whether one is to come: the bus could not be asked."""
     problems: Sequence[MarkProblem] = ()
     why: str = ""
     """Why it could not be done, in a sentence."""
     removals: Sequence[Removal] = ()
-    """What retention removed of the chain."""
+    """Marks that retention removed from the chain."""
     seconds: float = 0.0
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
     @property
     def running(self) -> bool:
-        """Whether it is under way."""
+        """Whether it is running."""
         return self.task is not None and not self.task.done()
 
     @property
@@ -58,7 +58,7 @@ class ChainCheck:
 
 
 class ChainChecks:
-    """The last verification of each agent."""
+    """The last verification of each agent, and the task that runs the next."""
 
     def __init__(self, world: DashboardContext) -> None:
         self._world = world
@@ -66,16 +66,16 @@ class ChainChecks:
         self._one = asyncio.Semaphore(1)
 
     def of(self, agent: str) -> ChainCheck | None:
-        """The last one, or the one under way."""
+        """The agent's last verification, or the running one."""
         return self._last.get(agent)
 
     def upto(self, agent: str, last: int) -> ChainCheck:
-        """One that takes in mark `last`, begun where the last one does not and is over; else that one."""
+        """A verification that includes mark `last`: the last one where it does or is running, else a new one."""
         known = self._last.get(agent)
         return self.begin(agent, last) if known is None or (known.last < last and not known.running) else known
 
     def begin(self, agent: str, last: int) -> ChainCheck:
-        """Look at the chain up to mark `last`; the one under way where there is one."""
+        """Verify the chain up to mark `last`; returns the running verification where there is one."""
         known = self._last.pop(agent, None)
         if known is None or not known.running:
             known = ChainCheck(agent, last)
@@ -125,7 +125,7 @@ class ChainChecks:
 
 
 def _asked_for(reader: ExperienceReader, agent: str) -> tuple[int, str | None, list[str], list[tuple[str, str]]]:
-    """(position, epoch, acts, score sets), the position first: what is stored later stands behind it on the stream."""
+    """(position, epoch, acts, score sets), the position first: what is stored later is behind it on the stream."""
     position, epoch = reader.position(), reader.epoch()
     return position, epoch, [action for action, _ in reader.chain.acts(agent)], reader.chain.score_sets(agent)
 

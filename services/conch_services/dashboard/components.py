@@ -12,14 +12,14 @@ from conch.rewards import agreement
 from conch.rewards.watch import amounts, variance_shares
 
 BINS = 24
-"""Of a strip."""
+"""Number of bins of a strip."""
 WIDTH, HEIGHT = 120.0, 24.0
-"""Of a strip, in the units of its drawing."""
+"""Size of a strip, in the units of its drawing."""
 
 
 @dataclass(frozen=True)
 class ValueStrip:
-    """How a component's values are spread over its range, to be drawn."""
+    """The distribution of a component's values over its range, to be drawn."""
 
     bars: tuple[tuple[float, float, float, float], ...]
     """(x, y, width, height) of each bin that is not empty."""
@@ -58,12 +58,12 @@ def shares(points: Sequence[ExperiencePoint]) -> dict[str, float]:
     rows = [amounts(point) for point in points]
     names = dict.fromkeys(name for row in rows for name in row)
     series = {name: [row.get(name, 0.0) for row in rows] for name in names}
-    # The amounts have six decimals; of a finer difference there would be nothing left to divide by.
+    # The amounts have six decimals; a finer difference would leave nothing to divide by.
     return variance_shares(series, [round(point.total, 6) for point in points])
 
 
 def share_of(component: str, role: str, found: Mapping[str, float]) -> float | None:
-    """The share of a component of that role: a gate's line bears another name than its component."""
+    """The share of a component of that role: a gate's line has another name than its component."""
     return found.get(f"gate:{component}" if role == "gate" else component)
 
 
@@ -81,7 +81,7 @@ def bites(points: Iterable[ExperiencePoint]) -> Counter[str]:
 
 @dataclass(frozen=True)
 class ScorerValues:
-    """What one scorer said of a component in one version: by act."""
+    """The values that one scorer gave a component in one version, by act."""
 
     scorer: str
     version: str
@@ -91,7 +91,7 @@ class ScorerValues:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Two who judged one component, over the acts that both have scored."""
+    """Two scorers of one component, compared over the acts that both have scored."""
 
     component: str
     first: ScorerValues

@@ -1,4 +1,4 @@
-"""What is answered where a page or the API cannot say what was asked for: a page, or a problem in JSON."""
+"""Error responses of the dashboard: an HTML page, or a problem in JSON for the API."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ TREND = 25
 
 
 class KeyFigure(NamedTuple):
-    """One key figure."""
+    """One key figure of the overview."""
 
     name: str
     title: str
@@ -29,7 +29,7 @@ class KeyFigure(NamedTuple):
 
 
 def row(point: ExperiencePoint) -> dict[str, Any]:
-    """What the page's scripts know of a cycle, as JSON; `figures.js` makes the same of a live fact."""
+    """The fields of a cycle for the page's scripts, as JSON; `figures.js` makes the same of a live event."""
     return {
         "cycle": point.cycle,
         "outcome": point.outcome,
@@ -44,7 +44,8 @@ def row(point: ExperiencePoint) -> dict[str, Any]:
 
 
 def key_figures(points: Sequence[ExperiencePoint]) -> list[KeyFigure]:
-    """Of these cycles, the oldest first: reward, format, tools, needs, exploration, coverage; a dash where none say."""
+    """The figures of these cycles, the oldest first: reward, format, tools, needs, exploration, coverage; a dash
+    without values."""
     executed = [point for point in points if point.outcome in EXECUTED]
     trend = needs_trend([point.needs_after for point in points[-TREND:] if point.needs_after])
     late = sum(not point.complete for point in points)

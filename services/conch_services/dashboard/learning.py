@@ -1,4 +1,4 @@
-"""Whether it gets better: the totals of an agent by the policy that acted, and their slope. Pure."""
+"""The learning curve: the totals of an agent by the policy that acted, and their slope. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Acted = tuple[int, str | None, float]
 
 @dataclass(frozen=True)
 class RewardSlope:
-    """How much the total rises in 100 cycles."""
+    """The learning progress: by how much the total rises in 100 cycles, with its 95 % interval."""
 
     value: float
     low: float
@@ -33,8 +33,8 @@ class RewardSlope:
 
 
 def slope(acted: Sequence[Acted]) -> RewardSlope | None:
-    """Of the last 200 cycles, by least squares; None for fewer than 20. Takes the cycles for independent, so that the
-    interval is too narrow where they are not."""
+    """The slope over the last 200 cycles, by least squares; None for fewer than 20. Takes the cycles for independent,
+    so that the interval is too narrow where they are not."""
     rows = acted[-SLOPE_OVER:]
     n = len(rows)
     if n < FEWEST:
@@ -52,7 +52,7 @@ def slope(acted: Sequence[Acted]) -> RewardSlope | None:
 
 @dataclass(frozen=True)
 class PolicyReward:
-    """What acted under one policy."""
+    """The cycles that were acted under one policy, and their mean total."""
 
     policy: str | None
     first: int
@@ -74,7 +74,7 @@ def by_policy(acted: Sequence[Acted]) -> list[PolicyReward]:
 
 
 def curves(acted: Sequence[Acted], policies: Sequence[str | None]) -> dict[str, list[float | None]]:
-    """Of each of these policies the mean of its last 25 cycles at each cycle that it acted in; else None."""
+    """For each of these policies the mean of its last 25 cycles at each cycle that it acted in; else None."""
     lines: dict[str, list[float | None]] = {policy or "none": [] for policy in policies}
     recent: dict[str, list[float]] = {name: [] for name in lines}
     for _, policy, total in acted:

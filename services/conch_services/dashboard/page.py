@@ -1,4 +1,4 @@
-"""How a page is drawn: its template, with what stands around it on every page."""
+"""Renders a page: its template, with the menu and the bars that all pages have."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MenuEntry:
     path: str
     title: str
     about: str
-    """What the page shows, for the help."""
+    """The page's content in words, for the help."""
 
 
 _CHARTS = "In a chart the arrow keys go from cycle to cycle, and Enter opens one."
@@ -71,7 +71,7 @@ TEMPLATES.filters |= {
 
 
 def compile_templates() -> None:
-    """Have every template ready, so that nobody who opens a page first waits for it: all take 0.3 s, once."""
+    """Compile every template, so that the first request of a page does not wait for it: all take 0.3 s, once."""
     for name in TEMPLATES.list_templates():
         TEMPLATES.get_template(name)
 
@@ -88,7 +88,7 @@ async def page(request: Request, template: str, found: Mapping[str, Any], status
 
 
 async def surroundings(request: Request) -> dict[str, Any]:
-    """What stands around every page, as its templates name it."""
+    """The variables that the templates of all pages use."""
     world: DashboardContext = request.app.state.world
     looked: QueryResult[tuple[str, ...]] = await asked(_acted(world))
     agents = looked.found or (world.settings.agent,)

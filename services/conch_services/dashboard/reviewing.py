@@ -1,4 +1,4 @@
-"""Which cycles a person should look at, and why. Pure."""
+"""Chooses the cycles that a person should review, and says why. Pure."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ EXTREME: Final = 2.0
 APART: Final = 0.25
 """Share of the wider range beyond which two scorers of one component disagree."""
 MOST_OF_ONE: Final = 20
-"""Cycles of one kind of reason, those that stand out most."""
+"""Cycles with one kind of reason, at most, by weight."""
 
 
 @dataclass(frozen=True)
 class ReviewCandidate:
-    """A cycle that is worth a look."""
+    """A cycle to review, and the reason."""
 
     cycle: int
     reasons: tuple[str, ...]
@@ -36,7 +36,7 @@ class ReviewCandidate:
 def candidates(
     points: Sequence[ExperiencePoint], alarms: Iterable[ActiveAlarm], limits: Mapping[str, Sequence[float]]
 ) -> list[ReviewCandidate]:
-    """The cycles to look at, the weightiest first, of equals the newest; none that a person has judged.
+    """The cycles to review, the weightiest first, of equals the newest; none that a person has judged.
 
     An alarm that began at it weighs 4; a disagreement 2 and its share of the component's range (`limits`: by
     component, else that of the values); an extreme total a half for each standard deviation from the mean; a score that
@@ -64,7 +64,8 @@ Found = tuple[int, float, str]
 
 
 def _judged(point: ExperiencePoint) -> bool:
-    """Where a part of the weight set waits for a person, an act bears a score of him that says nothing."""
+    """Whether a person scored it. Where a part of the weight set waits for a person, an act has a human score without a
+    value."""
     mine = [score for score in point.scores if (score.component, score.scorer) == (APPROVAL, HUMAN_SCORER)]
     return any(score.value is not None for score in mine)
 

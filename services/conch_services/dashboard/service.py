@@ -1,4 +1,4 @@
-"""The service: the application on a port, attached to a bus while there is one."""
+"""The dashboard service: serves the application on a port, and attaches it to a bus while there is one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BACKLOG = 256
 
 
 class DashboardService:
-    """Serves the pages, the live stream and the API. It keeps no place on the bus: history is the store's."""
+    """Serves the pages, the live stream and the API. It stores no position: its history is the store's."""
 
     name = "dashboard"
 
@@ -46,7 +46,7 @@ class DashboardService:
 
     @property
     def handled(self) -> None:
-        """Nobody need wait for the pages."""
+        """None: a run's end does not wait for the pages."""
         return None
 
     @property
@@ -64,7 +64,7 @@ class DashboardService:
             await self.show(shared_events, stop)
 
     async def show(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
-        """Have the pages follow this bus until `stop` is set; they wait for another one then. Cancelled: the same.
+        """Attach the pages to this bus until `stop` is set; they wait for another one then. Cancelled: the same.
 
         Raises BusError when the bus refuses the reading.
         """
@@ -92,11 +92,11 @@ class DashboardService:
     async def serving(self) -> AsyncIterator[None]:
         """Listen and answer while entered; without a bus at first.
 
-        Raises ConchError when the named port cannot be had, HomeError where nobody could be let in.
+        Raises ConchError when the named port cannot be had, HomeError where no login would be possible.
         """
         self.say(ALONE)
         login_tokens = LoginTokens(self._world.home)
-        await asyncio.to_thread(compile_templates)  # before anybody can ask: a first page would wait for it
+        await asyncio.to_thread(compile_templates)  # before the first request, which would wait for it
         with closing(listen(self._settings)) as listening:
             host, port = listening.getsockname()[:2]
             self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -126,18 +126,18 @@ class DashboardService:
 
 
 class _Server(uvicorn.Server):
-    """Signals are the process's own."""
+    """uvicorn's server without its signal handlers: signals belong to the process."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """It takes none."""
+        """Installs no signal handlers."""
         yield
 
 
 def listen(settings: UiSettings) -> socket.socket:
-    """A socket that listens where the settings say; without a named port at 26624, or at a free one.
+    """A listening socket at the address of the settings; without a named port at 26624, or at a free one.
 
-    Raises ConchError when a named port cannot be had.
+    Raises ConchError when a named port is in use.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:

@@ -1,4 +1,4 @@
-"""The lines of a total as bars, each beginning where the one before ended. Pure."""
+"""The waterfall chart of a total: bars, each beginning where the one before ended. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from conch.views import signed
 from conch_schemas import ExperienceRecorded, ScoredPart
 
 WIDTH = 200.0
-"""Of the drawing; its lowest sum stands at 0, its highest at WIDTH."""
+"""Width of the drawing; its lowest sum is at 0, its highest at WIDTH."""
 BEARING = ("boost", "penalty", "gate")
 """Roles of what has no weight and bears on the whole total; all else without a weight is watched."""
 LEAST_WIDTH = 1.5
-"""Of a bar: a line of nearly nothing is seen too."""
+"""Least width of a bar, so that a tiny amount is visible."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class WaterfallBar:
     x: float = 0.0
     width: float = 0.0
     end: float = 0.0
-    """Where the sum stands behind this line, 0 to WIDTH."""
+    """Position of the sum after this line, 0 to WIDTH."""
 
 
 @dataclass(frozen=True)
 class Waterfall:
-    """The whole drawing."""
+    """The bars of a total, and where 0 is on their axis."""
 
     zero: float
-    """Where 0 stands, 0 to WIDTH."""
+    """Position of 0, 0 to WIDTH."""
     bars: tuple[WaterfallBar, ...]
 
 
@@ -62,7 +62,7 @@ def waterfall(experience: ExperienceRecorded) -> Waterfall:
 
 
 def _steps(experience: ExperienceRecorded) -> Iterator[tuple[WaterfallBar, float | None]]:
-    """(what is said of the line, its amount; None where a part was not scored)."""
+    """(the line's bar, its amount; None where a part was not scored)."""
     lines = {line.step: line for line in experience.breakdown}
     for score in experience.scores:
         if score.weight <= 0:
@@ -93,11 +93,11 @@ def _drawn(bar: WaterfallBar, amount: float | None, begin: float, end: float) ->
 
 @dataclass(frozen=True)
 class UnweightedScore:
-    """A score without a weight."""
+    """A score that has no weight in the total."""
 
     score: ScoredPart
     does: str
-    """What it does to the total."""
+    """The score's effect on the total."""
 
 
 _DOES = {"boost": "boost", "penalty": "penalty", "gate": "gate", "held_out": "watched, held out"}

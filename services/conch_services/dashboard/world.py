@@ -1,4 +1,4 @@
-"""What every page can ask: the settings, the history, the bus."""
+"""`DashboardContext`: settings, history and bus, which every page is given."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READERS = 2
 
 @dataclass
 class DashboardContext:
-    """One dashboard's view of one home: made with the app, given to every request."""
+    """The dashboard's access to one home: made with the app, given to every request."""
 
     settings: Settings
     home: Home
@@ -51,7 +51,7 @@ class DashboardContext:
         return store_path(self.settings.store.url, self.home.path)
 
     async def read(self, work: Callable[[ExperienceReader], T]) -> T:
-        """What `work` makes of the history, in a thread.
+        """The result of `work` on the history, in a thread.
 
         Raises NoStoreError where there is none yet, StoreError where it is locked or damaged.
         """

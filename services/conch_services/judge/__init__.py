@@ -1,1 +1,1 @@
-"""The judges: each a consumer of its own, so that a model's slowness is nobody else's."""
+"""The judges: models that score acts, each a consumer of its own, so that a slow model delays no other consumer."""

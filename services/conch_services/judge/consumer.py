@@ -1,4 +1,4 @@
-"""`action.decided` and `action.taken` in, `reward.assigned` out."""
+"""The consumer of a judge: reads `action.decided` and `action.taken`, publishes `reward.assigned`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _made(context: ServiceContext) -> Judge:
 async def judge(event: ActionDecided | ActionTaken, own: Judge) -> RewardAssigned | None:
     """One judge: one event with one score per act, many acts judged at once, each published when it is answered.
 
-    It begins where it was first given a weight: to judge the past is another matter, and costs.
+    It begins where it was first given a weight: earlier acts are judged by a backfill, which costs.
     """
     if isinstance(event, ActionTaken):
         return await _scored(own, event)
@@ -55,7 +55,7 @@ async def judge(event: ActionDecided | ActionTaken, own: Judge) -> RewardAssigne
 
 
 async def _remember(judge: Judge, decided: ActionDecided) -> None:
-    """What the mind was given, for when its act comes; a judge that cannot write it down judges without it."""
+    """Store the mind's input until its act comes; a judge that cannot store it judges without it."""
     try:
         if decided.action_id is not None:
             await judge.remember([(decided.action_id, decided.messages)])

@@ -1,4 +1,4 @@
-"""The metrics service: facts of the bus as Prometheus metrics, served on loopback."""
+"""The metrics service: turns the events of the bus into Prometheus metrics, served on loopback."""
 
 from __future__ import annotations
 

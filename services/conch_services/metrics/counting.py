@@ -1,4 +1,4 @@
-"""From a fact to the metrics it moves. Knows nothing of the bus; the same fact is not to be given twice."""
+"""Turns events into changes of metrics. It does not use the bus; each event is to be given once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MOST_MODELS = 20
 MOST_NEEDS = 20
 MOST_TOOLS = 50
 OPEN_ACTS = 1024
-"""Acts whose scored components are remembered, so that a revision counts only what came late."""
+"""Acts with remembered components, so that a revision counts only late scores."""
 UNPAID_ACTS = 65_536
 """Acts that wait for their first record, at most: a thousand agents with an act a second, for a minute."""
 MOST_TOKENS = 2**53
@@ -56,7 +56,7 @@ def _told() -> Told:
 
 @dataclass(frozen=True)
 class WatchedFigures:
-    """What the watchers know of all agents."""
+    """The watchers' figures of all agents."""
 
     active: Told = field(default_factory=_told)
     share: Told = field(default_factory=_told)
@@ -66,7 +66,7 @@ class WatchedFigures:
 
 
 class Component(NamedTuple):
-    """What is counted of one component; all of it is there from its first score on."""
+    """The metrics of one component; all of them are there from its first score on."""
 
     score: Distribution
     gained: Counter
@@ -74,7 +74,7 @@ class Component(NamedTuple):
 
 
 class EventCounter:
-    """Counts facts. Labels stay few: beyond the bounds above and `metrics.max_agents`, names are `other`."""
+    """Counts events. Labels are bounded: beyond the limits above and `metrics.max_agents`, names are `other`."""
 
     def __init__(self, settings: Settings, instruments: Instruments) -> None:
         self._to = instruments
@@ -86,13 +86,13 @@ class EventCounter:
         self._tools = BoundedLabels(MOST_TOOLS)
         self._watch, self._diversity = settings.watch, settings.rewards.diversity
         self._newest: dict[str, int] = {}
-        """Agent's label -> place of the newest act that was recorded."""
+        """Agent's label -> sequence of the newest act that was recorded."""
         self._unpaid: dict[int, float] = {}
         """Hash of an action id -> when the stream stored the act; the oldest first."""
         self._met: set[str] = set()
-        """Labels of agents whose counters are there."""
+        """Labels of agents that have counters."""
         self._earned: dict[str, Component] = {}
-        """By label of the component."""
+        """Components by label."""
         self._scored: dict[str | None, set[str]] = {}
         """Action id -> labels of the components that were scored; at most OPEN_ACTS, the oldest first."""
 
@@ -105,16 +105,16 @@ class EventCounter:
             count(self, event, at)
 
     def set_standings(self, standings: Sequence[ReaderLag]) -> None:
-        """Take how far the consumers are; those that are gone are no longer shown."""
+        """Set the consumers' lags; consumers that are gone are no longer shown."""
         waiting = _told()
         for standing in standings:
             consumer = self._consumers(standing.name)
             waiting[(consumer,)] += standing.lag  # `other` is the sum of many
-            self._to.letters(consumer)  # there at 0: a rate misses a first letter that comes with its series
+            self._to.letters(consumer)  # starts at 0: a rate misses a first dead letter that comes with its series
         self._to.pending.replace(waiting)
 
     def set_held(self, held: Sequence[RetentionBlocker], stream_bytes: int) -> None:
-        """Take who holds up the trimming of the stream, and how large that is."""
+        """Set the consumers that delay the trimming of the stream, and the stream's size."""
         self._to.stream_bytes.set(stream_bytes)
         blocked = _told()
         for one in held:
@@ -126,7 +126,7 @@ class EventCounter:
         return self._agents(agent) != OTHER
 
     def set_watched(self, seen: WatchedFigures) -> None:
-        """Take what the watchers know, as `seen` has it; of whom that says nothing, nothing is shown."""
+        """Set the watchers' figures, as `seen` has them; an agent without figures has no metrics."""
         self._to.alarms_active.replace(seen.active)
         self._to.share.replace(seen.share)
         self._to.variance.replace(seen.variance)
@@ -154,7 +154,7 @@ class EventCounter:
                     pass  # conch_action_entropy_ratio is the same figure
 
     def _meet(self, agent: str) -> None:
-        """What is counted of an agent is there at 0: a rate misses a first one that comes with its series."""
+        """Create an agent's counters at 0: a rate misses the first increment of a series that begins with it."""
         self._met.add(agent)
         self._to.goals_reached(agent)
         self._to.marks(agent)
@@ -184,7 +184,7 @@ class EventCounter:
         if action.kind == "TOOL" and action.valid and action.tool is not None:
             tool = self._tools(action.tool) if action.tool in event.tools else OTHER
             self._to.tool_calls(tool, outcome).inc(exemplar=exemplar)
-        if outcome != "unknown":  # of an act that a crash cut short nobody knows the time
+        if outcome != "unknown":  # the time of an act that a crash cut short is unknown
             self._phase("act", event.ms.get("act", 0.0), event, at)
         self._to.last_cycle.set(at, agent)
         self._unpaid[hash(event.action_id)] = at
@@ -220,7 +220,7 @@ class EventCounter:
 
     def _recorded(self, event: ExperienceRecorded, at: float) -> None:
         agent = self._agents(event.agent)
-        if event.seq >= self._newest.get(agent, 0):  # an act whose scores came late is not the last one
+        if event.seq >= self._newest.get(agent, 0):  # an act with late scores is not the last one
             self._newest[agent] = event.seq
             self._to.reward_last.set(event.total, agent)
             self._to.coverage.set(event.coverage, agent)
@@ -245,7 +245,7 @@ class EventCounter:
         done = self._scored.get(event.action_id)
         if done is None:
             return
-        # The weight set's own parts stand first: somebody else's claim on a component counts for nothing.
+        # The weight set's own parts come first: another scorer's claim on a component does not count.
         own = {part.component: part for part in reversed(event.scores)}
         fresh = [(label, part) for part in own.values() if (label := self._components(part.component)) not in done]
         for component, part in fresh:

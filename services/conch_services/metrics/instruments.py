@@ -1,4 +1,4 @@
-"""Every metric that there is: its name, its help, its labels. Units are base units; a `ratio` is 0..1."""
+"""The metrics: the name, help text and labels of each. Units are base units; a `ratio` is 0..1."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Distribution:
         """When each bucket had its last exemplar."""
 
     def observe(self, value: float, event: Event, at: float) -> None:
-        """Take a value that `event` brought; `at` is when the stream stored it, seconds since the epoch."""
+        """Observe a value of `event`; `at` is when the stream stored it, seconds since the epoch."""
         bucket = bisect_left(self._bounds, value)
         if 0 <= at - self._marked[bucket] < EXEMPLAR_SECONDS:
             self._histogram.observe(value)

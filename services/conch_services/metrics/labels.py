@@ -1,4 +1,4 @@
-"""Label values that stay few and harmless, whatever strangers name things."""
+"""Bounded label values: few, and harmless, even when names come from outside."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from conch.text import safe_text
 from conch_schemas import Event, trace_id
 
 OTHER = "other"
-"""What stands for every name beyond the bound."""
+"""The label for every name beyond the bound."""
 LONGEST = 64
 """Characters of a label value."""
 
@@ -17,7 +17,7 @@ _ACTION = re.compile(r"[0-9A-Za-z-]{1,36}")
 
 
 class BoundedLabels:
-    """At most `most` distinct names, first come first kept; `known` ones are there from the start."""
+    """At most `most` distinct names, in the order they come; `known` ones are there from the start."""
 
     def __init__(self, most: int, known: Iterable[str] = ()) -> None:
         self._most = most

@@ -1,4 +1,4 @@
-"""Metrics whose values are built when they are scraped: from the latest readings, and from what consumers counted.
+"""Collectors with values that are built when they are scraped: from latest readings, and from the consumers' counts.
 
 Collectors of prometheus-client. A scrape collects in a thread of its own while the event loop writes; each collector
 therefore copies a dict in one step of the interpreter before it goes through it.

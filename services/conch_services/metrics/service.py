@@ -1,4 +1,4 @@
-"""The metrics service: reads every fact from now on, and serves what it counted."""
+"""The metrics service: reads new events, and serves `/metrics`, `/healthz` and `/readyz`."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from conch_services.metrics.instruments import Instruments
 log = get_logger(__name__)
 
 AT_ONCE = 16
-"""Agents whose watchers are looked at in one go: some 8 ms, in which nobody else has the loop."""
+"""Agents with watcher states read in one go: some 8 ms, during which the event loop is blocked."""
 POLL_SECONDS = 5.0
-"""Between two looks at how far the consumers are, and at what the watchers know."""
+"""Seconds between two reads of the consumers' lags and the watchers' states."""
 
 ADVICE = (
     "name another one for the metrics (metrics.host, metrics.port, --metrics-port), or no port, and a free one is found"
@@ -56,7 +56,7 @@ class MetricsService:
     def __init__(self, context: ServiceContext) -> None:
         self.tally = ConsumerCounts()
         self.tallies: Callable[[], Mapping[str, ConsumerCounts]] = dict
-        """What the consumers of this process counted, by name; their host sets it. Asked at every scrape."""
+        """The counts of this process's consumers, by name; their host sets it. Called at every scrape."""
         self.started = asyncio.Event()
         """Set while facts are counted and served."""
         self._host, self._port = context.settings.metrics.host, context.settings.metrics.port
@@ -67,16 +67,16 @@ class MetricsService:
         self._bus: Bus | None = None
         self._endpoint: HttpServer | None = None
         self._scraping = asyncio.Lock()
-        """Of the endpoint's loop: scrapes side by side would take the interpreter from the consumers."""
+        """A lock of the endpoint's loop: scrapes side by side would take the interpreter from the consumers."""
 
     @property
     def address(self) -> str | None:
-        """`http://127.0.0.1:<port>`, say, once `run` listens; None before."""
+        """`http://127.0.0.1:<port>`, for example, once `run` listens; None before."""
         return self._endpoint.address if self._endpoint is not None else None
 
     @property
     def handled(self) -> None:
-        """Nobody need wait for the metrics."""
+        """None: a run's end does not wait for the metrics."""
         return None
 
     @property
@@ -148,7 +148,7 @@ class MetricsService:
         self._counting.set_watched(seen)
 
     def _take(self, delivery: ReceivedEvent) -> None:
-        """Count one event; passes over what is none, what stands on another's subject, and what was counted already."""
+        """Count one event; skips invalid messages, events on another's subject, and duplicates."""
         event = self._once.take(delivery)
         if event is None:
             return
@@ -156,8 +156,8 @@ class MetricsService:
         log.debug("metrics.counted", fact=event.TYPE, seq=delivery.seq, agent_id=event.agent, action_id=event.action_id)
 
     async def _answer(self, request: HttpRequest) -> HttpResponse:
-        """Runs in the endpoint's thread. Health is asked of the consumers' loop: while that stands still, a probe gets
-        no answer."""
+        """Runs in the endpoint's thread. Health is asked of the consumers' loop: while that is blocked, a probe gets no
+        answer."""
         if request.path == "/metrics":
             is_open = wants_openmetrics(request.accept)
             async with self._scraping:
@@ -171,7 +171,7 @@ class MetricsService:
 
 
 async def _again(look: Callable[[Bus], Awaitable[None]], bus: Bus, seconds: float) -> None:
-    """Once more every so many seconds; a time that fails is made up for by the next."""
+    """Repeat at this interval; a failure is made up for by the next call."""
     while True:
         await asyncio.sleep(seconds)
         try:

@@ -1,4 +1,5 @@
-"""MQTT: every fact to a broker, and what devices say to the agent."""
+"""The MQTT bridge: publishes every event to a broker, turns sensors' messages into events, sends commands to
+devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands to devices: what the settings allow, at once or not at all."""
+"""Actuators: the agent's commands to devices, as the settings allow; sent at once or refused."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from conch_services.mqtt.wire import BrokerConnection, BrokerLostError, BrokerRe
 log = get_logger(__name__)
 
 MOST_SECONDS = 60.0
-"""That a command waits for the broker's acknowledgement, whatever was asked."""
+"""Longest time that a command waits for the broker's acknowledgement, even where a longer one was asked."""
 
 
 class Actuators:
-    """Answers on `conch.tools.device.ACTUATE`.
+    """Answers on `conch.tools.device.ACTUATE`: sends a command to a device.
 
     A command that cannot be sent now is refused, never kept: one that comes late is worse than none. One that the
     broker does not acknowledge in time ends the connection, so that it is not sent again.
@@ -40,7 +40,7 @@ class Actuators:
         return self._wire is not None
 
     async def command(self, wire: BrokerConnection) -> None:
-        """Send by this connection, until cancelled. Raises LostError once it is of no use."""
+        """Send by this connection, until cancelled. Raises BrokerLostError once it is of no use."""
         self._wire, self._over = wire, asyncio.Event()
         try:
             await self._over.wait()
@@ -72,7 +72,7 @@ class Actuators:
 
     async def _sent(self, wire: BrokerConnection, actuator: ActuatorSettings, payload: str, seconds: float) -> bool:
         """Whether the broker acknowledged it in time, and before the connection ended."""
-        expires = None if actuator.retain else seconds  # a device that sleeps is not told long after
+        expires = None if actuator.retain else seconds  # a device that sleeps must not get it long after
         publishing = asyncio.ensure_future(
             wire.publish(actuator.topic, payload.encode(), retain=actuator.retain, expires=expires)
         )

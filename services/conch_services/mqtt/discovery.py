@@ -1,4 +1,4 @@
-"""What Home Assistant is told, so that it shows an agent by itself.
+"""Home Assistant discovery: retained messages that describe an agent's sensors to Home Assistant.
 
 Retained messages under `<prefix>/<component>/<object>/config`, as https://www.home-assistant.io/integrations/mqtt
 documents them. They name topics that the facts go to anyway; nothing is published for Home Assistant alone but these.
@@ -18,11 +18,11 @@ from conch_schemas import ExperienceRecorded, NeedsChanged
 from conch_services.mqtt.topics import status_topic
 
 NAME_LETTERS = 60
-"""Of a need's name that are shown."""
+"""Characters of a need's name that are shown."""
 
 
 class RetainedMessage(NamedTuple):
-    """A message that the broker keeps for who comes later."""
+    """A message that the broker retains for later subscribers."""
 
     topic: str
     payload: bytes
@@ -31,7 +31,7 @@ class RetainedMessage(NamedTuple):
 def announce_agent(prefix: str, agent: str, host: str) -> Iterator[RetainedMessage]:
     """Sensors that every agent has: reward, cycle, and whether it is there.
 
-    `host`: the agent whose status the last will changes; the others are there as long as that one is.
+    `host`: the agent with the status that the last will changes; the others are available as long as that one is.
     """
     recorded = f"conch/{agent}/{ExperienceRecorded.TYPE.replace('.', '/')}"
     yield _sensor(prefix, agent, host, "reward", "Reward", recorded, "{{ value_json.data.total }}", "measurement")
@@ -90,11 +90,11 @@ def _config(prefix: str, component: str, agent: str, object: str, name: str, abo
 
 
 def _literal(text: str) -> str:
-    """`text` as a string of Jinja's, which reads Python's escapes: whatever it holds, it stays text."""
+    """`text` as a string of Jinja's, which reads Python's escapes: any content stays text."""
     return '"' + re.sub(r"[^A-Za-z0-9_-]", lambda one: f"\\U{ord(one[0]):08x}", text) + '"'
 
 
 def _token(text: str) -> str:
-    """`text` as an id of Home Assistant's ([a-zA-Z0-9_-]), still one of its own when letters had to go."""
+    """`text` as an id of Home Assistant's ([a-zA-Z0-9_-]), still unique when characters had to go."""
     plain = re.sub(r"[^A-Za-z0-9_-]", "_", text)[:NAME_LETTERS]
     return plain if plain == text else f"{plain}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"

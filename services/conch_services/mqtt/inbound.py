@@ -1,7 +1,7 @@
-"""The bridge inward: what sensors at the broker say becomes facts, and what the agent commands reaches devices.
+"""The inbound bridge: messages of sensors at the broker become events, and the agent's commands reach devices.
 
-It has a connection of its own, so that no command waits behind facts. A broker that is away costs what sensors say
-meanwhile (but for what the broker keeps), and refuses every command at once.
+It has a connection of its own, so that no command waits behind events. While the broker is away, sensors' messages are
+lost (but for retained ones), and every command is refused at once.
 """
 
 from __future__ import annotations
@@ -45,15 +45,16 @@ class InboundService:
         self._link = BrokerLink(self._edge, "devices", heard=self._hear, report=self._troubled)
         self._news = asyncio.Event()
         self._agents: dict[str, str] = {}
-        """UUIDs of the home's agents as last looked at, by name."""
+        """UUIDs of the home's agents at the last read, by name."""
 
     @property
     def ready(self) -> bool:
-        """Whether sensors are heard and devices can be told now."""
+        """Whether sensors are subscribed and devices can be reached now."""
         return self._actuators.ready
 
     async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
-        """Until `stop`. What a sensor said and is not yet a fact is left: it came too soon after the one before."""
+        """Run until `stop`. Readings that are not published by then are dropped: they came too soon after the one
+        before."""
         async with AsyncExitStack() as stack:
             if self._edge.actuators:
                 await stack.enter_async_context(shared_events.bus.serve(ACTUATE, self._actuators.answer))
@@ -73,7 +74,7 @@ class InboundService:
 
     async def _live(self, wire: BrokerConnection) -> None:
         """Hear and command by this connection, until it is lost or a command was not acknowledged."""
-        for filter in self._senses.filters or (status_topic(self._host),):  # a broker that answers at all is there
+        for filter in self._senses.filters or (status_topic(self._host),):  # any answer shows that the broker is there
             try:
                 await wire.subscribe(filter)
             except BrokerRefusalError as error:
@@ -85,7 +86,7 @@ class InboundService:
         self._actuators.trouble = why
         self._report(ConsumerWaits(consumer=self.name, why=why))
 
-    # -- what sensors say --------------------------------------------------------------------------------------------
+    # -- sensors' readings -------------------------------------------------------------------------------------------
 
     def _hear(self, topic: str, payload: bytes, kept: bool) -> None:
         if self._senses.hear(topic, payload, kept, datetime.now(UTC)):
@@ -93,7 +94,7 @@ class InboundService:
         self.tally.failures = sum(self._senses.refused.values())
 
     async def _say(self, bus: Bus) -> None:
-        """Store what may be said, when it may. While the bus is gone the newest of each sense waits."""
+        """Publish the readings that are due. While the bus is away the newest of each sense waits."""
         while True:
             self._news.clear()
             messages = [one for measurement in self._senses.due() for one in await self._messages(bus, measurement)]
@@ -114,8 +115,8 @@ class InboundService:
         return [OutgoingMessage(subject_of(event), encode(event), event.id) for event in facts]
 
     async def _who_hears(self, bus: Bus, agent: str | None) -> dict[str, str]:
-        """The UUIDs of the agents that hear a sense, by name. None is made here: on another machine than its home's an
-        agent is known by what it said."""
+        """The UUIDs of the agents that receive a sense, by name. None is made here: on another machine than its home's
+        an agent is known by its events."""
         name = agent or self._host
         if name not in self._agents:
             self._agents = self._home.agents()

@@ -1,4 +1,4 @@
-"""One connection to the MQTT broker of `edge.bridge`, made again whenever it is lost.
+"""The connection to the MQTT broker of `edge.bridge`, made again whenever it is lost.
 
 MQTT 5 where the broker speaks it, since only there a broker can say that it refused a message; 3.1.1 elsewhere.
 """
@@ -26,7 +26,7 @@ from conch_services.mqtt.wire import ANSWER_SECONDS, BrokerClient, BrokerConnect
 log = get_logger(__name__)
 
 KEEPALIVE_SECONDS = 10
-"""A link that is silent for longer is asked for a sign of life; without one for as long again it is given up."""
+"""A link that is silent for longer gets a ping; without an answer for as long again it is closed."""
 STEADY_SECONDS = 5.0
 """A connection that lasted as long begins with the shortest wait again."""
 
@@ -36,11 +36,11 @@ _OTHER_VERSION, _CREDENTIALS = 132, (134, 135, 138, 140)
 
 _quiet = logging.getLogger("conch.mqtt.paho")
 _quiet.addHandler(logging.NullHandler())
-_quiet.propagate = False  # what matters of it is said here, in one sentence
+_quiet.propagate = False  # what matters of it is logged here, in one sentence
 
 
 class BrokerLink:
-    """Keeps a connection to the broker."""
+    """Keeps a connection to the broker, with back-off between tries."""
 
     def __init__(
         self,
@@ -51,9 +51,9 @@ class BrokerLink:
         heard: Heard | None = None,
         report: Callable[[str], None] | None = None,
     ) -> None:
-        """`name`: begins our client id. `will`: what the broker says when we die. `heard`: takes what comes in.
+        """`name`: the prefix of our client id. `will`: our last will. `heard`: called with each incoming message.
 
-        `report`: is told why there is no connection, and "" once there is one. Several links may be open at once.
+        `report`: called with why there is no connection, and "" once there is one. Several links may be open at once.
         """
         assert edge.bridge is not None
         self._edge, self._will, self._heard, self._report = edge, will, heard, report
@@ -83,9 +83,9 @@ class BrokerLink:
     async def keep(self, live: Callable[[BrokerConnection], Awaitable[None]]) -> None:
         """Connect and `live` with the connection; whenever it is lost `live` is cancelled, and called with the next.
 
-        Returns when `live` does, with the connection closed in order: no last will. Raises what `live` raises, less
-        LostError: then it connects anew. Raising or cancelled, it drops the connection, so that the last will is said.
-        Why there is no connection is logged once, however often it is tried.
+        Returns when `live` does, with the connection closed in order: no last will. Raises what `live` raises, except
+        BrokerLostError: then it connects again. Raising or cancelled, it drops the connection, so that the last will is
+        published. Why there is no connection is logged once, however often it is tried.
         """
         failures = 0
         while True:
@@ -211,7 +211,7 @@ class BrokerLink:
 
 
 class _Socket(ssl.SSLSocket):
-    """Closes itself when the two do not agree; paho leaves it open."""
+    """A TLS socket that closes itself when the handshake fails; paho leaves it open."""
 
     def do_handshake(self, block: bool = False) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What a sensor's payload says: a pure function, and every way in which it says nothing."""
+"""Parses a sensor's payload into a value, or says why there is none. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from conch_schemas import SenseValue
 from conch_schemas.sense import MOST_TEXT
 
 MOST_BYTES = 64 * 1024
-"""Bytes of a payload that is looked at."""
+"""Largest payload that is parsed, in bytes."""
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 
 
 class NoReadingError(Exception):
-    """A payload says nothing. `reason`: its kind, a word for counting; the message is one sentence."""
+    """A payload holds no reading. `reason`: its kind, a word for counting; the message is one sentence."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -27,17 +27,17 @@ class NoReadingError(Exception):
 
 @dataclass(frozen=True)
 class ParsedReading:
-    """What a payload says."""
+    """The value of a payload, and its id where it has one."""
 
     value: SenseValue
     id: str | None = None
-    """Of a CloudEvent: its source and id, the same whenever it comes again."""
+    """For a CloudEvent: its source and id, the same whenever it comes again."""
 
 
 def read(payload: bytes, path: str | None) -> ParsedReading:
-    """The value at `path` of a JSON payload, or all of it: a number, a truth or a text, as JSON or plain.
+    """The value at `path` of a JSON payload, or all of it: a number, a boolean or a text, as JSON or plain.
 
-    Raises NoReadingError for any other; never anything else, and takes no longer than MOST_BYTES of JSON do.
+    Raises NoReadingError for any other, and no other error; takes no longer than MOST_BYTES of JSON do.
     """
     if len(payload) > MOST_BYTES:
         _refuse("too_large", f"the payload has {len(payload)} bytes, {MOST_BYTES} are looked at")
@@ -57,7 +57,7 @@ def read(payload: bytes, path: str | None) -> ParsedReading:
 
 
 def _plain(text: str) -> SenseValue:
-    """Of a payload that is not JSON."""
+    """The value of a payload that is not JSON."""
     return _finite(float(text)) if _NUMBER.fullmatch(text) else _short(text)
 
 
@@ -95,7 +95,7 @@ def _short(text: str) -> str:
 
 
 def _at(document: Any, path: str) -> Any:
-    """What stands at a path: keys, and places in lists; a key that has dots itself is found whole."""
+    """The value at a path: keys, and indices of lists; a key that has dots itself is found whole."""
     if isinstance(document, dict) and path in document:
         return document[path]
     found = document

@@ -1,4 +1,4 @@
-"""What the broker keeps about the agents: each one's status, and what Home Assistant is told of it."""
+"""Retained messages about the agents: each one's status, and its Home Assistant discovery."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from conch_services.mqtt.discovery import RetainedMessage, announce_agent, annou
 from conch_services.mqtt.topics import status_topic
 
 AGENTS, NEEDS = 10_000, 64
-"""Agents with a status, and needs of each that are announced; names are anybody's to invent."""
+"""Agents with a status, and needs of each that are announced: names are unbounded."""
 
 _TELLING = (ExperienceRecorded.TYPE, NeedsChanged.TYPE)
 
 
 @dataclass
 class _KnownAgent:
-    """What is known of one agent."""
+    """The announced state of one agent."""
 
     cycle: int | None = None
     reward: float | None = None
@@ -37,7 +37,7 @@ class _KnownAgent:
 
 
 class AgentPresence:
-    """Who is there, as seen in the facts. It makes messages and sends none."""
+    """The agents that are active, as seen in the events. It makes messages and sends none."""
 
     def __init__(self, host: str, discovery: str | None) -> None:
         """`host`: the agent that the home is named for. `discovery`: Home Assistant's prefix; None: nothing for it."""
@@ -46,13 +46,13 @@ class AgentPresence:
         self._changed: set[str] = {host}
 
     async def remember(self, bus: Bus) -> None:
-        """What the stream still holds of the host's last cycle."""
+        """Read the host's last cycle from the stream, where it is still there."""
         for kind in (ExperienceRecorded, NeedsChanged):
             if (found := await bus.last(subject_filter(kind, self._host))) is not None:
                 try:
                     self._learn(self._host, decode(found.data))
                 except ContractViolationError:
-                    continue  # somebody else's bytes: it is passed over as a fact, too
+                    continue  # no event: it is not published to the broker, either
 
     def learn(self, arrived: ReceivedEvent) -> list[RetainedMessage]:
         """Take a fact in; what it makes known for the first time."""
@@ -83,7 +83,7 @@ class AgentPresence:
         return news
 
     def everything(self) -> Iterator[RetainedMessage]:
-        """All that a broker must know which may have forgotten it: the statuses first."""
+        """All messages for a broker that may have lost its retained ones: the statuses first."""
         yield from self.statuses({self._host, *self._agents})
         if self._discovery is None:
             return

@@ -1,4 +1,4 @@
-"""What sensors say, as facts: `sense.measured`, at most one a sense in `every` seconds, the newest."""
+"""Rate-limits sensors' readings into events `sense.measured`: the newest, at most one per sense in `every` seconds."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ log = get_logger(__name__)
 QUIET_SECONDS = 60.0
 """From one log line about a sense's bad payloads to the next."""
 TOPICS = 256
-"""Topics of one sense whose last payload is known; of more the one that was silent longest is forgotten."""
+"""Topics of one sense with a known last payload; beyond, the one silent for longest is forgotten."""
 TOPIC_SHOWN = 1000
 """Characters of a topic that a fact carries."""
 _OWN = aiomqtt.Wildcard("conch/+/sense/measured")
-"""Where the bridge says what it heard: taken for a sensor, it would hear itself for ever."""
+"""Topics to which the bridge publishes readings itself: read as a sensor, it would loop for ever."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Something that a sensor said, to be made a fact."""
+    """A reading of a sensor that is to become an event."""
 
     sense: str
     value: SenseValue
@@ -39,18 +39,18 @@ class Measurement:
     received: datetime
     kept: bool
     key: str
-    """The same for the same message, as far as that can be told."""
+    """An idempotency key: the same for the same message, as far as that can be known."""
 
 
 @dataclass
 class _SensorState:
-    """One sense, as it stands."""
+    """The waiting reading, rate limits and last payloads of one sense."""
 
     settings: SenseSettings
     filter: aiomqtt.Wildcard
     waiting: Measurement | None = None
     free: float = 0.0
-    """When the next fact may be said, by the clock."""
+    """When the next event may be published, by the clock."""
     payloads: dict[str, bytes] = field(default_factory=dict)
     """Topic -> digest of the last payload."""
     refused: int = 0
@@ -60,21 +60,21 @@ class _SensorState:
 
 
 class SensorInbox:
-    """What came in and waits to be said: one measurement a sense at most."""
+    """Incoming readings that wait to be published: at most one per sense."""
 
     def __init__(self, settings: Mapping[str, SenseSettings], clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._senses = {name: _SensorState(sense, aiomqtt.Wildcard(sense.topic)) for name, sense in settings.items()}
         self.refused: Counter[tuple[str, str]] = Counter()
-        """Payloads that said nothing, by sense and reason."""
+        """Payloads without a reading, by sense and reason."""
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """What to subscribe to."""
+        """The topic filters to subscribe to."""
         return tuple(dict.fromkeys(sense.settings.topic for sense in self._senses.values()))
 
     def hear(self, topic: str, payload: bytes, kept: bool, received: datetime) -> bool:
-        """Take a message; whether something new waits now. Never raises for what it says."""
+        """Take a message; returns whether something new waits now. Never raises for a message's content."""
         try:
             named = aiomqtt.Topic(topic)
         except ValueError:  # no broker should let it through
@@ -113,7 +113,7 @@ class SensorInbox:
             one.refused, one.loud = 0, now + QUIET_SECONDS
 
     def due(self) -> list[Measurement]:
-        """What may be said now; it waits no longer."""
+        """Remove and return the readings that may be published now."""
         now, found = self._clock(), []
         for one in self._senses.values():
             if one.waiting is not None and now >= one.free:

@@ -1,8 +1,8 @@
-"""The bridge: every fact of the stream to the MQTT broker of `edge.bridge`, in order, at QoS 1.
+"""The outbound bridge: every event of the stream to the MQTT broker of `edge.bridge`, in order, at QoS 1.
 
-The stream is the spool. What the broker has not acknowledged waits there, and the place of the bridge, written as it
-moves, moves on with the acknowledgements: a broker that is away loses nothing, and what a crash sends once more is the
-same event with the same id.
+The stream is the spool. What the broker has not acknowledged waits there, and the position of the bridge, stored as it
+moves, moves on with the acknowledgements: nothing is lost while a broker is away, and an event that is sent again after
+a crash is the same event with the same id.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ log = get_logger(__name__)
 BATCH = 256
 """Facts taken from the stream at a time."""
 REST_SECONDS = 0.02
-"""Between two batches: facts are that much late at the broker, and acts are scored the sooner for it."""
+"""Seconds between two batches: events are this much late at the broker, and acts are scored sooner for it."""
 SAVE_SECONDS = 0.2
-"""Between two writings of the place: what the broker acknowledged since is sent once more after a crash."""
+"""Seconds between two writes of the position: what the broker acknowledged since is sent again after a crash."""
 STATUS_SECONDS = 1.0
-"""Between two statuses of an agent."""
+"""Seconds between two statuses of an agent."""
 LAST_SECONDS = 3.0
 """Time for the broker to acknowledge what is in hand when the run ends; the rest waits on the stream."""
 LOST_SECONDS, PATIENCE_SECONDS, END_SECONDS = 1.0, 5.0, 30.0
-"""At the end of a run: a broker that is away for so long, or acknowledges nothing for so long, is not waited for; and
-none is for longer than the last."""
+"""At the end of a run: a broker that is away for the first, or acknowledges nothing for the second, is not waited for;
+and none is for longer than the last."""
 BREAKS = 3
-"""A fact that is first in line when the connection breaks, so often in a row and with nothing acknowledged in between,
-is what breaks it: a broker of MQTT 3.1.1 answers so to what is too large for it."""
+"""Connections that break with the same event first in line, in a row and without an acknowledgement in between, after
+which that event is the cause: a broker of MQTT 3.1.1 reacts so to an event that is too large for it."""
 SOON_SECONDS = 2.0
 """A connection that breaks later than this did not break of what was sent first."""
 
@@ -58,7 +58,7 @@ _KNOWN = frozenset(kind.TYPE for kind in EVENTS)
 
 @dataclass(eq=False)
 class _OutgoingFact:
-    """A fact on its way."""
+    """An event with its topic, to be sent."""
 
     arrived: ReceivedEvent
     topic: str | None
@@ -67,7 +67,7 @@ class _OutgoingFact:
 
 @dataclass
 class _InFlightFact:
-    """A fact, as far as the broker has to do with it."""
+    """An in-flight event, and the broker's acknowledgement."""
 
     fact: _OutgoingFact
     answer: asyncio.Future[None] | None
@@ -98,14 +98,14 @@ class MqttService:
         """When the broker last acknowledged something, or something began to wait for it; when `handled` was asked."""
         self._breaks = 0
         self._forbidden: set[str] = set()
-        """Kinds of facts of which one was forbidden to us on this connection: it is said once."""
+        """Types of events that the broker refused on this connection: each is reported once."""
 
     def _waits(self, why: str) -> None:
         self._report(ConsumerWaits(consumer=self.name, why=why))
 
     @property
     def handled(self) -> int | None:
-        """Everything up to this sequence is with the broker; None: nobody need wait for the broker any longer.
+        """Everything up to this sequence is with the broker; None: a run's end need not wait for the broker any longer.
 
         It is asked when a run ends.
         """
@@ -125,9 +125,10 @@ class MqttService:
         return False
 
     async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
-        """Until `stop`: then what is in hand is finished as far as the broker is there, and the place written.
+        """Send events until `stop`; then what is in hand is finished as far as the broker is there, and the position
+        stored.
 
-        Raises FencedError when another bridge of this stream took over. Cancelled, it lets go at once.
+        Raises FencedError when another bridge of this stream took over. Cancelled, it ends at once.
         """
         self._stop = stop
         self._place = await take_position(shared_events.bus, SPEC)
@@ -156,7 +157,7 @@ class MqttService:
     # -- while there is a connection ---------------------------------------------------------------------------------
 
     async def _live(self, wire: BrokerConnection) -> None:
-        """Hand over what waits, then what comes, until told to stop. Cancelled when the connection is lost."""
+        """Send what waits, then what comes, until stopped. Cancelled when the connection is lost."""
         self._forbidden.clear()
         for retained in self._presence.everything():
             await self._keep(wire, retained)
@@ -269,10 +270,11 @@ class MqttService:
         answer.add_done_callback(lambda answer: _report_refused(retained.topic, answer))
         return answer
 
-    # -- the place ---------------------------------------------------------------------------------------------------
+    # -- the position ------------------------------------------------------------------------------------------------
 
     async def _saves(self, bus: Bus, over: asyncio.Event) -> None:
-        """Until `over`, and then once more. Never cut off in a write: the next would find its own as another's."""
+        """Save at intervals until `over`, and then once more. Never cancelled in a write: the next would find its own
+        as another's."""
         while not over.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(SAVE_SECONDS):
@@ -290,7 +292,7 @@ class MqttService:
 
 
 def _is_fact(arrived: ReceivedEvent) -> bool:
-    """Whether it is an event that stands on its own subject; of a kind that we do not know, by its envelope."""
+    """Whether it is an event on its own subject; an unknown type is checked by its envelope."""
     kind = type_of(arrived.subject)
     try:
         return arrived.event is not None

@@ -1,4 +1,4 @@
-"""Which topic a fact goes to."""
+"""The MQTT topic of an event."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def fact_topic(subject: str) -> str | None:
 
 
 def status_topic(agent: str) -> str:
-    """Where an agent's retained status stands; it has a level less than every fact's topic."""
+    """The topic of an agent's retained status; it has a level less than every event's topic."""
     return f"conch/{agent}/status"

@@ -1,4 +1,4 @@
-"""A connection to an MQTT broker as long as it lasts: what is sent, what is answered, what comes in."""
+"""One connection to an MQTT broker, from its opening to its loss: publish, acknowledgements, incoming messages."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ class BrokerRefusalError(Exception):
 
 
 class BrokerLostError(Exception):
-    """The connection is gone, or of no use now. The message is one sentence."""
+    """The connection is lost, or cannot be used now. The message is one sentence."""
 
 
 class BrokerConnection:
-    """A connection as long as it lasts; made by `conch_services.mqtt.link.BrokerLink`."""
+    """One connection to the broker, until it is lost; made by `conch_services.mqtt.link.BrokerLink`."""
 
     def __init__(self, client: BrokerClient, proven: Callable[[], None]) -> None:
-        """`proven`: told at each message that the broker takes or refuses."""
+        """`proven`: called at each message that the broker takes or refuses."""
         self._client, self._proven = client, proven
         self._room = asyncio.Semaphore(client.window)
 
     async def send(
         self, topic: str, payload: bytes, *, retain: bool = False, expires: float | None = None
     ) -> asyncio.Future[None]:
-        """Hand one message over at QoS 1, behind those before it; waits while WINDOW are in flight.
+        """Publish one message at QoS 1, behind those before it; waits while WINDOW are in flight.
 
-        `expires`: seconds after which the broker gives it to nobody any more. Of MQTT 5; 3.1.1 knows no such thing.
+        `expires`: seconds after which the broker drops it (MQTT 5 only; ignored in 3.1.1).
 
-        The future is done once the broker has the message. It raises RefusedError when the broker does not take this
-        one, LostError when it takes none for now. When the connection is lost it is never done: whoever waits for it
-        inside `Link.keep` is cancelled then.
+        The future is done once the broker has the message. It raises BrokerRefusalError when the broker does not take
+        this one, BrokerLostError when it takes none for now. When the connection is lost it is never done: code that
+        waits for it inside `BrokerLink.keep` is cancelled then.
         """
         await self._room.acquire()
         handed = self._client.hand_over(topic, payload, retain, expires)
@@ -72,11 +72,11 @@ class BrokerConnection:
             self._proven()
 
     async def publish(self, topic: str, payload: bytes, *, retain: bool = False, expires: float | None = None) -> None:
-        """Send one message; returns once the broker has it. Raises RefusedError when it does not take it."""
+        """Send one message; returns once the broker has it. Raises BrokerRefusalError when it does not take it."""
         await (await self.send(topic, payload, retain=retain, expires=expires))
 
     async def subscribe(self, filter: str) -> None:
-        """Hear what is published on `filter`, at QoS 1. Raises RefusedError when the broker does not allow it."""
+        """Hear what is published on `filter`, at QoS 1. Raises BrokerRefusalError when the broker does not allow it."""
         try:
             [granted] = await self._client.subscribe(filter, qos=1)
         except ValueError as error:
@@ -88,7 +88,7 @@ class BrokerConnection:
 
 
 class BrokerClient(aiomqtt.Client):
-    """aiomqtt's client, less its queue of what came in, and with what the broker says of each message.
+    """aiomqtt's client without its queue of incoming messages, and with the broker's answer to each publish.
 
     aiomqtt has a task for each publish, does not say that the broker refused one, and does not close the socket of a
     connection that got no answer.
@@ -131,13 +131,13 @@ class BrokerClient(aiomqtt.Client):
         return found
 
     async def lost(self) -> str:
-        """Returns why once the connection is gone."""
+        """Wait until the connection is lost; returns why."""
         await asyncio.wait([self._end])
         return self._why
 
     async def leave(self) -> None:
-        """Close the connection in order: the broker does not say our last will."""
-        with contextlib.suppress(aiomqtt.MqttError):  # it is gone already, or does not answer
+        """Close the connection in order: the broker does not publish our last will."""
+        with contextlib.suppress(aiomqtt.MqttError):  # it is lost already, or does not answer
             await self.__aexit__(None, None, None)
 
     async def drop(self) -> None:
@@ -146,7 +146,7 @@ class BrokerClient(aiomqtt.Client):
         if line is not None:
             with contextlib.suppress(OSError):
                 line.shutdown(socket.SHUT_RDWR)
-            with contextlib.suppress(Exception):  # it tells of the end in many ways
+            with contextlib.suppress(Exception):  # it raises different errors at the end
                 self._client.loop_read()  # finds the end, and closes
         if self._end.done():
             self._end.exception()  # known

@@ -1,4 +1,4 @@
-"""`action.taken` and a person's `reward.assigned` in, `needs.changed` out."""
+"""The needs consumer: reads `action.taken` and people's `reward.assigned`, publishes `needs.changed`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conch_schemas import ActionTaken, NeedsChanged, RewardAssigned
 
 
 class _Needs(NamedTuple):
-    """The needs of conch.yaml."""
+    """The needs of conch.yaml: their initial state and their table."""
 
     born: NeedsState
     table: NeedsTable

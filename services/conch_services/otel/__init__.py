@@ -1,4 +1,4 @@
-"""OpenTelemetry: every cycle a trace, every score an event on it, sent over OTLP/HTTP."""
+"""OpenTelemetry export: every cycle a trace, every score an event on it, sent over OTLP/HTTP."""
 
 from __future__ import annotations
 

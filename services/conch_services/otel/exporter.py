@@ -1,4 +1,4 @@
-"""Spans and evaluations over OTLP/HTTP, by OpenTelemetry's own exporters. They block: each sending has a thread."""
+"""Sends spans and evaluations over OTLP/HTTP, by OpenTelemetry's own exporters. They block: each call has a thread."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ _PASSING = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class EndpointUnreachableError(Exception):
-    """Nobody answers at the endpoint, or it asks to be left alone for a while. The same may be sent again."""
+    """The endpoint does not answer, or asks for a pause. The same batch may be sent again."""
 
 
 class ExportRefusedError(Exception):
-    """The endpoint does not take what it was sent, and never will; or it cannot be written as OTLP."""
+    """The endpoint will never accept this batch; or it cannot be written as OTLP."""
 
 
 class _RecordingSession(requests.Session):
-    """Remembers what became of its last request."""
+    """A requests session that remembers the outcome of its last request."""
 
     asked = False
     answer: requests.Response | None = None
@@ -63,7 +63,7 @@ class _RecordingSession(requests.Session):
         self.asked, self.answer = False, None
 
     def request(self, *arguments: Any, **named: Any) -> requests.Response:
-        """As ever."""
+        """Send as `requests.Session` does, and remember the outcome."""
         self.asked, self.answer, self.trouble = True, None, ""
         try:
             answer = self.answer = super().request(*arguments, **named)
@@ -80,7 +80,7 @@ class _RecordingSession(requests.Session):
 
 @dataclass(frozen=True)
 class _SignalExporter:
-    """To one kind of signal."""
+    """The exporter of one kind of signal, traces or logs."""
 
     url: str
     session: _RecordingSession
@@ -88,7 +88,7 @@ class _SignalExporter:
     shutdown: Callable[[], None]
 
     def send(self, batch: Sequence[Any]) -> None:
-        """Blocks until the endpoint has it. Raises UnreachableError and RefusedError."""
+        """Blocks until the endpoint has it. Raises EndpointUnreachableError and ExportRefusedError."""
         self.session.begin()
         if self.export(batch).name == "SUCCESS" and not self.session.moved:
             return
@@ -101,14 +101,14 @@ class _SignalExporter:
 
 
 class OtlpExporter:
-    """Entered, it sends; left, it sends no more, and what is under way ends by itself."""
+    """The exporters of an endpoint. Entered, it sends; left, it sends no more, and what is under way ends by itself."""
 
     def __init__(self, endpoint: str, headers: Mapping[str, str]) -> None:
         """`endpoint`: up to where /v1/traces begins. Without `headers`, and for time limit, compression and
         certificates, the exporters read OpenTelemetry's own variables (OTEL_EXPORTER_OTLP_…)."""
         base = endpoint.rstrip("/")
         self.address = masked(base)
-        """As it may be shown."""
+        """The endpoint's address, with secrets masked."""
         own = dict(headers) or None
         sessions = _RecordingSession(), _RecordingSession()
         traces = OTLPSpanExporter(f"{base}/v1/traces", headers=own, session=sessions[0])
@@ -118,7 +118,7 @@ class OtlpExporter:
 
     def __enter__(self) -> OtlpExporter:
         for logger in _LOGGERS:
-            logger.disabled = True  # what they would say of every try is said here once, and in our lines
+            logger.disabled = True  # failures are logged here once, in our format
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -133,7 +133,8 @@ class OtlpExporter:
         return bool(self._traces.session.trouble or self._logs.session.trouble)
 
     async def send_spans(self, spans: Sequence[CycleSpan]) -> None:
-        """Until the endpoint has them. Raises UnreachableError and RefusedError. Cancelled, they may arrive or not."""
+        """Send; returns once the endpoint has them. Raises EndpointUnreachableError and ExportRefusedError. Cancelled,
+        they may arrive or not."""
         await _in_thread(partial(self._traces.send, [readable(one) for one in spans]))
 
     async def send_evaluations(self, evaluations: Sequence[ScoreEvent]) -> None:
@@ -174,7 +175,7 @@ def _context(trace: str, span: str) -> SpanContext:
 
 
 async def _in_thread(call: Callable[[], None]) -> None:
-    """In a thread that nobody waits for once this is cancelled: an endpoint that hangs holds up no ending."""
+    """Run in a thread that is abandoned on cancellation: an endpoint that hangs does not delay the shutdown."""
     loop, done = asyncio.get_running_loop(), asyncio.Event()
     raised: list[BaseException] = []
 
@@ -183,7 +184,7 @@ async def _in_thread(call: Callable[[], None]) -> None:
             call()
         except BaseException as error:
             raised.append(error)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the call was abandoned
             loop.call_soon_threadsafe(done.set)
 
     threading.Thread(target=run, name="conch.otel.send", daemon=True).start()

@@ -1,4 +1,4 @@
-"""The OpenTelemetry service: reads the facts of every cycle from now on, and sends them as traces."""
+"""The OpenTelemetry service: reads new events of every cycle, and sends them as traces."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ log = get_logger(__name__)
 BATCH = 256
 """Spans or evaluations sent at a time, and facts taken when the run ends."""
 SEND_SECONDS = 1.0
-"""Between two sendings, so that a cycle goes out as a few requests."""
+"""Seconds between two exports, so that a cycle goes out as a few requests."""
 AGAIN_SECONDS = 5.0
 """Before an endpoint that does not answer is tried again."""
 LAST_SECONDS = 3.0
 """Time for the endpoint to take what is in hand when the run ends."""
 POLL_SECONDS = 0.05
 QUEUE_BYTES = 32 * 2**20
-"""What waits for the endpoint, as JSON; beyond, the oldest is dropped, and that is said."""
+"""Size limit of the queue, as JSON; beyond, the oldest is dropped, and that is reported."""
 
 
 class ExportQueue:
-    """What is to be sent, the oldest first, within bounds.
+    """A bounded queue of what is to be sent, the oldest first.
 
-    Not the SDK's BatchSpanProcessor and BatchLogRecordProcessor (1.45 was looked at): they take a batch out of their
+    Not the SDK's BatchSpanProcessor and BatchLogRecordProcessor (1.45 was evaluated): they take a batch out of their
     queue before they export it, so a batch that the endpoint did not take is lost; their queues are bounded by count,
     not by bytes; and their shutdown waits for an endpoint that hangs.
     """
@@ -63,7 +63,7 @@ class ExportQueue:
         return dropped
 
     def first(self) -> list[CycleSpan | ScoreEvent]:
-        """As many as go into one request, all of one kind; they stay."""
+        """The items for one request, all of one kind; they stay in the queue."""
         kind = type(self._queue[0][0])
         found: list[CycleSpan | ScoreEvent] = []
         for one, _ in self._queue:
@@ -82,9 +82,9 @@ class ExportQueue:
 class OtelService:
     """See `conch.consumer.services.Service`.
 
-    It keeps no position: it begins where the run began, or started again at the end of the stream, as metrics do, and
-    what it has not sent when the process ends is not sent. An endpoint that is away holds up nobody: what waits for it
-    is bounded.
+    It stores no position: it begins where the run began, or started again at the end of the stream, as metrics do, and
+    what it has not sent when the process ends is not sent. An endpoint that is away delays no other consumer: what
+    waits for it is bounded.
     """
 
     name = "otel"
@@ -111,7 +111,7 @@ class OtelService:
 
     @property
     def handled(self) -> None:
-        """Nobody need wait for the endpoint."""
+        """None: a run's end does not wait for the endpoint."""
         return None
 
     @property
@@ -120,7 +120,7 @@ class OtelService:
         return False
 
     async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
-        """Until `stop`; then what is there is sent, within LAST_SECONDS. Cancelled, it lets go at once.
+        """Read events until `stop`; then what waits is sent, within LAST_SECONDS. Cancelled, it ends at once.
 
         Raises BusError when the bus refuses the reading.
         """
@@ -162,7 +162,7 @@ class OtelService:
             self._report_trouble()
 
     async def _send(self) -> None:
-        """What waits, again and again; told to end, once more."""
+        """Send what waits, at intervals; at the end, once more."""
         while not self._ending.is_set():
             await self._rest(SEND_SECONDS)
             try:
@@ -172,13 +172,13 @@ class OtelService:
                 await self._rest(AGAIN_SECONDS)
 
     async def _rest(self, seconds: float) -> None:
-        """So long; told to end, no longer."""
+        """Sleep; ends early when the service ends."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._ending.wait()
 
     async def _send_all(self) -> None:
-        """What waits now and meanwhile. Raises UnreachableError; what was not sent waits on."""
+        """Send what waits now and meanwhile. Raises EndpointUnreachableError; what was not sent stays in the queue."""
         while self._waiting:
             first = self._waiting.first()
             try:
@@ -196,7 +196,7 @@ class OtelService:
             await self._exporter.send_evaluations([one for one in batch if isinstance(one, ScoreEvent)])
 
     async def _read_rest(self, subscription: StreamSubscription) -> None:
-        """What the bus has brought already, and the cycles that have acted, as far as they are known."""
+        """Take what has arrived already, and the cycles that have acted, as far as they are known."""
         while not subscription.level:
             for one in await subscription.get(BATCH):
                 self._take(one)
@@ -214,7 +214,7 @@ class OtelService:
             log.warning("otel.left", unsent=len(self._waiting), why=self._trouble or "the endpoint did not take it")
         log.info("otel.stopped", dropped=self._dropped, **vars(self.tally))
 
-    # -- what is said of the endpoint --------------------------------------------------------------------------------
+    # -- reports about the endpoint ----------------------------------------------------------------------------------
 
     def _in_trouble(self, why: str) -> None:
         if not self._trouble:

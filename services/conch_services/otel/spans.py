@@ -1,4 +1,4 @@
-"""What the facts of a cycle are as a trace. Pure: facts in, spans and evaluations out.
+"""Builds traces from the events of a cycle. Pure: events in, spans and evaluations out.
 
 Names and attributes are those of OpenTelemetry's semantic conventions for generative AI (status: development),
 https://github.com/open-telemetry/semantic-conventions-genai; what has none there begins with `conch.`. The ids are the
@@ -40,9 +40,9 @@ FACTS: tuple[type[Event], ...] = (
     NeedsChanged,
     NoveltyMeasured,
 )
-"""What a trace is made of."""
+"""Types of events that traces are made of."""
 OPEN_CYCLES = 4096
-"""Agents whose cycle is not over yet; beyond, the one that began longest ago ends as far as it is known."""
+"""Agents with an open cycle; beyond, the one that began longest ago is closed with what is known."""
 _GREATEST = 2**63 - 1
 _FAILED = frozenset({"error", "timeout", "blocked", "unknown"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -52,7 +52,7 @@ Attributes = Mapping[str, str | int | float | Sequence[str]]
 
 @dataclass(frozen=True)
 class CycleSpan:
-    """One operation of a cycle."""
+    """A span: one operation of a cycle."""
 
     name: str
     trace: str
@@ -72,7 +72,7 @@ class CycleSpan:
 
 @dataclass(frozen=True)
 class ScoreEvent:
-    """One score, as an event on the cycle's span."""
+    """A score, as an event on the cycle's span."""
 
     trace: str
     span: str
@@ -83,7 +83,7 @@ class ScoreEvent:
 
 @dataclass(frozen=True)
 class _OpenCycle:
-    """One agent's cycle that goes on."""
+    """The open cycle of an agent, and what is known of it."""
 
     action: str
     start: int
@@ -95,17 +95,17 @@ class _OpenCycle:
 
 @dataclass
 class TraceBuilder:
-    """Makes spans of facts. It remembers each agent's open cycle, and nothing else."""
+    """Makes spans of events. It remembers each agent's open cycle, and nothing else."""
 
     provider: str
-    """Who answers a mind's questions: `gen_ai.provider.name`."""
+    """The provider of the mind's model: `gen_ai.provider.name`."""
     content: bool
-    """Whether prompts, replies, arguments, outputs and the scorers' words are told."""
+    """Whether prompts, replies, arguments, outputs and the scorers' words are exported."""
     _open: OrderedDict[str, _OpenCycle] = field(default_factory=OrderedDict)
 
     def take(self, event: Event) -> list[CycleSpan | ScoreEvent]:
-        """What this fact brings to its trace; nothing for a fact of no action, or one whose ids or times make no
-        trace."""
+        """The spans and events that follow from this event; none for an event without an action, or with ids or times
+        that make no trace."""
         try:
             return self._found(event, _whole(event))
         except (ValueError, OverflowError):
@@ -127,7 +127,7 @@ class TraceBuilder:
         return []
 
     def rest(self) -> list[CycleSpan | ScoreEvent]:
-        """The cycles that have acted and are not over, as far as they are known. They are forgotten."""
+        """The spans of open cycles that have acted, with what is known. The cycles are forgotten."""
         roots: list[CycleSpan | ScoreEvent] = [cycle.root for cycle in self._open.values() if cycle.root is not None]
         self._open.clear()
         return roots

@@ -1,1 +1,1 @@
-"""The progress consumer: what each step of a task was worth, and the log of each episode."""
+"""The progress consumer: scores each step of a task, and writes the log of each episode."""

@@ -1,4 +1,5 @@
-"""`task.progressed`, `action.taken` and `weights.set` in, `reward.assigned` out; and each episode's log."""
+"""The progress consumer: reads `task.progressed`, `action.taken`, `weights.set`, publishes `reward.assigned`, writes
+logs."""
 
 from __future__ import annotations
 

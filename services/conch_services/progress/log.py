@@ -1,9 +1,9 @@
 """The log of each episode, as JSON Lines: `agents/<agent>/episodes/<episode>/rewards.jsonl` in the home.
 
 One row a step (REWARDS 5): `step` from 0, `delta_pass_rate` and `delta_tokens` since the step before, `phase_advance`,
-`switch_committed`, `r_step` (what the step pays), and `terminal: true` on the last, whose `r_step` has the final bonus
-in it. Behind them, where the step was an act: its `cycle`, and the `test_pass_rate` after it, 0..1. A directory goes by
-the episode's own name where that can be a file's name, else by its digest.
+`switch_committed`, `r_step` (the step's reward), and `terminal: true` on the last, which has the final bonus in its
+`r_step`. Behind them, where the step was an act: its `cycle`, and the `test_pass_rate` after it, 0..1. A directory has
+the episode's own name where that can be a file's name, else its digest.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ log = get_logger(__name__)
 
 FILE, BEFORE = "rewards.jsonl", "rewards.1.jsonl"
 MOST_BYTES: Final = 4 * 1024 * 1024
-"""Of one log; a longer one makes way, and the one before it goes."""
+"""Size limit of one log; a longer one is rotated, and the one before it removed."""
 MOST_EPISODES: Final = 100
 """Logs of one agent; the one written longest ago goes first."""
 _KNOWN: Final = 256
-"""Episodes whose last step is remembered."""
+"""Episodes with a remembered last step."""
 _TAIL: Final = 4096
 """Bytes at the end of a log in which its last row lies."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
 
 class EpisodeLogs:
-    """The logs of all agents of a home. A row that stands there already is not written again, so twice is once.
+    """The logs of all agents of a home. A row that is there already is not written again.
 
-    What cannot be written (no room, no permission) is said, once until it can be again, and lost; scores do not
+    What cannot be written (no room, no permission) is reported, once until it can be again, and lost; scores do not
     depend on it.
     """
 
     def __init__(self, home: Path, report: Callable[[ConsumerReport], None]) -> None:
         self._home, self._report = Home(home), report
         self._last: dict[Path, int] = {}
-        """Directory -> the last step that stands in its log; −1: none."""
+        """Directory -> the last step in its log; −1: none."""
         self._troubled: set[Path] = set()
 
     def write(self, agent: str, row: EpisodeLogRow) -> None:
-        """Append `row` to its episode's log, unless that step or a later one stands there. Never raises OSError."""
+        """Append `row` to its episode's log, unless that step or a later one is there. Never raises OSError."""
         directory = self._home.agent_dir(agent) / "episodes" / _directory(row.episode)
         try:
             if row.step <= self._last_step(directory):

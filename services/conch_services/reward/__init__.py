@@ -1,1 +1,1 @@
-"""The reward consumer: format, execution and goal of every act, and how it fares by the principles."""
+"""The reward consumer: scores format, execution and goal of every act, and its conduct by the principles."""

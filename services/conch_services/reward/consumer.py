@@ -1,4 +1,4 @@
-"""`action.taken` in, `reward.assigned` out."""
+"""The reward consumer: reads `action.taken`, publishes `reward.assigned`."""
 
 from __future__ import annotations
 

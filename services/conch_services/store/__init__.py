@@ -1,4 +1,4 @@
-"""The store: joins the facts of an act into an experience and says so."""
+"""The experience store: joins the events of an act and its scores into an experience and publishes it."""
 
 from __future__ import annotations
 

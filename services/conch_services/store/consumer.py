@@ -1,8 +1,8 @@
-"""Every fact of the cycle and its scores in, `experience.recorded` out.
+"""The store service: reads every event of the cycle and its scores, publishes `experience.recorded`.
 
-Many facts to a transaction: what waits is taken, written with the place in the stream, then said; while that is said
-the next ones are written already. What was written and not yet said when a crash came stands in the outbox and is said
-at the next start.
+Many events share a transaction: what waits is taken, written with the stream position, then published; meanwhile the
+next ones are written. What was written and not yet published when a crash came is in the outbox and is published at the
+next start.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from conch_services.store.thread import StoreThread
 
 log = get_logger(__name__)
 Put = Callable[[list[tuple[int, Event]], int], tuple[ExperienceRecorded, ...]]
-"""Puts facts into the store, with the place up to which all is in it then."""
+"""Writes events into the store, with the stream position up to which all is in it then."""
 
 BATCH = 2000
 """Facts to a transaction, at most."""
 SETTLE_SECONDS = 1.0
-"""Time between two tidyings of the outbox, and between two words of how far it is; a crash says at most this much
-again, under the same ids."""
+"""Seconds between two cleanups of the outbox, and between two reports of the position; after a crash at most this much
+is published again, under the same ids."""
 
 SPEC = ConsumerSpec("store", "1", FACTS, lambda _: None, emits=(ExperienceRecorded,))
 
@@ -63,7 +63,7 @@ class StoreService:
         self._outbox = Outbox(self._thread)
         self._subscription: StreamSubscription | None = None
         self._is_level = asyncio.Event()
-        """Set once what stood on the stream at the start is joined: from then on, acts are recorded as they come."""
+        """Set once the stream as of the start is joined: from then on, acts are recorded as they come."""
 
     @property
     def handled(self) -> int:
@@ -78,7 +78,7 @@ class StoreService:
         return self._waiting > 0
 
     async def run(self, shared_events: SharedSubscription, stop: asyncio.Event) -> None:
-        """Until `stop`. Raises StoreError when the file cannot be used."""
+        """Join events until `stop`. Raises StoreError when the file cannot be used."""
         self._bus = bus = shared_events.bus
         self._store = await asyncio.to_thread(SqliteStore, self._path)
         self._outbox.open(bus, self._store)
@@ -107,7 +107,7 @@ class StoreService:
             await self._thread.run(self._store.close)
 
     async def retry_alone(self, bus: Bus, seq: int) -> None:
-        """Join the event of a dead letter after all; for a store that does not run. Raises what is wrong with it."""
+        """Join the event of a dead letter, for a store that does not run. Raises what is wrong with it."""
         self._bus = bus
         self._store = await asyncio.to_thread(SqliteStore, self._path)
         self._outbox.open(bus, self._store)
@@ -162,14 +162,14 @@ class StoreService:
             await asyncio.gather(*left, return_exceptions=True)
 
     def _patience(self) -> float:
-        """Seconds until something is due: a deadline, pruning, the tidying of the outbox, a word of how far it is."""
+        """Seconds until something is due: a deadline, pruning, the outbox's cleanup, a report of the position."""
         seconds = (self._due - datetime.now(UTC)).total_seconds() if self._due is not None else 60.0
         seconds = min(seconds, self._pruning.patience())
         return max(0.0, min(seconds, SETTLE_SECONDS if self._outbox.published or self.handled > self._told else 60.0))
 
     async def _catch_up(self, end: int, stop: asyncio.Event) -> None:
-        """Join what stands on the stream up to `end` with the experiences that stand there too, before anything is
-        recorded: a store that is made anew, or put back from a copy, goes on with the revisions that were said."""
+        """Join the stream up to `end`, together with the experiences on it, before anything is recorded: a store that
+        is made anew, or restored from a copy, continues the published revisions."""
         after = self._store.position()
         if after >= end:
             return
@@ -192,7 +192,7 @@ class StoreService:
                         return
         if batch:
             await self._join(batch, self._caught_up)
-        if unread > 0:  # the server passes over what it cannot read, without a word
+        if unread > 0:  # the server skips what it cannot read, without an error
             sentence = f"{unread} events of the stream behind {after} are damaged and could not be joined"
             log.error("store.stream_damaged", why=sentence)
             self._report(ConsumerNote(consumer=self.name, note=sentence))
@@ -255,6 +255,6 @@ class StoreService:
         return recorded
 
     async def _tell(self) -> None:
-        """Let others see on the bus how far it is. What counts for itself is the place beside its rows."""
+        """Report the store's position on the bus. The store itself goes by the position beside its rows."""
         self._told, self._told_at = self.handled, time.monotonic()
         await report_position(self._bus, self.name, FACTS, self._told)

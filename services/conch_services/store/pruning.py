@@ -1,4 +1,4 @@
-"""When the store is pruned, and what is said of it; also how full the disk is."""
+"""The schedule of the store's pruning and its report; also the check of the disk's usage."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ log = get_logger(__name__)
 ROUND_SECONDS = 10.0
 """Time between two looks for what is beyond the bounds."""
 BUSY_SECONDS = 0.25
-"""Longest time that joining holds up a step of pruning: a step takes some 20 ms, so joining loses a tenth at most."""
+"""Longest time that joining delays a step of pruning: a step takes some 20 ms, so joining loses a tenth at most."""
 IDLE_SECONDS = 0.02
-"""Time in which a fact may come before an idle store takes the next step."""
+"""Time for an event to come before an idle store takes the next step."""
 DISK_SECONDS = 60.0
 """Time between two looks at the disk."""
 
 
 def retention(settings: Settings) -> RetentionLimits | None:
-    """What `store.keep` says; None: everything is kept."""
+    """The limits of `store.keep`; None: everything is kept."""
     keep = settings.store.keep
     if keep.days is None and keep.gib is None:
         return None
@@ -36,7 +36,7 @@ def retention(settings: Settings) -> RetentionLimits | None:
 
 
 class PruningSchedule:
-    """Rounds of pruning, a step at a time, between joins."""
+    """Rounds of pruning, one step at a time, between joins."""
 
     def __init__(self, settings: Settings, home: Path) -> None:
         self._keep, self._home = retention(settings), home
@@ -77,7 +77,7 @@ class PruningSchedule:
             self._say(store)
 
     def _say(self, store: ExperienceStore) -> None:
-        """What a round removed, and what came for acts that were removed before."""
+        """Report what a round removed, and the events that came for acts that were removed before."""
         if self._acts:
             log.info("store.pruned", acts=self._acts, marks=self._marks, bytes=store.retention.bytes_used())
             self._acts = self._marks = 0

@@ -1,1 +1,1 @@
-"""The watch consumer: alarms over what the rewards of an agent look like."""
+"""The watch consumer: raises alarms on suspicious patterns in an agent's rewards."""

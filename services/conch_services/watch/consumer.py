@@ -1,4 +1,4 @@
-"""`experience.recorded` in, `alarm.raised` out."""
+"""The watch consumer: reads `experience.recorded`, publishes `alarm.raised`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conch_schemas import AlarmRaised, ExperienceRecorded
 log = get_logger(__name__)
 
 LINGER = 0.03
-"""Seconds. An alarm is told afterwards and no other consumer waits for it: what is to be scored goes first."""
+"""Seconds to wait after an event, so that scoring goes first: no other consumer waits for an alarm."""
 
 
 @consumer(

@@ -1,4 +1,4 @@
-"""Acts, score sets and alarms in, `mark.witnessed` out."""
+"""The witness consumer: reads acts, score sets and alarms, publishes `mark.witnessed`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP API under /api/v1: the same data as the commands' --json, and what people do; described by OpenAPI."""
+"""The HTTP API under /api/v1: the same data as the commands' --json, and people's requests; described by OpenAPI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people do: pause and resume an agent, tell it something, give it goals, approve and reject what it did."""
+"""The API's requests that change something: pause, resume, messages, goals, approval and rejection."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class _RequestBody(BaseModel):
 
 
 class MessageRequest(_RequestBody):
-    """What the agent is told."""
+    """A message to the agent."""
 
     text: Words
 
 
 class CommandChecked(_RequestBody):
-    """Reached when the command exits with the status."""
+    """The check of a goal that is reached when the command exits with the status."""
 
     kind: Literal["command"]
     command: Command
@@ -67,7 +67,7 @@ class CommandChecked(_RequestBody):
 
 
 class FileChecked(_RequestBody):
-    """Reached when the file is there and holds each of these texts, or exactly that one."""
+    """The check of a goal that is reached when the file is there and holds each of these texts, or exactly that one."""
 
     kind: Literal["file"]
     path: Annotated[str, StringConstraints(max_length=1000, pattern=r"^(?!/)(?!(.*/)?\.\.(/|$)).*\S.*$")]
@@ -80,7 +80,7 @@ class FileChecked(_RequestBody):
 
 
 class TestsChecked(_RequestBody):
-    """Reached when all tests that the command runs pass."""
+    """The check of a goal that is reached when all tests that the command runs pass."""
 
     kind: Literal["tests"]
     command: Command = "python3 -m unittest"
@@ -95,19 +95,19 @@ class NewGoal(_RequestBody):
 
 
 class DroppedGoal(_RequestBody):
-    """The goal to give up."""
+    """The goal to drop."""
 
     goal: Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class Approved(_RequestBody):
-    """Why it was right, if anything is to be said."""
+    """An approval of a cycle, with an optional reason."""
 
     reason: Annotated[str, StringConstraints(max_length=LONGEST)] = ""
 
 
 class Rejected(_RequestBody):
-    """Why it was wrong."""
+    """A rejection of a cycle, with its reason."""
 
     reason: Reason
 
@@ -188,12 +188,12 @@ async def _handed(
     body: dict[str, Any],
     otherwise: Callable[[], Awaitable[Event]] | None = None,
 ) -> dict[str, Any]:
-    """The agent's reply, or `{}` where it does not run. Answers 404 for an agent that is not there, 409 for one that
-    does not run or says no, 503 for one that does not answer."""
+    """The agent's reply, or `{}` where it does not run. Answers 404 for an unknown agent, 409 for one that does not run
+    or refuses, 503 for one that does not answer."""
     name = await the_agent(world, agent)
     run = world.home.running()
     if otherwise is None and (run is None or name not in run.agents):
-        world.bus  # noqa: B018 - where there is none, that is said
+        world.bus  # noqa: B018 - raises where there is none
         raise HTTPException(409, f"The agent {name} does not run: conch run starts it.")
     return await handed_over(world.bus, world.home, name, verb, body, otherwise)
 
@@ -223,7 +223,7 @@ async def _scored(world: DashboardContext, agent: str | None, cycle: int, value:
         raise HTTPException(409, f"rewards.parts.{APPROVAL}.range leaves out {value:g}: nothing was scored.")
     number = next_number(versions)
     if _is_said(whole, value, why):
-        number -= 1  # it stands there, and is joined: the same click once more
+        number -= 1  # it is on the stream, and joined: the same click once more
         said = said_score(act, APPROVAL, value, why, limits, number)
     else:
         said = await publish_score(world.bus, act, APPROVAL, value, why, limits, number)

@@ -1,4 +1,4 @@
-"""What requests have in common: their parameters within bounds, the agent that is meant, the answer as JSON."""
+"""What the API's handlers share: bounded parameters, the agent that a request is about, the answer as JSON."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def answer(shown: Any) -> Response:
 
 
 async def known_agents(world: DashboardContext) -> tuple[str, ...]:
-    """Names of those that act or have acted, sorted; of a new home, the one of the settings."""
+    """Names of the agents that act or have acted, sorted; of a new home, the one of the settings."""
     run = world.home.running()
     try:
         acted = await world.read(lambda reader: reader.agents())

@@ -1,4 +1,4 @@
-"""Cycles as files: CSV for tables, JSON Lines for programs; read and sent in pages, however many there are."""
+"""Downloads of cycles: CSV for tables, JSON Lines for programs; read and sent in pages, so of any size."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLUMNS: Final = (
     "output",
 )
 _FORMULA: Final = tuple("=+-@\uff1d\uff0b\uff0d\uff20\t\r")
-"""What a cell begins with that a spreadsheet takes for more than text; to some a sign in its wide form too."""
+"""First characters of a cell that a spreadsheet takes for a formula; some also take the full-width forms."""
 
 _CSV: Final[Any] = {200: {"description": "A header, then a row for each cycle.", "content": {"text/csv": {}}}}
 _LINES: Final[Any] = {
@@ -60,7 +60,7 @@ async def _sent(
     kind: str,
     name: str,
 ) -> Response:
-    """The file, its first page read before anything is answered: what is wrong with the store is said in time."""
+    """The file, with its first page read before the response starts: a store's error still becomes a status."""
     first = await world.read(partial(_page, agent, filters, None))
 
     async def pages() -> AsyncIterator[bytes]:
@@ -106,7 +106,7 @@ def _line(cells: Sequence[object]) -> bytes:
 
 
 def cell(value: object) -> object:
-    """What stands in a cell: numbers as they are, texts made safe for terminals and spreadsheets."""
+    """The content of a cell: numbers as they are, texts made safe for terminals and spreadsheets."""
     if not isinstance(value, str):
         return value
     text = safe_text(value)

@@ -1,4 +1,4 @@
-"""What the history says: cycles, rewards, needs, marks."""
+"""The API's reads from the experience store: cycles, rewards, needs, marks."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ async def verify(request: Request, world: TheWorld, agent: AgentQuery = None) ->
     checks: ChainChecks = request.app.state.checks
     check = checks.begin(name, -1 if last is None else last)
     if check.task is not None:
-        await asyncio.shield(check.task)  # whoever goes away leaves it to the others
+        await asyncio.shield(check.task)  # other requests wait for it, too
     if check.why or check.unknown:
         raise HTTPException(503, check.why or "The bus is away: which marks are still to come is not known.")
     return document(

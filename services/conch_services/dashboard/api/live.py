@@ -1,4 +1,4 @@
-"""What the bus and the run say now: status, goals, consumers, dead letters."""
+"""The API's reads from the bus and the run: status, goals, consumers, dead letters."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def goals(world: TheWorld, agent: AgentQuery = None) -> Response:
 
 @router.get("/consumers", response_model=Consumers, responses=responses())
 async def consumers(world: TheWorld) -> Response:
-    """Every consumer that has a place on this bus, whether it runs or not."""
+    """Every consumer that has a position on this bus, whether it runs or not."""
     return document(consumers_shown(*await standings(world.bus)))
 
 
@@ -87,20 +87,20 @@ async def bus(world: TheWorld) -> Response:
 
 @router.get("/metrics", response_model=MetricsAt, responses=responses())
 async def metrics(world: TheWorld) -> Response:
-    """Where the figures of the run are scraped: another port, without a token."""
+    """The address at which the run's metrics are scraped: another port, without a token."""
     run = world.home.running()
     return document(MetricsAt(url=run.metrics if run is not None else None))
 
 
 @router.get("/dlq", response_model=Letters, responses=responses())
 async def letters(world: TheWorld, limit: Limit = 50) -> Response:
-    """The dead letters that nobody has retried with success or dropped yet."""
+    """The dead letters that are neither retried with success nor dropped yet."""
     return document(dead_letters_shown([letter async for letter in open_dead_letters(world.bus)][-limit:]))
 
 
 @router.post("/dlq/{letter}/retry", response_model=LetterSettled, responses=responses(404, 409))
 async def retry(world: TheWorld, letter: Letter) -> Response:
-    """Have a letter handled once more by its consumer in the run; 409 where it fails again, and it stays."""
+    """Have a dead letter handled once more by its consumer in the run; 409 where it fails again, and it stays."""
     found = await _letter(world, letter)
     await retried(world.bus, found)
     return await _settled(world, found, "retried")
@@ -108,7 +108,7 @@ async def retry(world: TheWorld, letter: Letter) -> Response:
 
 @router.post("/dlq/{letter}/drop", response_model=LetterSettled, responses=responses(404))
 async def drop(world: TheWorld, letter: Letter) -> Response:
-    """Give a letter up: it stays on the stream as a fact and is listed no more."""
+    """Drop a dead letter: it stays on the stream as a fact and is listed no more."""
     return await _settled(world, await _letter(world, letter), "dropped")
 
 

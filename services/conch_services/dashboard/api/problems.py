@@ -1,4 +1,4 @@
-"""Errors as the API answers them: a status and a sentence, and how the document says so."""
+"""Error answers of the API (RFC 9457): a status and a sentence, and their part of the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conch_services.dashboard.errors import HANDLERS
 from conch_services.dashboard.security.refusals import problem
 
 AGAIN_SECONDS: Final = "2"
-"""After which whoever found the bus away or the store locked may ask again."""
+"""Retry-After where the bus is away or the store is locked, in seconds."""
 
 _DESCRIPTIONS: Final = {
     400: "It could not be understood.",
@@ -47,7 +47,7 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    """What the agent, a consumer or a rule of ours says no to; or what cannot be asked now."""
+    """The response to a refusal by the agent, a consumer or a rule of ours; or to a request that is impossible now."""
     assert isinstance(error, ConchError)
     detail = safe_text(str(error), one_line=True)
     if isinstance(error, BusError | StoreError) and not isinstance(error, FencedError):

@@ -1,4 +1,4 @@
-"""One module a page: what it asks of the history, and its template."""
+"""The pages of the dashboard, one module each: its queries to the history, and its template."""
 
 from conch_services.dashboard.pages import (
     bus,

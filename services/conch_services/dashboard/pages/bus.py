@@ -1,4 +1,4 @@
-"""`/bus`: the stream, and how everybody is who reads it."""
+"""`/bus`: the stream, and the position and lag of every consumer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from conch_services.dashboard.stream.latency import ConsumerLatency, LatencyTrac
 from conch_services.dashboard.world import DashboardContext
 
 FRESH_SECONDS = 2.0
-"""For so long what was found is shown to whoever asks."""
+"""Seconds for which an answer is reused for all requests."""
 PATIENCE = 4.0
 """Seconds that the bus may take to answer all that is asked here."""
 RATE_SECONDS = 60.0
@@ -38,27 +38,27 @@ MAX_DEAD_LETTERS = 50
 
 @dataclass(frozen=True)
 class ConsumerLine:
-    """A consumer."""
+    """A consumer's row in the table."""
 
     name: str
     seq: int
-    """Everything up to this place of the stream is done."""
+    """Everything up to this stream sequence is done."""
     lag: int
     redelivered: int | None
-    """None: the consumer keeps its place itself, so that nothing is handed to it twice but by itself."""
+    """None: the consumer stores its position itself, so that only its own restarts make it read twice."""
     letters: int
     latency: ConsumerLatency | None
 
 
 class BusWatch:
-    """What is remembered of the bus between two looks."""
+    """Latencies and stream ends from earlier looks at the bus, for rates."""
 
     def __init__(self) -> None:
         self.latencies = LatencyTracker()
         self._ends: deque[tuple[float, int]] = deque()
 
     def rate(self, last: int) -> float | None:
-        """Events a second that the stream took in the last minute, or since it was first looked at; None: at first."""
+        """Events per second over the last minute, or since the first look; None at first."""
         now = time.monotonic()
         if self._ends and self._ends[-1][1] > last:
             self._ends.clear()
@@ -70,7 +70,7 @@ class BusWatch:
 
 
 async def bus(request: Request) -> Response:
-    """What the bus says of itself, drawn again every two seconds."""
+    """The figures of the bus, drawn again every two seconds."""
     world: DashboardContext = request.app.state.world
     found = await asked(kept(request, "bus", FRESH_SECONDS).get("bus", lambda: _found(world, _watching(request))))
     template = "bus_now.html" if "hx-request" in request.headers else "bus.html"

@@ -44,7 +44,7 @@ NEAR = 2000
 
 @dataclass(frozen=True)
 class ShownText:
-    """A text as the page shows it."""
+    """A text as the page shows it, cut where it is long."""
 
     text: str
     left_out: int
@@ -58,22 +58,22 @@ def shown(text: str, most: int = SHOWN) -> ShownText:
 
 @dataclass(frozen=True)
 class CycleHistory:
-    """What the history knows of a cycle."""
+    """What the store knows of a cycle."""
 
     place: int
-    """Of the stream, at least which is in the rest."""
+    """Stream sequence up to which the other fields are complete, at least."""
     last: int | None
     """The last cycle of the agent that is stored, recorded or not."""
     before: int | None
     behind: int | None
     experience: ExperienceRecorded | None
     act: ActionTaken | None
-    """Of its last step, recorded or not."""
+    """The act of its last step, recorded or not."""
     removed: str = ""
     """A sentence, where it was removed."""
     marks: Sequence[Mark] = ()
     problems: Sequence[MarkProblem] = ()
-    """Of these marks and their links to the ones before."""
+    """Problems of these marks and their links to the ones before."""
 
 
 def look(reader: ExperienceReader, agent: str, number: int) -> CycleHistory:
@@ -91,7 +91,7 @@ def look(reader: ExperienceReader, agent: str, number: int) -> CycleHistory:
 
 
 def broken(stored: ChainReader, agent: str, marks: Sequence[Mark]) -> Iterator[MarkProblem]:
-    """What does not hold of these marks: their hashes, their links, and what each says of the mark before it."""
+    """The problems of these marks: their hashes, their links, and their references to the mark before."""
     own = {mark.sequence for mark in marks}
     chain = Verification(agent)
     for mark in sorted([*marks, *_before(stored, agent, own)], key=lambda one: one.sequence):
@@ -100,7 +100,7 @@ def broken(stored: ChainReader, agent: str, marks: Sequence[Mark]) -> Iterator[M
 
 
 def _before(stored: ChainReader, agent: str, own: set[int]) -> Iterator[Mark]:
-    """The marks that stand right before these, but for these themselves."""
+    """The marks right before these, without these themselves."""
     wanted = {sequence - 1 for sequence in own if sequence > 0} - own
     if not wanted:
         return
@@ -113,9 +113,10 @@ def _before(stored: ChainReader, agent: str, own: set[int]) -> Iterator[Mark]:
 
 
 async def cycle(request: Request) -> Response:
-    """The cycle's page; of one whose scores have not come, what is known, filled when they do; else 404.
+    """The cycle's page. Without all scores it shows what is known, and the rest when it comes; 404 for an unknown
+    cycle.
 
-    Raises StoreError where the history cannot be read: nobody knows then whether there is such a cycle.
+    Raises StoreError where the history cannot be read: then it is unknown whether there is such a cycle.
     """
     world: DashboardContext = request.app.state.world
     agent, number = await agent_of(request), request.path_params["number"]
@@ -141,7 +142,7 @@ async def _unknown(request: Request, number: int, why: str, found: CycleHistory 
 
 
 def story(found: CycleHistory) -> dict[str, Any]:
-    """What the template tells, of an experience or of an act that waits for its scores."""
+    """The template's variables, for an experience or for an act that waits for its scores."""
     experience = found.experience
     told = experience or found.act
     assert told is not None
@@ -196,7 +197,7 @@ def _whole(told: ExperienceRecorded | ActionTaken, what: str, marks: Sequence[Ma
 
 
 async def policy(request: Request) -> Response:
-    """What the policy of `?digest=` stands for, as a piece of the page: mind, model, and its system prompt."""
+    """The policy with `?digest=`, as a fragment of the page: mind, model, and its system prompt."""
     world: DashboardContext = request.app.state.world
     agent, digest = await agent_of(request), request.query_params.get("digest", "")
     found = await asked(policy_set(world, agent, digest))
@@ -205,7 +206,7 @@ async def policy(request: Request) -> Response:
 
 
 async def policy_set(world: DashboardContext, agent: str, digest: str) -> PolicySet | None:
-    """The fact that says what a policy's digest stands for; None where the stream has it no more. Raises BusError."""
+    """The event with the policy of a digest; None where it was trimmed. Raises BusError."""
     subject = subject_filter(PolicySet, agent)
     newest = await world.bus.last(subject)
     if newest is not None and (held := _policy(newest.data, digest)) is not None:

@@ -22,9 +22,9 @@ from conch_services.dashboard.world import DashboardContext
 ROWS = 50
 """Cycles of one page."""
 TOOLS_OF = 1000
-"""Last cycles whose tools the form offers."""
+"""The form offers the tools of this many last cycles."""
 DEEPEST = 40
-"""Pages that the way back remembers; beyond, it ends at the newest."""
+"""Pages in the history of the back link; beyond, it leads to the newest."""
 
 OUTCOMES: Final[tuple[str, ...]] = get_args(OutcomeStatus)
 KINDS: Final[tuple[str, ...]] = get_args(ActionKind)
@@ -38,17 +38,17 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class CyclePage:
-    """A page of the list."""
+    """A page of the list of cycles."""
 
     place: int
-    """Of the stream, at least which is in the rest."""
+    """Stream sequence up to which the other fields are complete, at least."""
     found: Sequence[ExperienceRecorded]
     """Newest first; one more than a page where there is an older one."""
     tools: Sequence[str]
 
 
 async def cycles(request: Request) -> Response:
-    """A page of the cycles that the query lets through; what in the query cannot be is said, and left out."""
+    """A page of the cycles that match the query; invalid parts of the query are reported and ignored."""
     world: DashboardContext = request.app.state.world
     agent = await agent_of(request)
     filters, given, wrong = filters_of(request.query_params)

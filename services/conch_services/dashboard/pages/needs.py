@@ -34,10 +34,10 @@ DRIVES = tuple(Drives.model_fields)
 
 @dataclass(frozen=True)
 class NeedsFigures:
-    """What the history says."""
+    """The figures of the page, from the history."""
 
     rows: tuple[NeedRow, ...]
-    """As `conch need list --json` has them."""
+    """Rows as in `conch need list --json`."""
     history: tuple[NeedsChanged, ...]
     """The oldest first."""
     moved: Mapping[str, Sequence[tuple[str, float, int]]]
@@ -137,7 +137,7 @@ async def active_goals(request: Request, agent: str) -> QueryResult[list[dict[st
 def _listed(
     told: QueryResult[dict[str, GoalHistory]], checks: Sequence[tuple[int, Sequence[ShownCheck]]]
 ) -> list[dict[str, Any]]:
-    """The goals, the newest first, with the best that their checks have measured in these cycles."""
+    """The goals, the newest first, with the best result of their checks in these cycles."""
     best: dict[str, float] = {}
     known = dict(told.found or {})
     for _, said in checks:

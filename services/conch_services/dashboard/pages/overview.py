@@ -1,4 +1,4 @@
-"""`/`: how it goes, at a glance; from the history, then live from the place that the history stood at."""
+"""`/`: the overview, from the history, then live from the sequence that the history was at."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from conch_services.dashboard.stream.conversation import Conversation, talk_of
 from conch_services.dashboard.world import DashboardContext
 
 SHOWN = 400
-"""Cycles that the figures and charts are of; a browser keeps no more of them."""
+"""Cycles in the figures and charts; a browser keeps no more of them."""
 DISTRIBUTION = 200
-"""Of these, the last ones that the action distribution is of."""
+"""Number of the last cycles in the action distribution."""
 ROWS = 25
-"""Of the table of cycles."""
+"""Rows of the table of cycles."""
 GOALS = 5
 """Active goals that are shown, the newest."""
 
 
 @dataclass(frozen=True)
 class OverviewHistory:
-    """What the history says."""
+    """The figures of the page, from the history."""
 
     place: int = 0
-    """Of the stream, at least which is in all that follows: the page goes on live behind it."""
+    """Stream sequence up to which all that follows is complete, at least: the page goes on live behind it."""
     points: Sequence[ExperiencePoint] = ()
     """Oldest first."""
     last: Sequence[ExperienceRecorded | ActionTaken] = ()
@@ -86,7 +86,7 @@ async def _goals(request: Request, agent: str) -> dict[str, Any]:
 
 
 def look(reader: ExperienceReader, agent: str) -> OverviewHistory:
-    """The last cycles of the agent, with those whose scores have not come."""
+    """The last cycles of the agent, also those without all scores."""
     place = reader.position()  # first: what is stored meanwhile comes once more, and changes nothing
     last = reader.cycles.last_cycle(agent) or 0
     recorded = {one.cycle: one for one in reader.cycles.last(agent, ROWS)}
@@ -100,7 +100,7 @@ async def _talk(world: DashboardContext, agent: str) -> Conversation:
 
 
 async def alarms(world: DashboardContext, agent: str) -> list[ActiveAlarm] | None:
-    """The alarms of the agent that go on; None while the bus is away: then nobody knows."""
+    """The active alarms of the agent; None while the bus is away, as they are then unknown."""
     try:
         states = await watched(world.bus, [agent])
     except BusError:

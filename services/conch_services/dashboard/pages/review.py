@@ -24,7 +24,7 @@ from conch_services.dashboard.waterfall import waterfall
 from conch_services.dashboard.world import DashboardContext
 
 LAST = 400
-"""Cycles that are looked through."""
+"""Cycles that are searched."""
 FRESH_SECONDS = 2.0
 MOST_LEFT_OUT = 1000
 """Cycles that a page may name as done or skipped."""
@@ -88,7 +88,7 @@ def _drawn(card: tuple[ExperienceRecorded, int] | None) -> dict[str, Any]:
 
 
 def _word(scores: Sequence[ScoredPart]) -> ScoredPart | None:
-    """What a person has said of the act so far."""
+    """A person's score of the act so far."""
     return next((one for one in scores if one.component == APPROVAL and one.scorer == HUMAN_SCORER), None)
 
 

@@ -28,7 +28,7 @@ CHOICES = (50, 400, 1000)
 """Numbers of cycles that the figures may be over."""
 USUAL = 400
 FRESH_SECONDS = 1.0
-"""For so long figures are shown to whoever asks for the same."""
+"""Seconds for which figures are reused for the same request."""
 MOST_VOICES = 4
 """Scorers and versions of a component that are compared, the last by name and version."""
 MOST_PAIRS = 24
@@ -38,22 +38,22 @@ SETS = 10
 
 @dataclass(frozen=True)
 class RewardFigures:
-    """What the page shows of the history."""
+    """The figures of the page, from the history."""
 
     rows: tuple[dict[str, Any], ...]
-    """As `conch reward list --json` has them, with `share`, `bit`, `strip`."""
+    """Rows as in `conch reward list --json`, with `share`, `bit`, `strip`."""
     count: int
-    """Cycles that there were to look at."""
+    """Number of cycles that were read."""
     mean: float | None
     deviation: float | None
     coverage: float | None
     incomplete: int
     cycle_capped: int
-    """Cycles whose total was held to −1..1."""
+    """Cycles with a total that was clipped to −1..1."""
     apart: tuple[Disagreement, ...]
     sets: tuple[dict[str, Any], ...]
     position: int
-    """What of the stream the store has."""
+    """The store's position on the stream."""
 
 
 async def rewards(request: Request) -> Response:
@@ -151,7 +151,7 @@ def _rewards(reader: ExperienceReader, agent: str, last: int, waiting: Mapping[s
 
 
 def _apart(scores: BackfillReader, agent: str, points: Sequence[ExperiencePoint]) -> list[Disagreement]:
-    """Who judged the same in these cycles, two by two; the furthest apart first."""
+    """Pairs of scorers that judged the same component in these cycles; the furthest apart first."""
     if not points:
         return []
     since = points[0].cycle

@@ -1,4 +1,4 @@
-"""`/settings`: what is in force and why, what runs, and whether this machine is fit for it."""
+"""`/settings`: the settings in force and their origin, the processes that run, and the checks of `conch doctor`."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from conch_services.dashboard.page import page
 from conch_services.dashboard.world import DashboardContext
 
 LIBRARIES = ("pydantic", "nats-py", "msgspec", "numpy", "starlette", "uvicorn", "sse-starlette", "jinja2", "structlog")
-"""Distributions whose version is shown."""
+"""Distributions that the page shows the version of."""
 VENDORED = {"htmx": "2.0.11", "uPlot": "1.6.32"}
-"""As they lie in static/vendor."""
+"""Versions of the libraries in static/vendor."""
 CHECK_SECONDS = 60.0
 """Time for all checks; the slowest ask servers, each with a bound of its own."""
 AGAIN_SECONDS = 5.0
@@ -59,14 +59,14 @@ async def settings(request: Request) -> Response:
 
 
 async def doctor(request: Request) -> Response:
-    """Everything that `conch doctor` looks at, looked at now."""
+    """The findings of `conch doctor`, checked now."""
     world: DashboardContext = request.app.state.world
     found = await asked(kept(request, "doctor", AGAIN_SECONDS).get("all", lambda: _checked(world)))
     return await page(request, "doctor.html", {"findings": found.found or (), "why": found.why})
 
 
 def _in_force(world: DashboardContext, run: RunInfo | None) -> Config:
-    """Raises ConfigError, where what stands in the file now cannot be."""
+    """Raises ConfigError where the file's present content is invalid."""
     file = run.config if run is not None else None
     return config_in_force(world.settings, read(Path(file) if file else None, world.home, {}))
 
@@ -85,7 +85,7 @@ def _groups(shown: Config) -> list[tuple[str, str, list[dict[str, Any]]]]:
 
 
 def _section(path: KeyPath) -> str:
-    """Empty for what stands in none; goals are shown as one of their own."""
+    """The section of a key; empty for a key without one. Goals are a section of their own."""
     return str(path[0]) if len(path) > 1 or path[0] == "goals" else ""
 
 

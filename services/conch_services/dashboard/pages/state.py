@@ -1,4 +1,4 @@
-"""`/state`: how an agent is, for the side bar of a page that is open."""
+"""`/state`: the state of an agent, for the side bar of an open page."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from conch_services.dashboard.page import agent_of
 from conch_services.dashboard.world import DashboardContext
 
 ASK_SECONDS = 0.5
-"""Time that the agent has to say how it is; a page does not wait longer."""
+"""Timeout of the agent's answer; a page does not wait longer."""
 STATE_SECONDS = 1.0
-"""For so long what the agent said of its state is told to every page that is open."""
+"""Seconds for which an agent's answer about its state is reused for all open pages."""
 
 
 async def state_of(world: DashboardContext, agent: str) -> tuple[str, str]:
-    """(`running`, `paused` and so on, why) as the agent says it; `silent` where it does not answer."""
+    """(`running`, `paused` and so on, why) as the agent reports it; `silent` where it does not answer."""
     try:
         answer = await world.bus.request(control_subject(agent, "status"), b"{}", timeout=ASK_SECONDS)
     except BusError:

@@ -1,4 +1,4 @@
-"""`/training`: what is learnt today, and what is not there yet."""
+"""`/training`: the learning curve of an agent by policy, and what training is not there yet."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from conch_services.dashboard.pages.cycle import shown
 from conch_services.dashboard.world import DashboardContext
 
 LAST = 1000
-"""Cycles that are looked at."""
+"""Cycles that are read."""
 FRESH_SECONDS = 2.0
 MOST_DRAWN = 8
-"""Policies that have a line of their own, those that acted last."""
+"""Policies with a line of their own, those that acted last."""
 MOST_LISTED = 50
 MEMORY = "reflex.npz"
 """File of the agent's folder in which the reflex mind keeps what it learnt."""
@@ -63,7 +63,7 @@ async def training(request: Request) -> Response:
 
 
 async def _acted(world: DashboardContext, agent: str) -> tuple[int, list[Acted]]:
-    """(the store's place, what acted)."""
+    """(the store's position, the last cycles with their policy and total)."""
 
     def read(reader: ExperienceReader) -> tuple[int, list[Acted]]:
         return reader.position(), reader.charts.policies(agent, LAST)
@@ -76,7 +76,7 @@ async def _policies(world: DashboardContext, agent: str) -> dict[str, PolicySet]
 
 
 async def policies_of(bus: Bus, agent: str) -> dict[str, PolicySet]:
-    """By digest, what the stream still says of an agent's policies, each as it was set last. Raises BusError."""
+    """An agent's policies that are still on the stream, by digest, each as it was set last. Raises BusError."""
     found: dict[str, PolicySet] = {}
     async for delivery in bus.read([subject_filter(PolicySet, agent)]):
         try:

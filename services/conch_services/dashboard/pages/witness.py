@@ -1,4 +1,4 @@
-"""`/witness`: the chain of marks, and whether it holds."""
+"""`/witness`: the chain of marks, and its verification."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_PROBLEMS = 100
 """Problems that are listed."""
 LARGEST = 2**63 - 1
 FIELDS = ("stimulus", "response", "reasoning", "evidence", "values", "event", "content", "id", "previous", "hash")
-"""Of a mark, that are texts and shown whole, in this order."""
+"""Fields of a mark that are texts and shown whole, in this order."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class MarksPage:
     last: int | None
     """Sequence of the newest mark there is; None: there is none."""
     position: int
-    """What of the stream the store has."""
+    """The store's position on the stream."""
 
     @property
     def older(self) -> int | None:
-        """Where the next page begins; None: this is the last one."""
+        """The sequence at which the next page begins; None: this is the last one."""
         return self.rows[-1].sequence if self.rows and self.rows[-1].sequence > 0 else None
 
 
@@ -60,7 +60,7 @@ async def witness(request: Request) -> Response:
 
 
 async def verdict(request: Request) -> Response:
-    """How the chain was found: for a page that waits for it. Posted to, it is looked at now."""
+    """The result of the last verification: for a page that waits for it. A POST begins a new one."""
     agent = await agent_of(request)
     found = await asked(request.app.state.world.read(lambda reader: reader.chain.last_mark(agent)))
     check = request.app.state.checks.of(agent)

@@ -1,4 +1,4 @@
-"""Who may come in, from where, and with how much: what stands between the port and the application."""
+"""Access control of the dashboard: the guard between port and application, sessions, names of the page, rate limit."""
 
 from conch_services.dashboard.security.connection import TimedHttpProtocol
 from conch_services.dashboard.security.guard import MOST_HEAD, RequestGuard

@@ -1,4 +1,4 @@
-"""A connection that is not kept open for somebody who does not say what he wants."""
+"""HTTP connections with time limits, so that a client that sends or reads nothing does not keep one open."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ HEAD_SECONDS = 10.0
 
 
 UNREAD_SECONDS = 30.0
-"""For so long nothing of what was answered is taken; then the connection is cut."""
+"""Seconds without progress in sending a response, after which the connection is closed."""
 
 
 class TimedHttpProtocol(H11Protocol):
-    """HTTP/1.1 whose requests have to come and whose answers have to be read: a connection on which a request stays
-    half said, or an answer unread, is hung up on. Meanwhile it holds up nobody."""
+    """HTTP/1.1 with a time limit on reading a request and on writing an answer: a connection on which a request stays
+    incomplete, or an answer unread, is closed. Meanwhile other connections go on."""
 
     _late: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn's own
-        """Somebody is there: he has so long to say what he wants."""
+        """Start the time limit for the head of the first request."""
         super().connection_made(transport)
-        self.access_log = False  # a query holds a link's token: no line is written of it, whoever listens to the log
+        self.access_log = False  # a query holds a link's token: it must not get into a log
         self._late = self.loop.call_later(HEAD_SECONDS, transport.close)
         transport.set_write_buffer_limits(high=0)  # writing is paused whenever the kernel takes no more
 
     def data_received(self, data: bytes) -> None:
-        """He has said something; whether all of a request's head, is known when it was read."""
+        """Take bytes of a request; the time limit ends once its head is complete."""
         super().data_received(data)
         waits = self.cycle is None or self.cycle.response_complete
         if not waits:
@@ -52,7 +52,7 @@ class TimedHttpProtocol(H11Protocol):
         self._is_read()
 
     def send_400_response(self, _: str) -> None:
-        """What is no request never comes to the guard, and is answered as it would answer."""
+        """An invalid request never reaches the guard, and is answered as the guard would answer."""
         told = [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store"), ("Connection", "close")]
         head = h11.Response(status_code=400, headers=[*told, *HEADERS.items()], reason=b"Bad Request")
         for event in (head, h11.Data(data=f"{NO_REQUEST}\n".encode()), h11.EndOfMessage()):
@@ -60,7 +60,7 @@ class TimedHttpProtocol(H11Protocol):
         self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """He is gone."""
+        """Stop the time limits."""
         self._on_time()
         self._is_read()
         super().connection_lost(exc)

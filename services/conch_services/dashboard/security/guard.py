@@ -1,4 +1,4 @@
-"""The guard: every request passes it on its way in, and every answer on its way out."""
+"""The guard: ASGI middleware that every request passes on its way in, and every answer on its way out."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ MOST_HEAD = 16 * 1024
 MOST_BODY = 64 * 1024
 """Bytes of a request's body."""
 BODY_SECONDS = 10.0
-"""Until all of it has come."""
+"""Timeout of reading a request's body."""
 MOST_PATH = 2000
-"""Characters of the place that one goes on to after logging in."""
+"""Longest path that a login redirects to, in characters."""
 HEALTH = frozenset({"/healthz", "/readyz"})
-"""What tells nothing but that it is there."""
+"""Paths that only say that the server is there."""
 LOGIN, LOGOUT = "/login", "/logout"
 ONCE = ("host", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-purpose", "authorization")
-"""Headers that decide who is let in: of two that differ, one would not be looked at."""
+"""Headers that decide on access: of two that differ, one would be ignored."""
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -53,7 +53,7 @@ HEADERS = {
 
 
 class RequestGuard:
-    """Lets through what comes from our own pages and from programs that know the token, and nothing else."""
+    """Lets through requests from the dashboard's own pages and from programs that know the token, and nothing else."""
 
     def __init__(self, app: ASGIApp, settings: UiSettings, login_tokens: LoginTokens, port: int) -> None:
         """`port`: where the page listens. Raises HomeError where the home's key cannot be read or made."""
@@ -90,7 +90,7 @@ class RequestGuard:
                 answer = await self._login(scope, body or b"") if _is_login(scope) else await self._logout(scope)
                 receive = self._sessions.watched(scope, _again(body, receive))
             await (answer or self._app)(scope, receive, guarded)
-            if begun and not ended:  # a stream whose session was ended
+            if begun and not ended:  # the session of a stream was ended
                 await guarded({"type": "http.response.body"})
         except _RequestRefusedError as refused:
             await refusal(path, refused.status, str(refused), headers=refused.headers)(scope, receive, guarded)
@@ -108,7 +108,7 @@ class RequestGuard:
     # -- coming in ---------------------------------------------------------------------------------------------------
 
     async def _refused(self, scope: Scope, receive: Receive) -> Response | None:
-        """The answer to whoever is not let through to the application; None: he is."""
+        """The response to a request that may not reach the application; None: it may."""
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
         if len(scope["raw_path"]) + len(scope["query_string"]) + sum(map(len, sum(headers.raw, ()))) > MOST_HEAD:
             raise _RequestRefusedError(431, refusals.LONG_HEAD)
@@ -134,7 +134,7 @@ class RequestGuard:
         if self._open or self._is_known(scope, headers):
             scope["state"]["let_in"] = True
             return None
-        if path == LOGOUT and prefix_of(scope):  # where one comes to who is out: a session would have been shown here
+        if path == LOGOUT and prefix_of(scope):  # logged out: a valid session was let in above
             return refusal(path, 200, refusals.LOGGED_OUT, form="/", way="forget")
         challenge = {"WWW-Authenticate": "Bearer"} if is_for_programs(path) else None
         way = _way(scope) if method == "GET" else None
@@ -147,7 +147,7 @@ class RequestGuard:
         return self._sessions.shown(scope) is not None
 
     def _is_token(self, scope: Scope, shown: str) -> bool:
-        """Raises what refuses whoever is wrong too often; who is right is let in, however many others were wrong."""
+        """Raises a refusal after too many wrong tokens; the right token is accepted, however many others were wrong."""
         right = same(shown, self._token)
         if not right and not is_part_of_another(Headers(scope=scope)):
             self._note_wrong(scope)
@@ -180,7 +180,7 @@ class RequestGuard:
         return refusal(scope["path"], refused.status, str(refused), headers=refused.headers, form=form, way=way)
 
     async def _login(self, scope: Scope, body: bytes) -> Response:
-        """What the form sends: the token, and where to go on to."""
+        """Handle the login form: the token, and the path to go on to."""
         said = dict(parse_qsl(body.decode("ascii", errors="replace")))
         onward = _local(said.get("next", "/"))
         if self._is_token(scope, said.get("token", "")):
@@ -188,7 +188,7 @@ class RequestGuard:
         return refusal(LOGIN, 401, refusals.WRONG, form=onward)
 
     async def _logout(self, scope: Scope) -> Response | None:
-        """What the button sends: each session that came with it ends. None: it is another request."""
+        """Log out: each session in the request ends. None: it is another request."""
         headers = Headers(scope=scope)
         if self._open or not prefix_of(scope) or scope["path"] != LOGOUT or scope["method"] != "POST":
             return None
@@ -240,21 +240,21 @@ def _query(scope: Scope) -> list[tuple[str, str]]:
 
 
 def _onward(scope: Scope) -> str:
-    """The place that was asked for, without the token."""
+    """The path and query that were asked for, without the token."""
     query = urlencode([(name, value) for name, value in _query(scope) if name != "token"])
     return _local(quote(scope["path"]) + (f"?{query}" if query else ""))
 
 
 def _way(scope: Scope) -> refusals.Way | None:
-    """What the page that refuses this request has the browser do, which may have a session that was not shown."""
+    """What a refusal's page makes the browser do, which may have a session that it did not send."""
     if not prefix_of(scope):
         return "resume"
-    # A browser shows no cookie where a page of somebody else's leads here, also on the way from a link.
+    # A browser sends no cookie where a foreign page leads here, also on the way from a link.
     return None if Headers(scope=scope).get("sec-fetch-site", "none") in ("same-origin", "none") else "again"
 
 
 def _local(place: str) -> str:
-    """`place` without a prefix, where it is a path of ours and no longer than MOST_PATH; else the overview."""
+    """`place` without a prefix, where it is a path of ours and no longer than MOST_PATH; else the overview's path."""
     path = f"/{re.sub('^/~[^/?]*', '', place).lstrip('/')}"
     plain = place.startswith("/") and len(place) <= MOST_PATH and place.isascii() and place.isprintable()
     return path if plain and "\\" not in place and path not in (LOGIN, LOGOUT) else "/"
@@ -285,7 +285,7 @@ async def _body(scope: Scope, receive: Receive) -> bytes | None:
 
 
 def _again(body: bytes | None, receive: Receive) -> Receive:
-    """What gives the application the body that was read, then what comes after it."""
+    """A `receive` that gives the application the body that was read, then what comes after it."""
     if body is None:
         return receive
     left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]

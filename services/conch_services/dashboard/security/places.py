@@ -1,8 +1,8 @@
-"""Names that the page goes by: which Host a request may name, and from which origin it may change something. Pure.
+"""The names of the page: which Host a request may have, and from which origin it may change something. Pure.
 
-A page of somebody else's whose name suddenly leads to this machine (DNS rebinding) names itself in Host, so any name
-that is not ours is refused. A page of somebody else's that sends a form here with our cookie names itself in Origin,
-and the browser says in Sec-Fetch-Site that it is another's.
+With DNS rebinding, a foreign page's name leads to this machine; it sends its own name in Host, so any name that is not
+ours is refused. A foreign page that sends a form here with our cookie sends its own name in Origin, and the browser
+says in Sec-Fetch-Site that it is cross-site.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::\d{1,5})?")
 
 @dataclass(frozen=True)
 class PageNames:
-    """What the page that listens at one port is called."""
+    """The host names and origins of the page that listens at one port."""
 
     hosts: frozenset[str]
-    """As they stand in the header Host, in small letters."""
+    """Accepted values of the header Host, in small letters."""
     named: frozenset[str]
     """Those of them that only ui.origins knows."""
     origins: frozenset[str]
     """Those of ui.origins."""
     by_number: bool
-    """Whether any address in numbers is ours: where everybody is let in, nobody has said by which names."""
+    """Whether any IP address is accepted as Host: the page is open to other machines without a login."""
 
     @classmethod
     def of(cls, settings: UiSettings, port: int) -> PageNames:
-        """Of a page that listens at this port."""
+        """The names of a page that listens at this port."""
         own = ["127.0.0.1", "localhost", "[::1]"]
         if is_loopback(settings.host):
             own.append(f"[{settings.host}]" if ":" in settings.host else settings.host)
@@ -51,8 +51,8 @@ class PageNames:
         return cls(frozenset(hosts | named), frozenset(named - hosts), frozenset(settings.origins), open_to_all)
 
     def knows(self, host: str, *, harmless: bool = False) -> bool:
-        """Whether a request with this Host is meant for us. `harmless`: for what tells nothing, an address in numbers
-        will do: whoever asks a container for its health knows it by no other name."""
+        """Whether a request with this Host is meant for us. `harmless`: for answers without data, any IP address will
+        do: a health check of a container knows no other name."""
         if host.lower() in self.hosts:
             return True
         return (harmless or self.by_number) and _is_number(host)
@@ -65,19 +65,19 @@ class PageNames:
     def comes_from_us(self, host: str, headers: Mapping[str, str]) -> bool:
         """Whether a request that changes something was sent by our own page, or by a program.
 
-        A browser says in one header or the other when it was another page; a program sends neither.
+        A browser reports another page in one header or the other; a program sends neither.
         """
         site, origin, host = headers.get("sec-fetch-site", "none"), headers.get("origin"), host.lower()
         if site not in ("same-origin", "none"):
             return False
-        if origin == "null":  # so says a form of a page that tells nobody where it is, as ours do
+        if origin == "null":  # sent by a form of a page with Referrer-Policy: no-referrer, as ours are
             return site == "same-origin"
         return origin is None or origin in self.origins or (host not in self.named and origin == f"http://{host}")
 
 
 def is_part_of_another(headers: Mapping[str, str]) -> bool:
-    """Whether a page of somebody else's has its browser fetch this as a part of it, such as a picture: no person has
-    come, as by a link."""
+    """Whether a foreign page has its browser fetch this as a part of it, such as a picture: it is not a person's visit,
+    as by a link."""
     site = headers.get("sec-fetch-site", "none")
     return site not in ("same-origin", "none") and headers.get("sec-fetch-mode") != "navigate"
 

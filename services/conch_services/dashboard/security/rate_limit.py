@@ -1,4 +1,4 @@
-"""How often somebody may show a wrong token."""
+"""The rate limit of logins: how many wrong tokens an address may send."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections import OrderedDict
 from ipaddress import IPv6Address, ip_address, ip_network
 
 MOST_WRONG = 10
-"""Wrong tokens from one place within WINDOW_SECONDS; then each further one is told to wait until they are over."""
+"""Wrong tokens from one address within WINDOW_SECONDS; then each further one is refused until they are over."""
 WINDOW_SECONDS = 60.0
 MOST_PLACES = 1024
-"""Places that are remembered; the one that was wrong longest ago is forgotten first."""
+"""Addresses that are remembered; the one that was wrong longest ago is forgotten first."""
 
 
 class LoginRateLimit:
-    """Counts wrong tokens by where they come from. Times are of a clock that never goes back."""
+    """Counts wrong tokens by address. Times are of a clock that never goes back."""
 
     def __init__(self) -> None:
         self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()
-        """Place -> (when its window began, how many wrong ones since)."""
+        """Address -> (when its window began, how many wrong ones since)."""
 
     def wait(self, address: str, now: float) -> float:
-        """Seconds for which a wrong one from there is told to wait; 0: none."""
+        """Seconds that a wrong token from there has to wait; 0: none."""
         begun, count = self._wrong.get(place(address), (0.0, 0))
         return max(0.0, begun + WINDOW_SECONDS - now) if count >= MOST_WRONG else 0.0
 
@@ -35,7 +35,7 @@ class LoginRateLimit:
 
 
 def place(address: str) -> str:
-    """Whose tries count together: of IPv6 the network of 64 bits, which one machine has to itself."""
+    """The key by which tries count together: of IPv6 the network of 64 bits, which one machine has to itself."""
     try:
         number = ip_address(address)
     except ValueError:

@@ -1,5 +1,5 @@
-"""What those are told who are not let in: a page, or of the API and the live stream a problem in JSON. No data, no
-names of this home, and never what they have sent."""
+"""Refusals of the guard: a page, or for the API and the live stream a problem in JSON. They contain no data, no names
+of this home, and nothing of the request."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ NOT_AHEAD = "A link that lets in once is not opened ahead of its time."
 BROKEN = "The dashboard has met an error of its own. The log has it; nothing of the agent is harmed. Try again."
 
 Way = Literal["resume", "again", "forget"]
-"""What the script of a page that refuses does: go on with the browser's session, load the page once more, or forget
-the session that was ended."""
+"""The action of a refusal page's script: go on with the browser's session, load the page once more, or forget the
+session that was ended."""
 
 TITLES = {
     200: "Logged out",
@@ -76,18 +76,18 @@ TITLES = {
 
 
 class Refusal(View):
-    """Why something could not be done (RFC 9457)."""
+    """The reason of a refusal, as a problem document (RFC 9457)."""
 
     schema_: Literal["conch.v1.problem"] = Field(default="conch.v1.problem", alias="schema")
     status: int
-    """Of HTTP."""
+    """The HTTP status."""
     title: str
     detail: str
     """One sentence or two: what is wrong, and what to do."""
 
 
 def is_for_programs(path: str) -> bool:
-    """Whether what is there is read by a program rather than looked at."""
+    """Whether the answer at this path is read by a program rather than by a person."""
     return path.startswith("/api/") or path in ("/api", "/live")
 
 
@@ -106,9 +106,9 @@ def refusal(
     form: str | None = None,
     way: Way | None = None,
 ) -> Response:
-    """Why the request for `path` is refused, or that one is out, which is no refusal (200).
+    """The response that refuses a request for `path`, or that confirms a logout, which is no refusal (200).
 
-    `form`: the page has one that takes the token and then goes to this place. `way`: what its script does there.
+    `form`: the page has a form for the token, which then leads to this path. `way`: what its script does there.
     """
     if is_for_programs(path):
         return problem(status, detail, headers)

@@ -1,4 +1,4 @@
-"""Sessions of browsers: which one a request shows, and their end."""
+"""Browser sessions: finding the session of a request, and ending sessions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ STREAM = "/live"
 
 
 class Sessions:
-    """Those that a home's key has signed for the page at one port, until their time is over or they are ended.
+    """The sessions that a home's key has signed for the page at one port, until they expire or are ended.
 
-    A session is shown by its cookie and by the secret path that the request stands under: the cookie alone, which
-    another server on this machine may have received, lets nobody in.
+    A request proves its session by the cookie and by the secret path prefix of its URL: the cookie alone, which another
+    server on this machine may have received, is not accepted.
     """
 
     def __init__(self, login_tokens: LoginTokens, key: bytes, port: int) -> None:
@@ -31,7 +31,8 @@ class Sessions:
         """Session -> set when it is ended; of sessions that a stream is open of."""
 
     def within(self, scope: Scope) -> Scope:
-        """A copy of the request, its path below the prefix, which `prefix_of` then says; "" of one that has another."""
+        """A copy of the request, with its path below the prefix, which `prefix_of` then returns; "" without one of
+        ours."""
         raw: bytes = scope["raw_path"]
         head, slash, rest = raw[1:].partition(b"/")
         if not same(f"/{head.decode('latin-1')}", self.prefix):
@@ -50,16 +51,16 @@ class Sessions:
         return admits(self._key, self._audience, session, now) and not self._login_tokens.is_ended(session)
 
     async def end(self, session: str) -> None:
-        """Have it let nobody in any more, and hang up on the streams that it has open.
+        """Revoke it, and close the streams that it has open.
 
-        Raises HomeError where it cannot be written down: then it goes on.
+        Raises HomeError where the revocation cannot be stored: then the session goes on.
         """
         await asyncio.to_thread(self._login_tokens.end, session, time.time())
         if (over := self._streams.get(session)) is not None:
             over.set()
 
     def watched(self, scope: Scope, receive: Receive) -> Receive:
-        """`receive`; of a stream whose session is ended it says that nobody is there any more."""
+        """`receive`, which reports a disconnect once the session of a stream has ended."""
         session = self.shown(scope) if scope["path"] == STREAM else None
         if session is None:
             return receive
@@ -78,12 +79,12 @@ class Sessions:
 
 
 def prefix_of(scope: Scope) -> str:
-    """The prefix that this request stands under, which its links begin with; "" of one of a program's."""
+    """The prefix of this request's path, which its links begin with; "" for a program's request."""
     return str(scope["state"]["prefix"])
 
 
 def is_let_in(scope: Scope) -> bool:
-    """Whether the guard found a session or the token, or everybody is let in; not of what all may fetch, as files."""
+    """Whether the guard found a session or the token, or no login is needed; False for public files."""
     return bool(scope["state"].get("let_in"))
 
 

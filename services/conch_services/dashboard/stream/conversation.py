@@ -1,4 +1,4 @@
-"""What was said to an agent and by it, out of the stream."""
+"""The conversation with an agent: messages to it and from it, read from the stream."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from conch_services.dashboard.stream.frames import told
 MOST_SAID = 20
 """Messages that a page shows."""
 BACK = 4096
-"""Places of the stream that are looked through first, back from the newest message; where they hold too few messages
-eight times as many, and so on to its beginning."""
+"""Stream sequences that are read first, back from the newest message; where they hold too few messages eight times as
+many, and so on to its beginning."""
 PATIENCE = 0.5
 """Seconds that looking may take; the page shows what is found by then."""
 
 
 @dataclass(frozen=True)
 class TalkMessage:
-    """A message."""
+    """A message of the conversation."""
 
     by: str
     """`me`: to the agent; `it`: by the agent."""
@@ -33,10 +33,10 @@ class TalkMessage:
 
 @dataclass(frozen=True)
 class Conversation:
-    """The last messages, the oldest first."""
+    """The last messages of the conversation, the oldest first."""
 
     upto: int = 0
-    """Every message up to this place of the stream is in it, or older; 0: there is none."""
+    """Every message up to this stream sequence is in it, or older; 0: there is none."""
     said: Sequence[TalkMessage] = ()
 
 

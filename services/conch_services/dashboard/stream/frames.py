@@ -1,4 +1,4 @@
-"""From a fact to the few values that a page is told of it. Pure; knows nothing of who listens."""
+"""Turns an event into a server-sent event with the few values that pages show. Pure."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def frame(event: Event, seq: int) -> bytes | None:
-    """The fact at place `seq` of the stream as one message of `text/event-stream`; None: no page shows it.
+    """The event at sequence `seq` of the stream as one message of `text/event-stream`; None: no page shows it.
 
-    Its id is the place, so that whoever lost the connection goes on behind the last one it had; its data is one line of
-    JSON with `kind`, `seq`, `agent`, `cycle`, `time` (ISO 8601, UTC) and what `told` says. Texts are made safe.
+    Its id is the sequence, so that a page that lost the connection goes on behind the last one it had; its data is one
+    line of JSON with `kind`, `seq`, `agent`, `cycle`, `time` (ISO 8601, UTC) and what `told` returns. Texts are made
+    safe.
     """
     more = told(event)
     if more is None:
@@ -60,7 +61,7 @@ def frame(event: Event, seq: int) -> bytes | None:
 
 
 def told(event: Event) -> dict[str, Any] | None:
-    """What a page is told of a fact beside its envelope; None: nothing."""
+    """The values of an event that pages get beside its envelope; None: none."""
     tell = _TOLD.get(type(event))
     return None if tell is None else tell(event)
 
@@ -192,4 +193,4 @@ _TOLD: Final[Mapping[type[Event], Callable[[Any], dict[str, Any] | None]]] = {
 }
 
 SHOWN: Final = tuple(_TOLD)
-"""Kinds of facts that pages are told of."""
+"""Types of events that pages get."""

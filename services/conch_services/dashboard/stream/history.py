@@ -1,4 +1,4 @@
-"""What the store does not keep and the stream still has: an agent's drives, and its goals. Read back bounded."""
+"""History that is on the stream and not in the store: an agent's drives and its goals, read within bounds."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from conch_schemas import (
 )
 
 BACK: Final = 20_000
-"""Places of the stream that are looked back at for drives, at first."""
+"""Stream sequences that are read back for drives, at first."""
 NEWEST: Final = 400
-"""Acts whose drives are remembered."""
+"""Acts with remembered drives."""
 MOST_AGENTS: Final = 32
-"""Agents whose drives are remembered."""
+"""Agents with remembered drives."""
 
 
 class StreamHistory:
-    """The drives of the agents that somebody looked at; asked again, only what is new is read."""
+    """The drives of the agents whose page was opened; later queries read only what is new."""
 
     def __init__(self) -> None:
         self._epoch = ""
@@ -60,7 +60,7 @@ def _last(found: Sequence[tuple[int, Drives]]) -> int:
 
 @dataclass(frozen=True)
 class GoalHistory:
-    """A goal, from when it was set."""
+    """A goal and its changes, from when it was set."""
 
     id: str
     statement: str
@@ -76,7 +76,7 @@ class GoalHistory:
 
 
 async def goals(bus: Bus, agent: str) -> dict[str, GoalHistory]:
-    """Every goal of which the stream still has a word, by id, in the order of being set. Raises BusError."""
+    """Every goal that the stream still has an event of, by id, in the order of being set. Raises BusError."""
     found: dict[str, GoalHistory] = {}
     kinds = [subject_filter(kind, agent) for kind in (GoalSet, GoalReached, GoalDropped)]
     async for event in _events(bus, kinds, 0):
@@ -94,7 +94,7 @@ async def goals(bus: Bus, agent: str) -> dict[str, GoalHistory]:
 
 
 async def _events(bus: Bus, filters: Sequence[str], after: int) -> AsyncIterator[Event]:
-    """What is no event is passed over: its readers make dead letters of it."""
+    """The events behind `after`. What is no event is skipped: consumers write dead letters of it."""
     async for delivery in bus.read(filters, after=after):
         try:
             yield decode(delivery.data)

@@ -1,7 +1,7 @@
-"""What happens on the bus, made ready once and read by every page that is open, each at its own pace.
+"""The hub of the live stream: turns events into frames once, for all open pages, each of which reads at its own pace.
 
-The newest frames stand in one ring. A page has nothing of its own but its place in it: one that is too far behind to
-find the next frame there is told how many it misses, and goes on with the oldest that there is.
+The newest frames are in one ring buffer. A page only has a position in it: a page that is too far behind to find its
+next frame there is told how many it misses, and goes on with the oldest that there is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from conch_schemas import ContractViolationError, subject_filter
 from conch_services.dashboard.stream.frames import SHOWN, frame
 
 LIVE = "live"
-"""What `state` says while facts come."""
+"""The value of `state` while events come."""
 MOST_FRAMES = 8192
 """Frames that are kept."""
 MOST_AT_ONCE = 512
@@ -27,46 +27,46 @@ MOST_READ = 4096
 BATCH = 256
 """Events taken at a time."""
 TICK_SECONDS = 0.1
-"""From one waking of the pages to the next at least: the first fact after a silence wakes them at once, and those of a
+"""Least time between two wake-ups of the pages: the first event after a silence wakes them at once, and those of a
 burst come together. A page draws no more often than four times a second."""
 LOOK_SECONDS = 0.25
-"""Between two looks at whether the bus is still there."""
+"""Seconds between two checks whether the bus is still there."""
 
 
 @dataclass(frozen=True)
 class PageUpdate:
-    """What a page is told next."""
+    """The next update for a page: frames, and the state of the bus."""
 
     after: int
-    """Everything up to this place is told."""
+    """Stream sequence up to which the page then has everything."""
     frames: bytes = b""
-    """As they go over the wire."""
+    """The frames as sent over the wire."""
     missed: int = 0
-    """How many frames before these it has not been told; at least, where they were trimmed."""
+    """Frames before these that the page did not get; a minimum, where they were trimmed."""
     anew: bool = False
-    """The stream is another one than the page knew: it begins again from what is there now."""
+    """The stream is another one than the page knew: it begins again from the events of that stream."""
 
 
 class LiveHub:
-    """The ring, and who fills it. While no bus is attached pages wait; `state` says why."""
+    """The ring buffer of frames, and the task that fills it. While no bus is attached pages wait; `state` says why."""
 
     def __init__(self) -> None:
         self.state = "starting"
         """`live`, or in a sentence why nothing comes."""
         self.last = 0
-        """Everything up to this place of the stream is in the ring, or was."""
+        """Everything up to this stream sequence is in the ring, or was."""
         self._floor = 0
-        """Nothing up to this place is in the ring."""
+        """Nothing up to this sequence is in the ring."""
         self._epoch = ""
         self._ring: deque[tuple[int, str, bytes]] = deque()
-        """(place, agent, frame), in the order of the stream."""
+        """(sequence, agent, frame), in the order of the stream."""
         self._shared_events: SharedSubscription | None = None
         self._filled = asyncio.Event()
-        """Set when something came that pages have not been woken for."""
+        """Set when frames came for which pages have not been woken."""
         self._tick = asyncio.Event()
-        """Set, and another one made, when pages are woken."""
+        """Set, and replaced by a new one, when pages are woken."""
         self._made: dict[tuple[int, str | None], PageUpdate] = {}
-        """Of this tick, what pages at one place are told: most are at the same."""
+        """Updates of this tick by position: most pages are at the same one."""
         self.closed = False
         self.pages = 0
         """Streams that are open."""
@@ -74,7 +74,7 @@ class LiveHub:
     # -- filling -----------------------------------------------------------------------------------------------------
 
     async def follow(self, shared_events: SharedSubscription) -> None:
-        """Take facts from the bus, for ever: from where the last one was left, or of another stream from its end.
+        """Take events from the bus; never returns. It continues behind the last one, or at the end of another stream.
 
         Raises BusError where the bus refuses the reading.
         """
@@ -87,7 +87,7 @@ class LiveHub:
                 async with shared_events.subscribe(SHOWN, after=self.last) as subscription:
                     while True:
                         for arrived in await subscription.get(BATCH):
-                            with contextlib.suppress(ContractViolationError):  # its consumers make the dead letters
+                            with contextlib.suppress(ContractViolationError):  # its consumers write the dead letters
                                 self._add(arrived.seq, arrived.agent, frame(arrived.event, arrived.seq))
                             self.last = arrived.seq
                         await asyncio.sleep(0)
@@ -125,13 +125,13 @@ class LiveHub:
             self._floor = self._ring.popleft()[0]
 
     def say(self, state: str) -> None:
-        """What pages are told of the bus; the same again is nothing new."""
+        """Set the state of the bus that pages show; the same state again changes nothing."""
         if state != self.state:
             self.state = state
             self._wake()
 
     def close(self) -> None:
-        """Have every page's stream end. Twice is once."""
+        """End every page's stream. A second call does nothing."""
         self.closed = True
         self._wake()
 
@@ -143,7 +143,7 @@ class LiveHub:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     async def news(self, after: int, agent: str | None = None) -> AsyncIterator[PageUpdate]:
-        """What comes behind the place `after`, of one agent or of all, as it comes; until the hub is closed.
+        """Updates behind the sequence `after`, of one agent or of all, as they come; until the hub is closed.
 
         Each frame once, in the order of the stream. Something comes also when only `state` has changed.
         """
@@ -169,7 +169,7 @@ class LiveHub:
                 await tick.wait()
 
     def _fresh(self, after: int, agent: str | None) -> PageUpdate:
-        """Out of the ring."""
+        """The update for a page whose position is in the ring."""
         found = []
         for seq, whose, made in reversed(self._ring):
             if seq <= after:
@@ -179,7 +179,8 @@ class LiveHub:
         return _newest(found[::-1], self.last)
 
     async def _read_back(self, after: int, agent: str | None) -> PageUpdate:
-        """What the ring has no more, out of the stream: the newest MOST_READ events up to where the ring begins."""
+        """Frames that the ring no longer has, from the stream: the newest MOST_READ events up to where the ring
+        begins."""
         floor, shared_events = self._floor, self._shared_events
         if shared_events is None or floor - after > MOST_READ:
             return PageUpdate(floor, missed=floor - after)

@@ -1,4 +1,4 @@
-"""How long each consumer takes, by the stream's own clock: from the storing of a fact to that of what follows."""
+"""Latency of each consumer by the stream's clock: from the storing of an event to the storing of what follows."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from conch_schemas import (
 )
 
 BACK: Final = 2000
-"""Places of the stream that are looked back at first, or after nobody has asked for long."""
+"""Stream sequences that are read back at first, or after a long time without a request."""
 MOST_CAUSES: Final = 4096
-"""Facts whose time is remembered."""
+"""Events with a remembered time."""
 NEWEST: Final = 300
 """Latencies of one consumer that the figures are over."""
 MOST_CONSUMERS: Final = 256
-"""Scorers are anybody's to invent."""
+"""Consumers that are tracked: names of scorers are unbounded."""
 
 _BY: Final[dict[type[Event], str]] = {
     NeedsChanged: "needs",
@@ -40,7 +40,7 @@ _BY: Final[dict[type[Event], str]] = {
     ExperienceRecorded: "store",
     AlarmRaised: "watch",
 }
-"""Who says it."""
+"""The consumer that publishes each type of event."""
 _KINDS: Final[tuple[type[Event], ...]] = (ActionTaken, RewardAssigned, *_BY)
 _FILTERS: Final = [subject_filter(kind) for kind in _KINDS]
 _NAMES: Final = {event_type(kind): name for kind, name in _BY.items()}
@@ -53,7 +53,7 @@ class _StampedData(msgspec.Struct):
 
 
 class _TimedEvent(msgspec.Struct):
-    """What is read of an event."""
+    """The fields of an event that are read here."""
 
     id: str
     type: str
@@ -66,7 +66,7 @@ _fact = msgspec.json.Decoder(_TimedEvent).decode
 
 @dataclass(frozen=True)
 class ConsumerLatency:
-    """Of one consumer, in milliseconds."""
+    """The latencies of one consumer, in milliseconds."""
 
     count: int
     p50: float
@@ -84,7 +84,7 @@ class LatencyTracker:
         self._took: dict[str, deque[float]] = {}
 
     async def look(self, bus: Bus) -> dict[str, ConsumerLatency]:
-        """By consumer, of a scorer by its name. Raises BusError."""
+        """The latencies by consumer, for a scorer by its name. Raises BusError."""
         stream = await bus.state()
         if stream.epoch != self._epoch:
             self._epoch, self._last = stream.epoch, 0

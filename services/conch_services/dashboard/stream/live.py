@@ -1,4 +1,4 @@
-"""The live stream of a page: server-sent events whose id is the place in the stream."""
+"""The live stream of a page: server-sent events with the stream sequence as id."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from conch_services.dashboard.stream.hub import LiveHub
 MOST_PAGES = 1000
 """Streams that are open at once; one more is asked to come again."""
 AGAIN_SECONDS = "5"
-"""After which whoever is one too many may ask again."""
+"""Retry-After for a page beyond the limit of connections, in seconds."""
 PING_SECONDS = 15
 STUCK_SECONDS = 30.0
-"""A page that takes nothing for so long is hung up on; it comes again behind the last place that it had."""
+"""A page that takes nothing for so long is disconnected; it reconnects behind the last sequence that it had."""
 AGAIN_MS = 1000
-"""After which a browser comes again."""
+"""Milliseconds after which a browser reconnects."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class LiveStream:
-    """`GET /live?after=SEQ&agent=NAME`: every frame behind that place, then as they come; the header Last-Event-ID,
-    which a browser sends when it comes again, goes before `after`.
+    """`GET /live?after=SEQ&agent=NAME`: every frame behind that sequence, then new ones as they come. The header
+    Last-Event-ID, which a browser sends when it reconnects, replaces `after`.
 
     Beside frames there are the messages `bus` ({"state": …}), `missed` ({"count": …}: frames were left out, ask the
     history) and `anew` (the stream is another one: draw the page again).
@@ -37,7 +37,7 @@ class LiveStream:
         self._hub = hub
 
     async def stream(self, request: Request) -> Response:
-        """The stream; without a place it begins at the end."""
+        """The stream; without a sequence it begins at the end."""
         if self._hub.pages >= MOST_PAGES:
             return problem(503, TOO_MANY_PAGES, {"Retry-After": AGAIN_SECONDS})
         after = _place(request.headers.get("last-event-id")) or _place(request.query_params.get("after"))

@@ -71,7 +71,7 @@ class RuleRow(View):
     timeout: float | None
     """Seconds; None: the settings'."""
     doc: str
-    emits: tuple[str, ...] = ("reward.assigned",)
+    emits: tuple[str, ...] = ()
     held_out: bool
     """Never paid, never trained on."""
     stateful: bool

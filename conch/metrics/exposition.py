@@ -30,11 +30,11 @@ def exposition(metrics: Collector, *, openmetrics: bool) -> bytes:
 
 class _Exposed(Collector):
     def __init__(self, metrics: Collector) -> None:
-        self._metrics = metrics
+        self.source = metrics
 
     def collect(self) -> Iterator[Metric]:
         """The metrics as they are shown."""
-        for metric in self._metrics.collect():
+        for metric in self.source.collect():
             hidden = {f"{metric.name}_created"}
             if metric.type == "histogram" and not any(one.name == f"{metric.name}_sum" for one in metric.samples):
                 hidden.add(f"{metric.name}_count")

@@ -22,7 +22,7 @@ from conch.consumer.host import host
 from conch.consumer.plugins.builtin import builtin_plugins, reserved
 from conch.consumer.plugins.discover import Plugin, discover, load_one
 from conch.consumer.process import plugin
-from conch.processes.messages import ChildStart
+from conch.processes.messages import ChildStart, ConsumerDown, ConsumerNote, ConsumerReport
 from conch.retry import Backoff
 from conch_schemas import ActionTaken, AlarmRaised, CycleReflected
 
@@ -39,6 +39,7 @@ from conch import consumer, follow, service
 from conch.bus import SharedSubscription
 from conch.config import Settings
 from conch.consumer import ConsumerCounts, ServiceContext
+from conch.processes.messages import ConsumerNote
 from conch_schemas import ActionTaken, AlarmRaised, CycleReflected
 
 def said(cause, name, text):
@@ -50,10 +51,10 @@ SIDE_BY_SIDE = (
 class Own:
     def __init__(self, context):
         self.report, self.deadline, self.both = context.report, context.settings.rewards.deadline, asyncio.Barrier(2)
-        self.report(consumer="pairs", notes=f"opened behind {context.begin}")
+        self.report(ConsumerNote(consumer="pairs", note=f"opened behind {context.begin}"))
 
 async def closed(own):
-    own.report(consumer="pairs", notes="closed")
+    own.report(ConsumerNote(consumer="pairs", note="closed"))
 
 @consumer(ActionTaken, version=lambda own: f"d{own.deadline:g}", at_once=lambda own: 2, begin="weights", linger=0.001,
           emits=[CycleReflected], setup=Own, close=closed)
@@ -117,7 +118,7 @@ class Clock:
 
     async def _tick(self):
         for number in (1, 2, 3):
-            self._report(consumer="clock", notes=f"tick {number}")
+            self._report(ConsumerNote(consumer="clock", note=f"tick {number}"))
             await asyncio.sleep(0)
 """
 )
@@ -127,14 +128,14 @@ class Clock:
 class Hosted:
     """What runs, and what it tells the run."""
 
-    reports: list[dict[str, Any]] = field(default_factory=list)
+    reports: list[ConsumerReport] = field(default_factory=list)
 
-    def report(self, **line: Any) -> None:
-        self.reports.append(line)
+    def report(self, report: ConsumerReport) -> None:
+        self.reports.append(report)
 
     @property
     def notes(self) -> list[str]:
-        return [line["notes"] for line in self.reports if "notes" in line]
+        return [report.note for report in self.reports if isinstance(report, ConsumerNote)]
 
 
 @pytest.fixture
@@ -270,12 +271,12 @@ async def test_a_setup_that_fails_leaves_the_consumer_down_with_the_reason(
     text += "@consumer(ActionTaken, setup=made)\ndef bells(action, own): ...\n"
 
     async def is_down() -> bool:
-        return any("down" in line for line in hosted.reports)
+        return any(isinstance(report, ConsumerDown) for report in hosted.reports)
 
     async with hosting(bus, tmp_path, plugins(text)) as hosted:
         await until(is_down)
 
-    assert hosted.reports[-1] == {"consumer": "bells", "down": why}
+    assert hosted.reports[-1] == ConsumerDown(consumer="bells", why=why)
 
 
 def _line(settings: Settings) -> str:
@@ -318,7 +319,12 @@ def test_the_guide_shows_plug_ins_that_are_found(tmp_path: Path) -> None:
     found = discover([str(file) for file in files], reserved(SETTINGS), SETTINGS)
 
     assert found.broken == ()
-    assert [(one.name, one.is_service) for one in found.plugins] == [("joy", False), ("mood", False), ("bell", True)]
+    assert [(one.name, one.is_service) for one in found.plugins] == [
+        ("joy", False),
+        ("mood", False),
+        ("bell", True),
+        ("measured", False),
+    ]
 
 
 def test_built_in_consumers_are_declared_with_the_same_decorators() -> None:

@@ -137,12 +137,13 @@ from conch import consumer, rule
 from conch_schemas import ActionTaken
 
 def spy(name):
-    frame, told = sys._getframe(), {}
+    frame, told = sys._getframe(), None
     while frame is not None:
         child = frame.f_locals.get("child")
         told = getattr(child, "spec", told)
         frame = frame.f_back
-    found = {"environment": dict(os.environ), "told": told.get("settings")}
+    settings = json.loads(told.encode())["settings"] if told is not None else None
+    found = {"environment": dict(os.environ), "told": settings}
     with open(PLACE + "/" + name + ".json", "w") as file:
         json.dump(found, file)
 

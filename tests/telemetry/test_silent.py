@@ -25,7 +25,7 @@ except ZeroDivisionError:
 """
 CONSUMER = """
 import asyncio, sys
-from conch.bus import MemoryBus, feeding
+from conch.bus import MemoryBus, shared_subscription
 from conch.consumer import ConsumerRuntime, ConsumerSpec
 from conch_schemas import ActionTaken, decode, encode, subject_of
 
@@ -37,8 +37,8 @@ def broken(action):
 async def main():
     stop = asyncio.Event()
     spec = ConsumerSpec("broken", "1", (ActionTaken,), broken, tries=1)
-    async with MemoryBus() as bus, feeding(bus, spec.kinds) as feed:
-        running = asyncio.create_task(ConsumerRuntime(feed, spec).run(stop))
+    async with MemoryBus() as bus, shared_subscription(bus, spec.kinds) as shared:
+        running = asyncio.create_task(ConsumerRuntime(shared, spec).run(stop))
         await bus.publish(subject_of(act), encode(act), id=act.id)
         while (await bus.state()).last < 2:  # the dead letter
             await asyncio.sleep(0)

@@ -212,7 +212,8 @@ class House:
     def cycles(self) -> list[dict[str, Any]]:
         """The rows of `conch cycle list --json`, of all agents, read without starting the command."""
         with SqliteReader(self.home / "store.db") as store:
-            shown = cycles_shown(store.cycles.last(None, 10_000))
+            agents = store.agents()  # of one, in the order of its cycles, also where the stream began anew
+            shown = cycles_shown(store.cycles.last(agents[0] if len(agents) == 1 else None, 10_000))
         found: list[dict[str, Any]] = json.loads(json.dumps(shown.document(), default=str))["cycles"]
         return found
 

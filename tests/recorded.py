@@ -24,6 +24,8 @@ _VOLATILE = (
 )
 """Keys whose values differ from run to run or from machine to machine."""
 _VALUE = re.compile(rf'"({"|".join(_VOLATILE)})":( ?)(-?[0-9][0-9.e+-]*|"(?:[^"\\]|\\.)*")')
+_FULL = re.compile(r'"full": ?[0-9.e-]+')
+"""The stream's share of its room: its bytes differ from run to run."""
 _DRAWN = re.compile(r'(?<="goal":)( ?"[a-z-]+)-[0-9a-f]{4}(?=")|(?<=conch\.v1\.told", "id":) "[0-9a-f-]{36}(?=")')
 """Ids that are drawn: of a goal that was added, of a message to an agent that does not run."""
 _TIME = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\.[0-9]{6,9})?(\+00:00|Z)")
@@ -66,6 +68,7 @@ def settled(text: str, names: Mapping[str, str]) -> str:
     """A document without what differs from run to run: such a value is replaced by its kind, `names` by their words."""
     for told, word in names.items():
         text = text.replace(told, word)
+    text = _FULL.sub('"full":<float>', text)
     text = _VALUE.sub(lambda found: f'"{found[1]}":{found[2]}<{_kind(found[3])}>', text)
     text = _TIME.sub(lambda found: found[0] if found[0].startswith(_NOON) else _clock(found[0]), text)
     text = _DRAWN.sub(lambda found: f"{found[1] or ''}<id>", text)

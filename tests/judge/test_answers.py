@@ -64,8 +64,8 @@ async def test_what_was_answered_is_there_after_a_restart(open_: Callable[..., J
 
     assert await second.get("k") == CALM
     assert await second.get("other") is None
-    assert await second.cycles.prompt("act") == [("user", "What now? 静か")]
-    assert await second.cycles.prompt("another") == []
+    assert await second.prompt("act") == [("user", "What now? 静か")]
+    assert await second.prompt("another") == []
 
 
 async def test_a_closed_file_opens_again(open_: Callable[..., JudgeCache]) -> None:

@@ -79,7 +79,9 @@ class RunInfo(_RunInfoPart):
 
     def encode(self) -> str:
         """The text of the file."""
-        return _text(self.model_dump(mode="json"))
+        found = self.model_dump(mode="json")
+        found["bus"] = {key: value for key, value in found["bus"].items() if value is not None}
+        return _text(found)
 
     @classmethod
     def decode(cls, data: bytes) -> Self:

@@ -15,7 +15,7 @@ OPS = Path(__file__).resolve().parents[2] / "ops"
 NAMES = subprocess.run(["sh", OPS / "bench", "--list"], capture_output=True, text=True, check=True).stdout.split()
 """All that `ops/bench` knows; `bus` has a test of its own, which counts its modes."""
 CHROMIUM = Path("/usr/bin/chromium")
-ROW = re.compile(r"\S.*[0-9]")
+ROW = re.compile(r"\s*\S.*[0-9]")
 
 
 @pytest.mark.timeout(300)

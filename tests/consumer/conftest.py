@@ -12,9 +12,9 @@ import pytest
 from pydantic import BaseModel
 
 from conch.bus import Bus, SharedSubscription, shared_subscription
+from conch.bus.checkpoints import state_key
 from conch.consumer import ConsumerRuntime, ConsumerSpec, follow
 from conch.consumer.runtime import snapshots
-from conch.consumer.runtime.state import state_key
 from conch.retry import Backoff
 from conch_schemas import ActionTaken, CycleReflected, Event, decode, encode, subject_filter, subject_of
 

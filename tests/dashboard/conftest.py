@@ -28,7 +28,7 @@ from conch.consumer import ServiceContext
 from conch.experience import SqliteStore
 from conch.home import Home
 from conch_schemas import Event, ExperienceRecorded, encode, subject_of
-from conch_services.dashboard import api, dashboard_service
+from conch_services.dashboard import api
 from conch_services.dashboard.service import DashboardService
 from conch_services.dashboard.world import DashboardContext
 from tests.conftest import Until
@@ -171,7 +171,7 @@ async def dashboard(seeded: Seeded, settings: Settings, until: Until) -> AsyncIt
     """The real service on a free port over a bus in memory that holds the seeded stream."""
     stop = asyncio.Event()
     async with MemoryBus(seeded.journal) as bus, shared_subscription(bus) as shared_events:
-        service = dashboard_service(ServiceContext(settings, seeded.home.path))
+        service = DashboardService(ServiceContext(settings, seeded.home.path))
         serving = asyncio.create_task(service.run(shared_events, stop), name="test.dashboard")
         world = service._world
         try:

@@ -29,7 +29,6 @@ from conch_schemas import (
     source_of,
     subject_of,
 )
-from conch_services.metrics import metrics_service
 from conch_services.metrics.counting import EventCounter, WatchedFigures
 from conch_services.metrics.instruments import Instruments
 from conch_services.metrics.service import MetricsService
@@ -181,6 +180,6 @@ def running(bus: MemoryBus, tmp_path: Path) -> Running:
 
     def run(port: int | None = 0, **sections: Any) -> AbstractAsyncContextManager[MetricsService]:
         settings = Settings.model_validate({"metrics": {"port": port}} | sections)
-        return hosted(metrics_service(ServiceContext(settings, tmp_path)), bus)
+        return hosted(MetricsService(ServiceContext(settings, tmp_path)), bus)
 
     return run

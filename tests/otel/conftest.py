@@ -35,7 +35,6 @@ from conch_schemas import (
     subject_of,
     traceparent_of,
 )
-from conch_services.otel import otel_service
 from conch_services.otel import service as module
 from conch_services.otel.service import OtelService
 from tests.hosted import hosted
@@ -210,6 +209,6 @@ def running(bus: MemoryBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         endpoint: str, report: Callable[[ConsumerReport], None] = lambda _: None, **otel: Any
     ) -> AbstractAsyncContextManager[OtelService]:
         settings = Settings.model_validate({"otel": {"endpoint": endpoint} | otel, "mind": {"kind": "openai"}})
-        return hosted(otel_service(ServiceContext(settings, tmp_path, report)), bus)
+        return hosted(OtelService(ServiceContext(settings, tmp_path, report)), bus)
 
     return run

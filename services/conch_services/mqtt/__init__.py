@@ -11,7 +11,7 @@ from conch_schemas import SenseMeasured, control_subject
 @conch.service(name="mqtt", enabled_by="edge.bridge")
 def mqtt_service(context: ServiceContext) -> Service:
     """The bridge of this home. Raises UsageError where `edge.bridge` names no broker."""
-    from conch_services.mqtt.service import MqttService  # late: its package is in an extra
+    from conch_services.mqtt.service import MqttService  # late: not every process talks MQTT
 
     return MqttService(context)
 
@@ -24,6 +24,6 @@ def mqtt_service(context: ServiceContext) -> Service:
 )
 def inward_service(context: ServiceContext) -> Service:
     """The senses and devices of this home. Raises UsageError where `edge.bridge` names no broker."""
-    from conch_services.mqtt.inbound import InboundService  # late: its package is in an extra
+    from conch_services.mqtt.inbound import InboundService  # late: not every process talks MQTT
 
     return InboundService(context)

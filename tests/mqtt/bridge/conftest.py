@@ -19,7 +19,6 @@ from conch.processes.messages import ConsumerReport
 from conch.retry import Backoff
 from conch_schemas import Action, Event, ExperienceRecorded, NeedsChanged, encode, subject_of
 from conch_services.mqtt import link as links
-from conch_services.mqtt import mqtt_service
 from conch_services.mqtt import service as services
 from conch_services.mqtt.service import MqttService
 from tests.conftest import MakeAct
@@ -77,7 +76,7 @@ def bridging(bus: MemoryBus, tmp_path: Path, reports: list[ConsumerReport]) -> B
     @asynccontextmanager
     async def run(url: str, *, agent: str = "echo", dies: bool = False, **edge: Any) -> AsyncIterator[MqttService]:
         settings = Settings.model_validate({"agent": agent, "edge": {"bridge": url, **edge}})
-        service = mqtt_service(ServiceContext(settings, tmp_path, reports.append))
+        service = MqttService(ServiceContext(settings, tmp_path, reports.append))
         stop = asyncio.Event()
         async with shared_subscription(bus) as shared_events:
             running = asyncio.create_task(service.run(shared_events, stop))

@@ -86,12 +86,11 @@ class Hub:
 
     def __init__(self, port: int, **secrets: str) -> None:
         self.heard: list[Heard] = []
-        self.there = threading.Event()
+        self.there, self._gone = threading.Event(), threading.Event()
         self._echoed = threading.Event()
         self._client = paho.Client(CallbackAPIVersion.VERSION2)
         self._client.on_connect, self._client.on_message = self._subscribe, self._take
-        self._client.on_subscribe = lambda *_: self.there.set()
-        self._client.on_disconnect = lambda *_: self.there.clear()
+        self._client.on_subscribe, self._client.on_disconnect = self._subscribed, self._disconnected
         self._client.reconnect_delay_set(0.01, 0.02)  # type: ignore[arg-type]  # it takes fractions
         if secrets:
             self._client.username_pw_set(secrets["user"], secrets["password"])
@@ -101,6 +100,14 @@ class Hub:
 
     def _subscribe(self, client: paho.Client, *_: Any) -> None:
         client.subscribe("#", qos=0)
+
+    def _subscribed(self, *_: Any) -> None:
+        self._gone.clear()
+        self.there.set()
+
+    def _disconnected(self, *_: Any) -> None:
+        self.there.clear()
+        self._gone.set()
 
     def _take(self, _client: Any, _data: Any, message: paho.MQTTMessage) -> None:
         if message.topic == ECHO:
@@ -122,6 +129,10 @@ class Hub:
     def listens(self) -> None:
         """Returns when it hears what is published from now on."""
         assert self.there.wait(PATIENCE)
+
+    def lost(self) -> None:
+        """Returns when it has noticed that its broker is gone: `listens` before that answers for the old connection."""
+        assert self._gone.wait(PATIENCE)
 
     def payloads(self, topic: str) -> list[bytes]:
         """What came on one topic."""

@@ -83,6 +83,7 @@ async def test_kills_of_bridge_and_broker_lose_nothing(
             else:
                 broker.stop(signal.SIGKILL)
                 await line.cut()
+                hub.lost()
                 broker.start()
                 hub.listens()
                 await line.open()

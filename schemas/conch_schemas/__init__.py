@@ -14,6 +14,7 @@ from conch_schemas.action import (
 )
 from conch_schemas.alarm import AlarmKind, AlarmRaised
 from conch_schemas.cycle import ActionDecided, ActionTaken, CycleReflected, PolicySet, ThoughtFormed, ThoughtGrounded
+from conch_schemas.effect import ChangedLines, CheckRun, ContextUse, EffectKind, Information, MeasuredEffect
 from conch_schemas.envelope import (
     MAX_EVENT_BYTES,
     Event,
@@ -70,15 +71,19 @@ __all__ = [
     "AlarmKind",
     "AlarmRaised",
     "AnyEvent",
+    "ChangedLines",
     "Check",
+    "CheckRun",
     "Claim",
     "CommandCheck",
     "ConsumerFailed",
+    "ContextUse",
     "ContractViolationError",
     "Cut",
     "CycleReflected",
     "Drives",
     "Effect",
+    "EffectKind",
     "Event",
     "ExperienceRecorded",
     "FileCheck",
@@ -88,10 +93,12 @@ __all__ = [
     "GoalOutcome",
     "GoalReached",
     "GoalSet",
+    "Information",
     "Line",
     "Mark",
     "MarkLink",
     "MarkWitnessed",
+    "MeasuredEffect",
     "MessageReceived",
     "MessageSent",
     "NeedChange",

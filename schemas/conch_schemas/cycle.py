@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from conch_schemas.action import Action, Claim, Cut, GoalCheck, Outcome, PromptMessage, Unit, Usage
+from conch_schemas.effect import MeasuredEffect
 from conch_schemas.envelope import Event
 
 
@@ -109,6 +110,8 @@ class ActionTaken(Event):
     step: int = Field(default=0, ge=0)
     episode: str | None = None
     terminal: bool = False
+    effect: MeasuredEffect | None = None
+    """What the act brought about, as the agent measured it; None: not measured (an older version, another agent)."""
 
     @property
     def place(self) -> tuple[int, int]:

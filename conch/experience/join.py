@@ -42,8 +42,8 @@ _VERDICT: Final = "SELECT revision, verdict FROM experiences WHERE act = ?"
 _IN_FORCE: Final = "SELECT seq, body FROM weights WHERE agent = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
 _NEXT_IN_FORCE: Final = "SELECT min(seq) FROM weights WHERE agent = ? AND seq >= ?"
 _GOVERNED: Final = """
-    SELECT action_id FROM acts WHERE agent = ?1 AND seq > ?2
-    AND seq < coalesce((SELECT min(seq) FROM weights WHERE agent = ?1 AND seq > ?2), 9223372036854775807)"""
+    SELECT action_id FROM acts WHERE agent = ? AND seq > ?
+    AND seq < coalesce((SELECT min(seq) FROM weights WHERE agent = ? AND seq > ?), 9223372036854775807)"""
 _DUE: Final = "SELECT action_id FROM acts WHERE due <= ? ORDER BY due LIMIT ?"
 
 
@@ -179,7 +179,7 @@ class Join:
         if self._db.execute(_PUT_WEIGHTS, (weights.agent, seq, wire_form(weights))).rowcount <= 0:
             return False
         self.known.force.pop(weights.agent, None)
-        governed = [row[0] for row in self._file.rows(_GOVERNED, weights.agent, seq)]
+        governed = [row[0] for row in self._file.rows(_GOVERNED, weights.agent, seq, weights.agent, seq)]
         self._take_up(work, governed)
         work.touched |= dict.fromkeys(work.cases[action] for action in governed)
         return True

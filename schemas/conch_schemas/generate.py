@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,9 @@ def _text(document: dict[str, Any]) -> str:
 
 def main() -> None:
     """Write the generated files."""
-    target = Path(sys.argv[1] if len(sys.argv) > 1 else "schemas")
+    parser = argparse.ArgumentParser(prog="python -m conch_schemas.generate", description=main.__doc__)
+    parser.add_argument("target", type=Path, nargs="?", default=Path("schemas"), help="the directory to write them to")
+    target: Path = parser.parse_args().target
     for name, text in files().items():
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         (target / name).write_text(text)

@@ -30,8 +30,8 @@ _MARKS_OF: Final = """
     SELECT agent, id, hash, sequence, seq, body FROM marks
     WHERE act = (SELECT act FROM actions WHERE action_id = ?) AND +agent = ?"""
 _BEFORE: Final = """
-    SELECT (SELECT max(cycle) FROM acts WHERE agent = ?1 AND seq <= ?2),
-           (SELECT max(sequence) FROM marks WHERE agent = ?1 AND seq <= ?2)"""
+    SELECT (SELECT max(cycle) FROM acts WHERE agent = ? AND seq <= ?),
+           (SELECT max(sequence) FROM marks WHERE agent = ? AND seq <= ?)"""
 
 
 class SqliteChain:
@@ -73,7 +73,7 @@ class SqliteChain:
     def losses(self, agent: str) -> list[StreamLoss]:
         base = self._file.base()
         ends = json.loads(self._file.meta("ends") or "null") or ([base] if base else [])
-        losses = [StreamLoss(*self._file.row(_BEFORE, agent, end)) for end in ends]
+        losses = [StreamLoss(*self._file.row(_BEFORE, agent, end, agent, end)) for end in ends]
         return [loss for loss in losses if loss.cycle is not None or loss.mark is not None]
 
 

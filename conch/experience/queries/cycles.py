@@ -51,8 +51,8 @@ _PROMPT: Final = """
     SELECT body FROM contexts WHERE act = (SELECT act FROM actions WHERE action_id = ?) AND kind = 'messages'"""
 _NEXT_AGENT: Final = "SELECT agent FROM acts WHERE agent > ? ORDER BY agent LIMIT 1"
 _NEAREST: Final = """
-    SELECT (SELECT max(cycle) FROM experiences WHERE agent = ?1 AND cycle < ?2),
-           (SELECT min(cycle) FROM experiences WHERE agent = ?1 AND cycle > ?2)"""
+    SELECT (SELECT max(cycle) FROM experiences WHERE agent = ? AND cycle < ?),
+           (SELECT min(cycle) FROM experiences WHERE agent = ? AND cycle > ?)"""
 _WORDS: Final = """
     SELECT e.act, e.cycle, e.seq, CAST(a.body AS BLOB),
     (SELECT body FROM contexts c WHERE c.act = e.act AND c.kind = 'thought')
@@ -159,7 +159,8 @@ class SqliteCycles:
         return row[0] if row else None
 
     def neighbours(self, agent: str, cycle: int) -> tuple[int | None, int | None]:
-        nearest: tuple[int | None, int | None] = self._file.row(_NEAREST, agent, in_64_bits(cycle))
+        own = (agent, in_64_bits(cycle))
+        nearest: tuple[int | None, int | None] = self._file.row(_NEAREST, *own, *own)
         return nearest
 
     def act(self, agent: str, cycle: int) -> ActionTaken | None:

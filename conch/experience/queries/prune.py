@@ -44,7 +44,7 @@ _EXPERIENCES: Final = "SELECT seq, cycle, outcome, total, coverage, complete, ve
 _SCORES: Final = "SELECT component, scorer, version, low, high FROM scores WHERE act IN"
 _FIRST_MARK_KEPT: Final = """
     SELECT min(sequence) FROM marks WHERE act IN (
-        SELECT act FROM acts WHERE agent = ?1 ORDER BY cycle, action_id LIMIT ?2) AND +agent = ?1"""
+        SELECT act FROM acts WHERE agent = ? ORDER BY cycle, action_id LIMIT ?) AND +agent = ?"""
 _PREFIX: Final = """
     SELECT sequence, id, hash, body FROM marks WHERE agent = ? AND sequence < ? ORDER BY sequence, id, hash LIMIT ?"""
 _REMOVED_MARK: Final = """
@@ -183,7 +183,7 @@ def _remove_marks(db: sqlite3.Connection, agent: str) -> list[Mark] | None:
     """Remove the marks before the first one of a kept act; those that were, by sequence. None: they do not verify."""
     from conch.witness import GENESIS, mark_hash  # only here: commands that read do without the rules
 
-    (end,) = db.execute(_FIRST_MARK_KEPT, (agent, _PROBED)).fetchone()
+    (end,) = db.execute(_FIRST_MARK_KEPT, (agent, _PROBED, agent)).fetchone()
     if end is None:
         return []
     rows = db.execute(_PREFIX, (agent, end, _MARKS + 1)).fetchall()

@@ -29,6 +29,8 @@ class Tally:
 
     raised: int = 0
     """Writes that were acknowledged."""
+    fenced: int = 0
+    """Writes that were refused as another's came first."""
     stands: int = 0
 
 
@@ -115,7 +117,7 @@ async def _raising(access: Access, tally: Tally) -> AsyncIterator[None]:
                 await bus.put(KEY, f"{before + 1} {name}".encode(), revision=revision)
                 tally.raised += 1
             except FencedError:
-                continue
+                tally.fenced += 1
 
     async with JetStreamBus(access) as here, JetStreamBus(access) as there:
         async with asyncio.TaskGroup() as group:

@@ -85,7 +85,8 @@ def test_a_fold_under_fire_says_each_consequence_once_in_order(aftermath: Afterm
 def test_compare_and_set_holds_over_a_change_of_leaders(aftermath: Aftermath) -> None:
     """Of two writers of one key nobody writes over what he has not read; none is told that he did when he did not."""
     assert aftermath.tally.raised > 100
-    assert aftermath.tally.stands == aftermath.tally.raised
+    # A write whose reply was lost, and that the other has written over since, is told as fenced though it was done.
+    assert 0 <= aftermath.tally.stands - aftermath.tally.raised <= aftermath.tally.fenced
 
 
 def test_readers_go_on_where_they_were(aftermath: Aftermath) -> None:

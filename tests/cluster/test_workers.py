@@ -128,9 +128,12 @@ def test_two_workers_score_each_act_once_in_order(scene: Scene, two: Live) -> No
     """What was done before they came, and what is done since; they are one consumer to who looks."""
     scene.scored(two)
 
-    told = json.loads(scene.home.conch("consumer", "list", "--json", **scene.environment))
-    [reward] = [one for one in told["consumers"] if one["name"] == "reward"]
-    assert reward["lag"] < 10 * len(AGENTS)
+    def level() -> bool:
+        told = json.loads(scene.home.conch("consumer", "list", "--json", **scene.environment))
+        [reward] = [one for one in told["consumers"] if one["name"] == "reward"]
+        return bool(reward["lag"] < 10 * len(AGENTS))
+
+    two.until(level, "a lag of less than ten events of each agent")
     assert two.running
 
 

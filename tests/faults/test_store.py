@@ -61,6 +61,8 @@ async def test_every_score_is_stored_once_whatever_dies(
             if number % 2:
                 await kill(nats_server)
                 await asyncio.wait([going_on], timeout=draw.random() * 0.4)
+            if deaths:
+                await until(lambda before=deaths[-1].position: stored(tmp_path).position > before)
             process.kill()
             await process.wait()
             deaths.append(stored(tmp_path))

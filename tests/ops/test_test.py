@@ -14,7 +14,7 @@ from tests.ops.containers import OPS
 
 PYTHON = """#!/bin/sh
 case "$*" in
-*pytest*) echo "$*" && for one; do case $one in "$TMPDIR"/*) mkdir "$one" ;; esac; done && {pytest} ;;
+*"-m pytest"*) echo "$*" && for one; do case $one in "$TMPDIR"/*) mkdir "$one" ;; esac; done && {pytest} ;;
 esac
 """
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from conch.cli.status import screen
+from conch.views import Status
 
 RULES = '''
 from conch import rule
@@ -147,7 +148,9 @@ def test_the_status_tells_of_it(gamed: Any) -> None:
     [alarm] = [one for one in gamed.told["alarms"] if one["alarm"] == "held_out"]
 
     assert (alarm["agent"], alarm["component"]) == ("echo", "plain")
-    assert f"  alarm      echo since cycle {alarm['since']}: {alarm['what']}" in list(screen(gamed.told))
+    assert f"  alarm      echo since cycle {alarm['since']}: {alarm['what']}" in list(
+        screen(Status.model_validate(gamed.told))
+    )
 
 
 def test_an_alarm_outlives_its_run(gamed: Any) -> None:

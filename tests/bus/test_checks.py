@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +12,10 @@ from conch.bus.jetstream import JetStreamBus
 from conch.bus.jetstream.checks import check_server
 from conch.bus.jetstream.connection import Connection
 from conch.errors import BusError, BusUnreachableError
+
+if TYPE_CHECKING:
+    from tests.bus.conftest import Server
+
 
 SECOND = 1_000_000_000
 ALIKE = {"name": "CONCH", "subjects": ["conch.v1.>"], "discard": "new", "duplicate_window": 120 * SECOND}
@@ -41,7 +45,7 @@ def test_a_server_must_know_what_it_is_asked_for(level: int, version: str, stric
 
 
 @pytest.mark.parametrize("strict", [True, False])
-async def test_an_old_server_is_refused_and_nothing_is_made_on_it(old_server: Any, strict: bool) -> None:
+async def test_an_old_server_is_refused_and_nothing_is_made_on_it(old_server: Server, strict: bool) -> None:
     """It would leave out of the stream what it does not know, without a word."""
     url = old_server.start("jetstream {}")
 

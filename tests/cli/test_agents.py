@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,12 +18,19 @@ from conch.errors import UsageError
 from conch.home import Home, write_whole
 from conch.views import status as shown
 
+if TYPE_CHECKING:
+    from conch.bus import Bus
+    from tests.cli.conftest import Kept, Life
+
+
 Printed = Callable[[], str]
 NAMES = ["echo-1", "echo-2", "echo-3"]
 
 
 @pytest.fixture
-def three(home: Home, in_progress: Any) -> Callable[[], AbstractAsyncContextManager[list[tuple[str, Any]]]]:
+def three(
+    home: Home, in_progress: Callable[[], AbstractAsyncContextManager[Bus]]
+) -> Callable[[], AbstractAsyncContextManager[list[tuple[str, Any]]]]:
     """`async with three() as asked`: a run of three agents; what they are asked, as (subject, body)."""
 
     @asynccontextmanager
@@ -92,7 +99,7 @@ async def test_one_that_rests_is_told_all_the_same(
 
 
 async def test_status_of_several_is_a_table_those_in_trouble_first(
-    common: CommonOptions, three: Any, kept: Any, life: Any, printed: Printed
+    common: CommonOptions, three: Any, kept: Kept, life: Life, printed: Printed
 ) -> None:
     """How many are in which state, and a line for each of the first; --agent shows one."""
     async with three():
@@ -122,7 +129,7 @@ async def test_a_table_of_very_many_is_bounded(
 
 
 def test_the_store_of_several_is_listed_with_their_names(
-    common: CommonOptions, kept: Any, life: Any, printed: Printed
+    common: CommonOptions, kept: Kept, life: Life, printed: Printed
 ) -> None:
     """Without --agent the cycles of all; what is about one cycle asks for a name."""
     for name in NAMES[:2]:
@@ -140,7 +147,7 @@ def test_the_store_of_several_is_listed_with_their_names(
 
 
 def test_all_are_listed_though_one_is_the_settings_own(
-    common: CommonOptions, kept: Any, life: Any, printed: Printed
+    common: CommonOptions, kept: Kept, life: Life, printed: Printed
 ) -> None:
     """What is about one cycle means that one."""
     for name in ("echo", "echo-1"):

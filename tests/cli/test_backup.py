@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,6 +26,10 @@ from conch.experience import SqliteStore
 from conch.home import Home
 from conch_schemas import ActionTaken
 from tests.durables import durable
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
 
 ACT = "conch.v1.echo.action.taken"
 Printed = Callable[[], str]
@@ -93,7 +97,11 @@ async def test_what_was_kept_comes_back_under_the_same_sequences(
 
 
 async def test_a_snapshot_during_a_run_is_of_one_moment(
-    home: Home, common: CommonOptions, in_progress: Any, other: Home, tmp_path: Path
+    home: Home,
+    common: CommonOptions,
+    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    other: Home,
+    tmp_path: Path,
 ) -> None:
     """Others go on writing; no place in the bucket leads the stream that comes back."""
     file, taken = tmp_path / "bus.zip", asyncio.Event()
@@ -164,7 +172,7 @@ async def test_a_store_that_goes_on_behind_the_snapshot_is_said(
 
 
 async def test_a_run_in_progress_is_left_alone(
-    common: CommonOptions, full: Any, in_progress: Any, tmp_path: Path
+    common: CommonOptions, full: Any, in_progress: Callable[[], AbstractAsyncContextManager[Bus]], tmp_path: Path
 ) -> None:
     """Restoring needs the bus for itself."""
     file = tmp_path / "bus.zip"
@@ -277,7 +285,11 @@ def little_room(size: int) -> Iterator[None]:
 
 
 async def test_a_disk_that_is_full_leaves_the_snapshot_from_before(
-    home: Home, common: CommonOptions, full: Any, in_progress: Any, tmp_path: Path
+    home: Home,
+    common: CommonOptions,
+    full: Any,
+    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    tmp_path: Path,
 ) -> None:
     """One sentence, no half a file, and the older one is as it was."""
     file = tmp_path / "backups" / "bus.zip"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,11 +15,22 @@ from conch.consumer.group.lag import report_position
 from conch.views import bus as shown
 from conch_schemas import ActionTaken
 
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from conch.bus import Bus
+    from tests.cli.conftest import Life, Publish
+
+
 Printed = Callable[[], str]
 
 
 async def test_the_bus_is_told_with_and_without_a_run(
-    life: Any, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed
+    life: Life,
+    common: CommonOptions,
+    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    publish: Publish,
+    printed: Printed,
 ) -> None:
     """What the stream holds, its room, its epoch, the bucket, and how far the consumers are: the same both times."""
     async with in_progress() as bus:
@@ -49,7 +60,12 @@ async def test_the_bus_is_told_with_and_without_a_run(
 
 
 async def test_what_is_to_be_looked_after_is_said(
-    life: Any, common: CommonOptions, in_progress: Any, publish: Any, printed: Printed, monkeypatch: pytest.MonkeyPatch
+    life: Life,
+    common: CommonOptions,
+    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    publish: Publish,
+    printed: Printed,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who holds up the trimming, and how full the stream is."""
     async with in_progress() as bus:

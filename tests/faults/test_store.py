@@ -9,7 +9,7 @@ import signal
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,6 +22,11 @@ from tests.conftest import TOKEN
 from tests.faults.acts import PARTS, SCORERS, Scenes, Stored, act, context, stored, streamed
 from tests.faults.consumers import FENCED
 from tests.faults.processes import consumers
+
+if TYPE_CHECKING:
+    from conch.bus.jetstream import JetStreamBus
+    from tests.faults.conftest import Kill
+
 
 pytestmark = pytest.mark.torture
 
@@ -45,7 +50,12 @@ async def begin(nats_server: EmbeddedServer, tmp_path: Path) -> AsyncIterator[Ca
 
 
 async def test_every_score_is_stored_once_whatever_dies(
-    nats_server: EmbeddedServer, tmp_path: Path, begin: Any, bus_at: Any, kill: Any, until: Until
+    nats_server: EmbeddedServer,
+    tmp_path: Path,
+    begin: Any,
+    bus_at: Callable[[str], JetStreamBus],
+    kill: Kill,
+    until: Until,
 ) -> None:
     """kill -9 of the consumers with the store, of the server, of both: the store's place and its rows are of one
     moment at every death, in the end every act has each of its scores once, and what follows was said once."""
@@ -83,7 +93,7 @@ async def test_every_score_is_stored_once_whatever_dies(
 
 
 async def test_a_copy_that_wakes_up_never_forks_the_needs(
-    nats_server: EmbeddedServer, tmp_path: Path, begin: Any, bus_at: Any, until: Until
+    nats_server: EmbeddedServer, tmp_path: Path, begin: Any, bus_at: Callable[[str], JetStreamBus], until: Until
 ) -> None:
     """A process that stood still while another took over ends when it goes on; what both said is what one fold over
     the stream says, once an act."""

@@ -30,7 +30,7 @@ def gaming() -> Iterator[ModuleType]:
 
 
 @pytest.fixture(scope="module")
-def lives(gaming: Any) -> dict[str, Any]:
+def lives(gaming: ModuleType) -> dict[str, Any]:
     """Every agent's life, by what it does."""
     return {name: gaming.lived(agent) for name, agent in gaming.AGENTS.items()}
 
@@ -160,7 +160,7 @@ def test_cheap_news_is_what_these_rules_cannot_tell_from_work(lives: dict[str, A
     assert life.mean("diversity") == 0.0
 
 
-def test_every_rule_has_its_row(gaming: Any) -> None:
+def test_every_rule_has_its_row(gaming: ModuleType) -> None:
     """The table names each built-in rule, and each agent, once."""
     rows = [line.split("|")[1].strip() for line in gaming.table(acts=60).splitlines() if line.startswith("| ")]
 
@@ -170,7 +170,7 @@ def test_every_rule_has_its_row(gaming: Any) -> None:
     assert {part.component for part in parts} == set(gaming.STUFFED) - {"progress"}
 
 
-def test_without_the_penalty_repeating_pays(gaming: Any) -> None:
+def test_without_the_penalty_repeating_pays(gaming: ModuleType) -> None:
     """What the penalty is for: with `rewards.repetition` 0, one good call for ever earns almost as much as work."""
     settings = Settings(rewards=RewardSettings(repetition=0.0))
 

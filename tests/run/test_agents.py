@@ -7,10 +7,13 @@ import os
 import re
 import signal
 from collections import defaultdict
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.run.conftest import MakeHouse
+
 
 NAMES = ("echo-1", "echo-2", "echo-3")
 WRITE = 'TOOL: filesystem(operation="write", path="made.txt", content="made by the agent")'
@@ -29,7 +32,7 @@ def all_of(house: Any) -> dict[str, list[int]]:
 
 
 @pytest.fixture(scope="module")
-def lived(make_house: Callable[..., Any]) -> Any:
+def lived(make_house: MakeHouse) -> Any:
     """A fresh home in which three agents have lived three cycles each; with its run."""
     house = make_house(furnished=True)
     house.first = house.run("--agents", "3", "--cycles", "3", "--script", house.script(*[WRITE] * 3))
@@ -69,7 +72,7 @@ def test_fewer_agents_later_leave_the_others_at_rest(lived: Any) -> None:
     assert all_of(lived) == {"echo-1": [*range(5)], "echo-2": [*range(5)], "echo-3": [*range(4)]}
 
 
-def test_one_is_paused_alone(make_house: Callable[..., Any]) -> None:
+def test_one_is_paused_alone(make_house: MakeHouse) -> None:
     """The others go on; resumed, it goes on as well; `stop` ends all."""
     house = make_house(furnished=True)
     live = house.begin("--agents", "3", "--script", house.endless(), interval=0.1)
@@ -88,7 +91,7 @@ def test_one_is_paused_alone(make_house: Callable[..., Any]) -> None:
     assert live.ended() == 0
 
 
-def test_a_kill_in_the_middle_costs_no_agent_anything(make_house: Callable[..., Any]) -> None:
+def test_a_kill_in_the_middle_costs_no_agent_anything(make_house: MakeHouse) -> None:
     """The agents' process, then the whole group: each agent goes on, no cycle has a gap, no outcome is there twice."""
     house = make_house(furnished=True)
     live = house.begin("--agents", "3", "--script", house.endless(WRITE), interval=0.05)
@@ -109,7 +112,7 @@ def test_a_kill_in_the_middle_costs_no_agent_anything(make_house: Callable[..., 
         assert json.loads(house.conch("mark", "verify", "--agent", name, "--json"))["ok"] is True
 
 
-def test_one_that_fails_is_told_of_and_mended_while_the_others_go_on(make_house: Callable[..., Any]) -> None:
+def test_one_that_fails_is_told_of_and_mended_while_the_others_go_on(make_house: MakeHouse) -> None:
     """Notes that are no database stop their agent alone; moved away, it goes on at a word."""
     house = make_house(furnished=True)
     notes = house.home / "agents" / "echo-2" / "notes.db"
@@ -130,7 +133,7 @@ def test_one_that_fails_is_told_of_and_mended_while_the_others_go_on(make_house:
     assert all_of(house)["echo-2"][0] == 0
 
 
-def test_a_set_number_of_cycles_ends_with_the_error_of_one_that_failed(make_house: Callable[..., Any]) -> None:
+def test_a_set_number_of_cycles_ends_with_the_error_of_one_that_failed(make_house: MakeHouse) -> None:
     """The others do all of theirs and are recorded; the exit says that not all did."""
     house = make_house(furnished=True)
     notes = house.home / "agents" / "echo-3" / "notes.db"

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import re
 import socket
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+if TYPE_CHECKING:
+    from tests.run.conftest import House, MakeHouse
+
 
 @pytest.fixture(scope="module")
-def settled(make_house: Callable[..., Any]) -> Any:
+def settled(make_house: MakeHouse) -> Any:
     """A home that has lived for a cycle."""
     house = make_house()
     house.run("--cycles", "1", "--script", house.endless())
@@ -118,7 +120,7 @@ def test_nothing_was_lost_meanwhile(settled: Any) -> None:
     assert (settled.home / "conch.yaml").read_text() == settled.good
 
 
-def test_a_workspace_around_the_home_is_refused(house: Any) -> None:
+def test_a_workspace_around_the_home_is_refused(house: House) -> None:
     """The agent would see the run's token and store: named, with what to do, before anything is made."""
     sentence = house.refused("run", "--cycles", "1", "--workspace", str(house.home.parent), status=2)
 

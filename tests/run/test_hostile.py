@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.run.conftest import MakeHouse
+
 
 REPLIES = {
     "prose": "I think I should look around first, then decide.",
@@ -24,7 +27,7 @@ REPLIES = {
 
 
 @pytest.fixture(scope="module")
-def offended(make_house: Callable[..., Any]) -> Any:
+def offended(make_house: MakeHouse) -> Any:
     """A run whose mind says these, in a home where it may act."""
     house = make_house()
     file = house.directory / "script.jsonl"

@@ -8,7 +8,7 @@ import re
 import signal
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
@@ -19,11 +19,15 @@ from conch.config import Settings, UiSettings
 from conch.consumer.plugins.builtin import wanted_builtin
 from conch.home import Home
 
+if TYPE_CHECKING:
+    from tests.run.conftest import House, MakeHouse
+
+
 LINK = re.compile(r"page (http://127\.0\.0\.1:\d+)/\?token=[\w-]{43}")
 
 
 @pytest.fixture(scope="module")
-def going(make_house: Callable[..., Any]) -> Any:
+def going(make_house: MakeHouse) -> Any:
     """A run that goes on, written into a pipe for a person; `going.link` is what it printed."""
     house = make_house()
     house.live = house.start(
@@ -121,7 +125,7 @@ def until_answered() -> Callable[..., None]:
     return lambda live, page, status: live.until(lambda: ready(page) == status, f"{status} of {page}/readyz")
 
 
-def test_the_page_alone_follows_one_run_after_the_other(house: Any, until_answered: Callable[..., None]) -> None:
+def test_the_page_alone_follows_one_run_after_the_other(house: House, until_answered: Callable[..., None]) -> None:
     """Without a run the history; then live whatever run begins. It hinders none, and ends on Ctrl-C in order."""
     house.conch("init")
     alone = house.start("ui", "--port", "0")
@@ -147,7 +151,7 @@ def test_the_page_alone_follows_one_run_after_the_other(house: Any, until_answer
     assert sentence.startswith(f"there is no page of {house.home}: conch run serves it, and conch ui does alone")
 
 
-def test_what_cannot_be_is_one_sentence(house: Any) -> None:
+def test_what_cannot_be_is_one_sentence(house: House) -> None:
     """No home, a port in use, an address that is open to others, a way in to two pages at once."""
     assert "there is no home at" in house.refused("ui", status=2)
     house.conch("init")
@@ -197,7 +201,7 @@ def test_a_home_that_takes_no_link_is_said_and_the_page_named(tmp_path: Any) -> 
     assert "nobody can be let in" in why
 
 
-def test_a_page_that_cannot_be_shown_does_not_end_the_run(make_house: Callable[..., Any]) -> None:
+def test_a_page_that_cannot_be_shown_does_not_end_the_run(make_house: MakeHouse) -> None:
     """Nobody could be let in: that is said in a sentence, and the agent goes on."""
     house = make_house()
     room = house.home / "ui"

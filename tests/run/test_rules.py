@@ -6,10 +6,13 @@ import json
 import math
 import re
 import signal
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House, MakeHouse
+
 
 TEN_LINES = '''
 from conch import rule
@@ -95,7 +98,7 @@ def reward(action):
 
 
 @pytest.fixture(scope="module")
-def scored(make_house: Callable[..., Any]) -> Any:
+def scored(make_house: MakeHouse) -> Any:
     """A run of three cycles with rules good and bad, and what is listed of it; and one without any."""
     house = make_house()
     files = {
@@ -222,7 +225,7 @@ def test_without_its_rules_a_later_run_is_as_before(scored: Any) -> None:
     }
 
 
-def test_a_new_rule_scores_from_when_it_was_added(house: Any, tmp_path: Any) -> None:
+def test_a_new_rule_scores_from_when_it_was_added(house: House, tmp_path: Any) -> None:
     """What was done before a rule came is left as it was: no late revision, and no backlog before the first score."""
     house.live_through(5)
     file = tmp_path / "slow.py"
@@ -235,7 +238,7 @@ def test_a_new_rule_scores_from_when_it_was_added(house: Any, tmp_path: Any) -> 
     assert [row["revision"] for row in house.cycles()] == [1] * 7
 
 
-def test_a_rule_with_a_state_is_shared_by_workers_elsewhere(house: Any) -> None:
+def test_a_rule_with_a_state_is_shared_by_workers_elsewhere(house: House) -> None:
     """`conch consume rule-NAME --workers` beside a run without it: each agent's acts by one worker, in their order."""
     (file := house.directory / "rules.py").write_text(COUNTS)
     options = ["--rules", str(file), "--without", "rule-counts", "--agents", "3", "--script", house.endless()]
@@ -253,7 +256,7 @@ def test_a_rule_with_a_state_is_shared_by_workers_elsewhere(house: Any) -> None:
         assert [parts(row)["counts"]["value"] for row in rows] == [row["cycle"] + 1.0 for row in rows]
 
 
-def test_a_consumer_that_the_settings_name_is_no_plugins(house: Any) -> None:
+def test_a_consumer_that_the_settings_name_is_no_plugins(house: House) -> None:
     """A rule that bears the name of a component that others score is set aside, and the run goes on."""
     (file := house.directory / "rules.py").write_text(COUNTS.replace("def counts", "def thumbs"))
     house.home.mkdir()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.run.conftest import MakeHouse
+
 
 REPLIES = (
     "DO_NOTHING: nothing is urgent",
@@ -27,7 +31,7 @@ COMPONENTS = (
 
 
 @pytest.fixture(scope="module")
-def lived(make_house: Callable[..., Any], needs: Callable[[str, str], None]) -> Any:
+def lived(make_house: MakeHouse, needs: Callable[[str, str], None]) -> Any:
     """A fresh furnished home whose agent has lived through a script; with its run and the rows of `cycle list`."""
     needs("bwrap", "install bubblewrap")
     house = make_house(furnished=True)
@@ -89,7 +93,7 @@ def test_nothing_is_left_behind(lived: Any) -> None:
     assert json.loads(lived.conch("status", "--json"))["running"] is False
 
 
-def test_a_later_run_goes_on_counting(make_house: Callable[..., Any]) -> None:
+def test_a_later_run_goes_on_counting(make_house: MakeHouse) -> None:
     """`--cycles N` means N more; numbers go on, needs too, and each run ends by itself."""
     house = make_house()
 
@@ -102,7 +106,7 @@ def test_a_later_run_goes_on_counting(make_house: Callable[..., Any]) -> None:
     house.conch("mark", "verify")
 
 
-def test_a_script_ends_a_run_before_its_cycles_are_done(make_house: Callable[..., Any]) -> None:
+def test_a_script_ends_a_run_before_its_cycles_are_done(make_house: MakeHouse) -> None:
     """A script that is shorter than `--cycles` ends the run, in order."""
     house = make_house()
 
@@ -111,7 +115,7 @@ def test_a_script_ends_a_run_before_its_cycles_are_done(make_house: Callable[...
     assert len(live.rows) == 2
 
 
-def test_for_a_person_each_cycle_is_a_line(make_house: Callable[..., Any]) -> None:
+def test_for_a_person_each_cycle_is_a_line(make_house: MakeHouse) -> None:
     """Without --json stdout has a line a cycle, what is hostile in it made safe."""
     house = make_house()
 

@@ -8,13 +8,17 @@ import re
 import signal
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from conch.cli.run import pending
 from conch.cli.run.output import RunOutput
 from conch.experience import PendingActs
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House
+
 
 Say = Callable[..., str]
 
@@ -69,7 +73,7 @@ def test_many_parts_are_counted(say: Say) -> None:
     assert say(1, PendingActs(3, ())) == "waiting for a weight set: 3 acts unscored\n"
 
 
-def test_a_counted_run_says_what_it_waits_for(house: Any) -> None:
+def test_a_counted_run_says_what_it_waits_for(house: House) -> None:
     """A part that nobody scores: on stderr, once, while stdout has no line; a request to stop ends the wait."""
     house.home.mkdir(parents=True)
     settings = {"rewards": {"parts": {"kind": {"deadline": 60.0}}}, "goals": []}

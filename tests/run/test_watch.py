@@ -6,13 +6,16 @@ import json
 import random
 import signal
 import urllib.request
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from conch.cli.status import screen
 from conch.views import Status
+
+if TYPE_CHECKING:
+    from tests.run.conftest import House, MakeHouse
+
 
 RULES = '''
 from conch import rule
@@ -85,7 +88,7 @@ def _metrics(house: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def gamed(make_house: Callable[..., Any]) -> Any:
+def gamed(make_house: MakeHouse) -> Any:
     """A run that works for 40 cycles and then stuffs, until the alarm was told, counted and shown; what was seen."""
     house = make_house()
     script = house.script(*_work(40), *[STUFFED] * 20_000)
@@ -163,7 +166,7 @@ def test_an_alarm_outlives_its_run(gamed: Any) -> None:
     assert live.said.count("! echo: the total is back beside the held-out plain") == 1
 
 
-def test_an_honest_agent_raises_none(house: Any) -> None:
+def test_an_honest_agent_raises_none(house: House) -> None:
     """The same rules, the same windows, as many cycles as it took to catch the other one: not a word."""
     live = house.run(*_rules(house), "--script", house.script(*_work(60)), "--cycles", "60", **WINDOWS)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,9 +13,12 @@ from conch.errors import StoreError
 from conch.experience import SqliteReader, SqliteStore
 from conch.experience.schema import SCHEMA_VERSION
 
+if TYPE_CHECKING:
+    from tests.store.conftest import Apply, Facts
+
 
 @pytest.fixture
-def store_of(tmp_path: Path, facts: Any, shared_events: Any) -> Any:
+def store_of(tmp_path: Path, facts: Facts, shared_events: Apply) -> Any:
     """Make a store with a cycle in it, whose file says that it is of this schema."""
 
     def make(schema: int) -> Path:

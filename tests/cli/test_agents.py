@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,10 +17,10 @@ from conch.cli.run.agents import MOST_AGENTS, members, names_of
 from conch.errors import UsageError
 from conch.home import Home, write_whole
 from conch.views import status as shown
+from conch_schemas import JsonObject
 
 if TYPE_CHECKING:
-    from conch.bus import Bus
-    from tests.cli.conftest import Kept, Life
+    from tests.cli.conftest import InProgress, Kept, Life
 
 
 Printed = Callable[[], str]
@@ -29,13 +29,13 @@ NAMES = ["echo-1", "echo-2", "echo-3"]
 
 @pytest.fixture
 def three(
-    home: Home, in_progress: Callable[[], AbstractAsyncContextManager[Bus]]
-) -> Callable[[], AbstractAsyncContextManager[list[tuple[str, Any]]]]:
+    home: Home, in_progress: InProgress
+) -> Callable[[], AbstractAsyncContextManager[list[tuple[str, JsonObject]]]]:
     """`async with three() as asked`: a run of three agents; what they are asked, as (subject, body)."""
 
     @asynccontextmanager
-    async def run() -> AsyncIterator[list[tuple[str, Any]]]:
-        asked: list[tuple[str, Any]] = []
+    async def run() -> AsyncIterator[list[tuple[str, JsonObject]]]:
+        asked: list[tuple[str, JsonObject]] = []
 
         async def answer(subject: str, data: bytes) -> bytes:
             body = json.loads(data)
@@ -55,7 +55,9 @@ def three(
 
 
 async def test_pause_resume_and_stop_mean_all_where_none_is_named(
-    common: CommonOptions, three: Any, printed: Printed
+    common: CommonOptions,
+    three: Callable[[], AbstractAsyncContextManager[list[tuple[str, JsonObject]]]],
+    printed: Printed,
 ) -> None:
     """One request says it to all; --agent to one alone, and then nobody waits for the run's end."""
     async with three() as asked:
@@ -71,7 +73,11 @@ async def test_pause_resume_and_stop_mean_all_where_none_is_named(
     assert printed() == "paused\nrunning\nstopping\n"
 
 
-async def test_what_is_for_one_asks_for_its_name(common: CommonOptions, three: Any, printed: Printed) -> None:
+async def test_what_is_for_one_asks_for_its_name(
+    common: CommonOptions,
+    three: Callable[[], AbstractAsyncContextManager[list[tuple[str, JsonObject]]]],
+    printed: Printed,
+) -> None:
     """A message and a goal are somebody's: without --agent one sentence says who there is."""
     async with three() as asked:
         for said in (talk.tell("hello", common=common), goal.list_(common=common), goal.drop("x", common=common)):
@@ -85,7 +91,10 @@ async def test_what_is_for_one_asks_for_its_name(common: CommonOptions, three: A
 
 
 async def test_one_that_rests_is_told_all_the_same(
-    home: Home, common: CommonOptions, three: Any, printed: Printed
+    home: Home,
+    common: CommonOptions,
+    three: Callable[[], AbstractAsyncContextManager[list[tuple[str, JsonObject]]]],
+    printed: Printed,
 ) -> None:
     """It reads the message when it runs again; it cannot be paused, for it does not run."""
     home.agentuid("echo")
@@ -99,7 +108,11 @@ async def test_one_that_rests_is_told_all_the_same(
 
 
 async def test_status_of_several_is_a_table_those_in_trouble_first(
-    common: CommonOptions, three: Any, kept: Kept, life: Life, printed: Printed
+    common: CommonOptions,
+    three: Callable[[], AbstractAsyncContextManager[list[tuple[str, JsonObject]]]],
+    kept: Kept,
+    life: Life,
+    printed: Printed,
 ) -> None:
     """How many are in which state, and a line for each of the first; --agent shows one."""
     async with three():
@@ -118,7 +131,11 @@ async def test_status_of_several_is_a_table_those_in_trouble_first(
 
 
 async def test_a_table_of_very_many_is_bounded(
-    common: CommonOptions, home: Home, three: Any, printed: Printed, monkeypatch: pytest.MonkeyPatch
+    common: CommonOptions,
+    home: Home,
+    three: Callable[[], AbstractAsyncContextManager[list[tuple[str, JsonObject]]]],
+    printed: Printed,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What does not fit one screen is counted."""
     monkeypatch.setattr(shown, "SHOWN_AGENTS", 2)

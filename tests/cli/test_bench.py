@@ -17,10 +17,7 @@ from conch.errors import BusError, UsageError
 from conch.home import Home
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from conch.bus import Bus
-    from tests.cli.conftest import Life, Publish
+    from tests.cli.conftest import InProgress, Life, Publish
 
 
 Printed = Callable[[], str]
@@ -35,7 +32,7 @@ async def test_a_bus_is_measured_and_left_as_it_was(
     life: Life,
     home: Home,
     common: CommonOptions,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
     printed: Printed,
 ) -> None:
@@ -62,7 +59,7 @@ async def test_a_bus_is_measured_and_left_as_it_was(
 
 
 async def test_a_measuring_that_fails_leaves_nothing_behind(
-    common: CommonOptions, in_progress: Callable[[], AbstractAsyncContextManager[Bus]], monkeypatch: pytest.MonkeyPatch
+    common: CommonOptions, in_progress: InProgress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor does one before it that was killed."""
 

@@ -35,9 +35,7 @@ from conch_schemas import (
 from conch_services.needs.consumer import needs as needs_consumer
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from tests.cli.conftest import Life, Publish
+    from tests.cli.conftest import InProgress, Life, Publish
 
 
 Printed = Callable[[], str]
@@ -90,7 +88,7 @@ async def letters_in(bus: Bus) -> list[str]:
 async def test_letters_are_listed_with_and_without_a_run(
     life: Life,
     common: CommonOptions,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
     printed: Printed,
     hostile: str,
@@ -113,7 +111,7 @@ async def test_letters_are_listed_with_and_without_a_run(
 async def test_a_letter_is_shown_with_its_event_and_harmless(
     life: Life,
     common: CommonOptions,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
     printed: Printed,
     hostile: str,
@@ -133,7 +131,7 @@ async def test_a_dropped_letter_is_listed_no_more(
     life: Life,
     home: Home,
     common: CommonOptions,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
     printed: Printed,
 ) -> None:
@@ -159,7 +157,7 @@ async def test_letters_have_to_be_named(common: CommonOptions) -> None:
 
 
 async def test_a_retry_during_a_run_is_asked_of_the_consumer(
-    life: Life, common: CommonOptions, in_progress: Callable[[], AbstractAsyncContextManager[Bus]], publish: Publish
+    life: Life, common: CommonOptions, in_progress: InProgress, publish: Publish
 ) -> None:
     """During a run its own copy of the consumer retries; what it says decides whether the letter is settled."""
     asked, reply = [], {"error": "ValueError: no joy"}
@@ -188,7 +186,7 @@ async def test_a_retry_without_a_run_starts_the_consumer_for_the_moment(
     home: Home,
     common: CommonOptions,
     joy: Path,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
 ) -> None:
     """Without a run the consumer is found, handles the letter, publishes what follows; a failure leaves the letter."""
@@ -211,7 +209,7 @@ async def test_a_fold_is_built_again_from_the_state_before_its_letter(
     life: Life,
     home: Home,
     common: CommonOptions,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
 ) -> None:
     """Without a run a fold's letter is retried too: what it would have published is published."""
@@ -241,7 +239,7 @@ async def test_a_letter_of_the_store_is_joined_after_all(
     life: Life,
     home: Home,
     common: CommonOptions,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
 ) -> None:
     """Without a run, beside what it has joined; its place stays where it is."""
@@ -262,7 +260,7 @@ async def test_a_letter_of_the_store_is_joined_after_all(
 
 
 async def test_who_handles_no_single_facts_says_so(
-    life: Life, common: CommonOptions, in_progress: Callable[[], AbstractAsyncContextManager[Bus]], publish: Publish
+    life: Life, common: CommonOptions, in_progress: InProgress, publish: Publish
 ) -> None:
     """The letter stays."""
     async with in_progress() as bus:
@@ -275,7 +273,7 @@ async def test_who_handles_no_single_facts_says_so(
 async def test_all_letters_are_tried_once_more_during_a_run(
     life: Life,
     common: CommonOptions,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -309,7 +307,7 @@ async def test_all_letters_of_one_consumer_are_tried_once_more_without_a_run(
     home: Home,
     common: CommonOptions,
     joy: Path,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
 ) -> None:
     """Each by its consumer, which is started once; others' letters are not touched."""
@@ -335,7 +333,7 @@ async def test_a_letter_of_a_consumer_of_batches_is_retried(
     home: Home,
     common: CommonOptions,
     tmp_path: Path,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
 ) -> None:
     """As a batch of one."""
@@ -371,7 +369,7 @@ async def test_which_letters_must_be_clear(
 
 
 async def test_a_letter_of_a_consumer_that_is_gone_stays(
-    life: Life, common: CommonOptions, in_progress: Callable[[], AbstractAsyncContextManager[Bus]], publish: Publish
+    life: Life, common: CommonOptions, in_progress: InProgress, publish: Publish
 ) -> None:
     """Where nobody can handle a letter the command says what to name."""
     async with in_progress() as bus:

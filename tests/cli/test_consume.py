@@ -30,7 +30,9 @@ NOWHERE = "nats://127.0.0.1:9"
 
 
 @pytest.fixture
-def refused(home: Home, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tuple[int, str]]:
+def refused(
+    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
     """`refused("reward")`: the exit code of that `conch consume`, and all that it says."""
 
     def consume(*arguments: str) -> tuple[int, str]:
@@ -134,7 +136,7 @@ IN_ORDER = "trap 'echo >> $NUMBER.ended; exit 0' TERM; echo >> $NUMBER.begun; wh
 
 
 def test_a_worker_that_dies_again_and_again_ends_the_others(
-    program: Callable[[str], None], tmp_path: Path, capsys: Any
+    program: Callable[[str], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In order, after the fifth death; each death before is one line."""
     program(f"if [ $NUMBER = 2 ]; then while [ ! -e 1.begun ]; do :; done; kill -9 $$; fi; {IN_ORDER}")

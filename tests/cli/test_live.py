@@ -24,10 +24,7 @@ from conch.views import status as shown
 from conch_schemas import ActionTaken, ExperienceRecorded
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from conch.bus import Bus
-    from tests.cli.conftest import Kept, Life, Publish
+    from tests.cli.conftest import InProgress, Kept, Life, Publish
 
 
 Printed = Callable[[], str]
@@ -50,7 +47,7 @@ async def answer(_: str, __: bytes) -> bytes:
 
 
 async def test_status_of_a_run_fits_one_screen(
-    filled: Life, common: CommonOptions, in_progress: Callable[[], AbstractAsyncContextManager[Bus]], printed: Printed
+    filled: Life, common: CommonOptions, in_progress: InProgress, printed: Printed
 ) -> None:
     """During a run: processes and why one is down, the agent, rewards, needs, goals; harmless, within 24 lines."""
     async with in_progress() as bus, bus.serve("conch.ctl.echo.*", answer):
@@ -67,7 +64,7 @@ async def test_status_of_a_run_fits_one_screen(
 
 
 async def test_status_tells_no_secret(
-    filled: Life, common: CommonOptions, in_progress: Callable[[], AbstractAsyncContextManager[Bus]], printed: Printed
+    filled: Life, common: CommonOptions, in_progress: InProgress, printed: Printed
 ) -> None:
     """The document has all figures and not the token of the bus."""
     async with in_progress() as bus, bus.serve("conch.ctl.echo.*", answer):
@@ -84,7 +81,7 @@ async def test_status_tells_no_secret(
 async def test_status_says_who_lags_and_who_holds_up_the_trimming(
     filled: Life,
     common: CommonOptions,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
     printed: Printed,
     monkeypatch: pytest.MonkeyPatch,
@@ -109,7 +106,7 @@ async def test_status_says_who_lags_and_who_holds_up_the_trimming(
 async def test_status_names_the_judges_and_rules_that_are_left_over(
     filled: Life,
     common: CommonOptions,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
     printed: Printed,
     monkeypatch: pytest.MonkeyPatch,
@@ -179,7 +176,7 @@ async def test_status_says_that_the_bus_is_gone(
 async def test_watch_prints_each_cycle_as_it_is_recorded(
     filled: Life,
     common: CommonOptions,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -19,11 +19,8 @@ from conch_schemas import ActionTaken, Part, RewardAssigned, Score
 from tests.cli.conftest import Kept, Life
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from conch.bus import Bus
     from conch.home import Home
-    from tests.cli.conftest import Publish
+    from tests.cli.conftest import InProgress, Publish
 
 
 Printed = Callable[[], str]
@@ -84,7 +81,7 @@ async def test_the_lag_of_each_scorer_is_listed_where_there_is_a_bus(
     ruled: Life,
     common: CommonOptions,
     printed: Printed,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
 ) -> None:
     """Of a rule its consumer's, of a service the service's."""
@@ -153,7 +150,7 @@ async def test_the_file_of_a_running_rule_and_its_words_are_shown(
     common: CommonOptions,
     printed: Printed,
     home: Home,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
 ) -> None:
     """As the run in progress found it."""
     async with in_progress():

@@ -19,9 +19,7 @@ from conch.errors import ConfigError, UsageError
 from conch.home import Home
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from conch.bus import Bus
+    from tests.cli.conftest import InProgress
 
 
 Printed = Callable[[], str]
@@ -74,7 +72,7 @@ async def test_without_a_run_a_change_stands_on_the_stream_and_in_the_file(
 
 
 async def test_during_a_run_a_change_is_in_force_at_once(
-    home: Home, common: CommonOptions, printed: Printed, in_progress: Callable[[], AbstractAsyncContextManager[Bus]]
+    home: Home, common: CommonOptions, printed: Printed, in_progress: InProgress
 ) -> None:
     """The set that the run began with is replaced on its bus; a rule of the run keeps its weight."""
     row = {"kind": "rule", "name": "brevity", "origin": "b.py", "version": "1", "weight": 0.2, "low": -1.0, "high": 1.0}
@@ -243,7 +241,7 @@ async def test_weights_that_another_source_settles_are_left_alone(
 
 
 async def test_a_run_with_a_file_of_its_own_is_left_alone(
-    home: Home, common: CommonOptions, in_progress: Callable[[], AbstractAsyncContextManager[Bus]]
+    home: Home, common: CommonOptions, in_progress: InProgress
 ) -> None:
     """What is written into the home's would not be what its next start reads."""
     async with in_progress():

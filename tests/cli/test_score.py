@@ -23,9 +23,7 @@ from conch.retry import Backoff
 from conch_schemas import Part, RewardAssigned, consequence_id, decode, subject_filter
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from tests.cli.conftest import Life
+    from tests.cli.conftest import InProgress, Life
 
 
 Printed = Callable[[], str]
@@ -85,7 +83,7 @@ async def test_a_persons_score_counts_where_the_weights_of_then_expect_it(
 
 @pytest.mark.usefixtures("past")
 async def test_during_a_run_the_score_goes_onto_its_stream(
-    common: CommonOptions, in_progress: Callable[[], AbstractAsyncContextManager[Bus]], printed: Printed
+    common: CommonOptions, in_progress: InProgress, printed: Printed
 ) -> None:
     """Twice is two versions, also before the store has read the first one; that it waits for the store is said."""
     async with in_progress() as bus:

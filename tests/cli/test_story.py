@@ -31,7 +31,7 @@ WRITE = Action(kind="TOOL", valid=True, tool="filesystem", args={"operation": "w
 
 
 @pytest.fixture
-def failing(life: Life, kept: Kept) -> Any:
+def failing(life: Life, kept: Kept) -> Life:
     """Two cycles that try the same change and fail, as the consumers of a run score them."""
     context = ServiceContext(Settings(), life.home.path)
     kept(life.weights().model_copy(update={"parts": weight_set((), context.settings.rewards)}))
@@ -53,7 +53,7 @@ def failing(life: Life, kept: Kept) -> Any:
 _NOTHING = {"text": "", "length": 0, "sha256": "0" * 64}
 
 
-def test_a_cycle_shows_what_bears_on_its_total(failing: Any, common: CommonOptions, printed: Printed) -> None:
+def test_a_cycle_shows_what_bears_on_its_total(failing: Life, common: CommonOptions, printed: Printed) -> None:
     """Scores with a weight, those without one, the penalty and the gate as lines of the sum, and the principles."""
     cycle.show(1, common=common)
 
@@ -70,7 +70,7 @@ def test_a_cycle_shows_what_bears_on_its_total(failing: Any, common: CommonOptio
 
 
 def test_a_closed_gate_is_a_line_and_its_total_is_no_negative_nothing(
-    failing: Any, common: CommonOptions, printed: Printed
+    failing: Life, common: CommonOptions, printed: Printed
 ) -> None:
     """The first failed change is brought to 0 by the gate; no list and no line says -0.000."""
     cycle.show(0, common=common)

@@ -16,10 +16,7 @@ from conch.views import bus as shown
 from conch_schemas import ActionTaken
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from conch.bus import Bus
-    from tests.cli.conftest import Life, Publish
+    from tests.cli.conftest import InProgress, Life, Publish
 
 
 Printed = Callable[[], str]
@@ -28,7 +25,7 @@ Printed = Callable[[], str]
 async def test_the_bus_is_told_with_and_without_a_run(
     life: Life,
     common: CommonOptions,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
     printed: Printed,
 ) -> None:
@@ -62,7 +59,7 @@ async def test_the_bus_is_told_with_and_without_a_run(
 async def test_what_is_to_be_looked_after_is_said(
     life: Life,
     common: CommonOptions,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
     printed: Printed,
     monkeypatch: pytest.MonkeyPatch,

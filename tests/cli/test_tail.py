@@ -20,10 +20,7 @@ from conch.errors import BusUnreachableError, UsageError
 from conch.home import Home
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from conch.bus import Bus
-    from tests.cli.conftest import Life, Publish
+    from tests.cli.conftest import InProgress, Life, Publish
 
 
 Printed = Callable[[], str]
@@ -38,7 +35,7 @@ async def test_facts_are_followed_until_the_run_ends(
     life: Life,
     home: Home,
     common: CommonOptions,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -68,7 +65,7 @@ async def test_facts_are_followed_until_the_run_ends(
 async def test_without_a_run_what_was_is_read(
     life: Life,
     common: CommonOptions,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
     printed: Printed,
 ) -> None:
@@ -92,7 +89,7 @@ async def test_without_a_run_what_was_is_read(
 async def test_a_line_is_a_line_whatever_it_says(
     life: Life,
     common: CommonOptions,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
     printed: Printed,
     hostile: str,
@@ -134,9 +131,7 @@ async def test_what_there_cannot_be_is_a_sentence(common: CommonOptions, options
         await tail.tail(after=0, **options, common=common)
 
 
-async def test_ctrl_c_ends_it(
-    life: Life, home: Home, in_progress: Callable[[], AbstractAsyncContextManager[Bus]], publish: Publish
-) -> None:
+async def test_ctrl_c_ends_it(life: Life, home: Home, in_progress: InProgress, publish: Publish) -> None:
     """At once, without a word; the run goes on."""
     async with in_progress() as bus:
         command = [sys.executable, "-m", "conch.cli.main", "bus", "tail", "--after", "0", "--home", str(home.path)]

@@ -19,10 +19,7 @@ from conch_schemas import ActionTaken, subject_filter
 from tests.durables import durable
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from conch.bus import Bus
-    from tests.cli.conftest import Kept, Life, Publish
+    from tests.cli.conftest import InProgress, Kept, Life, Publish
 
 
 Printed = Callable[[], str]
@@ -97,7 +94,7 @@ async def test_an_act_that_the_witness_has_not_read_is_no_problem(
     filled: Life,
     common: CommonOptions,
     kept: Kept,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
     printed: Printed,
 ) -> None:
@@ -117,7 +114,7 @@ async def test_a_mark_that_the_store_has_not_read_is_no_problem(
     home: Home,
     common: CommonOptions,
     kept: Kept,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
     printed: Printed,
 ) -> None:
@@ -137,7 +134,7 @@ async def test_an_act_that_the_witness_passed_is_a_problem(
     filled: Life,
     common: CommonOptions,
     kept: Kept,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     publish: Publish,
 ) -> None:
     """An act behind the witness's place has to have its mark, on the stream or in the store."""

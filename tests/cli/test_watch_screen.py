@@ -26,9 +26,7 @@ from conch.home import Home
 from conch_schemas import ActionTaken, ExperienceRecorded, encode, subject_of
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from tests.cli.conftest import Life, Publish
+    from tests.cli.conftest import InProgress, Life, Publish
 
 
 WIDE, NARROW = (120, 30), (60, 24)
@@ -115,7 +113,7 @@ def stored(life: Any, cycle: int) -> ExperienceRecorded:
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_everything_is_on_one_screen(
     filled: Life,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     until: Callable[..., Awaitable[None]],
     size: tuple[int, int],
     publish: Publish,
@@ -142,7 +140,7 @@ async def test_everything_is_on_one_screen(
 )
 async def test_a_small_screen_shows_the_last_cycles_and_the_total(
     filled: Life,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     until: Callable[..., Awaitable[None]],
     publish: Publish,
     size: tuple[int, int],
@@ -168,7 +166,7 @@ async def test_a_small_screen_shows_the_last_cycles_and_the_total(
 
 
 async def test_names_can_be_read_on_a_slim_screen(
-    filled: Life, in_progress: Callable[[], AbstractAsyncContextManager[Bus]], until: Callable[..., Awaitable[None]]
+    filled: Life, in_progress: InProgress, until: Callable[..., Awaitable[None]]
 ) -> None:
     """Components and needs stand one beneath the other where both beside each other would be cut."""
     async with in_progress(), watching(filled.home, size=(50, 32)) as (app, _):
@@ -177,7 +175,7 @@ async def test_names_can_be_read_on_a_slim_screen(
 
 async def test_a_screen_that_begins_later_shows_the_same(
     filled: Life,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     until: Callable[..., Awaitable[None]],
     publish: Publish,
 ) -> None:
@@ -206,7 +204,7 @@ async def test_a_screen_that_begins_later_shows_the_same(
 
 async def test_a_row_appears_at_the_act_and_gets_its_total(
     filled: Life,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     until: Callable[..., Awaitable[None]],
     publish: Publish,
 ) -> None:
@@ -233,7 +231,7 @@ async def test_a_row_appears_at_the_act_and_gets_its_total(
 
 
 async def test_p_pauses_and_lets_go_on(
-    filled: Life, in_progress: Callable[[], AbstractAsyncContextManager[Bus]], until: Callable[..., Awaitable[None]]
+    filled: Life, in_progress: InProgress, until: Callable[..., Awaitable[None]]
 ) -> None:
     """By the agent's own request; where nobody answers that is said."""
     agent = Agent()
@@ -252,7 +250,7 @@ async def test_p_pauses_and_lets_go_on(
 
 
 async def test_enter_opens_a_cycle_and_its_neighbours(
-    filled: Life, in_progress: Callable[[], AbstractAsyncContextManager[Bus]], until: Callable[..., Awaitable[None]]
+    filled: Life, in_progress: InProgress, until: Callable[..., Awaitable[None]]
 ) -> None:
     """The whole story of it; k and j lead to those beside it, escape back."""
     async with in_progress(), watching(filled.home) as (app, pilot):
@@ -275,7 +273,7 @@ async def test_a_cycle_that_only_the_bus_has_is_told_too(
     home: Home,
     life: Life,
     filled: Life,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     until: Callable[..., Awaitable[None]],
     publish: Publish,
 ) -> None:
@@ -293,7 +291,7 @@ async def test_a_cycle_that_only_the_bus_has_is_told_too(
 
 async def test_hostile_words_do_nothing(
     filled: Life,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     until: Callable[..., Awaitable[None]],
     publish: Publish,
 ) -> None:
@@ -327,7 +325,7 @@ def _story(app: WatchApp) -> Text:
 
 async def test_the_end_of_a_run_is_said_and_the_next_one_followed(
     filled: Life,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     until: Callable[..., Awaitable[None]],
     publish: Publish,
 ) -> None:
@@ -346,7 +344,7 @@ async def test_the_end_of_a_run_is_said_and_the_next_one_followed(
 
 async def test_a_fleet_has_a_table_and_one_is_chosen(
     filled: Life,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     until: Callable[..., Awaitable[None]],
     publish: Publish,
 ) -> None:
@@ -372,7 +370,7 @@ async def test_a_fleet_has_a_table_and_one_is_chosen(
 
 async def test_a_flood_leaves_the_screen_alive(
     filled: Life,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     until: Callable[..., Awaitable[None]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -407,7 +405,7 @@ async def _flood(bus: Bus, life: Any, count: int) -> None:
 
 async def test_what_is_far_behind_is_passed_over(
     filled: Life,
-    in_progress: Callable[[], AbstractAsyncContextManager[Bus]],
+    in_progress: InProgress,
     until: Callable[..., Awaitable[None]],
     publish: Publish,
     monkeypatch: pytest.MonkeyPatch,
@@ -425,9 +423,7 @@ async def test_what_is_far_behind_is_passed_over(
         await until(lambda: "events came too fast to be shown" in shown(app))
 
 
-async def test_q_ends_it(
-    filled: Life, in_progress: Callable[[], AbstractAsyncContextManager[Bus]], until: Callable[..., Awaitable[None]]
-) -> None:
+async def test_q_ends_it(filled: Life, in_progress: InProgress, until: Callable[..., Awaitable[None]]) -> None:
     """From the first screen; from a story it leads back first."""
     async with in_progress(), watching(filled.home) as (app, pilot):
         await until(lambda: len(rows(app)) == 3)

@@ -21,11 +21,7 @@ import pytest
 from conch.home import Home
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
-
-    from conch.bus import Bus
-    from tests.cli.conftest import Life
+    from tests.cli.conftest import InProgress, Life
 
 
 PATIENCE = 60.0
@@ -105,9 +101,7 @@ async def terminal(home: Home, **environment: str) -> AsyncIterator[Terminal]:
 
 
 @pytest.mark.parametrize("end", ["q", "ctrl+c", "SIGTERM"])
-async def test_the_terminal_is_as_it_was(
-    filled: Life, in_progress: Callable[[], AbstractAsyncContextManager[Bus]], end: str
-) -> None:
+async def test_the_terminal_is_as_it_was(filled: Life, in_progress: InProgress, end: str) -> None:
     """The screen is drawn, and whatever ends it leaves the terminal as it was found, with exit status 0."""
     async with in_progress(), terminal(filled.home) as watched:
         await watched.shows(b"component: last, mean")
@@ -128,7 +122,7 @@ async def test_the_terminal_is_as_it_was(
 
 @pytest.mark.parametrize("signals", [[], [signal.SIGTERM], [signal.SIGHUP]])
 async def test_a_terminal_that_closes_ends_it(
-    filled: Life, in_progress: Callable[[], AbstractAsyncContextManager[Bus]], signals: list[signal.Signals]
+    filled: Life, in_progress: InProgress, signals: list[signal.Signals]
 ) -> None:
     """Though nobody tells it, and though it still draws; with a signal after that as well."""
     async with in_progress(), terminal(filled.home) as watched:
@@ -142,7 +136,7 @@ async def test_a_terminal_that_closes_ends_it(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 async def test_a_terminal_that_takes_nothing_holds_up_no_end(
-    filled: Life, in_progress: Callable[[], AbstractAsyncContextManager[Bus]], number: int
+    filled: Life, in_progress: InProgress, number: int
 ) -> None:
     """Whoever writes to it waits for ever; a signal ends the process all the same."""
     async with in_progress(), terminal(filled.home) as watched:

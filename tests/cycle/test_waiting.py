@@ -263,7 +263,7 @@ async def test_stop_ends_a_paused_agent(life: Life, start: Start) -> None:
 
 
 async def test_the_hours_tokens_pause_the_agent_until_a_time_that_is_said(
-    life: Life, start: Start, until: Until, monkeypatch: Any
+    life: Life, start: Start, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Used up, the agent waits and says until when; an hour later it goes on."""
     now = time.time()
@@ -313,7 +313,7 @@ async def test_the_end_of_a_script_is_the_end_of_the_run(life: Life) -> None:
     assert "agent/echo" in life.journal.bucket
 
 
-async def test_a_bus_that_is_gone_is_said_until_it_is_back(life: Life, monkeypatch: Any) -> None:
+async def test_a_bus_that_is_gone_is_said_until_it_is_back(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     """The state names the bus while a fact waits for it, and runs again once it is stored."""
     gone = [True]
     monkeypatch.setattr(MemoryBus, "connected", property(lambda _: not (gone and gone.pop())))
@@ -322,7 +322,7 @@ async def test_a_bus_that_is_gone_is_said_until_it_is_back(life: Life, monkeypat
     assert [state for state, _ in life.said] == ["running", "bus", "running"]
 
 
-async def test_waiting_grows_to_a_minute_and_never_breaks(monkeypatch: Any) -> None:
+async def test_waiting_grows_to_a_minute_and_never_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     """2, 4, 8 … seconds with jitter, at most 60, also after days; what the endpoint asks for comes first."""
     control, waits = Control(lambda *_: None), []
 

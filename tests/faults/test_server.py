@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -140,7 +141,7 @@ class Impatient(EmbeddedServer):
 
 
 async def test_a_reader_that_the_server_hangs_up_on_misses_nothing(
-    tmp_path: Any, bus_at: Callable[[str], JetStreamBus], until: Until
+    tmp_path: Path, bus_at: Callable[[str], JetStreamBus], until: Until
 ) -> None:
     """A slow consumer in the server's sense, cut off again and again: it comes back, and has each event once."""
     server = Impatient(tmp_path / "nats", token="a-token-of-the-tests", strict=False, max_bytes=2**30)

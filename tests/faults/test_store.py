@@ -9,7 +9,7 @@ import signal
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -34,7 +34,7 @@ Until = Callable[..., Awaitable[None]]
 
 
 @pytest.fixture
-async def begin(nats_server: EmbeddedServer, tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
+async def begin(nats_server: EmbeddedServer, tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Process]]]:
     """`await begin("needs", …)`: consumers in a process of their own, at work; killed at the end of the test."""
     begun: list[Process] = []
 
@@ -52,7 +52,7 @@ async def begin(nats_server: EmbeddedServer, tmp_path: Path) -> AsyncIterator[Ca
 async def test_every_score_is_stored_once_whatever_dies(
     nats_server: EmbeddedServer,
     tmp_path: Path,
-    begin: Any,
+    begin: Callable[..., Awaitable[Process]],
     bus_at: Callable[[str], JetStreamBus],
     kill: Kill,
     until: Until,
@@ -93,7 +93,11 @@ async def test_every_score_is_stored_once_whatever_dies(
 
 
 async def test_a_copy_that_wakes_up_never_forks_the_needs(
-    nats_server: EmbeddedServer, tmp_path: Path, begin: Any, bus_at: Callable[[str], JetStreamBus], until: Until
+    nats_server: EmbeddedServer,
+    tmp_path: Path,
+    begin: Callable[..., Awaitable[Process]],
+    bus_at: Callable[[str], JetStreamBus],
+    until: Until,
 ) -> None:
     """A process that stood still while another took over ends when it goes on; what both said is what one fold over
     the stream says, once an act."""

@@ -43,7 +43,7 @@ def packages(needs: Callable[[str, str], None], lacking: Callable[[str], NoRetur
 
 
 @pytest.fixture
-def node(packages: None, house: House) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+def node(packages: None, house: House) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """`node()`: the example beside the run of this home, or where it is told."""
     started: list[subprocess.Popen[bytes]] = []
 
@@ -65,7 +65,7 @@ def component(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_rule_in_node_completes_each_experience_once_though_it_is_killed(
-    house: House, node: Callable[[], subprocess.Popen[bytes]]
+    house: House, node: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
     """Killed and started again it goes on; made to read all from the start again it doubles nothing."""
     house.home.mkdir()
@@ -99,7 +99,7 @@ def test_a_rule_in_node_completes_each_experience_once_though_it_is_killed(
 
 
 def test_on_a_server_that_tells_users_apart_it_has_one_of_its_own(
-    house: House, node: Callable[[], subprocess.Popen[bytes]], tmp_path: Path
+    house: House, node: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     """As `conch bus permissions` prints it, it scores."""
     house.conch("init")

@@ -7,8 +7,9 @@ import json
 import re
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,7 +25,7 @@ Say = Callable[..., str]
 
 
 @pytest.fixture
-def say(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
+def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
     """`say(seconds, found, end=False)`: what is written when that is found so many seconds after the start, `end`: the
     last act being done."""
     one = pending.PendingScores(RunOutput(asyncio.Event(), ["echo"], as_json=False), tmp_path / "store.db")

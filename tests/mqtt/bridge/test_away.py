@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from conch.bus import MemoryBus
 from conch.processes.messages import ConsumerWaits
@@ -52,7 +52,12 @@ async def test_a_line_that_is_cut_in_the_middle(
 
 
 async def test_an_end_with_no_broker_is_not_waited_for(
-    bus: MemoryBus, bridging: Bridging, act: MakeAct, until: Until, reports: list[ConsumerWaits], monkeypatch: Any
+    bus: MemoryBus,
+    bridging: Bridging,
+    act: MakeAct,
+    until: Until,
+    reports: list[ConsumerWaits],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A run that ends with its broker away leaves the facts on the stream, and says how many and why."""
     monkeypatch.setattr(services, "LOST_SECONDS", 0.05)
@@ -69,7 +74,13 @@ async def test_an_end_with_no_broker_is_not_waited_for(
 
 
 async def test_a_broker_that_is_frozen_is_not_waited_for_long(
-    bus: MemoryBus, broker: Broker, hub: Hub, bridging: Bridging, act: MakeAct, until: Until, monkeypatch: Any
+    bus: MemoryBus,
+    broker: Broker,
+    hub: Hub,
+    bridging: Bridging,
+    act: MakeAct,
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A broker that holds the connection and acknowledges nothing does not hold up the end."""
     for name, seconds in (("PATIENCE_SECONDS", 0.2), ("LAST_SECONDS", 0.1)):

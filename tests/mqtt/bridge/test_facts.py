@@ -128,9 +128,15 @@ async def test_what_is_too_large_for_the_broker_holds_up_nothing(
 
 
 async def test_a_topic_that_the_broker_forbids_holds_up_nothing(
-    bus: MemoryBus, make_broker: MakeBroker, make_hub: MakeHub, bridging: Bridging, act: MakeAct, needs_changed: MakeNeedsChanged, until: Until,
+    bus: MemoryBus,
+    make_broker: MakeBroker,
+    make_hub: MakeHub,
+    bridging: Bridging,
+    act: MakeAct,
+    needs_changed: MakeNeedsChanged,
+    until: Until,
     tmp_path: Path,
-) -> None:  # fmt: skip
+) -> None:
     """What the broker's rules forbid is counted, and said once for each kind of fact; the rest goes on."""
     (tmp_path / "acl").write_text("topic readwrite conch/+/needs/changed\ntopic readwrite hub/#\ntopic read #\n")
     broker = make_broker(f"acl_file {tmp_path / 'acl'}")

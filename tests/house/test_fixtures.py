@@ -83,7 +83,7 @@ def test_every_fixture_has_a_type() -> None:
         ("def test_it(run: Callable[..., Any], *, bus) -> None: ...", ["1: run of test_it", "1: bus of test_it"]),
         ("@pytest.fixture\ndef a(bus: Any) -> Bus: ...", ["2: bus of a"]),
         (
-            "@pytest.mark.parametrize('x, y', [])\n@given(z=st.none())\ndef test_it(x: Any, y: Any, z: Any) -> None: ...",
+            "@pytest.mark.parametrize('x, y', [])\n@given(z=st.none())\ndef test_it(x: Any, y: Any, z: Any): ...",
             [],
         ),
         ("@given(st.none())\ndef test_it(bus: Bus, x: Any) -> None: ...", []),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from conch.bus import MemoryBus
 from conch.processes.messages import ConsumerWaits
 from conch_services.mqtt import service as services
